@@ -21,12 +21,12 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.judging import figures, frozen, metrics, records, told
-from benchmarks.judging.looking import RecordHealth, Inspection, inspect_record, ask_again
-from benchmarks.judging.metrics import JudgedCases, Miss, CaseShare
+from benchmarks.judging.looking import Inspection, RecordHealth, ask_again, inspect_record
+from benchmarks.judging.metrics import CaseShare, JudgedCases, Miss
 from benchmarks.judging.records import Record
 from benchmarks.judging.told import GAPLESS
-from benchmarks.machine import write_result, machine
-from gapless.replay.calibration import MIN_RESIDUALS
+from benchmarks.machine import machine, write_result
+from gapless.replay.predict.calibration import MIN_RESIDUALS
 
 RESIDUALS: Final = records.ROOT / "src" / "gapless" / "replay" / "residuals.json"
 MAX_IDENTITY_ERROR: Final = 0.02  # what an unchanged replay may be off
@@ -39,17 +39,25 @@ def ask_tools(case_records: Sequence[Record], lanes: int) -> tuple[list[Inspecti
         inspections = list(pool.map(inspect_record, case_records))
         residuals = [residual for inspection in inspections for residual in inspection.residuals]
         answers = [inspection.answer for inspection in inspections]
-        if max(Counter(residual.family for residual in residuals).values(), default=0) >= MIN_RESIDUALS:
+        if (
+            max(Counter(residual.family for residual in residuals).values(), default=0)
+            >= MIN_RESIDUALS
+        ):
             answers = list(pool.map(ask_again, case_records, [residuals] * len(case_records)))
     own_answers: JudgedCases = list(zip(case_records, answers, strict=True))
     baselines = {
-        name: [(record, inspection.baselines[name]) for record, inspection in zip(case_records, inspections, strict=True)]
+        name: [
+            (record, inspection.baselines[name])
+            for record, inspection in zip(case_records, inspections, strict=True)
+        ]
         for name in (inspections[0].baselines if inspections else ())
     }
     return inspections, {GAPLESS: own_answers, **baselines}
 
 
-def result(case_records: Sequence[Record], inspections: Sequence[Inspection], answers: AnswersByTool) -> dict[str, Any]:
+def result(
+    case_records: Sequence[Record], inspections: Sequence[Inspection], answers: AnswersByTool
+) -> dict[str, Any]:
     """Put everything into the form that is kept."""
     truths = Counter(record.truth for record in case_records)
     return {
@@ -58,7 +66,11 @@ def result(case_records: Sequence[Record], inspections: Sequence[Inspection], an
         "machine": machine(),
         "thresholds": frozen.thresholds_hash(),
         "judge": frozen.judge_hash(),
-        "residuals": dict(Counter(residual.family for inspection in inspections for residual in inspection.residuals)),
+        "residuals": dict(
+            Counter(
+                residual.family for inspection in inspections for residual in inspection.residuals
+            )
+        ),
         "records": {
             "all": len(case_records),
             **{name: truths[name] for name in ("faulty", "sound", "undecided")},
@@ -76,23 +88,39 @@ def result(case_records: Sequence[Record], inspections: Sequence[Inspection], an
 
 
 def shared_lines(answers: AnswersByTool) -> dict[str, Mapping[str, object]]:
-    """Give the errors of those that predict, on lines that all of them predict."""
+    """Return the errors of those that predict, on lines that all of them predict."""
     misses = {
-        name: {(miss.case, miss.line): miss for miss in metrics.gain_misses(j)} for name, j in answers.items()
+        name: {(miss.case, miss.line): miss for miss in metrics.gain_misses(j)}
+        for name, j in answers.items()
     }
-    predicting = {name: tool_misses for name, tool_misses in misses.items() if tool_misses and name in _PREDICTING_TOOLS}
+    predicting = {
+        name: tool_misses
+        for name, tool_misses in misses.items()
+        if tool_misses and name in _PREDICTING_TOOLS
+    }
     if GAPLESS not in predicting:
         return {}
-    shared_keys = set[tuple[str, str]].intersection(*(set(tool_misses) for tool_misses in predicting.values()))
-    filters: dict[str, Callable[[Miss], bool]] = {"": lambda _: True, ", structural": _is_structural}
+    shared_keys = set[tuple[str, str]].intersection(
+        *(set(tool_misses) for tool_misses in predicting.values())
+    )
+    filters: dict[str, Callable[[Miss], bool]] = {
+        "": lambda _: True,
+        ", structural": _is_structural,
+    }
     return {
-        name + suffix: figures.gains([tool_misses[key] for key in sorted(shared_keys) if is_counted(tool_misses[key])])
+        name + suffix: figures.gains(
+            [tool_misses[key] for key in sorted(shared_keys) if is_counted(tool_misses[key])]
+        )
         for suffix, is_counted in filters.items()
         for name, tool_misses in predicting.items()
     }
 
 
-_PREDICTING_TOOLS: Final = (GAPLESS, "table of constant gains", "subtraction (Amdahl), AMP ÷3 and ÷2")
+_PREDICTING_TOOLS: Final = (
+    GAPLESS,
+    "table of constant gains",
+    "subtraction (Amdahl), AMP ÷3 and ÷2",
+)
 
 
 def _is_structural(miss: Miss) -> bool:
@@ -100,12 +128,18 @@ def _is_structural(miss: Miss) -> bool:
 
 
 def health_figures(records_health: Sequence[RecordHealth]) -> dict[str, Any]:
-    """Give what must hold of all records, in figures."""
+    """Return what must hold of all records, in figures."""
     imputed = [record.imputed for record in records_health if record.imputed is not None]
-    anchored = [abs(record.unprofiled) for record in records_health if record.unprofiled is not None]
+    anchored = [
+        abs(record.unprofiled) for record in records_health if record.unprofiled is not None
+    ]
     unsteady = [record.unsteady for record in records_health if record.unsteady is not None]
-    n_replayed = sum(record.imputed is not None or record.refused is not None for record in records_health)
-    identical = CaseShare(sum(abs(error) <= MAX_IDENTITY_ERROR for error in imputed), n_replayed)  # who refuses does not pass
+    n_replayed = sum(
+        record.imputed is not None or record.refused is not None for record in records_health
+    )
+    identical = CaseShare(
+        sum(abs(error) <= MAX_IDENTITY_ERROR for error in imputed), n_replayed
+    )  # who refuses does not pass
     return {
         "of": len(records_health),
         "inexact": sum(not record.exact for record in records_health),
@@ -113,21 +147,25 @@ def health_figures(records_health: Sequence[RecordHealth]) -> dict[str, Any]:
         "identity_median": median(map(abs, imputed)) if imputed else None,
         "anchored_median": median(anchored) if anchored else None,
         "unsteady_median": median(unsteady) if unsteady else None,
-        "refused": dict(Counter(record.refused for record in records_health if record.refused is not None)),
+        "refused": dict(
+            Counter(record.refused for record in records_health if record.refused is not None)
+        ),
     }
 
 
 def write_residuals(inspections: Sequence[Inspection]) -> None:
     """Keep the residuals of all records for the intervals of everybody's runs."""
     rows = sorted(
-        (residual.family, residual.training, residual.score) for inspection in inspections for residual in inspection.residuals
+        (residual.family, residual.training, residual.score)
+        for inspection in inspections
+        for residual in inspection.residuals
     )
     lines = ",\n".join(json.dumps(row) for row in rows)
     RESIDUALS.write_text(f"[\n{lines}\n]\n" if lines else "[]\n")
 
 
 def summarize(document: Mapping[str, Any]) -> str:
-    """Give a line a tool."""
+    """Return a line a tool."""
     lines = [f"{'':36} first three  regret  false  error"]
     for name, tool in document["tools"].items():
         figures = (

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 
 ARMS: Final = {  # environment, records of synchronisation, activities of the device
     "attached": ({"TEARDOWN_CUPTI": "0"}, True, True),
@@ -56,14 +56,14 @@ class CopyThread:
             self.count += 1
 
     def end(self) -> bool:
-        """Tell whether it could be ended."""
+        """Return whether it could be ended."""
         self._over.set()
         self._thread.join(10)
         return not self._thread.is_alive()
 
 
 def build_training(device: str) -> _Step:
-    """Give a step of many short kernels, without a synchronisation."""
+    """Return a step of many short kernels, without a synchronisation."""
     import torch
 
     torch.manual_seed(0)
@@ -81,7 +81,7 @@ def build_training(device: str) -> _Step:
 
 
 def measure_blocks(step: _Step, wait: _Step, count: int) -> list[float]:
-    """Give the seconds a step of blocks of so many steps."""
+    """Return the seconds a step of blocks of so many steps."""
     step_times = list[float]()
     for _ in range(BLOCKS):
         start_s = time.perf_counter()
@@ -181,7 +181,11 @@ def run_arm(name: str, device: str) -> dict[str, Any]:
         return {"failed": f"exit code {process.returncode}: {process.stderr[-1500:]}"}
     result = json.loads(process.stdout.splitlines()[-1])
     before, *after = (statistics.median(block) for block in result["steps_s"])
-    return {"after_each": [round(step_s / before, 4) for step_s in after], "before_s": before, **result}
+    return {
+        "after_each": [round(step_s / before, 4) for step_s in after],
+        "before_s": before,
+        **result,
+    }
 
 
 def main() -> None:

@@ -95,7 +95,9 @@ def draw_frames(dice: random.Random, tick: int) -> list[Frame]:
     return out
 
 
-def draw_frame(dice: random.Random, tag: str, span: tuple[int, int], thread: str, number: int) -> Frame:
+def draw_frame(
+    dice: random.Random, tag: str, span: tuple[int, int], thread: str, number: int
+) -> Frame:
     """Draw one frame; a wait for a batch may know what its worker did."""
     stages: list[tuple[int, int, str]] = []
     if tag in ("data", "data0") and is_drawn(dice, 0.5):
@@ -115,7 +117,9 @@ def draw_acts(dice: random.Random, tick: int, threads: list[str]) -> list[Act]:
     position = 0
     while position < N_TICKS and len(out) < MAX_ACTIVITIES:
         position += dice.randrange(pauses)
-        call = Call(position * tick, (position + dice.choice((1, 1, 2, 4, 12))) * tick, id=f"c{len(out)}")
+        call = Call(
+            position * tick, (position + dice.choice((1, 1, 2, 4, 12))) * tick, id=f"c{len(out)}"
+        )
         call = replace(call, thread=dice.choice(threads))
         size, stream = dice.choice((1, 1, 1, 1, 1, 3)), dice.choice((7, 7, 7, 20, 21))
         recorded = not is_drawn(dice, unrecorded)
@@ -141,7 +145,9 @@ def draw_lag(dice: random.Random, call: Call, tick: int, early: float) -> int:
     return begin + dice.choice((0, 1, tick, tick, 2 * tick, 9 * tick))
 
 
-def draw_waits(dice: random.Random, tick: int, activities: list[Act], threads: list[str]) -> list[Frame]:
+def draw_waits(
+    dice: random.Random, tick: int, activities: list[Act], threads: list[str]
+) -> list[Frame]:
     """Draw what waits for activities: synchronisations, frees, copies that block."""
     out: list[Frame] = []
     for number, act in enumerate(activities):
@@ -207,7 +213,9 @@ def charge_by_reference(reference: ModuleType, trace_drawing: Drawing) -> Ledger
         groups["busy" if busy else reference.group(piece)] += piece.end - piece.start
         blamed.setdefault(coarse_leaf(piece.leaf), set()).add(piece.culprit)
     refilled = coarse_sums(reference.account([p for p in rows if p.refill]))
-    return LedgerSum(bounds, leaves, dict(groups), refilled, {k: sorted(v) for k, v in blamed.items()})
+    return LedgerSum(
+        bounds, leaves, dict(groups), refilled, {k: sorted(v) for k, v in blamed.items()}
+    )
 
 
 def to_reference_frame(reference: ModuleType, frame: Frame) -> Any:  # noqa: ANN401
@@ -252,7 +260,9 @@ def charge_by_gapless(trace_drawing: Drawing) -> LedgerSum:
         leaves[int(ledger.row[index])][coarse_leaf(leaf)] += length
         group = "busy" if leaf.startswith("busy") else group_of(LEAVES[int(by_group[index])])
         groups[group] += length
-        blamed.setdefault(coarse_leaf(leaf), set()).add(drawn.event_names[culprit] if culprit >= 0 else "")
+        blamed.setdefault(coarse_leaf(leaf), set()).add(
+            drawn.event_names[culprit] if culprit >= 0 else ""
+        )
         if ledger.facets.refill[index] >= 0:
             refilled[coarse_leaf(leaf)] += length
     return LedgerSum(
@@ -281,8 +291,11 @@ def coarse_leaf(leaf: str) -> str:
 
 
 def differences(reference: ModuleType, trace_drawing: Drawing) -> dict[str, Any]:
-    """Give what the two sides say where they differ."""
-    reference_sum, gapless_sum = charge_by_reference(reference, trace_drawing), charge_by_gapless(trace_drawing)
+    """Return what the two sides say where they differ."""
+    reference_sum, gapless_sum = (
+        charge_by_reference(reference, trace_drawing),
+        charge_by_gapless(trace_drawing),
+    )
     return {
         name: {"reference": vars(reference_sum)[name], "gapless": vars(gapless_sum)[name]}
         for name in vars(reference_sum)

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from benchmarks.menus.recording import hide_machine
 from benchmarks.shown_on_gpu import check_command
 
@@ -23,7 +23,9 @@ MAX_ERROR: Final = 0.05  # of the truth: what a measured gain may be off, beside
 TINY_OPTIONS: Final = ("--device", "cpu", "--size", "64")
 
 
-def measure_training(kind: str, edit: str, folder: Path, budget: int, *, cpu: bool) -> dict[str, Any]:
+def measure_training(
+    kind: str, edit: str, folder: Path, budget: int, *, cpu: bool
+) -> dict[str, Any]:
     """Return what is true of a training, and what gapless measured and recorded of it."""
     command = [sys.executable, str(TRAINING), "--kind", kind, *(TINY_OPTIONS if cpu else ())]
     truth = None if cpu else json.loads(run_command([*command, "--truth", edit], folder))
@@ -75,9 +77,17 @@ def main() -> None:
     result: dict[str, Any] = {"machine": machine()}
     with tempfile.TemporaryDirectory(prefix="gapless-ahead-") as folder:
         for kind in options.only.split(","):
-            training = measure_training(kind, EDITS[kind], Path(folder), options.budget, cpu=options.cpu)
+            training = measure_training(
+                kind, EDITS[kind], Path(folder), options.budget, cpu=options.cpu
+            )
             result[kind] = json.loads(hide_machine(json.dumps(training).encode()))
-            print(kind, training.get("holds"), training["truth"], training["trial"].get("speedup"), flush=True)
+            print(
+                kind,
+                training.get("holds"),
+                training["truth"],
+                training["trial"].get("speedup"),
+                flush=True,
+            )
             write_result(result, options.out)
 
 

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.behind_windows --out FILE``: no machine is measured, recordings are read. The
 steps are un-profiled ones of the same process, waits for data and what is seldom aside; a recording
-counts as slower by the rule of the report (``gapless.study.recorded.slowed``), also where the
+counts as slower by the rule of the report (``gapless.recorded.steps.slowed``), also where the
 profiler was detached. Beside it stands the step of the case's menu, which was measured without any
 profiler, waits for data in it: where that is nearer to the steps before the window, what came with
 it is likely the reason; where it is not, the steps before it were short for another (a queue that
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import write_result
-from gapless.store.recordings import load
-from gapless.store.unpack import unpack
-from gapless.study.recorded.slowed import compare_sides as sides
-from gapless.study.recorded.training import counted_steps, trainings
+from gapless.recorded.steps.slowed import compare_sides as sides
+from gapless.recorded.training.processes import counted_steps, trainings
+from gapless.store.run.recordings import load
+from gapless.store.run.unpack import unpack
 
 RECORDS = Path(__file__).resolve().parents[1] / "tests" / "zoo" / "records"
 
@@ -55,7 +55,8 @@ def main() -> None:
         if "longer" in row:
             comparison = f"without a profiler: nearer to {row['nearer']} it"
             print(
-                f"{row['case']}: {row['longer']:.2f} times as long behind the first window; {comparison}"
+                f"{row['case']}: {row['longer']:.2f} times as long behind the first window; "
+                f"{comparison}"
             )
 
 

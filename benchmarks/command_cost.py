@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "nearly_empty.py"
 ROUND: Final = ("plain", "run", "run again", "plain again")
@@ -62,7 +62,7 @@ def _processor_seconds() -> float:
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """Give median, quartiles and extremes."""
+    """Return median, quartiles and extremes."""
     ordered = sorted(values)
     low, middle, high = statistics.quantiles(ordered, n=4, method="inclusive")
     figures = {"median": middle, "p25": low, "p75": high, "min": ordered[0], "max": ordered[-1]}
@@ -70,9 +70,11 @@ def spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def differences(rounds: list[dict[str, CommandCost]], figure: str) -> dict[str, Any]:
-    """Give what recording adds, within rounds, and how far two equal arms are apart."""
+    """Return what recording adds, within rounds, and how far two equal arms are apart."""
     figures = [{arm: getattr(arms[arm], figure) for arm in ROUND} for arms in rounds]
-    plain = [(round_figures["plain"] + round_figures["plain again"]) / 2 for round_figures in figures]
+    plain = [
+        (round_figures["plain"] + round_figures["plain again"]) / 2 for round_figures in figures
+    ]
     run = [(round_figures["run"] + round_figures["run again"]) / 2 for round_figures in figures]
     return {
         "plain_s": spread(plain),
@@ -80,11 +82,16 @@ def differences(rounds: list[dict[str, CommandCost]], figure: str) -> dict[str, 
         "added_s": spread(b - a for a, b in zip(plain, run, strict=True)),
         "added_to_fastest_s": round(
             min(min(round_figures["run"], round_figures["run again"]) for round_figures in figures)
-            - min(min(round_figures["plain"], round_figures["plain again"]) for round_figures in figures),
+            - min(
+                min(round_figures["plain"], round_figures["plain again"])
+                for round_figures in figures
+            ),
             4,
         ),
         "ratio": spread(b / a for a, b in zip(plain, run, strict=True)),
-        "two_plain_apart_s": spread(round_figures["plain again"] - round_figures["plain"] for round_figures in figures),
+        "two_plain_apart_s": spread(
+            round_figures["plain again"] - round_figures["plain"] for round_figures in figures
+        ),
     }
 
 

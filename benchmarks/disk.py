@@ -21,14 +21,15 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from gapless import wire
-from gapless.launch import homecoming, running, sampling
 from gapless.launch.environment import RecorderSettings
-from gapless.launch.order import RunSpec
+from gapless.launch.run import finalize, running
+from gapless.launch.run_spec import RunSpec
+from gapless.launch.samplers import sampling
 from gapless.model.recording import Recording
-from gapless.payload import thinning
-from gapless.store import recordings
+from gapless.payload.log import thinning
+from gapless.store.run import recordings
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "paced.py"
 DAY_S: Final = 86_400
@@ -86,7 +87,9 @@ def record(
     watch.join()
     if outcome.code or outcome.sidecar is None:
         raise SystemExit(f"{case} failed: {outcome.code} {outcome.why}")
-    run_folder = homecoming.finalize_run(outcome.sidecar, homecoming.CommandEnd(outcome.code, outcome.ended_ns), print).folder
+    run_folder = finalize.finalize_run(
+        outcome.sidecar, finalize.CommandEnd(outcome.code, outcome.ended_ns), print
+    ).folder
     return recordings.finish(run_folder), _bytes_per_second(sizes)
 
 
@@ -97,7 +100,7 @@ def _watch(folder: Path, sizes: list[tuple[float, int]], stop_event: threading.E
 
 
 def _bytes_per_second(sizes: list[tuple[float, int]]) -> float:
-    """Give bytes a second over one period that ends with the last look but one second."""
+    """Return bytes a second over one period that ends with the last look but one second."""
     last_s = sizes[-1][0] - 1.0
     period_sizes = [look for look in sizes if last_s - PERIOD_S <= look[0] <= last_s]
     (start, before), (end, after) = period_sizes[0], period_sizes[-1]
@@ -126,7 +129,7 @@ def describe_growth(case: str, recording: Recording, rate: float) -> RunGrowth:
 
 
 def _frames(folder: Path) -> dict[str, int]:
-    """Give the bytes of the whole run by kind of frame."""
+    """Return the bytes of the whole run by kind of frame."""
     sizes = Counter[str]()
     for log in folder.glob("logs/rank*.log"):
         for frame in wire.frames(log.read_bytes())[0]:
@@ -150,7 +153,7 @@ def count_daily_samples() -> int:
 
 
 def database_share(recording: Recording) -> float:
-    """Give how many bytes of ``run.sqlite`` follow from one byte of logs, samples included."""
+    """Return how many bytes of ``run.sqlite`` follow from one byte of logs, samples included."""
     folder = Path(recording.path)
     logs = sum(log.stat().st_size for log in folder.glob("logs/*.log"))
     return (folder / "run.sqlite").stat().st_size / logs
@@ -163,7 +166,9 @@ def extrapolate_day(growth: RunGrowth, share: float) -> DayGrowth:
     logs = first_bytes + growth.logs_bytes_a_second * DAY_S
     samples = growth.sample_bytes * count_daily_samples()
     together = (logs + samples) * (1 + share)
-    return DayGrowth(growth.case, logs, samples, (logs + samples) * share, together, together <= MAX_DAY_BYTES)
+    return DayGrowth(
+        growth.case, logs, samples, (logs + samples) * share, together, together <= MAX_DAY_BYTES
+    )
 
 
 def main() -> None:
@@ -177,7 +182,9 @@ def main() -> None:
         full, _ = record("1 ms", 12.0, None, Path(folder) / "full")
         share = database_share(full)
         for index, case in enumerate(options.cases):
-            recording, rate = record(case, SETTLE_S + PERIOD_S, ALLOWANCE, Path(folder) / str(index))
+            recording, rate = record(
+                case, SETTLE_S + PERIOD_S, ALLOWANCE, Path(folder) / str(index)
+            )
             growths.append(describe_growth(case, recording, rate))
             print(growths[-1], flush=True)
     allowances = {

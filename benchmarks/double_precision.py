@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.machine import write_result, machine, versions
+from benchmarks.machine import machine, versions, write_result
 
 RESULT: Final = Path(__file__).parent / "results" / "double_precision.json"
 ROUNDS: Final = 7
@@ -44,7 +44,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     ratios = {
-        "convolution": [ratio(*(convolution(shape, form) for form in _FORMATS)) for shape in CONVOLVED],
+        "convolution": [
+            ratio(*(convolution(shape, form) for form in _FORMATS)) for shape in CONVOLVED
+        ],
         "convolution, backward": [
             ratio(*(backward(shape, form) for form in _FORMATS)) for shape in CONVOLVED
         ],
@@ -55,13 +57,13 @@ def main() -> None:
 
 
 def ratio(call: Call, base: Call) -> float:
-    """Give what the one takes, of what the other takes, by turns."""
+    """Return what the one takes, of what the other takes, by turns."""
     rounds = [(_call_seconds(call), _call_seconds(base)) for _ in range(ROUNDS)]
     return round(statistics.median(a / b for a, b in rounds), 3)
 
 
 def _call_seconds(call: Call) -> float:
-    """Give the seconds of a call, the mean of as many as fit in a round."""
+    """Return the seconds of a call, the mean of as many as fit in a round."""
     call()
     begin, count = time.perf_counter(), 0
     while time.perf_counter() - begin < _SECONDS:
@@ -71,20 +73,30 @@ def _call_seconds(call: Call) -> float:
 
 
 def convolution(shape: tuple[int, ...], form: torch.dtype) -> Call:
-    """Give a convolution, forward."""
+    """Return a convolution, forward."""
     pictures, weights, padding = _pictures(shape, form)
     return lambda: torch.nn.functional.conv2d(pictures, weights, padding=padding)
 
 
 def backward(shape: tuple[int, ...], form: torch.dtype) -> Call:
-    """Give the backward pass of a convolution."""
+    """Return the backward pass of a convolution."""
     pictures, weights, padding = _pictures(shape, form)
     gradients = torch.randn_like(torch.nn.functional.conv2d(pictures, weights, padding=padding))
     padding_2d, output_mask = [padding, padding], [True, True, False]
 
     def call() -> object:
         return torch.ops.aten.convolution_backward(
-            gradients, pictures, weights, [0], [1, 1], padding_2d, [1, 1], _TRANSPOSED, [0, 0], 1, output_mask
+            gradients,
+            pictures,
+            weights,
+            [0],
+            [1, 1],
+            padding_2d,
+            [1, 1],
+            _TRANSPOSED,
+            [0, 0],
+            1,
+            output_mask,
         )
 
     return call
@@ -97,7 +109,7 @@ def _pictures(shape: tuple[int, ...], form: torch.dtype) -> tuple[Any, Any, int]
 
 
 def product(shape: tuple[int, ...], form: torch.dtype) -> Call:
-    """Give a product of two matrices."""
+    """Return a product of two matrices."""
     rows, inner, columns = shape
     a, b = torch.randn(rows, inner, dtype=form), torch.randn(inner, columns, dtype=form)
     return lambda: a @ b

@@ -38,7 +38,7 @@ def _is_missing(path: Path, base: Path | None) -> bool:
 
 
 def big_trace(folder: Path, form: str, megabytes: int, base: Path | None) -> Path:
-    """Give the big trace of a form ("rich", "plain") and size, made from the base if missing."""
+    """Return the big trace of a form ("rich", "plain") and size, made from the base if missing."""
     path = folder / f"{form}-{megabytes}.json.gz"
     if _is_missing(path, base) and base is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def big_trace(folder: Path, form: str, megabytes: int, base: Path | None) -> Pat
 
 
 def rank_folder(folder: Path, count: int, base: Path | None) -> Path:
-    """Give a folder of so many ranks, made from the base if missing."""
+    """Return a folder of so many ranks, made from the base if missing."""
     target = folder / f"ranks-{count}"
     if _is_missing(target, base) and base is not None:
         target.mkdir(parents=True)
@@ -80,7 +80,7 @@ def _describe(path: Path) -> Input:
 
 
 def peer_versions(python: str | None) -> dict[str, str] | None:
-    """Give the versions of the peers in their Python; ``None`` if they are not measured."""
+    """Return the versions of the peers in their Python; ``None`` if they are not measured."""
     if python is None:
         return None
     process = subprocess.run(

@@ -20,7 +20,7 @@ from benchmarks.double_precision import (
     product,
     ratio,
 )
-from benchmarks.machine import write_result, machine, versions
+from benchmarks.machine import machine, versions, write_result
 
 RESULT: Final = Path(__file__).parent / "results" / "libraries_off.json"
 
@@ -40,12 +40,18 @@ def main() -> None:
     }
     ratios: dict[str, Any] = {
         "with_library": {
-            name: [ratio(_with_library(call, enabled=True), _with_library(call, enabled=False)) for call in calls]
+            name: [
+                ratio(_with_library(call, enabled=True), _with_library(call, enabled=False))
+                for call in calls
+            ]
             for name, calls in kinds.items()
             if name != "product"
         },
         "with_threads": {
-            name: [ratio(_with_threads(call, options.threads), _with_threads(call, 1)) for call in calls]
+            name: [
+                ratio(_with_threads(call, options.threads), _with_threads(call, 1))
+                for call in calls
+            ]
             for name, calls in kinds.items()
         },
     }

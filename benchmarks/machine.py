@@ -17,11 +17,13 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), ""
+    )
 
 
 def versions(packages: tuple[str, ...] = PACKAGES) -> dict[str, str | None]:
-    """Give the versions of packages in this interpreter; ``None`` for those that are not there."""
+    """Return the versions of packages in this interpreter; ``None`` for absent ones."""
     by_package: dict[str, str | None] = {}
     for package in packages:
         try:
@@ -44,7 +46,7 @@ def machine() -> dict[str, object]:
 
 
 def write_result(result: object, out: Path | None) -> str:
-    """Give a result as JSON, written to a file, too, if one is asked for."""
+    """Return a result as JSON, written to a file, too, if one is asked for."""
     text = json.dumps(result, indent=1)
     if out is not None:
         out.write_text(text + "\n")

@@ -48,7 +48,7 @@ class Base:
 
 
 def read_text(path: Path) -> bytes:
-    """Give the text of a plain or gzip-compressed file."""
+    """Return the text of a plain or gzip-compressed file."""
     raw = path.read_bytes()
     return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
 
@@ -105,7 +105,7 @@ def rewrite_trace(text: bytes) -> Base:
 
 
 def head_of_rank(head: bytes, rank: int, world: int) -> bytes:
-    """Give the head with a ``distributedInfo`` of the given rank: some readers demand one."""
+    """Return the head with a ``distributedInfo`` of the given rank: some readers demand one."""
     info = f'"distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": {world}}},'
     head = re.sub(rb'"distributedInfo": \{.*?\},(?=\s*")', b"", head, count=1, flags=re.DOTALL)
     return re.sub(rb'"traceEvents"', info.encode() + rb'\n  "traceEvents"', head, count=1)
@@ -120,7 +120,7 @@ class Pattern:
     kinds: list[int]  # 0 time, 1 id, 2 step
 
     def copy(self, shifts: tuple[int, int, int]) -> bytes:
-        """Give the text with each number moved on by the shift of its kind."""
+        """Return the text with each number moved on by the shift of its kind."""
         pieces = [b""] * (2 * len(self.numbers) + 1)
         pieces[::2] = self.literals
         moved = zip(self.numbers, self.kinds, strict=True)
@@ -147,24 +147,28 @@ def find_pattern(text: bytes) -> Pattern:
 
 
 def shift_ranges(number_pattern: Pattern) -> tuple[int, int, int]:
-    """Give how far each kind moves from one copy to the next: µs, ids, steps."""
+    """Return how far each kind moves from one copy to the next: µs, ids, steps."""
     spans: list[int] = []
     for kind in range(3):
-        values = [n for n, k in zip(number_pattern.numbers, number_pattern.kinds, strict=True) if k == kind]
+        values = [
+            n
+            for n, k in zip(number_pattern.numbers, number_pattern.kinds, strict=True)
+            if k == kind
+        ]
         low = min(values, default=0) if kind != 1 else 0
         spans.append(max(values, default=0) - low + 1)
     return spans[0] + 1000, spans[1], spans[2]
 
 
 def with_duration(event: bytes, microseconds_more: int) -> bytes:
-    """Give the event with a duration that much longer."""
+    """Return the event with a duration that much longer."""
     return re.sub(
         rb'("dur": )(\d+)', lambda m: m[1] + b"%d" % (int(m[2]) + microseconds_more), event, count=1
     )
 
 
 def grow_trace(base: Base, size: int) -> Iterator[bytes]:
-    """Give the big trace in pieces, of about ``size`` bytes in all."""
+    """Return the big trace in pieces, of about ``size`` bytes in all."""
     once_events = [event for event in base.events if _ONCE.search(event)]
     once_set = set(once_events)
     repeated = find_pattern(b",\n  ".join(event for event in base.events if event not in once_set))
@@ -174,7 +178,9 @@ def grow_trace(base: Base, size: int) -> Iterator[bytes]:
     last_shift = (copies - 1) * step[0]
     ends = [event for event in once_events if b'"Record Window End"' in event]
     starts = [
-        with_duration(event, last_shift) if b'"Trace"' in event else event for event in once_events if event not in ends
+        with_duration(event, last_shift) if b'"Trace"' in event else event
+        for event in once_events
+        if event not in ends
     ]
     yield base.head + b",\n  ".join(starts)
     for number in range(copies):

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "footprint.py"
 ARMS: Final = ("plain", "light", "windows", "plain again")
@@ -35,7 +35,9 @@ def run_arm(arm: str, size: str) -> MemoryByRole:
         command = plain if arm.startswith("plain") else [*gapless, *plain]
         if arm == "light":
             command.insert(len(gapless), "--no-windows")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
             peak = _watch_peak(process)
         if process.returncode:
             raise SystemExit(f"{arm} failed")
@@ -49,7 +51,7 @@ def run_arm(arm: str, size: str) -> MemoryByRole:
 
 
 def _watch_peak(process: subprocess.Popen[bytes]) -> int:
-    """Give the most that was ever resident of a process, in bytes."""
+    """Return the most that was ever resident of a process, in bytes."""
     peak = 0
     while process.poll() is None:
         with suppress(OSError, StopIteration):
@@ -60,9 +62,11 @@ def _watch_peak(process: subprocess.Popen[bytes]) -> int:
 
 
 def measure_events(size: str) -> dict[str, int]:
-    """Give how many events a step has, and what each takes when the profiler has stopped."""
+    """Return how many events a step has, and what each takes when the profiler has stopped."""
     code = f"from benchmarks.memory import count; count({SIZES[size][0]})"
-    process = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
     return json.loads(process.stdout)
 
 
@@ -97,9 +101,11 @@ def count(layers: int) -> None:
 
 
 def added_bytes(rounds: list[dict[str, MemoryByRole]], arm: str, role: str) -> dict[str, float]:
-    """Give the median of what an arm takes more than ``plain`` of the same round, in bytes."""
+    """Return the median of what an arm takes more than ``plain`` of the same round, in bytes."""
     return {
-        kind: statistics.median(arms[arm][role][kind] - arms["plain"][role][kind] for arms in rounds)
+        kind: statistics.median(
+            arms[arm][role][kind] - arms["plain"][role][kind] for arms in rounds
+        )
         for kind in rounds[0][arm][role]
     }
 
@@ -115,12 +121,17 @@ def main() -> None:
         rounds = [{arm: run_arm(arm, size) for arm in ARMS} for _ in range(options.rounds)]
         size_result: dict[str, Any] = {"a_step": measure_events(size), "rounds": rounds}
         for arm in ARMS[1:]:
-            size_result[arm] = {role: added_bytes(rounds, arm, role) for role in ("training", "worker")}
+            size_result[arm] = {
+                role: added_bytes(rounds, arm, role) for role in ("training", "worker")
+            }
         size_result["launcher_peak"] = statistics.median(
             arms["windows"]["launcher"]["peak"] for arms in rounds
         )
         result["sizes"][size] = size_result
-        print(size, json.dumps({key: size_result[key] for key in size_result if key != "rounds"}, indent=1))
+        print(
+            size,
+            json.dumps({key: size_result[key] for key in size_result if key != "rounds"}, indent=1),
+        )
     write_result(result, options.out)
 
 

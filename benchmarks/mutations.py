@@ -22,16 +22,16 @@ import numpy as np
 
 from benchmarks.machine import machine
 from gapless.accounting import join_trace, partition
+from gapless.capture.assemble import assemble_study
+from gapless.capture.summarize import summarise_capture
 from gapless.errors import GaplessError
 from gapless.formats import read
 from gapless.model import category as c
+from gapless.model.options import Options
 from gapless.model.trace import Trace
-from gapless.report.document import study_json
-from gapless.report.pen import pen_for
+from gapless.report.documents.document import study_json
 from gapless.report.terminal import TableView, study_screen
-from gapless.study.capture import summarise_capture
-from gapless.study.making import assemble_study
-from gapless.study.options import Options
+from gapless.report.text.console import pen_for
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 _RUN = 60_000  # bytes of events in a row that a specimen keeps
@@ -60,11 +60,14 @@ Mutate = Callable[[bytearray, random.Random], None]
 
 
 def load_specimens(folder: Path = DATA) -> list[bytes]:
-    """Give pieces of the real traces in a folder, small enough to be read in milliseconds.
+    """Return pieces of the real traces in a folder, small enough to be read in milliseconds.
 
     Each has the file's own beginning and end, some events from its start and some from its end.
     """
-    return [_cut_specimen(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("*.json.gz"))]
+    return [
+        _cut_specimen(gzip.decompress(path.read_bytes()))
+        for path in sorted(folder.glob("*.json.gz"))
+    ]
 
 
 def _cut_specimen(text: bytes) -> bytes:
@@ -78,7 +81,7 @@ def _cut_specimen(text: bytes) -> bytes:
 
 
 def mutate(text: bytes, rng: random.Random) -> bytes:
-    """Give the text with one to six random changes; now and then compressed, and changed after."""
+    """Return the text with one to six random changes; some compressed, and changed after."""
     data = bytearray(text)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         rng.choice(_MUTATIONS)(data, rng)
@@ -172,7 +175,9 @@ def _index_faults(trace: Trace) -> list[str]:
         "geometry": _is_within(gpu.geometry, -1, len(trace.geometries)),
         "collective": _is_within(gpu.collective, -1, len(trace.collectives)),
     }
-    return [f"index out of range: {index_name}" for index_name, sound in checks.items() if not sound]
+    return [
+        f"index out of range: {index_name}" for index_name, sound in checks.items() if not sound
+    ]
 
 
 def _is_within(column: "np.typing.NDArray[np.integer]", low: int, high: int) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "steps.py"
 GAPLESS: Final = (sys.executable, "-m", "gapless", "run", "--quiet", "--out")
@@ -43,7 +43,7 @@ class ArmRun:
 
 
 def command_of(arm: str, training: list[str], folder: Path, traceml: str | None) -> list[str]:
-    """Give the command line of an arm."""
+    """Return the command line of an arm."""
     plain = [sys.executable, *training]
     match arm:
         case "light":
@@ -78,7 +78,7 @@ def run_arm(arm: str, size: str, round_number: int, options: argparse.Namespace)
 
 
 def ratios(arms: list[ArmRun], size: str, arm: str, figure: str) -> dict[str, float] | None:
-    """Give median and extremes of an arm's figure over ``plain`` of the same round."""
+    """Return median and extremes of an arm's figure over ``plain`` of the same round."""
     base = {run.round: run for run in arms if run.size == size and run.arm == "plain"}
     values = [
         run.figures[figure] / base[run.round].figures[figure]
@@ -91,7 +91,7 @@ def ratios(arms: list[ArmRun], size: str, arm: str, figure: str) -> dict[str, fl
 
 
 def summary(arms: list[ArmRun], figure: str) -> list[dict[str, Any]]:
-    """Give a row for each size and arm."""
+    """Return a row for each size and arm."""
     rows: list[dict[str, Any]] = []
     for size, arm in dict.fromkeys((run.size, run.arm) for run in arms):
         arm_runs = [run for run in arms if (run.size, run.arm) == (size, arm)]

@@ -21,16 +21,16 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from gapless.launch.environment import RecorderSettings
-from gapless.launch.here import record
+from gapless.launch.run.in_process import record
 
 PLAIN, RECORDED = "plain", "recorded"
 N_SETTLING = 250  # steps at the start of a stretch, where what is told once is told
 
 
 class RepeatedBatch(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Give the same batch again and again: loading costs next to nothing."""
+    """Return the same batch again and again: loading costs next to nothing."""
 
     def __init__(self, inputs: torch.Tensor, classes: torch.Tensor, count: int) -> None:
         self.batch, self.count = (inputs, classes), count
@@ -40,7 +40,7 @@ class RepeatedBatch(Dataset[tuple[torch.Tensor, torch.Tensor]]):
         return self.count
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give the batch."""
+        """Return the batch."""
         return self.batch
 
 
@@ -54,7 +54,7 @@ class Stretch:
 
 
 def build_training(options: argparse.Namespace, width: int) -> Callable[[str], Stretch]:
-    """Give a function that trains a stretch of steps, recorded or not."""
+    """Return a function that trains a stretch of steps, recorded or not."""
     torch.manual_seed(0)
     layers = [layer for _ in range(options.depth) for layer in (nn.Linear(width, width), nn.ReLU())]
     net = nn.Sequential(*layers, nn.Linear(width, 10)).to(options.device)
@@ -67,7 +67,9 @@ def build_training(options: argparse.Namespace, width: int) -> Callable[[str], S
         loader = DataLoader(data, batch_size=None)
         optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
         with tempfile.TemporaryDirectory() as folder:
-            recorder = record(Path(folder), RecorderSettings(windows=False)) if recorded else nullcontext()
+            recorder = (
+                record(Path(folder), RecorderSettings(windows=False)) if recorded else nullcontext()
+            )
             with recorder:
                 return _train_steps(net, loader, optimizer, recorded=recorded)
 

@@ -11,11 +11,11 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from gapless.launch import probing
 from gapless.launch.probing import ProbeRequest
 from gapless.model.machine import Constants
-from gapless.report.machine_constants import constant_lines
+from gapless.report.sections.machine_constants import constant_lines
 
 
 def main() -> None:
@@ -35,7 +35,9 @@ def main() -> None:
         ranks=options.ranks,
         seconds=options.seconds,
     )
-    constants = drop_identity(probing.measure(sys.executable, request, lambda step: print(step, flush=True)))
+    constants = drop_identity(
+        probing.measure(sys.executable, request, lambda step: print(step, flush=True))
+    )
     write_result({"machine": machine(), "constants": asdict(constants)}, options.out)
     print("\n".join(constant_lines(constants)))
 

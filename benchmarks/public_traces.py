@@ -34,13 +34,13 @@ class Entry:
 
     @property
     def relative_path(self) -> str:
-        """Give the path below the folder: owner/repository/commit/path."""
+        """Return the path below the folder: owner/repository/commit/path."""
         owner, repository, _, tail = self.address.removeprefix("https://github.com/").split("/", 3)
         return f"{owner}/{repository}/{tail}"
 
     @property
     def raw(self) -> str:
-        """Give the address of the bytes themselves."""
+        """Return the address of the bytes themselves."""
         return self.address.replace("/blob/", "/raw/")
 
 
@@ -199,7 +199,11 @@ def main() -> int:
     parser.add_argument("--addresses", action="store_true", help="print address and place of each")
     options = parser.parse_args()
     if options.addresses:
-        print("\n".join(f"{entry.raw}\t{entry.relative_path}" for entry in read_entries() if entry.sha256))
+        print(
+            "\n".join(
+                f"{entry.raw}\t{entry.relative_path}" for entry in read_entries() if entry.sha256
+            )
+        )
         return 0
     if options.folder is None:
         parser.error("--folder is needed")

@@ -49,14 +49,14 @@ class Subject:
 
 
 def open_subject(path: Path) -> Subject:
-    """Give ``gapless open`` past the cache."""
+    """Return ``gapless open`` past the cache."""
     command = [GAPLESS, "open", str(path), "--no-cache"]
     display = f"gapless open {path.name} --no-cache"
     return Subject("gapless", command, display, parallel=True)
 
 
 def peer_subjects(path: Path, python: str | None) -> list[Subject]:
-    """Give the other readers of the same file."""
+    """Return the other readers of the same file."""
     readers = [("json.load", sys.executable, "json_load")]
     if python:
         readers += [
@@ -81,7 +81,8 @@ def measure_subjects(subjects: list[Subject], rounds: int, input_name: str) -> l
             subject_run = subject.run()
             samples.append(Sample(input_name, subject.name, subject.display, number, subject_run))
             print(
-                f"{input_name} round {number + 1}/{rounds} {subject.name}: {subject_run.wall_s:.2f} s, "
+                f"{input_name} round {number + 1}/{rounds} {subject.name}: "
+                f"{subject_run.wall_s:.2f} s, "
                 f"{subject_run.cpu_s:.2f} CPU s, {subject_run.peak_bytes / 1e6:,.0f} MB, "
                 f"exit {subject_run.exit_code}",
                 file=sys.stderr,

@@ -38,7 +38,7 @@ def log(text: str) -> None:
 
 
 def strip_machine(raw: bytes, name: str) -> tuple[bytes, int]:
-    """Give the trace without this machine's name and folders, and how many folders there were."""
+    """Return the trace without this machine's name and folders, and how many folders there were."""
     raw = re.sub(rb'"host_name": "[^"]*"', b'"host_name": "host"', raw)
     raw = re.sub(rb'"traceName": "[^"]*"', b'"traceName": "' + name.encode() + b'"', raw)
     count = 0
@@ -53,7 +53,7 @@ def strip_machine(raw: bytes, name: str) -> tuple[bytes, int]:
 
 
 def driver() -> str | None:
-    """Give the version of the NVIDIA driver, or None where there is none."""
+    """Return the version of the NVIDIA driver, or None where there is none."""
     try:
         process = subprocess.run(
             ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],  # noqa: S607
@@ -68,7 +68,7 @@ def driver() -> str | None:
 
 
 def machine_facts(device: torch.device) -> dict[str, str | None]:
-    """Give what a reader of the fixture may want to know of where it was made."""
+    """Return what a reader of the fixture may want to know of where it was made."""
     cuda = device.type == "cuda"
     return {
         "torch": torch.__version__,
@@ -81,7 +81,7 @@ def machine_facts(device: torch.device) -> dict[str, str | None]:
 
 
 def device_for(rank: int, *, cpu: bool) -> torch.device:
-    """Give this rank's device, made the current one."""
+    """Return this rank's device, made the current one."""
     if cpu:
         torch.set_num_threads(1)  # spinning threads make a dry run on a shared machine endless
         return torch.device("cpu")
@@ -161,7 +161,9 @@ def start_process(
 def record_case(name: str, ranks: int, options: argparse.Namespace) -> bool:
     """Record one case in processes of its own; give whether all of them ended well."""
     with tempfile.TemporaryDirectory() as folder:
-        children = [start_process(name, rank, Path(folder) / "meeting", options) for rank in range(ranks)]
+        children = [
+            start_process(name, rank, Path(folder) / "meeting", options) for rank in range(ranks)
+        ]
         deadline = min(time.monotonic() + PATIENCE_S, options.deadline)
         codes: list[int | str] = []
         for child in children:

@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import watch
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from gapless.model.account import Account
-from gapless.model.change import Change, LoaderChange, HostChange, Prediction
+from gapless.model.change import Change, HostChange, LoaderChange, Prediction
+from gapless.model.estimate import Estimate
 from gapless.model.finding import ReplayFidelity
-from gapless.model.interval import Estimate
-from gapless.replay.predict import PredictionInputs, predict
-from gapless.store.recordings import load
-from gapless.store.unpack import unpack
+from gapless.pricing.conclude import conclude
+from gapless.pricing.price import Prices
+from gapless.pricing.simulators.protocol import Simulator
+from gapless.pricing.simulators.simulator import LoaderSimulator, WindowSimulator
+from gapless.replay.predict.predict import PredictionInputs, predict
+from gapless.store.run.recordings import load
+from gapless.store.run.unpack import unpack
 from gapless.study import Options
-from gapless.study.concluding import conclude
-from gapless.study.playing import LoaderSimulator, WindowSimulator
-from gapless.study.price import Prices
-from gapless.study.recorded.making import account_run, prices_of_run
-from gapless.study.replaying import Simulator
+from gapless.study.build_run import account_run, prices_of_run
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "results" / "replaying.json"
@@ -68,7 +68,7 @@ class TimedSimulator:
 
     @property
     def fidelity(self) -> ReplayFidelity | None:
-        """Give how well the unchanged windows are played."""
+        """Return how well the unchanged windows are played."""
         return self.simulator.fidelity
 
     def play(self, changes: Sequence[Change]) -> Prediction:
@@ -81,7 +81,7 @@ class TimedSimulator:
         return prediction
 
     def account(self, changes: Sequence[Change]) -> Account | None:
-        """Give the account of a window with changes made, and keep how long that took."""
+        """Return the account of a window with changes made, and keep how long that took."""
         start_s, cpu_s = time.perf_counter(), time.process_time()
         account = self.simulator.account(changes)
         spent = time.perf_counter() - start_s, time.process_time() - cpu_s
@@ -147,19 +147,28 @@ def _windows(simulator: Simulator) -> WindowSimulator | None:
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """Give median and extremes, in seconds."""
+    """Return median and extremes, in seconds."""
     ordered = sorted(values)
     figures = {"median": statistics.median(ordered), "min": ordered[0], "max": ordered[-1]}
     return {name: round(value, 3) for name, value in figures.items()}
 
 
 def what_if_to_json(what_if: WhatIfTime) -> Figures:
-    """Give a what-if as JSON."""
-    return {"changes": what_if.changes, "s": round(what_if.seconds, 3), "cpu_s": round(what_if.cpu, 3)}
+    """Return a what-if as JSON."""
+    return {
+        "changes": what_if.changes,
+        "s": round(what_if.seconds, 3),
+        "cpu_s": round(what_if.cpu, 3),
+    }
 
 
-def record_figures(name: str, commands: list[watch.CommandRun], rounds: list[TimedStudy], loader_what_ifs: list[WhatIfTime]) -> Figures:
-    """Give the figures of a record; of each what-if its median of the rounds, the dearest first."""
+def record_figures(
+    name: str,
+    commands: list[watch.CommandRun],
+    rounds: list[TimedStudy],
+    loader_what_ifs: list[WhatIfTime],
+) -> Figures:
+    """Return the figures of a record; the median of each what-if, the dearest first."""
     what_ifs = [
         WhatIfTime(
             study[0].changes,
@@ -196,11 +205,18 @@ def measure_records(folders: dict[str, Path], rounds: int) -> list[Figures]:
             studies[name].append(study_run(folder))
             dearest = max((what_if.seconds for what_if in studies[name][-1].what_ifs), default=0.0)
             print(
-                number, name, f"{commands[name][-1].wall_s:.2f} s, {dearest:.3f} s a what-if at most"
+                number,
+                name,
+                f"{commands[name][-1].wall_s:.2f} s, {dearest:.3f} s a what-if at most",
             )
     long_prices, loader_prices = studies[LONG][-1].prices, studies[LOADER][-1].prices
     return [
-        record_figures(name, commands[name], studies[name], play_with_loader(long_prices, loader_prices) if name == LONG else [])
+        record_figures(
+            name,
+            commands[name],
+            studies[name],
+            play_with_loader(long_prices, loader_prices) if name == LONG else [],
+        )
         for name in folders
     ]
 

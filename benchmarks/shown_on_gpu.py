@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from benchmarks.menus.recording import hide_machine
 
 Document = dict[str, Any]
@@ -33,7 +33,7 @@ MACHINE_CAUSES: Final = {"G801", "G802", "G804"}  # what the machine does, not t
 
 
 def story_command(*, cpu: bool, data: Path) -> list[str]:
-    """Give the command of the reference story."""
+    """Return the command of the reference story."""
     if cpu:
         zoo = str(ROOT / "tests" / "zoo" / "run.py")
         return [sys.executable, zoo, "pictures-main-process-c", *LONG]
@@ -42,7 +42,7 @@ def story_command(*, cpu: bool, data: Path) -> list[str]:
 
 
 def tuned_command(*, cpu: bool, read: int) -> list[str]:
-    """Give the command of the script that has nothing to gain, with or without its decoy."""
+    """Return the command of the script that has nothing to gain, with or without its decoy."""
     tiny = TINY_OPTIONS if cpu else ()
     return [sys.executable, str(TRAININGS / "tuned.py"), *LONG, "--read", str(read), *tiny]
 
@@ -68,11 +68,13 @@ def check_command(folder: Path, command: Sequence[str]) -> tuple[Path, str, Docu
 
 
 def summarize(study: Mapping[str, Any], page: str) -> Document:
-    """Give what was said, without the account."""
+    """Return what was said, without the account."""
     keys = ("code", "name", "summary", "where", "speedup", "helps", "no_remedy", "unpredicted")
     document: Document = {"report": page, "outlook": study["outlook"], "least": study["least"]}
     for outcome in ("findings", "to_try", "present"):
-        document[outcome] = [{key: row[key] for key in keys if key in row} for row in study[outcome] or ()]
+        document[outcome] = [
+            {key: row[key] for key in keys if key in row} for row in study[outcome] or ()
+        ]
     proposals = study["proposals"] or ()
     document["proposals"] = [
         {key: value for key, value in proposal.items() if key != "edits"} for proposal in proposals
@@ -81,8 +83,10 @@ def summarize(study: Mapping[str, Any], page: str) -> Document:
 
 
 def codes_named(document: Mapping[str, Any]) -> list[str]:
-    """Give the codes of what a report puts forward of the training itself."""
-    return [finding["code"] for finding in document["findings"] if finding["code"] not in MACHINE_CAUSES]
+    """Return the codes of what a report puts forward of the training itself."""
+    return [
+        finding["code"] for finding in document["findings"] if finding["code"] not in MACHINE_CAUSES
+    ]
 
 
 def show_story(folder: Path, command: Sequence[str], budget: int) -> Document:
@@ -94,7 +98,8 @@ def show_story(folder: Path, command: Sequence[str], budget: int) -> Document:
     )
     drop = ("runs", "edits")
     trials = [
-        {key: value for key, value in trial.items() if key not in drop} for trial in trial_document["trials"]
+        {key: value for key, value in trial.items() if key not in drop}
+        for trial in trial_document["trials"]
     ]
     document |= {"trials": trials, "within": False, "overlaps": False}
     first_trial: Document = trials[0] if trials else {}
@@ -140,7 +145,9 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     cpu: bool = options.cpu
     acts = {
-        "story": lambda: show_story(folder, story_command(cpu=cpu, data=folder / "data"), options.budget),
+        "story": lambda: show_story(
+            folder, story_command(cpu=cpu, data=folder / "data"), options.budget
+        ),
         "decoy": lambda: show_decoy(folder, tuned_command(cpu=cpu, read=20), cpu=cpu),
         "healthy": lambda: show_healthy(folder, tuned_command(cpu=cpu, read=0), cpu=cpu),
     }
@@ -156,7 +163,9 @@ def main() -> int:
         print(f"{name}: {'holds' if document['holds'] else 'does not hold'}", flush=True)
         print(document.get("report", ""), flush=True)
         for trial in document.get("trials", ()):
-            print(trial["fixes"], trial["verdict"], trial["speedup"], "foretold", trial["predicted"])
+            print(
+                trial["fixes"], trial["verdict"], trial["speedup"], "foretold", trial["predicted"]
+            )
     return 0 if all(result[name]["holds"] for name in options.only.split(",")) else 1
 
 

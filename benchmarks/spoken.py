@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.machine import write_result
-from gapless.store.unpack import unpack
+from gapless.store.run.unpack import unpack
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SPOKEN_PATH: Final = ROOT / "tests" / "zoo" / "spoken.json"
@@ -26,7 +26,7 @@ OUTCOMES: Final = ("findings", "to_try", "present", "abstentions")  # the loudes
 
 
 def recordings() -> dict[str, tuple[Path, ...]]:
-    """Give all recordings by name; the ranks of a job are one."""
+    """Return all recordings by name; the ranks of a job are one."""
     by_name: dict[str, tuple[Path, ...]] = {
         run.parent.name: (run,) for run in sorted(RECORDS.glob("*/run.tar.zst"))
     }
@@ -38,7 +38,7 @@ def recordings() -> dict[str, tuple[Path, ...]]:
 
 
 def open_study(paths: Sequence[Path]) -> Mapping[str, Any]:
-    """Give the study of a recording as ``gapless open --json`` tells it."""
+    """Return the study of a recording as ``gapless open --json`` tells it."""
     with tempfile.TemporaryDirectory(prefix="gapless-spoken-") as folder:
         packed = paths[0].suffix == ".zst"
         names = [str(unpack(paths[0], Path(folder)) if packed else path) for path in paths]
@@ -48,17 +48,22 @@ def open_study(paths: Sequence[Path]) -> Mapping[str, Any]:
 
 
 def codes_by_outcome(study: Mapping[str, Any]) -> dict[str, Any]:
-    """Give which rules spoke, each at its loudest, and what findings lack of line and remedy."""
+    """Return which rules spoke, each at its loudest, and what findings lack of line and remedy."""
     loudest_by_code: dict[str, str] = {}
     for outcome in reversed(OUTCOMES):
         loudest_by_code |= {row["code"]: outcome for row in study.get(outcome) or ()}
     codes: dict[str, Any] = {
-        outcome: sorted(code for code, loudest in loudest_by_code.items() if loudest == outcome) for outcome in OUTCOMES
+        outcome: sorted(code for code, loudest in loudest_by_code.items() if loudest == outcome)
+        for outcome in OUTCOMES
     }
     findings = study.get("findings") or ()
     codes["no_line"] = sorted({finding["code"] for finding in findings if finding["where"] is None})
     codes["no_remedy"] = sorted(
-        {finding["code"] for finding in findings if not finding["helps"] and finding["no_remedy"] is None}
+        {
+            finding["code"]
+            for finding in findings
+            if not finding["helps"] and finding["no_remedy"] is None
+        }
     )
     return codes
 
@@ -76,8 +81,19 @@ def main() -> int:
         is_named = any(fnmatch.fnmatch(name, pattern) for pattern in options.names)
         if is_named if options.names else options.again or name not in spoken:
             spoken[name] = codes_by_outcome(open_study(paths))
-            print(name, " ".join(f"{outcome}: {spoken[name][outcome]}" for outcome in OUTCOMES[:3]), flush=True)
-            write_result({recording: spoken[recording] for recording in paths_by_name if recording in spoken}, SPOKEN_PATH)
+            print(
+                name,
+                " ".join(f"{outcome}: {spoken[name][outcome]}" for outcome in OUTCOMES[:3]),
+                flush=True,
+            )
+            write_result(
+                {
+                    recording: spoken[recording]
+                    for recording in paths_by_name
+                    if recording in spoken
+                },
+                SPOKEN_PATH,
+            )
     return 0
 
 

@@ -16,21 +16,30 @@ from benchmarks.judging.causes import causes_named
 from benchmarks.judging.looking import study_record
 from benchmarks.judging.records import Record
 from gapless.catalogue.rules import RULES
+from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
-from gapless.model.seen import Evidence
-from gapless.study.charged import charge_changes
-from gapless.study.diagnose import run_rules
-from gapless.study.stakes import MIN_NAMED_SHARE, SURELY_GONE
+from gapless.pricing.charged import charge_changes
+from gapless.pricing.diagnose import run_rules
+from gapless.pricing.worth_trying import MIN_NAMED_SHARE, SURELY_GONE
 
 
 def measure_gains(record: Record) -> list[tuple[str, float, float]]:
-    """Give causes of a record: the share at stake, and the part of it that the best change took."""
+    """Return causes of a record: the share at stake, and what the best change took of it."""
     with tempfile.TemporaryDirectory(prefix="gapless-stakes-") as folder:
         _, prices = study_record(record, Path(folder))
-        stakes = [(detection, charge_changes(prices.evidence, detection.changes).own_share) for detection in _detect(prices.evidence)]
-    gains = ((detection, share, _gain(record, detection)) for detection, share in stakes if share >= MIN_NAMED_SHARE)
+        stakes = [
+            (detection, charge_changes(prices.evidence, detection.changes).own_share)
+            for detection in _detect(prices.evidence)
+        ]
+    gains = (
+        (detection, share, _gain(record, detection))
+        for detection, share in stakes
+        if share >= MIN_NAMED_SHARE
+    )
     return [
-        (detection.name, share, (1 - 1 / gain) / share) for detection, share, gain in gains if gain is not None
+        (detection.name, share, (1 - 1 / gain) / share)
+        for detection, share, gain in gains
+        if gain is not None
     ]
 
 
@@ -39,10 +48,16 @@ def _detect(evidence: Evidence) -> list[Detection]:
 
 
 def _gain(record: Record, detection: Detection) -> float | None:
-    """Give what the best change of the menu against a cause gave; ``None``: none was measured."""
+    """Return what the best change of the menu against a cause gave; ``None``: none was measured."""
     names = [None, *(text.partition("=")[0] for text in detection.helps)]
-    recommendations = [Recommendation(fix=fix, causes=causes_named(detection.name)) for fix in names]
-    lines = [line for recommendation in recommendations for line in matching_lines(record, recommendation)]
+    recommendations = [
+        Recommendation(fix=fix, causes=causes_named(detection.name)) for fix in names
+    ]
+    lines = [
+        line
+        for recommendation in recommendations
+        for line in matching_lines(record, recommendation)
+    ]
     return max((line.speedup.mid for line in lines if line.speedup is not None), default=None)
 
 
@@ -52,7 +67,10 @@ def main() -> int:
     for folder in (records.ZOO, records.STRANGERS):
         for record in records.read_records(folder):
             for name, share, gained_part in measure_gains(record):
-                print(f"{record.case:34} {name:28} {share:6.1%} at stake, of that {gained_part:6.1%} went")
+                print(
+                    f"{record.case:34} {name:28} {share:6.1%} at stake, "
+                    f"of that {gained_part:6.1%} went"
+                )
                 parts_gained.append(gained_part)
     n_reached = sum(gained_part >= SURELY_GONE for gained_part in parts_gained)
     print(f"{n_reached} of {len(parts_gained)} reached {SURELY_GONE:.0%}")

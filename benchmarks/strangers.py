@@ -30,14 +30,14 @@ from benchmarks.judging.looking import inspect_record, study_record
 from benchmarks.judging.metrics import JudgedCases
 from benchmarks.judging.ours import ask_gapless
 from benchmarks.judging.told import GAPLESS
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from benchmarks.menus import recording
 from benchmarks.menus.case import MeasureOptions, MeasuringError, measure_menu
 from benchmarks.menus.resolve import resolve_menu
 from gapless.model.facts import Facts
-from gapless.store.recordings import load
-from gapless.store.unpack import unpack
-from gapless.study.recorded.facts import facts
+from gapless.recorded.facts import facts
+from gapless.store.run.recordings import load
+from gapless.store.run.unpack import unpack
 from tests.strangers.cases import CASES
 from tests.strangers.more_cases import SECOND_SET
 from tests.zoo.cases import Case
@@ -76,11 +76,15 @@ def answer_case(case: Case, _options: argparse.Namespace) -> str:
     }
     document = told.round_figures({**hashes, "said": told.answer_to_json(checked.answer)})
     (folder / "answer.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return "; ".join(recommendation.says for recommendation in checked.answer.named) or checked.answer.refused or "nothing"
+    return (
+        "; ".join(recommendation.says for recommendation in checked.answer.named)
+        or checked.answer.refused
+        or "nothing"
+    )
 
 
 def _unmeasured_menu(case: Case, folder: Path) -> Mapping[str, Any]:
-    """Give the menu of a case as it will be, without what it is worth."""
+    """Return the menu of a case as it will be, without what it is worth."""
     menu_lines = [
         {
             "name": line.choice.name,
@@ -119,19 +123,27 @@ def measure_case(case: Case, options: argparse.Namespace) -> str:
             recorded_s=0.0,
             source=SOURCE,
         )
-        return measure_menu(case, measure_options, _facts(folder), lambda text: report_progress(case.name, text))
+        return measure_menu(
+            case, measure_options, _facts(folder), lambda text: report_progress(case.name, text)
+        )
 
 
 def judge() -> int:
     """Judge the answers that were written down by the menus that were measured."""
     judged = [
-        (record, told.answer_from_json(json.loads((record.run.parent / "answer.json").read_text())["said"]))
+        (
+            record,
+            told.answer_from_json(
+                json.loads((record.run.parent / "answer.json").read_text())["said"]
+            ),
+        )
         for record in records.read_records(RECORDS)
     ]
     if not judged:
         sys.exit("nothing is measured yet")
     hashes = {
-        json.loads((record.run.parent / "answer.json").read_text())["thresholds"] for record, _ in judged
+        json.loads((record.run.parent / "answer.json").read_text())["thresholds"]
+        for record, _ in judged
     }
     print(write_result(told.round_figures(_result(judged, ", ".join(sorted(hashes)))), RESULT))
     return 0
@@ -167,7 +179,7 @@ def _result(judged: JudgedCases, thresholds: str) -> dict[str, object]:
 
 
 def _figures_by_set(judged: JudgedCases) -> Mapping[str, object]:
-    """Give the figures of each set by itself: their authors knew of different things."""
+    """Return the figures of each set by itself: their authors knew of different things."""
     second = {case.name for case in SECOND_SET}
     return {
         f"{GAPLESS}, {name} set": figures.figure_table(subset)

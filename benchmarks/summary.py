@@ -21,16 +21,16 @@ class Sample:
     run: CommandRun
 
     def rename(self, input_name: str, rounds_before: int) -> "Sample":
-        """Give the sample as a later round of another name."""
-        return replace(self, what=input_name, round=self.round + rounds_before)
+        """Return the sample as a later round of another name."""
+        return replace(self, input_name=input_name, round=self.round + rounds_before)
 
     def figure(self, name: str) -> float | None:
-        """Give a figure of the run; ``None`` where it was not measured or the run failed."""
+        """Return a figure of the run; ``None`` where it was not measured or the run failed."""
         return getattr(self.run, name) if self.run.exit_code == 0 else None
 
 
 def spread(values: Iterable[float | None]) -> dict[str, float] | None:
-    """Give median and extremes of what was measured."""
+    """Return median and extremes of what was measured."""
     measured = [value for value in values if value is not None]
     if not measured:
         return None
@@ -38,7 +38,9 @@ def spread(values: Iterable[float | None]) -> dict[str, float] | None:
 
 
 def _ratios(samples: list[Sample], subject: str, figure: str) -> dict[str, float] | None:
-    base_by_round = {sample.round: sample.figure(figure) for sample in samples if sample.subject == "gapless"}
+    base_by_round = {
+        sample.round: sample.figure(figure) for sample in samples if sample.subject == "gapless"
+    }
     return spread(
         value / base
         for sample in samples
@@ -65,11 +67,14 @@ def _row(samples: list[Sample], subject: str) -> dict[str, Any]:
 
 
 def document(samples: list[Sample]) -> dict[str, Any]:
-    """Give the summary and all samples, ready for JSON."""
+    """Return the summary and all samples, ready for JSON."""
     summary: list[dict[str, Any]] = []
     for input_name in dict.fromkeys(sample.input_name for sample in samples):
         input_samples = [sample for sample in samples if sample.input_name == input_name]
-        summary += [_row(input_samples, subject) for subject in dict.fromkeys(sample.subject for sample in input_samples)]
+        summary += [
+            _row(input_samples, subject)
+            for subject in dict.fromkeys(sample.subject for sample in input_samples)
+        ]
     return {
         "summary": summary,
         "samples": [

@@ -18,13 +18,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.machine import write_result, machine, versions
+from benchmarks.machine import machine, versions, write_result
 from gapless.model.edit import Applicability, Edit, SetArgument, SetEnv
 from gapless.model.trial import Trial, TrialVerdict
-from gapless.verify import arm, lengths
+from gapless.verify import lengths
+from gapless.verify.arms import arm
+from gapless.verify.arms.steady import read_steps
 from gapless.verify.plan import INTERRUPTED, conduct
-from gapless.verify.steady import read_steps
-from gapless.verify.wanted import Candidate, ArmRun, TrialSettings
+from gapless.verify.specs import ArmRun, Candidate, TrialSettings
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "waiting.py"
 COMMAND: Final = (sys.executable, str(TRAINING))
@@ -41,7 +42,7 @@ Row = dict[str, Any]
 
 
 def edit_of(kind: str, wait_ms: float, step_ms: float) -> Edit:
-    """Give the edit of a kind of trial."""
+    """Return the edit of a kind of trial."""
     if kind == NOTHING:  # it has no workers as it is
         return SetArgument("torch.utils.data.DataLoader", "num_workers", 0)
     # 10 % more of a step's time, or 10 % less.
@@ -50,13 +51,17 @@ def edit_of(kind: str, wait_ms: float, step_ms: float) -> Edit:
 
 
 def mix_trials(nothing: int, delays: int) -> Iterator[tuple[str, int]]:
-    """Give kind and number of each trial, mixed: so all meet the same weather."""
+    """Return kind and number of each trial, mixed: so all meet the same weather."""
     kinds = [(NOTHING, number) for number in range(nothing)]
     kinds += [(("slower", "faster")[number % 2], number) for number in range(delays)]
-    yield from sorted(kinds, key=lambda trial: trial[1] / (delays if trial[0] != NOTHING else nothing))
+    yield from sorted(
+        kinds, key=lambda trial: trial[1] / (delays if trial[0] != NOTHING else nothing)
+    )
 
 
-def run_trial(kind: str, options: argparse.Namespace, first_arm: ArmRun, step_ms: float, folder: Path) -> Trial:
+def run_trial(
+    kind: str, options: argparse.Namespace, first_arm: ArmRun, step_ms: float, folder: Path
+) -> Trial:
     """Run one trial; ``first`` is the discarded arm of all of them."""
     edit = edit_of(kind, options.wait, step_ms)
     candidate = Candidate((kind,), kind, (edit,), Applicability.IDENTICAL)
@@ -72,7 +77,7 @@ def _plan(options: argparse.Namespace, folder: Path) -> arm.ArmPlan:
 
 
 def row_of(kind: str, wait_ms: float, number: int, trial: Trial) -> Row:
-    """Give what is kept of a trial."""
+    """Return what is kept of a trial."""
     (side,) = trial.sides
     speedup = side.speedup
     return {
@@ -85,14 +90,16 @@ def row_of(kind: str, wait_ms: float, number: int, trial: Trial) -> Row:
         "order": trial.order,
         "step_ns": [trial.step_ns, side.step_ns],
         "parity": side.parity.value,
-        "disturbed": sum(str(arm_result.failed).startswith("disturbed") for arm_result in trial.arms),
+        "disturbed": sum(
+            str(arm_result.failed).startswith("disturbed") for arm_result in trial.arms
+        ),
         "notes": trial.notes,
         "spent_s": round(trial.spent_s, 2),
     }
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
-    """Give a line for each kind of trial, and time that a step waits."""
+    """Return a line for each kind of trial, and time that a step waits."""
     lines = list[Row]()
     for kind, wait_ms in sorted({(row["kind"], row["wait_ms"]) for row in rows}):
         right_verdicts = RIGHT_VERDICTS[kind]
@@ -108,10 +115,14 @@ def summary(rows: Sequence[Row]) -> list[Row]:
                 "trials": len(kind_rows),
                 "verdicts": dict(verdicts),
                 "undecided": n_undecided,
-                "wrong": len(kind_rows) - n_undecided - sum(verdicts[verdict] for verdict in right_verdicts),
+                "wrong": len(kind_rows)
+                - n_undecided
+                - sum(verdicts[verdict] for verdict in right_verdicts),
                 "noise": float(np.median(noises)) if noises else None,
                 "quiet": len(quiet),
-                "undecided_of_quiet": sum(row["verdict"] == TrialVerdict.UNDECIDED for row in quiet),
+                "undecided_of_quiet": sum(
+                    row["verdict"] == TrialVerdict.UNDECIDED for row in quiet
+                ),
                 "speedup": _median_speedup(kind_rows),
                 "seconds": float(np.median([row["spent_s"] for row in kind_rows])),
             }
@@ -125,7 +136,7 @@ def _median_speedup(rows: Sequence[Row]) -> float | None:
 
 
 def result(rows: Sequence[Row], options: argparse.Namespace, took_s: float) -> Row:
-    """Give what is written."""
+    """Return what is written."""
     return {
         "machine": {**machine(), "torch": versions(("torch",))["torch"]},
         "asked": {"steps": options.steps, "budget_s": options.budget, "delay": DELAY},
@@ -167,7 +178,7 @@ def main() -> None:
 
 
 def first_step_ms(first_arm: ArmRun) -> float:
-    """Give the usual step of the discarded arm, by which delays are measured out."""
+    """Return the usual step of the discarded arm, by which delays are measured out."""
     steady = None if first_arm.recording is None else read_steps(first_arm.recording)
     if steady is None:
         raise SystemExit(f"the training was not measured: {first_arm.failure}")

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 
 TRAININGS = Path(__file__).parent / "trainings"
 PICTURES = ["pictures.py", "--steps", "100000", "--pictures", "2000"]
@@ -60,7 +60,8 @@ def run_trial(name: str, *, cpu: bool, folder: Path, share: float) -> dict[str, 
         return {"code": process.returncode, "stderr": process.stderr[-2000:]}
     document = json.loads(process.stdout)
     trials = [
-        {key: value for key, value in trial.items() if key not in DROPPED_KEYS} for trial in document["trials"]
+        {key: value for key, value in trial.items() if key not in DROPPED_KEYS}
+        for trial in document["trials"]
     ]
     arms = [
         {key: arm[key] for key in ("side", "steps", "step_ns", "start_ns", "failed")}

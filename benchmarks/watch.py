@@ -26,12 +26,12 @@ class CommandRun:
 
     @property
     def peak_bytes(self) -> int:
-        """Give the larger: samples can miss a short peak, the kernel sees one process only."""
+        """Return the larger: samples can miss a short peak, the kernel sees one process only."""
         return max(self.sampled_bytes, self.largest_bytes)
 
 
 def resident_bytes(process: psutil.Process) -> int:
-    """Give the proportional memory of a process; where the kernel does not tell, the resident."""
+    """Return the proportional memory of a process; where the kernel does not tell, the resident."""
     try:
         text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
         return int(text.split("Pss:", 1)[1].split()[0]) * 1024
@@ -43,7 +43,7 @@ def resident_bytes(process: psutil.Process) -> int:
 
 
 def peak_resident_bytes(process: psutil.Process) -> int:
-    """Give the most that a process held since it began its program, 0 where nobody tells.
+    """Return the most that a process held since it began its program, 0 where nobody tells.
 
     Not ``ru_maxrss``: that of a child begins with what its parent held when it was started.
     """
@@ -66,8 +66,12 @@ class PeakSampler:
         """Take one sample of all processes."""
         with contextlib.suppress(psutil.Error):
             processes = (self.root, *self.root.children(recursive=True))
-            self.together = max(self.together, sum(resident_bytes(process) for process in processes))
-            self.largest = max(self.largest, *(peak_resident_bytes(process) for process in processes))
+            self.together = max(
+                self.together, sum(resident_bytes(process) for process in processes)
+            )
+            self.largest = max(
+                self.largest, *(peak_resident_bytes(process) for process in processes)
+            )
 
     def watch(self, stop_event: threading.Event) -> None:
         """Sample until told that it is over."""
@@ -82,7 +86,9 @@ def run_twice(command: list[str], environment: dict[str, str] | None = None) -> 
     """Run a command twice: once for its time, undisturbed, and once for its memory."""
     timed_run = run(command, environment, sampled=False)
     sampled_run = run(command, environment)
-    return replace(timed_run, sampled_bytes=sampled_run.sampled_bytes, largest_bytes=sampled_run.largest_bytes)
+    return replace(
+        timed_run, sampled_bytes=sampled_run.sampled_bytes, largest_bytes=sampled_run.largest_bytes
+    )
 
 
 def run(

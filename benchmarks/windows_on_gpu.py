@@ -55,13 +55,13 @@ def run_arm(arm: str, spool: Path, extra: list[str], period: int) -> dict[str, A
 
 
 def read_frames(spool: Path) -> list[wire.Frame]:
-    """Give the frames of the training process's log."""
+    """Return the frames of the training process's log."""
     log = spool / "rank0.log"
     return wire.frames(log.read_bytes())[0] if log.exists() else []
 
 
 def marks(log: list[wire.Frame], kind: int) -> list[dict[str, Any]]:
-    """Give the marks of a kind."""
+    """Return the marks of a kind."""
     marks_of_all: list[dict[str, Any]] = [
         dict(zip(wire.MARK_FIELDS, mark, strict=True))
         for frame in log
@@ -72,7 +72,7 @@ def marks(log: list[wire.Frame], kind: int) -> list[dict[str, Any]]:
 
 
 def contents(path: Path) -> dict[str, Any]:
-    """Give what a file of a window holds; ``whole``: it is one JSON text."""
+    """Return what a file of a window holds; ``whole``: it is one JSON text."""
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -93,14 +93,16 @@ def contents(path: Path) -> dict[str, Any]:
         "kinds": {str(kind): count for kind, count in kinds.items()},
         "devices": len(document.get("deviceProperties") or ()),
         "steps": len(steps) - 1,
-        "window": {key: document.get("gapless", {}).get(key) for key in ("first_step", "last_step")},
+        "window": {
+            key: document.get("gapless", {}).get(key) for key in ("first_step", "last_step")
+        },
         "launches_without_kernel": len(launches - kernels),
         "kernels_without_launch": len(kernels - launches),
     }
 
 
 def windows(spool: Path, log: list[wire.Frame]) -> list[dict[str, Any]]:
-    """Give the last frame of each window, and what its file holds."""
+    """Return the last frame of each window, and what its file holds."""
     until = time.monotonic() + 40  # a child may outlive the training
     while list(spool.glob("windows/*.part*")) and time.monotonic() < until:
         time.sleep(0.1)
@@ -113,7 +115,7 @@ def windows(spool: Path, log: list[wire.Frame]) -> list[dict[str, Any]]:
 
 
 def step_times(log: list[wire.Frame]) -> dict[str, float]:
-    """Give the step times, in ms: those that our own work touched, and the others."""
+    """Return the step times, in ms: those that our own work touched, and the others."""
     own_marks = [mark for mark in marks(log, wire.OBSERVER) if mark["value"] != wire.OBSERVER_FLUSH]
     spans = [(mark["end"], mark["end"] + 2_000_000_000) for mark in own_marks]
     free_ns, near_ns = list[int](), list[int]()
@@ -127,12 +129,14 @@ def step_times(log: list[wire.Frame]) -> dict[str, float]:
 
 
 def measure(arm: str, extra: list[str], period: int) -> dict[str, Any]:
-    """Give everything about one arm."""
+    """Return everything about one arm."""
     with tempfile.TemporaryDirectory() as folder:
         spool = Path(folder)
         outcome = run_arm(arm, spool, extra, period)
         log = read_frames(spool)
-        own_marks = [mark for mark in marks(log, wire.OBSERVER) if mark["value"] != wire.OBSERVER_FLUSH]
+        own_marks = [
+            mark for mark in marks(log, wire.OBSERVER) if mark["value"] != wire.OBSERVER_FLUSH
+        ]
         return {
             **outcome,
             "windows": windows(spool, log),

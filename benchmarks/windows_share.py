@@ -14,14 +14,14 @@ import numpy as np
 from benchmarks.machine import write_result
 from gapless import wire
 from gapless.model.recording import Process
-from gapless.store.recordings import load
-from gapless.study.recorded.edges import find_edges, unprofiled_steps
+from gapless.recorded.training.edges import find_edges, unprofiled_steps
+from gapless.store.run.recordings import load
 
 _NEIGHBOUR_PARTS = 20  # tenths of the run, halved: steps are compared with those near them
 
 
 def cost_shares(process: Process) -> dict[str, Any]:
-    """Give seconds and shares of one training process."""
+    """Return seconds and shares of one training process."""
     ends = find_edges(process).ends
     lengths, free = np.diff(ends), unprofiled_steps(process, ends)
     marks = process.marks
@@ -38,7 +38,10 @@ def cost_shares(process: Process) -> dict[str, Any]:
             own_ns[index] += end - start
     slower = 0.0
     for index in np.flatnonzero(~free):
-        neighbours = slice(max(0, index - len(lengths) // _NEIGHBOUR_PARTS), index + len(lengths) // _NEIGHBOUR_PARTS + 1)
+        neighbours = slice(
+            max(0, index - len(lengths) // _NEIGHBOUR_PARTS),
+            index + len(lengths) // _NEIGHBOUR_PARTS + 1,
+        )
         usual = np.median(lengths[neighbours][free[neighbours]])
         slower += float(lengths[index] - own_ns[index] - usual)
     seconds["slower steps"] = slower / 1e9
@@ -70,7 +73,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     recording = load(options.run)
-    trainings = [process for process in recording.processes if process.role == "training" and len(process.marks)]
+    trainings = [
+        process
+        for process in recording.processes
+        if process.role == "training" and len(process.marks)
+    ]
     result = {
         "command": [Path(word).name for word in recording.manifest.command],
         "device": options.device,

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,17 +29,9 @@ SPOOL = tempfile.TemporaryDirectory(prefix="gapless-benchmark-")
 os.environ["GAPLESS_SPOOL"] = SPOOL.name
 
 from gapless import wire  # noqa: E402 - the spool comes first
-from gapless.payload import (  # noqa: E402
-    imports,
-    measure,
-    pacing,
-    patching,
-    randomness,
-    reading,
-    recorder,
-    stopwatch,
-)
+from gapless.payload import imports, patching, randomness, recorder  # noqa: E402
 from gapless.payload.hooks import fetch, files, stages  # noqa: E402
+from gapless.payload.loading import measure, pacing, reads, stopwatch  # noqa: E402
 
 CHOOSE = pacing.FetchPace.choose
 BLOCK_NS = 1_500_000_000  # of fetches, for one round
@@ -122,7 +114,7 @@ def remove_hooks() -> None:
 
 
 def fetch_ns(fetch_batch: Callable[..., Any], fetcher: Any, indices: list[int]) -> int:  # noqa: ANN401
-    """Give the processor time of a fetch, in ns."""
+    """Return the processor time of a fetch, in ns."""
     start = time.thread_time_ns()
     fetch_batch(fetcher, indices)
     return time.thread_time_ns() - start
@@ -143,9 +135,13 @@ def compare_fetches(name: str, data: Any, batch: int, rounds: int) -> HookCost: 
     watch_choices(counts)
     install_hooks()
     hooked = vars(_MapDatasetFetcher)["fetch"]
-    blocks = [measure_block((original, hooked), fetcher, indices, times) for _ in range(rounds + 1)][1:]
+    blocks = [
+        measure_block((original, hooked), fetcher, indices, times) for _ in range(rounds + 1)
+    ][1:]
     remove_hooks()
-    plain_ns, added_ns, same_ns = (statistics.median(values) for values in zip(*blocks, strict=True))
+    plain_ns, added_ns, same_ns = (
+        statistics.median(values) for values in zip(*blocks, strict=True)
+    )
     scale = batch * 1e3
     return HookCost(
         name,
@@ -208,7 +204,7 @@ def do_nothing() -> None:
 
 
 def time_act(act: Callable[[], object], times: int) -> float:
-    """Give the processor time of an act in ns."""
+    """Return the processor time of an act in ns."""
     start = time.thread_time_ns()
     for _ in range(times):
         act()
@@ -225,8 +221,8 @@ def time_components() -> list[ComponentCost]:
     wrapped = stopwatch.time_function(do_nothing, stopwatch.DECODE)
 
     def detail() -> None:
-        reading.begin(watch)
-        reading.finish()
+        reads.begin(watch)
+        reads.finish()
 
     def read() -> None:
         with io.open(path, "rb") as file:  # noqa: UP020 - as pathlib does
@@ -242,12 +238,12 @@ def time_components() -> list[ComponentCost]:
         time_component("the same, not wrapped", do_nothing, cold=False),
         time_component("file opened and read", read, cold=False),
     ]
-    reading.begin(watch)
+    reads.begin(watch)
     costs += [
         time_component("function of a stage, looked at", wrapped, cold=False),
         time_component("file opened and read, looked at", read, cold=False),
     ]
-    reading.finish()
+    reads.finish()
     return costs
 
 

@@ -67,7 +67,7 @@ class Lanes:
         report_progress("all", self.progress())
 
     def is_over(self) -> bool:
-        """Say whether one more case might not end within the budget."""
+        """Return whether one more case might not end within the budget."""
         if self.budget_s is None:
             return False
         spent_s = time.monotonic() - self.begun
@@ -88,18 +88,20 @@ def report_progress(name: str, text: str) -> None:
 
 
 def choose_cases(options: argparse.Namespace) -> list[Case]:
-    """Give the cases that are asked for and not there yet."""
+    """Return the cases that are asked for and not there yet."""
     size = SIZES[options.device]
     cases = [case for case in CASES.values() if case.size == size and is_runnable(case, options)]
     if options.cases:
-        cases = [case for case in cases if any(fnmatch.fnmatch(case.name, p) for p in options.cases)]
+        cases = [
+            case for case in cases if any(fnmatch.fnmatch(case.name, p) for p in options.cases)
+        ]
     folders = [options.out, *([RECORDS] if options.only_new else [])]
     existing = {menu.parent.name for folder in folders for menu in folder.glob("*/menu.json")}
     return [case for case in cases if options.again or case.name not in existing]
 
 
 def is_runnable(case: Case, options: argparse.Namespace) -> bool:
-    """Say whether there are devices enough for a case's ranks, and the modules that it needs."""
+    """Return whether there are devices enough for a case's ranks, and the modules that it needs."""
     has_devices = options.device == "cpu" or case.ranks <= options.devices
     return has_devices and all(find_spec(module) is not None for module in case.needs)
 
@@ -171,7 +173,11 @@ def main() -> int:
             thread.start()
         for thread in threads:
             thread.join()
-    report_progress("all", f"{len(case_lanes.done)} measured, failed: {case_lanes.failed}, not begun: {case_lanes.left}")
+    report_progress(
+        "all",
+        f"{len(case_lanes.done)} measured, failed: {case_lanes.failed}, "
+        f"not begun: {case_lanes.left}",
+    )
     return 1 if case_lanes.failed else 0
 
 

@@ -85,7 +85,9 @@ def _ask(line: str) -> int:
 @functools.cache
 def _start_parent() -> subprocess.Popen[bytes]:
     """Start it once; it ends when its standard input does, with this process at the latest."""
-    user_variables = {name: value for name, value in os.environ.items() if not name.startswith("GAPLESS_")}
+    user_variables = {
+        name: value for name, value in os.environ.items() if not name.startswith("GAPLESS_")
+    }
     start_variables = {"KINETO_LOG_LEVEL": "99", "OMP_NUM_THREADS": "1"}
     parent = subprocess.Popen(
         [sys.executable, "-c", _PARENT],

@@ -32,18 +32,20 @@ SUBJECTS: Final = {
 
 
 def reading_table(result: Path = RESULT) -> str:
-    """Give the table of medians; without a result the sentence that there is none."""
+    """Return the table of medians; without a result the sentence that there is none."""
     if not result.exists():
         return "Reading has not been measured yet (`benchmarks/reading.py`)."
     measurements: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
     machine = measurements["machine"]
     conditions = f"{machine['cores']} cores of an {machine['processor']}, {measurements['date']}"
     source = "[benchmarks/reading.py](benchmarks/reading.py)"
-    return "\n".join([*HEAD, *_lines(measurements["summary"]), "", f"Medians, {conditions}: {source}."])
+    return "\n".join(
+        [*HEAD, *_lines(measurements["summary"]), "", f"Medians, {conditions}: {source}."]
+    )
 
 
 def recording_table(result: Path = RECORDING) -> str:
-    """Give the table of what is added to a training, its noise first."""
+    """Return the table of what is added to a training, its noise first."""
     if not result.exists():
         return "Recording has not been measured yet (`benchmarks/overhead.py`)."
     measurements: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
@@ -60,12 +62,16 @@ def recording_table(result: Path = RECORDING) -> str:
         cells = [_ratio(rows.get((size, arm))) for size in sizes]
         first_row = rows.get((sizes[0], arm))
         has_equal_steps = first_row is not None and arm != "torch.profiler"  # it made fewer of them
-        cells.append(f"{first_row['added_to_command_s']:+.1f} s" if first_row and has_equal_steps else "–")
+        cells.append(
+            f"{first_row['added_to_command_s']:+.1f} s" if first_row and has_equal_steps else "–"
+        )
         lines.append(f"| {label} | {' | '.join(cells)} |")
     machine = measurements["machine"]
     conditions = f"{machine['cores']} cores of an {machine['processor']}, the CPU alone"
     source = "[benchmarks/overhead.py](benchmarks/overhead.py)"
-    return "\n".join([*lines, "", f"Ratios to the plain run of the same round, {conditions}: {source}."])
+    return "\n".join(
+        [*lines, "", f"Ratios to the plain run of the same round, {conditions}: {source}."]
+    )
 
 
 def _ratio(row: Mapping[str, Any] | None) -> str:

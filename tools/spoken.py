@@ -13,15 +13,19 @@ _NO_RECORDING: Final = "–"
 
 
 def spoken_table(path: Path = SPOKEN_PATH) -> str:
-    """Give the table, and the rules that no recording made speak."""
+    """Return the table, and the rules that no recording made speak."""
     if not path.exists():
         return "This has not been asked yet."
     recordings: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     rows = ["| cause | named in | worth a trial in | harmless in | silent in | not checked in |"]
     rows.append("|---|---|---|---|--:|--:|")
     rows += [_row(recordings, rule.code, rule.name) for rule in RULES]
-    silent_rules = [f"{rule.code} {rule.name}" for rule in RULES if not _is_spoken(recordings, rule.code)]
-    unnamed_rules = [f"{rule.code} {rule.name}" for rule in RULES if not _is_named(recordings, rule.code)]
+    silent_rules = [
+        f"{rule.code} {rule.name}" for rule in RULES if not _is_spoken(recordings, rule.code)
+    ]
+    unnamed_rules = [
+        f"{rule.code} {rule.name}" for rule in RULES if not _is_named(recordings, rule.code)
+    ]
     return "\n".join(
         [
             *rows,
@@ -36,7 +40,10 @@ def spoken_table(path: Path = SPOKEN_PATH) -> str:
 
 
 def _row(recordings: Mapping[str, Any], code: str, name: str) -> str:
-    names_by_outcome = {outcome: _recordings_with(recordings, code, outcome) for outcome in ("findings", "to_try", "present")}
+    names_by_outcome = {
+        outcome: _recordings_with(recordings, code, outcome)
+        for outcome in ("findings", "to_try", "present")
+    }
     unchecked = len(_recordings_with(recordings, code, "abstentions"))
     silent = len(recordings) - unchecked - sum(map(len, names_by_outcome.values()))
     cells = [_list_names(names) for names in names_by_outcome.values()]
@@ -55,8 +62,12 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _is_named(recordings: Mapping[str, Any], code: str) -> bool:
-    return any(code in codes["findings"] or code in codes["to_try"] for codes in recordings.values())
+    return any(
+        code in codes["findings"] or code in codes["to_try"] for codes in recordings.values()
+    )
 
 
 def _is_spoken(recordings: Mapping[str, Any], code: str) -> bool:
-    return _is_named(recordings, code) or any(code in codes["present"] for codes in recordings.values())
+    return _is_named(recordings, code) or any(
+        code in codes["present"] for codes in recordings.values()
+    )

@@ -12,17 +12,19 @@ import msgspec
 
 from gapless.model.edit import Edit, SetEnv, SetGlobal
 from gapless.model.trial import Trial
-from gapless.store import trials
+from gapless.store.run import trials
 
 
 def strip_machine(trial: Trial) -> Trial:
-    """Give a trial without the folders of the machine it was made on."""
+    """Return a trial without the folders of the machine it was made on."""
     return replace(
         trial,
         command=tuple(Path(word).name if word.startswith("/") else word for word in trial.command),
         run=None,
         arms=tuple(replace(arm, folder=None) for arm in trial.arms),
-        sides=tuple(replace(side, edits=tuple(map(_strip_folder, side.edits))) for side in trial.sides),
+        sides=tuple(
+            replace(side, edits=tuple(map(_strip_folder, side.edits))) for side in trial.sides
+        ),
     )
 
 

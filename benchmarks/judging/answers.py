@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.judging.records import MenuLine, Record
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Answer:
 
 
 def matching_lines(record: Record, recommendation: Recommendation) -> tuple[MenuLine, ...]:
-    """Give the single remedies of a menu that are what was recommended; none: it is not there.
+    """Return the single remedies of a menu that are what was recommended; none: it is not there.
 
     Those of its name; of its cause, what was trained otherwise, and edits if none has its name.
     """
@@ -43,13 +43,19 @@ def matching_lines(record: Record, recommendation: Recommendation) -> tuple[Menu
 
 
 def followed_line(record: Record, recommendation: Recommendation) -> MenuLine | None:
-    """Give the one line that following a recommendation amounts to.
+    """Return the one line that following a recommendation amounts to.
 
     Of several values the nearest, by ratio; of two as near, and of several causes, the worse.
     """
-    candidates = [line for line in matching_lines(record, recommendation) if line.speedup is not None]
+    candidates = [
+        line for line in matching_lines(record, recommendation) if line.speedup is not None
+    ]
     edited = [line for line in candidates if line.edits] or candidates
-    return min(edited, key=lambda line: (_value_distance(line, recommendation), _gain(line))) if edited else None
+    return (
+        min(edited, key=lambda line: (_value_distance(line, recommendation), _gain(line)))
+        if edited
+        else None
+    )
 
 
 def _gain(line: MenuLine) -> float:
@@ -58,13 +64,18 @@ def _gain(line: MenuLine) -> float:
 
 def _value_distance(line: MenuLine, recommendation: Recommendation) -> float:
     line_value = value_of(line.edits)
-    if line_value is None or recommendation.value is None or line_value <= 0 or recommendation.value <= 0:
+    if (
+        line_value is None
+        or recommendation.value is None
+        or line_value <= 0
+        or recommendation.value <= 0
+    ):
         return 0.0
     return round(abs(math.log(line_value / recommendation.value)), 6)
 
 
 def value_of(edits: tuple[Mapping[str, Any], ...]) -> float | None:
-    """Give the first number that some edits set."""
+    """Return the first number that some edits set."""
     for edit in edits:
         value = edit.get("value")
         if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -11,8 +11,8 @@ from typing import Final
 from benchmarks.judging.answers import Answer, Recommendation
 from benchmarks.judging.causes import FAMILY_OF
 from benchmarks.judging.records import MIN_GAIN, MenuLine, Record
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,17 @@ def plugin(subject: OpenedRecord) -> Answer:
     """
     evidence, recommendations = subject.evidence, list[Recommendation]()
     recorded = evidence.study.recorded
-    loading_share = max((loader.share or 0.0 for loader in recorded.loaders), default=0.0) if recorded else 0.0
+    loading_share = (
+        max((loader.share or 0.0 for loader in recorded.loaders), default=0.0) if recorded else 0.0
+    )
     if loading_share > _MAX_LOADING_SHARE:
-        recommendations.append(Recommendation("more-workers", says=f"{loading_share:.0%} of a step in the loader"))
+        recommendations.append(
+            Recommendation("more-workers", says=f"{loading_share:.0%} of a step in the loader")
+        )
     if evidence.on_device and _busy_share(evidence) < _MIN_BUSY_SHARE:
-        recommendations.append(Recommendation("batch-size", says=f"the GPU works {_busy_share(evidence):.0%}"))
+        recommendations.append(
+            Recommendation("batch-size", says=f"the GPU works {_busy_share(evidence):.0%}")
+        )
     if evidence.share("busy.tc_eligible_not_used") > 0:
         recommendations.append(_MIXED)
     recommendations += _recommend_parallel(evidence)
@@ -155,7 +161,9 @@ def constants(subject: OpenedRecord) -> Answer:
         if (loaders or FAMILY_OF[name] not in {"feed", "copy"})
         and (subject.evidence.on_device or FAMILY_OF[name] not in {"kernel", "copy"})
     ]
-    recommendations = [Recommendation(fix, speedup=_exactly(_USUAL_GAINS[fix])) for fix in applicable]
+    recommendations = [
+        Recommendation(fix, speedup=_exactly(_USUAL_GAINS[fix])) for fix in applicable
+    ]
     recommendations.sort(key=lambda recommendation: -_USUAL_GAINS[recommendation.fix or ""])
     predictions = {
         line.name: _exactly(_USUAL_GAINS[line.fix])
@@ -237,7 +245,9 @@ def subtraction(subject: OpenedRecord) -> Answer:
         gain = _speedup_without(evidence, fix, reasons if fix is None else frozenset())
         if gain is not None and gain > 1 + MIN_GAIN:
             recommendations.append(Recommendation(fix, causes=reasons, speedup=_exactly(gain)))
-    recommendations.sort(key=lambda recommendation: -(recommendation.speedup.mid if recommendation.speedup else 1.0))
+    recommendations.sort(
+        key=lambda recommendation: -(recommendation.speedup.mid if recommendation.speedup else 1.0)
+    )
     return Answer(tuple(recommendations), _subtract_lines(evidence, subject.record.lines))
 
 
@@ -255,7 +265,7 @@ def _subtract_lines(evidence: Evidence, lines: Sequence[MenuLine]) -> dict[str, 
 
 
 def _speedup_without(evidence: Evidence, fix: str | None, causes: frozenset[str]) -> float | None:
-    """Give the speed-up if what a fix or some causes are about took no time."""
+    """Return the speed-up if what a fix or some causes are about took no time."""
     factors = dict(_PRECISION.get(fix or "", {}))
     if not factors:
         leaves = _LEAVES_OF_FIX.get(fix or "", ()) + tuple(

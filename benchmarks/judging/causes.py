@@ -213,7 +213,7 @@ KERNELS: Final = "kernel"  # the family whose edits change kernels; all others a
 
 
 def against_of_edits(fix: str | None, edits: Iterable[Mapping[str, Any]]) -> Against:
-    """Give what a line of edits is against; nothing where no list has it."""
+    """Return what a line of edits is against; nothing where no list has it."""
     if fix is not None:
         return (frozenset({CAUSE_OF_FIX[fix]}),) if fix in CAUSE_OF_FIX else ()
     causes = (CAUSE_OF_TARGET.get(str(edit.get("target"))) for edit in edits)
@@ -221,7 +221,7 @@ def against_of_edits(fix: str | None, edits: Iterable[Mapping[str, Any]]) -> Aga
 
 
 def against_of(case: str, variant: str) -> Against:
-    """Give what a variant of a case does away with: a cause each, in the words that it may have.
+    """Return what a variant of a case does away with: a cause each, in the words that it may have.
 
     A cause of its own where no list has it.
     """
@@ -232,14 +232,14 @@ def against_of(case: str, variant: str) -> Against:
 
 
 def family_of(against: Against) -> str:
-    """Give the family of what does away with some causes."""
+    """Return the family of what does away with some causes."""
     causes = (word for words in against for word in sorted(words))
     families = (_FAMILY_OF_CAUSE[cause] for cause in causes if cause in _FAMILY_OF_CAUSE)
     return next(families, "host")
 
 
 def causes_named(name: str) -> frozenset[str]:
-    """Give the causes that a tool may mean by what it calls one."""
+    """Return the causes that a tool may mean by what it calls one."""
     words = name.lower().replace(" ", "-").replace("_", "-")
     matches = (causes for pattern, causes in WORDS if re.search(pattern, words))
     return frozenset(cause for causes in matches for cause in causes)

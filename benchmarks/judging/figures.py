@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from benchmarks.judging import metrics as m
-from benchmarks.judging.metrics import JudgedCases, Miss, CaseShare
+from benchmarks.judging.metrics import CaseShare, JudgedCases, Miss
 
 
 def figure_table(judged: JudgedCases) -> Mapping[str, object]:
-    """Give all figures of one tool, as JSON tells them."""
-    misses, rough_misses, regrets = m.gain_misses(judged), m.gain_misses(judged, rough=True), m.regrets(judged)
+    """Return all figures of one tool, as JSON tells them."""
+    misses, rough_misses, regrets = (
+        m.gain_misses(judged),
+        m.gain_misses(judged, rough=True),
+        m.regrets(judged),
+    )
     tau, taus = m.kendall(judged)
     return {
         "first": share_to_json(m.hit_share(judged, 1)),
@@ -25,13 +29,16 @@ def figure_table(judged: JudgedCases) -> Mapping[str, object]:
         "predicted": share_to_json(m.predicted_share(judged)),
         "kendall": tau,
         "kendall_of": taus,
-        "gains": {name: gains(family_misses) for name, family_misses in {"all": misses, **m.by_family(misses)}.items()},
+        "gains": {
+            name: gains(family_misses)
+            for name, family_misses in {"all": misses, **m.by_family(misses)}.items()
+        },
         "rough_gains": gains(rough_misses),
     }
 
 
 def gains(misses: Sequence[Miss]) -> Mapping[str, object]:
-    """Give the figures of some predictions."""
+    """Return the figures of some predictions."""
     return {
         "of": len(misses),
         "error_points": m.mean_error(misses),
@@ -45,5 +52,5 @@ def gains(misses: Sequence[Miss]) -> Mapping[str, object]:
 
 
 def share_to_json(share: CaseShare) -> Mapping[str, object]:
-    """Give a share, as JSON tells it."""
+    """Return a share, as JSON tells it."""
     return {"count": share.count, "of": share.total, "share": share.value}

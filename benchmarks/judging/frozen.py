@@ -8,12 +8,21 @@ from typing import Final
 from benchmarks.judging.records import ROOT
 
 _SOURCE: Final = ROOT / "src" / "gapless"
-_ROOMS: Final = ("accounting", "catalogue", "replay", "study")
+_ROOMS: Final = (
+    "accounting",
+    "capture",
+    "catalogue",
+    "pricing",
+    "recorded",
+    "replay",
+    "roofline",
+    "study",
+)
 _RESIDUALS: Final = "residuals.json"  # what the benchmark itself writes
 
 
 def thresholds_hash(rooms: Iterable[str] = _ROOMS, source: Path = _SOURCE) -> str:
-    """Give the hash of every source of the rooms that account, replay, diagnose and price."""
+    """Return the hash of every source of the rooms that account, replay, diagnose and price."""
     digest = hashlib.sha256()
     for path in sorted(path for room in rooms for path in (source / room).rglob("*.py")):
         digest.update(path.relative_to(source).as_posix().encode() + b"\0")
@@ -22,7 +31,7 @@ def thresholds_hash(rooms: Iterable[str] = _ROOMS, source: Path = _SOURCE) -> st
 
 
 def judge_hash(folder: Path = Path(__file__).parent) -> str:
-    """Give the hash of what answers are judged with: the words for causes, the metrics."""
+    """Return the hash of what answers are judged with: the words for causes, the metrics."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -30,5 +39,5 @@ def judge_hash(folder: Path = Path(__file__).parent) -> str:
 
 
 def residuals_hash(source: Path = _SOURCE) -> str:
-    """Give the hash of the residuals that intervals are stretched by."""
+    """Return the hash of the residuals that intervals are stretched by."""
     return hashlib.sha256((source / "replay" / _RESIDUALS).read_bytes()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from gapless.study import Options, open_study
 
 
 def has_exact_sums(study: Study) -> bool:
-    """Tell whether each account of a study sums to its time to the nanosecond."""
+    """Return whether each account of a study sums to its time to the nanosecond."""
     sums = [(study.account.leaves, study.account.wall_ns)]
     sums += [(study.account.groups, study.account.wall_ns)]
     sums += [(row.leaves, row.row.end - row.row.start) for row in study.account.rows]
@@ -24,18 +24,22 @@ def has_exact_sums(study: Study) -> bool:
 
 
 def identity(study: Study) -> tuple[float | None, float | None]:
-    """Give how far unchanged replays are off: the trace, and the un-profiled step."""
+    """Return how far unchanged replays are off: the trace, and the un-profiled step."""
     diagnosis = study.diagnosis
     fidelity = diagnosis.fidelity if diagnosis is not None else None
     return (None, None) if fidelity is None else (fidelity.imputed, fidelity.unprofiled)
 
 
 def steadiness(run: Path) -> float | None:
-    """Give how far the leaves of neighbouring windows of one run differ (total variation), at most.
+    """Return how far the leaves of adjacent windows of one run differ at most (total variation).
 
     Windows with stacks are slower and are left out. ``None`` with fewer than two windows.
     """
-    windows = [window for window in sorted((run / "windows").glob("rank0-*")) if "stacks" not in window.name]
+    windows = [
+        window
+        for window in sorted((run / "windows").glob("rank0-*"))
+        if "stacks" not in window.name
+    ]
     accounts = [open_study([window], Options(cache=False)).account for window in windows]
     shares = [_shares(account) for account in accounts if account.wall_ns and account.steps]
     return max((_variation(a, b) for a, b in pairwise(shares)), default=None)

@@ -8,16 +8,16 @@ from unittest.mock import patch
 
 from benchmarks.judging.answers import Answer
 from benchmarks.judging.baselines import BASELINES, OpenedRecord
-from benchmarks.judging.health import identity, steadiness, has_exact_sums
-from benchmarks.judging.ours import CheckedAnswer, residuals, ask_gapless
+from benchmarks.judging.health import has_exact_sums, identity, steadiness
+from benchmarks.judging.ours import CheckedAnswer, ask_gapless, residuals
 from benchmarks.judging.records import Record
-from gapless.replay import calibration
-from gapless.replay.calibration import Residual
-from gapless.store.recordings import load
-from gapless.store.unpack import unpack
+from gapless.pricing.price import Prices
+from gapless.replay.predict import calibration
+from gapless.replay.predict.calibration import Residual
+from gapless.store.run.recordings import load
+from gapless.store.run.unpack import unpack
 from gapless.study import Options
-from gapless.study.price import Prices
-from gapless.study.recorded.making import account_run, prices_of_run
+from gapless.study.build_run import account_run, prices_of_run
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ def inspect_record(record: Record) -> Inspection:
     with tempfile.TemporaryDirectory(prefix="gapless-judge-") as scratch:
         folder, record_prices = study_record(record, Path(scratch))
         checked = ask_held_out(record_prices, record, ())
-        baselines = {name: tool(OpenedRecord(record, record_prices.evidence)) for name, tool in BASELINES.items()}
+        baselines = {
+            name: tool(OpenedRecord(record, record_prices.evidence))
+            for name, tool in BASELINES.items()
+        }
         imputed, unprofiled = identity(checked.study)
         diagnosis = checked.study.diagnosis
         fidelity = diagnosis.fidelity if diagnosis is not None else None
@@ -67,7 +70,9 @@ def ask_again(record: Record, fitted: Sequence[Residual]) -> Answer:
         return ask_held_out(record_prices, record, fitted).answer
 
 
-def ask_held_out(record_prices: Prices, record: Record, fitted: Sequence[Residual]) -> CheckedAnswer:
+def ask_held_out(
+    record_prices: Prices, record: Record, fitted: Sequence[Residual]
+) -> CheckedAnswer:
     """Ask gapless, with the residuals of all kinds of training but this record's."""
     other_kinds = tuple(residual for residual in fitted if residual.training != record.kind)
     with patch.object(calibration, "load_residuals", lambda: other_kinds):

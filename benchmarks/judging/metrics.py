@@ -11,8 +11,8 @@ from typing import Final
 
 from benchmarks.judging.answers import Answer, Recommendation, followed_line, matching_lines
 from benchmarks.judging.causes import KERNELS
-from benchmarks.judging.records import SOUND, UNDECIDED, MIN_GAIN, MenuLine, Record
-from gapless.model.interval import Estimate
+from benchmarks.judging.records import MIN_GAIN, SOUND, UNDECIDED, MenuLine, Record
+from gapless.model.estimate import Estimate
 
 ALPHA: Final = 0.1  # what a 90 % interval may miss
 _MIN_SIGNED_GAIN: Final = MIN_GAIN  # a gain of so much of a step has a sign
@@ -28,7 +28,7 @@ class CaseShare:
 
     @property
     def value(self) -> float | None:
-        """Give the share; ``None`` of none."""
+        """Return the share; ``None`` of none."""
         return self.count / self.total if self.total else None
 
 
@@ -45,17 +45,17 @@ class Miss:
 
     @property
     def points(self) -> float:
-        """Give the error in points of the step's time."""
+        """Return the error in points of the step's time."""
         return gain_points(self.predicted.mid) - gain_points(self.measured.mid)
 
     @property
     def rate(self) -> float:
-        """Give the error of the rate of steps, relative."""
+        """Return the error of the rate of steps, relative."""
         return self.predicted.mid / self.measured.mid - 1
 
 
 def gain_points(speedup: float) -> float:
-    """Give a speed-up as points of the unchanged step's time."""
+    """Return a speed-up as points of the unchanged step's time."""
     return 100 * (1 - 1 / speedup)
 
 
@@ -69,13 +69,21 @@ def hit_share(judged: JudgedCases, n_first: int) -> CaseShare:
 
 
 def _is_hit(record: Record, answer: Answer, n_first: int) -> bool:
-    """Tell whether the best is named: the cause counts here, its value in the regret.
+    """Return whether the best is named: the cause counts here, its value in the regret.
 
     But for a value that is near one that was measured to do nothing.
     """
     best = {line.name for line in record.acceptable}
-    recommendations = [recommendation for recommendation in answer.named[:n_first] if not _is_false(record, recommendation)]
-    return any(line.name in best for recommendation in recommendations for line in matching_lines(record, recommendation))
+    recommendations = [
+        recommendation
+        for recommendation in answer.named[:n_first]
+        if not _is_false(record, recommendation)
+    ]
+    return any(
+        line.name in best
+        for recommendation in recommendations
+        for line in matching_lines(record, recommendation)
+    )
 
 
 def off_menu_share(judged: JudgedCases) -> CaseShare:
@@ -85,7 +93,7 @@ def off_menu_share(judged: JudgedCases) -> CaseShare:
 
 
 def regrets(judged: JudgedCases) -> list[float]:
-    """Give for each decided case what following the first recommendation leaves of the best.
+    """Return for each decided case what following the first recommendation leaves of the best.
 
     As a share of the best speed-up. Who recommends nothing, or what no menu can judge, leaves all.
     """
@@ -94,9 +102,13 @@ def regrets(judged: JudgedCases) -> list[float]:
 
 def _regret(record: Record, answer: Answer) -> float:
     best = record.best
-    best_speedup = max(1.0, best.speedup.mid if best is not None and best.speedup is not None else 1.0)
+    best_speedup = max(
+        1.0, best.speedup.mid if best is not None and best.speedup is not None else 1.0
+    )
     followed = followed_line(record, answer.named[0]) if answer.named else None
-    reached_speedup = followed.speedup.mid if followed is not None and followed.speedup is not None else 1.0
+    reached_speedup = (
+        followed.speedup.mid if followed is not None and followed.speedup is not None else 1.0
+    )
     return max(0.0, (best_speedup - reached_speedup) / best_speedup)
 
 
@@ -113,8 +125,11 @@ def open_alarms(judged: JudgedCases) -> CaseShare:
 
 
 def false_per_report(judged: JudgedCases) -> float | None:
-    """Give how many recommendations of a report were measured to be worth less than 2 %."""
-    counts = [sum(_is_false(record, recommendation) for recommendation in answer.named) for record, answer in judged]
+    """Return how many recommendations of a report were measured to be worth less than 2 %."""
+    counts = [
+        sum(_is_false(record, recommendation) for recommendation in answer.named)
+        for record, answer in judged
+    ]
     return fmean(counts) if counts else None
 
 
@@ -126,7 +141,14 @@ def _is_false(record: Record, recommendation: Recommendation) -> bool:
 def harmless_named(judged: JudgedCases) -> CaseShare:
     """Count the lines that were measured to be harmless, and were recommended all the same."""
     lines = [
-        (line, {followed.name for recommendation in answer.named if (followed := followed_line(record, recommendation))})
+        (
+            line,
+            {
+                followed.name
+                for recommendation in answer.named
+                if (followed := followed_line(record, recommendation))
+            },
+        )
         for record, answer in judged
         for line in record.lines
         if line.single and line.harmless
@@ -143,7 +165,7 @@ def answered_share(judged: JudgedCases) -> CaseShare:
 
 
 def gain_misses(judged: JudgedCases, *, rough: bool = False) -> list[Miss]:
-    """Give the predictions of all lines that were measured well enough to judge them.
+    """Return the predictions of all lines that were measured well enough to judge them.
 
     ``rough``: with those that were measured less well, whose noise is then part of the error.
     """
@@ -167,23 +189,25 @@ def _exact_lines(record: Record, *, rough: bool = False) -> list[tuple[MenuLine,
 
 
 def mean_error(misses: Iterable[Miss]) -> float | None:
-    """Give the mean absolute error, in points of step time."""
+    """Return the mean absolute error, in points of step time."""
     return mean(abs(miss.points) for miss in misses)
 
 
 def bias(misses: Iterable[Miss]) -> float | None:
-    """Give the mean error with its sign: above 0, too much is promised."""
+    """Return the mean error with its sign: above 0, too much is promised."""
     return mean(miss.points for miss in misses)
 
 
 def rate_error(misses: Iterable[Miss]) -> float | None:
-    """Give the mean absolute error of the rate of steps, relative."""
+    """Return the mean absolute error of the rate of steps, relative."""
     return mean(abs(miss.rate) for miss in misses)
 
 
 def signs(misses: Iterable[Miss]) -> CaseShare:
     """Count the gains and losses of 2 % and more that were foretold as such."""
-    clear = [miss for miss in misses if abs(gain_points(miss.measured.mid)) >= 100 * _MIN_SIGNED_GAIN]
+    clear = [
+        miss for miss in misses if abs(gain_points(miss.measured.mid)) >= 100 * _MIN_SIGNED_GAIN
+    ]
     return CaseShare(
         sum((miss.predicted.mid > 1) == (miss.measured.mid > 1) for miss in clear), len(clear)
     )
@@ -201,16 +225,20 @@ def by_family(misses: Iterable[Miss]) -> dict[str, list[Miss]]:
 def covered_share(misses: Iterable[Miss]) -> CaseShare:
     """Count the intervals that the measured gain lies in."""
     gains = [(miss.predicted, miss.measured.mid) for miss in misses]
-    return CaseShare(sum(estimate.low <= truth <= estimate.high for estimate, truth in gains), len(gains))
+    return CaseShare(
+        sum(estimate.low <= truth <= estimate.high for estimate, truth in gains), len(gains)
+    )
 
 
 def width(misses: Iterable[Miss]) -> float | None:
-    """Give the mean width of an interval, in points of step time."""
-    return mean(gain_points(miss.predicted.high) - gain_points(miss.predicted.low) for miss in misses)
+    """Return the mean width of an interval, in points of step time."""
+    return mean(
+        gain_points(miss.predicted.high) - gain_points(miss.predicted.low) for miss in misses
+    )
 
 
 def winkler(misses: Iterable[Miss]) -> float | None:
-    """Give the mean Winkler score of the 90 % intervals, in points: width, and what is missed."""
+    """Return the mean Winkler score of the 90 % intervals, in points: width, and what is missed."""
     return mean(_winkler(miss) for miss in misses)
 
 
@@ -221,7 +249,7 @@ def _winkler(miss: Miss) -> float:
 
 
 def kendall(judged: JudgedCases) -> tuple[float | None, int]:
-    """Give the mean Kendall τ-b of predicted and measured gains over cases, and their number."""
+    """Return the mean Kendall τ-b of predicted and measured gains over cases, and their number."""
     taus = [tau for case in judged if (tau := _tau(*case)) is not None]
     return (fmean(taus) if taus else None), len(taus)
 
@@ -236,7 +264,7 @@ def _tau(record: Record, answer: Answer) -> float | None:
 
 
 def tau_b(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Give Kendall's τ-b; ``None`` where one side does not differ at all."""
+    """Return Kendall's τ-b; ``None`` where one side does not differ at all."""
     signs = [
         (_sign(a[0] - b[0]), _sign(a[1] - b[1]))
         for index, a in enumerate(pairs)
@@ -252,13 +280,13 @@ def _sign(value: float) -> int:
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Give the mean; ``None`` of nothing."""
+    """Return the mean; ``None`` of nothing."""
     numbers = list(values)
     return fmean(numbers) if numbers else None
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
-    """Give the smallest value that so large a share of them does not exceed."""
+    """Return the smallest value that so large a share of them does not exceed."""
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

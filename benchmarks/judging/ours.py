@@ -9,14 +9,14 @@ from benchmarks.judging.causes import Against, causes_named
 from benchmarks.judging.records import MenuLine, Record
 from gapless.errors import UsageError
 from gapless.model.change import Change, Prediction
-from gapless.model.edit import Applicability, Proposal, edit_to_json, edit_from_json
+from gapless.model.edit import Applicability, Proposal, edit_from_json, edit_to_json
+from gapless.model.estimate import Estimate
 from gapless.model.finding import Finding, TrialCandidate
-from gapless.model.interval import Estimate
 from gapless.model.study import Study
-from gapless.replay.calibration import Residual, halves, score_prediction
-from gapless.study.concluding import conclude
-from gapless.study.price import Prices, price_changes
-from gapless.study.propose import predict_together
+from gapless.pricing.conclude import conclude
+from gapless.pricing.price import Prices, price_changes
+from gapless.pricing.propose import predict_together
+from gapless.replay.predict.calibration import Residual, halves, score_prediction
 
 # What others do to the machine: no remedy of the training's, and menus were measured beside it.
 _MACHINE_CAUSES: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
@@ -32,7 +32,7 @@ class CheckedAnswer:
 
 
 def ask_gapless(prices: Prices, record: Record) -> CheckedAnswer:
-    """Give what gapless says of a record, and what it predicts for each line of the menu."""
+    """Return what gapless says of a record, and what it predicts for each line of the menu."""
     study = conclude(prices)
     diagnosis = study.diagnosis
     if diagnosis is None:
@@ -43,16 +43,26 @@ def ask_gapless(prices: Prices, record: Record) -> CheckedAnswer:
         if finding.detection.name not in _MACHINE_CAUSES
     )
     recommendations += tuple(
-        _recommend_trial(candidate) if candidate.odds is None else _recommend_finding(candidate.finding, study.proposals)
+        _recommend_trial(candidate)
+        if candidate.odds is None
+        else _recommend_finding(candidate.finding, study.proposals)
         for candidate in diagnosis.to_try
     )
-    findings = (*diagnosis.findings, *diagnosis.present, *(candidate.finding for candidate in diagnosis.to_try))
+    findings = (
+        *diagnosis.findings,
+        *diagnosis.present,
+        *(candidate.finding for candidate in diagnosis.to_try),
+    )
     predictions = {
         line.name: prediction
         for line in record.lines
         if (prediction := _predict_line(prices, line, findings)) is not None
     }
-    gains = {name: prediction.speedup for name, prediction in predictions.items() if prediction.speedup is not None}
+    gains = {
+        name: prediction.speedup
+        for name, prediction in predictions.items()
+        if prediction.speedup is not None
+    }
     return CheckedAnswer(Answer(recommendations, gains), study, predictions)
 
 
@@ -62,7 +72,11 @@ def _recommend_finding(finding: Finding, proposals: Sequence[Proposal]) -> Recom
     What is named by its share of the step has the fixes that are likeliest to help beside it.
     """
     detection = finding.detection
-    proposed = [proposal for proposal in proposals if detection.code in proposal.remedies and proposal.refused is None]
+    proposed = [
+        proposal
+        for proposal in proposals
+        if detection.code in proposal.remedies and proposal.refused is None
+    ]
     remedy = next(iter((*finding.remedies, *proposed)), None)
     trial_note = "" if finding.share is None else ", to be tried"
     return Recommendation(
@@ -98,8 +112,12 @@ def _predict_line(prices: Prices, line: MenuLine, findings: Iterable[Finding]) -
 
 
 def _changes_against(against: Against, findings: Iterable[Finding]) -> tuple[Change, ...]:
-    """Give what removes some causes, together; nothing if one of them was not found."""
-    removals = [(causes_named(finding.detection.name), finding.detection.changes) for finding in findings if not finding.detection.to_try]
+    """Return what removes some causes, together; nothing if one of them was not found."""
+    removals = [
+        (causes_named(finding.detection.name), finding.detection.changes)
+        for finding in findings
+        if not finding.detection.to_try
+    ]
     if any(not any(cause & names for names, _ in removals) for cause in against):
         return ()
     return tuple(
@@ -111,7 +129,7 @@ def _changes_against(against: Against, findings: Iterable[Finding]) -> tuple[Cha
 
 
 def residuals(checked: CheckedAnswer, record: Record) -> list[Residual]:
-    """Give how far off the predictions of a record were, where its menu can tell.
+    """Return how far off the predictions of a record were, where its menu can tell.
 
     What was measured more roughly than it was predicted says nothing of that: its distance is the
     measurement's own noise. Ceilings do not count either: nobody is told what they would give, and
@@ -123,12 +141,16 @@ def residuals(checked: CheckedAnswer, record: Record) -> list[Residual]:
         if line.rough and line.speedup is not None and not line.ceiling
     }
     return [
-        Residual(prediction.family, record.kind, round(score_prediction(speedup, speedups[name].mid), 4))
+        Residual(
+            prediction.family, record.kind, round(score_prediction(speedup, speedups[name].mid), 4)
+        )
         for name, prediction in checked.predicted.items()
-        if (speedup := prediction.speedup) is not None and name in speedups and _is_exact_enough(speedups[name], speedup)
+        if (speedup := prediction.speedup) is not None
+        and name in speedups
+        and _is_exact_enough(speedups[name], speedup)
     ]
 
 
 def _is_exact_enough(measured: Estimate, predicted: Estimate) -> bool:
-    """Tell whether a measurement is as exact as the prediction that it is to judge."""
+    """Return whether a measurement is as exact as the prediction that it is to judge."""
     return max(halves(measured)) <= max(halves(predicted))

@@ -16,7 +16,7 @@ from benchmarks.judging.causes import (
     against_of_edits,
     family_of,
 )
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ZOO: Final = ROOT / "tests" / "zoo" / "records"
@@ -24,7 +24,9 @@ STRANGERS: Final = ROOT / "tests" / "strangers" / "records"
 MIN_GAIN: Final = 0.02  # a gain that counts: what parts a sound case from a faulty one
 MIN_BEST_GAIN: Final = 0.05  # the best gain of a case that a tool must find
 MAX_EXACT_EFFECT: Final = 0.05  # the smallest effect that a line must have been able to show
-MAX_ROUGH_EFFECT: Final = 0.15  # likewise, where the noise of the measurement may make intervals wider
+MAX_ROUGH_EFFECT: Final = (
+    0.15  # likewise, where the noise of the measurement may make intervals wider
+)
 FAULTY, SOUND, UNDECIDED = "faulty", "sound", "undecided"
 CEILING: Final = "ceiling"
 
@@ -44,27 +46,27 @@ class MenuLine:
 
     @property
     def single(self) -> bool:
-        """Tell whether it is one remedy: neither an ablation nor several at once."""
+        """Return whether it is one remedy: neither an ablation nor several at once."""
         return not self.ceiling and len(self.against) <= 1
 
     @property
     def causes(self) -> frozenset[str]:
-        """Give all words for what it is against."""
+        """Return all words for what it is against."""
         return frozenset[str]().union(*self.against)
 
     @property
     def harmless(self) -> bool:
-        """Tell whether it was measured to give less than what counts."""
+        """Return whether it was measured to give less than what counts."""
         return self.speedup is not None and self.speedup.high < 1 + MIN_GAIN
 
     @property
     def rough(self) -> bool:
-        """Tell whether it was measured well enough to fit the width of intervals to it."""
+        """Return whether it was measured well enough to fit the width of intervals to it."""
         return self.smallest_seen is not None and self.smallest_seen <= MAX_ROUGH_EFFECT
 
     @property
     def exact(self) -> bool:
-        """Tell whether it was measured well enough to judge a predicted gain by it."""
+        """Return whether it was measured well enough to judge a predicted gain by it."""
         return self.smallest_seen is not None and self.smallest_seen <= MAX_EXACT_EFFECT
 
 
@@ -80,21 +82,23 @@ class Record:
 
     @property
     def best(self) -> MenuLine | None:
-        """Give the single remedy that gained most of those that were shown to gain anything."""
+        """Return the single remedy that gained most of those that were shown to gain anything."""
         proven = [pair for pair in self._measured_singles() if pair[1].low > 1]
         return max(proven, key=lambda pair: pair[1].mid)[0] if proven else None
 
     @property
     def acceptable(self) -> tuple[MenuLine, ...]:
-        """Give the remedies that may be called best: those within the interval of the best."""
+        """Return the remedies that may be called best: those within the interval of the best."""
         best = self.best
         if best is None or best.speedup is None:
             return ()
-        return tuple(line for line, speedup in self._measured_singles() if speedup.mid >= best.speedup.low)
+        return tuple(
+            line for line, speedup in self._measured_singles() if speedup.mid >= best.speedup.low
+        )
 
     @property
     def matters(self) -> bool:
-        """Tell whether there is something that a tool must find."""
+        """Return whether there is something that a tool must find."""
         best = self.best
         return (
             self.truth == FAULTY
@@ -104,7 +108,9 @@ class Record:
         )
 
     def _measured_singles(self) -> list[tuple[MenuLine, Estimate]]:
-        return [(line, line.speedup) for line in self.lines if line.single and line.speedup is not None]
+        return [
+            (line, line.speedup) for line in self.lines if line.single and line.speedup is not None
+        ]
 
 
 def truth_of(lines: Sequence[MenuLine]) -> str:
@@ -127,7 +133,7 @@ def read_record(folder: Path) -> Record:
 
 
 def record_from_menu(menu: Mapping[str, Any], run: Path) -> Record:
-    """Give the record that a menu tells of."""
+    """Return the record that a menu tells of."""
     lines = tuple(_line(menu["case"], row) for row in menu["menu"])
     return Record(menu["case"], menu["family"], truth_of(lines), lines, run)
 

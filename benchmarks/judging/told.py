@@ -18,7 +18,7 @@ _MAX_WORST: Final = 10
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
-    """Give an answer as JSON has it."""
+    """Return an answer as JSON has it."""
     document = msgspec.to_builtins(answer)
     for recommendation in document["named"]:
         recommendation["causes"] = sorted(recommendation["causes"])
@@ -26,18 +26,22 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
 
 
 def answer_from_json(document: object) -> Answer:
-    """Give the answer that a JSON object tells of."""
+    """Return the answer that a JSON object tells of."""
     return msgspec.convert(document, Answer)
 
 
 def judge_again(result: Mapping[str, Any], records: Sequence[Record]) -> JudgedCases:
-    """Give what a kept result says of some records; those that it does not know are left out."""
+    """Return what a kept result says of some records; those that it does not know are left out."""
     cases = result["cases"]
-    return [(record, answer_from_json(cases[record.case]["said"])) for record in records if record.case in cases]
+    return [
+        (record, answer_from_json(cases[record.case]["said"]))
+        for record in records
+        if record.case in cases
+    ]
 
 
 def worst_misses(judged: JudgedCases, causes: Path) -> list[dict[str, Any]]:
-    """Give the predictions that were furthest off, with what was found to be the cause of it."""
+    """Return the predictions that were furthest off, with what was found to be the cause of it."""
     causes_by_line: Mapping[str, str] = json.loads(causes.read_text(encoding="utf-8"))
     misses = sorted(metrics.gain_misses(judged), key=lambda miss: -abs(miss.points))[:_MAX_WORST]
     return [_miss_to_json(miss, causes_by_line.get(f"{miss.case}: {miss.line}")) for miss in misses]
@@ -57,7 +61,7 @@ def _miss_to_json(miss: Miss, cause: str | None) -> dict[str, Any]:
 
 
 def case_to_json(record: Record, answer: Answer) -> dict[str, Any]:
-    """Give what was said of a case beside what is true of it."""
+    """Return what was said of a case beside what is true of it."""
     judged: JudgedCases = [(record, answer)]
     best = record.best
     return {
@@ -71,7 +75,7 @@ def case_to_json(record: Record, answer: Answer) -> dict[str, Any]:
 
 
 def round_figures(value: object, digits: int = 5) -> object:
-    """Give a result with figures short enough to read."""
+    """Return a result with figures short enough to read."""
     if isinstance(value, float):
         return round(value, digits)
     if isinstance(value, Mapping):

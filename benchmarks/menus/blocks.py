@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from gapless.model.interval import Estimate
-from gapless.verify import compare
+from gapless.model.estimate import Estimate
+from gapless.verify.arms import compare
 
 BASE: Final = "base"  # the side without any change
 MAX_HALF_WIDTH: Final = 0.02
@@ -27,7 +27,7 @@ class MenuSide:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "MenuSide":
-        """Give the side that a JSON object tells of."""
+        """Return the side that a JSON object tells of."""
         return cls(document["name"], tuple(document["edits"]), document["variant"])
 
 
@@ -44,18 +44,22 @@ class Block:
 
     @property
     def step_ns(self) -> float:
-        """Give the mean time of a step: rare events are in it as often as they are."""
+        """Return the mean time of a step: rare events are in it as often as they are."""
         return self.wall_ns / self.steps
 
 
 def block_pairs(blocks: Sequence[Block], side: str) -> list[compare.Pair]:
-    """Give each block of a side, beside what an unedited one would have taken at that moment.
+    """Return each block of a side, beside what an unedited one would have taken at that moment.
 
     That is interpolated, in time, between the unedited blocks before and after it.
     """
     base = [block for block in blocks if block.side == BASE]
     edited = (block for block in blocks if block.side == side)
-    return [(_as_sample(_interpolate_base(base, block)), _as_sample(block.step_ns)) for block in edited if base]
+    return [
+        (_as_sample(_interpolate_base(base, block)), _as_sample(block.step_ns))
+        for block in edited
+        if base
+    ]
 
 
 def _as_sample(value: float) -> compare.Float:
@@ -72,29 +76,31 @@ def _interpolate_base(base: Sequence[Block], block: Block) -> float:
 
 
 def gain(blocks: Sequence[Block], side: str) -> Estimate | None:
-    """Give the speed-up of a side with its 95 % interval; ``None`` with fewer than two blocks."""
+    """Return the speed-up of a side with its 95 % interval; ``None`` with fewer than two blocks."""
     return compare.estimate_speedup(block_pairs(blocks, side))
 
 
 def noise(blocks: Sequence[Block]) -> float | None:
-    """Give the A/A noise: what a change that does nothing would typically seem to gain."""
+    """Return the A/A noise: what a change that does nothing would typically seem to gain."""
     base = [block for block in blocks if block.side == BASE]
     base_pairs = compare.log_ratios([_as_sample(block.step_ns) for block in base])
     return compare.estimate_noise(base_pairs, len(base)) if len(base) >= MIN_BASE_BLOCKS else None
 
 
 def half_width(estimate: Estimate) -> float:
-    """Give half the width of an interval, relative to its middle."""
+    """Return half the width of an interval, relative to its middle."""
     return (estimate.high - estimate.low) / 2 / estimate.mid
 
 
 def smallest_seen(estimate: Estimate) -> float:
-    """Give the smallest effect that would have been told from nothing four times in five."""
+    """Return the smallest effect that would have been told from nothing four times in five."""
     return _POWER * half_width(estimate)
 
 
 def is_narrow(blocks: Sequence[Block]) -> bool:
-    """Say whether all intervals are within ±2 %."""
+    """Return whether all intervals are within ±2 %."""
     sides = {block.side for block in blocks} - {BASE}
     estimates = [gain(blocks, side) for side in sides]
-    return all(estimate is not None and half_width(estimate) <= MAX_HALF_WIDTH for estimate in estimates)
+    return all(
+        estimate is not None and half_width(estimate) <= MAX_HALF_WIDTH for estimate in estimates
+    )

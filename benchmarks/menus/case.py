@@ -14,13 +14,21 @@ from typing import Any, Final
 
 from benchmarks import machine
 from benchmarks.menus.blocks import BASE, Block, gain, noise, smallest_seen
-from benchmarks.menus.recording import ROOT, RecordingError, command, hide_machine, keep, record, remove
+from benchmarks.menus.recording import (
+    ROOT,
+    RecordingError,
+    command,
+    hide_machine,
+    keep,
+    record,
+    remove,
+)
 from benchmarks.menus.resolve import UNEDITED, ResolvedLine, resolve_menu
 from benchmarks.menus.sources import ZOO
+from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts
-from gapless.model.interval import Estimate
-from gapless.store.recordings import load
-from gapless.study.recorded.facts import facts
+from gapless.recorded.facts import facts
+from gapless.store.run.recordings import load
 from tests.zoo.cases import Case
 from tests.zoo.menus import CEILING
 
@@ -73,7 +81,9 @@ def measure_case(case: Case, options: MeasureOptions, report_progress: Progress)
     return summary
 
 
-def measure_menu(case: Case, options: MeasureOptions, run_facts: Facts, report_progress: Progress) -> str:
+def measure_menu(
+    case: Case, options: MeasureOptions, run_facts: Facts, report_progress: Progress
+) -> str:
     """Measure a case that was recorded before; give a line that tells its result.
 
     Raises ``MeasuringError``.
@@ -82,7 +92,9 @@ def measure_menu(case: Case, options: MeasureOptions, run_facts: Facts, report_p
     work_folder.mkdir(parents=True)
     menu = resolve_menu(case, run_facts)
     measurements = _measure_in_process(case, options, menu, work_folder, report_progress)
-    summary = _write_menu(_menu_document(case, options, menu, measurements, ()), options.out / case.name)
+    summary = _write_menu(
+        _menu_document(case, options, menu, measurements, ()), options.out / case.name
+    )
     remove(work_folder)
     return summary
 
@@ -96,7 +108,11 @@ def _write_menu(document: dict[str, Any], folder: Path) -> str:
 
 
 def _measure_in_process(
-    case: Case, options: MeasureOptions, menu: tuple[ResolvedLine, ...], work_folder: Path, report_progress: Progress
+    case: Case,
+    options: MeasureOptions,
+    menu: tuple[ResolvedLine, ...],
+    work_folder: Path,
+    report_progress: Progress,
 ) -> dict[str, Any]:
     """Let a process of its own measure the menu, passing on what it says."""
     plan = {
@@ -112,7 +128,12 @@ def _measure_in_process(
     text = json.dumps(plan).replace('"/project/', f'"{ROOT}/')  # of a run that is kept already
     (work_folder / "plan.json").write_text(text)
     start = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
-    measure = ["-m", "benchmarks.menus.measure", str(work_folder / "plan.json"), str(work_folder / "out.json")]
+    measure = [
+        "-m",
+        "benchmarks.menus.measure",
+        str(work_folder / "plan.json"),
+        str(work_folder / "out.json"),
+    ]
     line = [sys.executable, *(start if case.ranks > 1 else []), *measure]
     with (
         (work_folder / "errors").open("w+") as errors,
@@ -132,7 +153,7 @@ def _measure_in_process(
 
 
 def _lines_until(child: "subprocess.Popen[str]", end: float) -> Iterator[str]:
-    """Give the lines that a process prints, until it ends or its time is over."""
+    """Return the lines that a process prints, until it ends or its time is over."""
     if child.stdout is None:
         return
     os.set_blocking(child.stdout.fileno(), False)
@@ -164,7 +185,10 @@ def _menu_document(
         "options": dict(case.options),
         "ranks": case.ranks,
         "seed": 0,
-        "command": ["python", *command(case, options.device, options.recorded_s, options.source)[1:]],
+        "command": [
+            "python",
+            *command(case, options.device, options.recorded_s, options.source)[1:],
+        ],
         "run": "run.tar.zst",
         "windows_left_out": list(left_out),
         "machine": {
@@ -185,9 +209,13 @@ def _menu_document(
     }
 
 
-def _line(line: ResolvedLine, blocks: list[Block], measurements: Mapping[str, Any]) -> dict[str, Any]:
+def _line(
+    line: ResolvedLine, blocks: list[Block], measurements: Mapping[str, Any]
+) -> dict[str, Any]:
     name = line.choice.name
-    failed = measurements["failed"].get(name) or _no_effect_reason(line, measurements["effects"].get(name))
+    failed = measurements["failed"].get(name) or _no_effect_reason(
+        line, measurements["effects"].get(name)
+    )
     speedup = None if failed else gain(blocks, name)
     times = [block.step_ns for block in blocks if block.side == name]
     return {
@@ -232,7 +260,7 @@ def menu_truth(menu: list[dict[str, Any]]) -> str:
 
 
 def _summarize(document: Mapping[str, Any]) -> str:
-    """Give the result of a case in a line."""
+    """Return the result of a case in a line."""
     parts = [f"{document['truth']}, {document['step_ns'] / 1e6:.2f} ms a step"]
     for line in document["menu"]:
         speedup = line["speedup"]

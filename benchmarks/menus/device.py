@@ -39,19 +39,21 @@ class Device:
             torch.cuda.synchronize()
 
     def state(self) -> dict[str, float]:
-        """Give clock (MHz), temperature (°C), power (W), as far as they are told."""
+        """Return clock (MHz), temperature (°C), power (W), as far as they are told."""
         if self.nvml is None:
             return {}
         readings: dict[str, float] = {}
         with suppress(self.nvml.NVMLError):
-            readings["sm_mhz"] = self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM)
+            readings["sm_mhz"] = self.nvml.nvmlDeviceGetClockInfo(
+                self.handle, self.nvml.NVML_CLOCK_SM
+            )
             sensor = self.nvml.NVML_TEMPERATURE_GPU
             readings["celsius"] = self.nvml.nvmlDeviceGetTemperature(self.handle, sensor)
             readings["watts"] = self.nvml.nvmlDeviceGetPowerUsage(self.handle) / 1000
         return readings
 
     def facts(self) -> dict[str, Any]:
-        """Give what the device is."""
+        """Return what the device is."""
         if not self.on:
             return {"name": "cpu", "cpus": len(os.sched_getaffinity(0))}
         properties = torch.cuda.get_device_properties(0)
@@ -72,7 +74,7 @@ class Device:
 
 @contextmanager
 def foreign() -> Generator[Callable[[], float | None]]:
-    """Give a function that says how many of our cores others took, on average, in the block."""
+    """Return a function that says how many of our cores others took, on average, in the block."""
     start = _busy_seconds(), _own_seconds(), os.times().elapsed
     end: list[float | None] = []
     yield lambda: end[0] if end else _foreign_cores(start)
@@ -87,7 +89,7 @@ def _foreign_cores(start: tuple[float | None, float, float]) -> float | None:
 
 
 def _busy_seconds() -> float | None:
-    """Give the seconds that the cores we may use were busy, steal included."""
+    """Return the seconds that the cores we may use were busy, steal included."""
     our_cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     total = 0
     try:
@@ -102,7 +104,7 @@ def _busy_seconds() -> float | None:
 
 
 def _own_seconds() -> float:
-    """Give the seconds of this process and of those that it started, dead or alive."""
+    """Return the seconds of this process and of those that it started, dead or alive."""
     times = os.times()
     total = times.user + times.system + times.children_user + times.children_system
     for child in psutil.Process().children(recursive=True):

@@ -23,7 +23,7 @@ from torch import distributed
 
 from benchmarks.menus.blocks import BASE, Block, MenuSide, is_narrow
 from benchmarks.menus.device import Device, foreign
-from benchmarks.menus.overlaid import overlay, effect_count
+from benchmarks.menus.overlaid import effect_count, overlay
 from benchmarks.menus.sources import ZOO, cases_of, maker_of
 from tests.zoo.cases import Case
 from tests.zoo.job import Job, Steps
@@ -31,7 +31,9 @@ from tests.zoo.job import Job, Steps
 SETTLE_S = 0.3  # at the start of a block, at least
 WARM_S = 0.3  # at the start of all, after three steps
 START_S = 1.0  # what a block takes beside its steps, about
-MAX_STRETCH = 4.0  # times as long as asked for: what a block may take for rare events or many workers
+MAX_STRETCH = (
+    4.0  # times as long as asked for: what a block may take for rare events or many workers
+)
 QUEUES = 3  # full queues of a loader that a block is to span, at least
 
 
@@ -84,7 +86,7 @@ class Bench:
         self.with_edits(arm, steps)
 
     def time_steps(self, training: Steps, count: int) -> float:
-        """Give the seconds that so many steps take; of several ranks, the first's."""
+        """Return the seconds that so many steps take; of several ranks, the first's."""
         start_s = time.perf_counter()
         for _ in range(count):
             next(training)
@@ -104,7 +106,9 @@ class Bench:
                 taken_s = self.time_steps(training, count)
             arm.step_s = taken_s / count
             now_s = time.monotonic() - self.begun
-            block = Block(arm.side.name, now_s, count, round(taken_s * 1e9), foreign_cores(), before)
+            block = Block(
+                arm.side.name, now_s, count, round(taken_s * 1e9), foreign_cores(), before
+            )
             self.blocks.append(block)
 
         self.with_edits(arm, steps)
@@ -126,7 +130,7 @@ class Bench:
             gc.collect()
 
     def settling_steps(self, arm: Arm) -> int:
-        """Give the steps until a block begins: a queue of batches, and some time.
+        """Return the steps until a block begins: a queue of batches, and some time.
 
         A part of the overlay's may let something happen once before it keeps it from happening.
         """
@@ -135,7 +139,7 @@ class Bench:
         return max(3, min(queued, self._max_steps(arm)), round(SETTLE_S / arm.step_s))
 
     def count(self, arm: Arm) -> int:
-        """Give the steps of a block: long enough, whole rounds of workers, whole periods."""
+        """Return the steps of a block: long enough, whole rounds of workers, whole periods."""
         count = max(self.plan["block_s"] / arm.step_s, 3)
         count = max(count, min(QUEUES * queue_length(arm), self._max_steps(arm)))
         period = arm.job.period
@@ -166,7 +170,7 @@ class Bench:
             self.measure(self.arms[BASE])
 
     def is_over(self, rounds: int) -> bool:
-        """Say whether enough was measured, or the next round would take too long."""
+        """Return whether enough was measured, or the next round would take too long."""
         now = time.monotonic()
         usual_s = len(self.arms) * (self.plan["block_s"] + START_S)
         round_s = (now - self.rounds_begun) / rounds if rounds else usual_s
@@ -190,7 +194,7 @@ class Bench:
 
 
 def queue_length(arm: Arm) -> int:
-    """Give the batches that the workers of an arm hold ready: workers × prefetch."""
+    """Return the batches that the workers of an arm hold ready: workers × prefetch."""
     arguments = dict(arm.job.loader)
     for edit in arm.side.edits:
         if edit["kind"] == "set_argument" and edit["target"].endswith("DataLoader"):
@@ -199,7 +203,7 @@ def queue_length(arm: Arm) -> int:
 
 
 def first_rank_value(value: float) -> float:
-    """Give the first rank's value."""
+    """Return the first rank's value."""
     if not distributed.is_initialized():
         return value
     values = [value]
@@ -231,7 +235,7 @@ def main() -> None:
 
 
 def result(bench: Bench) -> dict[str, Any]:
-    """Give what was measured, and on what."""
+    """Return what was measured, and on what."""
     return {
         "blocks": [asdict(block) for block in bench.blocks],
         "failed": bench.failed,

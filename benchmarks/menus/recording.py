@@ -12,20 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import zstandard
 from isal import igzip
 
 from benchmarks.menus.sources import ZOO, command_of
+from benchmarks.pack_records import pack_windows
 from gapless import wire
-from gapless.store.logs import open_log
-from gapless.store.pack import pack
+from gapless.store.logs.logs import open_log
+from gapless.store.run.pack import pack
 from tests.zoo.cases import Case
 from tests.zoo.neighbour import STARTED_VARIABLE, neighbour
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-MAX_BYTES: Final = 2_000_000  # bytes of a record
+MAX_BYTES: Final = 500_000  # bytes of a record
 PATIENCE_S: Final = 180
-_QUICK, _TIGHT = 12, 19  # levels of zstandard: a second for 36 MB, and a minute for a quarter less
 
 
 class RecordingError(Exception):
@@ -33,7 +32,7 @@ class RecordingError(Exception):
 
 
 def command(case: Case, device: str, seconds: float, source: str = ZOO) -> list[str]:
-    """Give the command line that trains a case."""
+    """Return the command line that trains a case."""
     ranks = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
     start = ranks if case.ranks > 1 else []
     return [sys.executable, *start, *command_of(source, case, device, seconds)]
@@ -43,7 +42,9 @@ def record(case: Case, device: str, seconds: float, out: Path, source: str = ZOO
     """Record a training of a case; give its run folder. Raises ``RecordingError``."""
     recorder = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out), "--"]
     has_neighbour = bool(case.options.get("neighbour")) and device == "cuda"
-    with neighbour(there=has_neighbour):  # nobody's of the run: that one's descendants are parts of it
+    with neighbour(
+        is_wanted=has_neighbour
+    ):  # nobody's of the run: that one's descendants are parts of it
         process = subprocess.run(
             [*recorder, *command(case, device, seconds, source)],
             cwd=ROOT,
@@ -55,29 +56,27 @@ def record(case: Case, device: str, seconds: float, out: Path, source: str = ZOO
         )
     runs = sorted(path.parent for path in out.glob("*/run.json"))
     if process.returncode or not runs:
-        raise RecordingError(f"{case.name}: exit code {process.returncode}\n{process.stderr[-2000:]}")
+        raise RecordingError(
+            f"{case.name}: exit code {process.returncode}\n{process.stderr[-2000:]}"
+        )
     return runs[-1]
 
 
 def keep(run: Path, target: Path) -> tuple[str, ...]:
-    """Write a run into one file of at most 2 MB, and give the windows that had no room in it.
+    """Write a run into one file of at most 500 kB, and give the windows that had no room in it.
 
-    Folders of this machine are called /project, /venv and /python in it, the machine "host".
+    Its windows are packed columns. Folders of this machine are called /project, /venv and /python
+    in it, the machine "host".
     """
     with tempfile.TemporaryDirectory() as folder:
-        quick, copy = (Path(folder) / name / run.name for name in ("quick", "tight"))
-        _copy_anonymous(run, quick, _QUICK)
-        if _fits(quick, target):
-            return ()
-        _copy_anonymous(run, copy, _TIGHT)
-        if _fits(copy, target):
-            return ()
+        copy = Path(folder) / run.name
+        _copy_anonymous(run, copy)
         left_out = list[str]()
-        for window in sorted((copy / "windows").glob("*"), key=_window_order, reverse=True):
+        windows = sorted((copy / "windows").glob("*"), key=_window_order)
+        while not _fits(copy, target) and windows:
+            window = windows.pop()
             left_out.append(window.name)
             window.unlink()
-            if _fits(copy, target):
-                break
         return tuple(left_out)
 
 
@@ -85,6 +84,7 @@ def _fits(copy: Path, target: Path) -> bool:
     """Pack a run, and tell whether that is small enough."""
     target.unlink(missing_ok=True)
     pack(copy, target)
+    pack_windows(target)
     return target.stat().st_size <= MAX_BYTES
 
 
@@ -94,7 +94,7 @@ def _window_order(window: Path) -> tuple[bool, int, str]:
     return "stacks" in window.name, int(step[1]) if step else 0, window.name
 
 
-def _copy_anonymous(run: Path, copy: Path, level: int) -> None:
+def _copy_anonymous(run: Path, copy: Path) -> None:
     """Copy a run without the names of this machine."""
     (copy / "logs").mkdir(parents=True)
     (copy / "windows").mkdir()
@@ -102,8 +102,8 @@ def _copy_anonymous(run: Path, copy: Path, level: int) -> None:
     for log in (run / "logs").glob("*.log"):
         (copy / "logs" / log.name).write_bytes(b"".join(_frames(log)))
     for window in (run / "windows").glob("rank*.json.gz"):
-        packed = zstandard.compress(hide_machine(igzip.decompress(window.read_bytes())), level)
-        (copy / "windows" / window.with_suffix(".zst").name).write_bytes(packed)
+        text = hide_machine(igzip.decompress(window.read_bytes()))
+        (copy / "windows" / window.name).write_bytes(igzip.compress(text))
 
 
 def _frames(log: Path) -> Iterator[bytes]:

@@ -13,11 +13,11 @@ from benchmarks.menus.recording import ROOT, command, record
 from benchmarks.menus.resolve import resolve_menu
 from gapless.model.edit import Applicability, Edit, edit_from_json
 from gapless.model.trial import Side, TrialVerdict
-from gapless.store.recordings import load
-from gapless.study.recorded.facts import facts
-from gapless.verify.arm import ArmPlan, make_runner
+from gapless.recorded.facts import facts
+from gapless.store.run.recordings import load
+from gapless.verify.arms.arm import ArmPlan, make_runner
 from gapless.verify.plan import conduct
-from gapless.verify.wanted import Candidate, TrialSettings
+from gapless.verify.specs import Candidate, TrialSettings
 from tests.zoo.cases import CASES, Case
 from tests.zoo.menus import CEILING
 
@@ -25,7 +25,9 @@ ENDLESS_S = 3600.0  # a training that its trial ends
 RECORDED_S: Final = 5.0  # of the run that tells where the edits go
 
 
-def repeat(folder: Path, device: str, budget_s: float, report_progress: Callable[[str], None]) -> str:
+def repeat(
+    folder: Path, device: str, budget_s: float, report_progress: Callable[[str], None]
+) -> str:
     """Try the edits of a record's menu, add what came of it, and give that in a line.
 
     The lines that a kept run has its edits at may have moved since: a short new one tells where
@@ -51,9 +53,12 @@ def repeat(folder: Path, device: str, budget_s: float, report_progress: Callable
 
 
 def edits_today(case: Case, device: str, folder: Path) -> dict[str, tuple[Edit, ...]]:
-    """Give the edits of each line of a case's menu, as a new run of it has them."""
+    """Return the edits of each line of a case's menu, as a new run of it has them."""
     run_facts = facts(load(record(case, device, RECORDED_S, folder / "recorded")))
-    return {line.choice.name: tuple(map(edit_from_json, line.edits)) for line in resolve_menu(case, run_facts)}
+    return {
+        line.choice.name: tuple(map(edit_from_json, line.edits))
+        for line in resolve_menu(case, run_facts)
+    }
 
 
 def _candidate(line: Mapping[str, Any], edits: tuple[Edit, ...]) -> Candidate:
@@ -63,7 +68,7 @@ def _candidate(line: Mapping[str, Any], edits: tuple[Edit, ...]) -> Candidate:
 
 
 def repeated_row(line: Mapping[str, Any], side: Side) -> dict[str, Any]:
-    """Give what a trial says of a line; a side that was not what it should be has no figure."""
+    """Return what a trial says of a line; a side that was not what it should be has no figure."""
     before = Estimate(**line["speedup"])
     speedup = None if side.verdict is TrialVerdict.REFUSED or side.why is not None else side.speedup
     return {
@@ -75,7 +80,7 @@ def repeated_row(line: Mapping[str, Any], side: Side) -> dict[str, Any]:
 
 
 def is_agreed(earlier: Estimate, later: Estimate) -> bool:
-    """Say whether two intervals differ by no more than their errors, taken together, allow."""
+    """Return whether two intervals differ by no more than their errors, taken together, allow."""
     distance = abs(math.log(earlier.mid / later.mid))
     halves = (math.log(estimate.high / estimate.low) / 2 for estimate in (earlier, later))
     return distance <= math.hypot(*halves)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks.menus.blocks import BASE
-from gapless.catalogue.listing import propose_named
+from gapless.catalogue.declare.listing import propose_named
 from gapless.errors import UsageError
 from gapless.model.edit import edit_to_json
 from gapless.model.facts import Facts
@@ -24,13 +24,13 @@ class ResolvedLine:
     refused: str | None  # why the catalogue would not do it here; it is measured all the same
 
     def side(self) -> dict[str, Any]:
-        """Give the side to measure."""
+        """Return the side to measure."""
         choice = self.choice
         return {"name": choice.name, "edits": list(self.edits), "variant": choice.variant}
 
 
 def resolve_menu(case: Case, facts: Facts) -> tuple[ResolvedLine, ...]:
-    """Give the lines of a case's menu; where the catalogue has no edits, with the case's own."""
+    """Return the lines of a case's menu; where the catalogue has no edits, with the case's own."""
     return tuple(_resolve_choice(choice, facts) for choice in case.menu)
 
 

@@ -12,17 +12,17 @@ Maker = Callable[[Case, str, str | None], Job]
 
 
 def cases_of(source: str) -> Mapping[str, Case]:
-    """Give the cases of a package, by name."""
+    """Return the cases of a package, by name."""
     return _member(source, "cases", "CASES")
 
 
 def maker_of(source: str) -> Maker:
-    """Give what builds a case of a package on a device."""
+    """Return what builds a case of a package on a device."""
     return _member(source, "making", "make")
 
 
 def command_of(source: str, case: Case, device: str, seconds: float) -> list[str]:
-    """Give the script of a case, and its arguments."""
+    """Return the script of a case, and its arguments."""
     if source != ZOO:
         return _member(source, "cases", "command")(case)
     script = ["tests/zoo/run.py", case.name, "--device", device]

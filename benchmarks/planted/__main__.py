@@ -30,7 +30,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.machine import write_result, machine
+from benchmarks.machine import machine, write_result
 from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
 from benchmarks.planted.cases import HALVES, KINDS, Case, Half, cases
@@ -39,8 +39,8 @@ from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
     PlantOptions,
     compare_with_itself,
-    run_in_lanes,
     prove_named,
+    run_in_lanes,
     smoke_script,
     work_case,
 )
@@ -237,7 +237,11 @@ def _prove(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
     def act(case: Case) -> Callable[[Lane], str]:
         def prove_in_lane(lane: Lane) -> str:
             outcome = prove_named(case, lane, plant_options)
-            return f"an unseen case is {outcome[:10]}" if outcome and case.half == "unseen" else outcome
+            return (
+                f"an unseen case is {outcome[:10]}"
+                if outcome and case.half == "unseen"
+                else outcome
+            )
 
         return prove_in_lane
 
@@ -249,8 +253,10 @@ def _prove(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
     run_in_lanes(_lanes(options), tasks, options.end)
 
 
-def _interleave_cases(options: argparse.Namespace, halves: tuple[Half, ...], device: str) -> list[Case]:
-    """Give the cases of all halves asked for, in turns."""
+def _interleave_cases(
+    options: argparse.Namespace, halves: tuple[Half, ...], device: str
+) -> list[Case]:
+    """Return the cases of all halves asked for, in turns."""
     sources = options.sources and options.sources.resolve()
     rows = [cases(side, device, sources, options.count) for side in halves]
     longest = max(map(len, rows))
@@ -290,7 +296,14 @@ def _ask(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
         for side in halves:
             recordings = (options.out / side / "recordings").glob("*.tar.zst")
             selected = [recording for recording in recordings if options.only in recording.name]
-            counts.update(pool.map(act, sorted(selected, key=lambda recording: (_last_asked(recording), recording.name))))
+            counts.update(
+                pool.map(
+                    act,
+                    sorted(
+                        selected, key=lambda recording: (_last_asked(recording), recording.name)
+                    ),
+                )
+            )
     print(", ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "none")
 
 
@@ -299,7 +312,7 @@ def _answers(recording: Path) -> Path:
 
 
 def _last_asked(recording: Path) -> float:
-    """Give when a recording was asked about last: what has waited longest comes first."""
+    """Return when a recording was asked about last: what has waited longest comes first."""
     path = _answers(recording)
     return path.stat().st_mtime if path.exists() else 0.0
 

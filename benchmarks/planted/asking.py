@@ -15,7 +15,16 @@ from benchmarks.planted.running import Lane, RunError, run
 from benchmarks.planted.scripts import Script
 
 _GAPLESS: Final = (sys.executable, "-m", "gapless")
-_FINDING_KEYS: Final = ("code", "name", "summary", "speedup", "share", "unpredicted", "at_most", "odds")
+_FINDING_KEYS: Final = (
+    "code",
+    "name",
+    "summary",
+    "speedup",
+    "share",
+    "unpredicted",
+    "at_most",
+    "odds",
+)
 _ASKING_S: Final = 120.0
 _TRYING_S: Final = 240.0
 
@@ -65,7 +74,7 @@ def prove(script: Script, root: Path, lane: Lane, fixes: Sequence[str]) -> dict[
 
 
 def ask(recording: Path) -> dict[str, Any]:
-    """Give what gapless says of a packed recording: its findings, what it would try, its step.
+    """Return what gapless says of a packed recording: its findings, what it would try, its step.
 
     ``refused`` holds the end of what it printed where it could not report.
     """
@@ -112,6 +121,6 @@ def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fix(request: str) -> str:
-    """Give the name of a fix; that there should be no workers is another one than more of them."""
+    """Return the name of a fix; no workers is another fix than more workers."""
     name, _, value = request.partition("=")
     return "no-workers" if name.partition("@")[0] == "more-workers" and value == "0" else name

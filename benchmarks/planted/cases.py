@@ -41,7 +41,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Give the name: script, what is planted, device."""
+        """Return the name: script, what is planted, device."""
         return "--".join([self.script, *(self.mutations or ("control",)), self.device])
 
     @property
@@ -59,7 +59,7 @@ def _hash(text: str) -> int:
 
 
 def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> list[Case]:
-    """Give the first cases of a half on a device, in the order to run them.
+    """Return the first cases of a half on a device, in the order to run them.
 
     Only faults that apply to a script are planted in it, for which its files are read. The order
     depends on names alone: of the kinds by a fixed pattern, of each kind what was taken
@@ -72,7 +72,9 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
     for script in runnable:
         with contextlib.suppress(FetchError):
             plants_by_script[script.name] = _fitting_plants(script, side, device, sources)
-    cases_by_kind = {kind: _cases_of_kind(kind, plants_by_script, side, device) for kind in set(_PATTERN)}
+    cases_by_kind = {
+        kind: _cases_of_kind(kind, plants_by_script, side, device) for kind in set(_PATTERN)
+    }
     uses: Counter[str] = Counter()
     order: list[Case] = []
     for kind in itertools.cycle(_PATTERN):
@@ -87,7 +89,7 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
 
 
 def _fitting_plants(script: Script, side: Half, device: str, sources: Path | None) -> list[Plant]:
-    """Give the faults and decoys of a side that apply to a script."""
+    """Return the faults and decoys of a side that apply to a script."""
     texts = [mend_file(script, path, content(script, path, sources)) for path in script.planted_in]
     sites = [Site(parse(text.decode()), 0.01, device) for text in texts]
     return [
@@ -97,7 +99,9 @@ def _fitting_plants(script: Script, side: Half, device: str, sources: Path | Non
     ]
 
 
-def _cases_of_kind(kind: Kind, plants_by_script: Mapping[str, list[Plant]], side: Half, device: str) -> list[Case]:
+def _cases_of_kind(
+    kind: Kind, plants_by_script: Mapping[str, list[Plant]], side: Half, device: str
+) -> list[Case]:
     rows: list[Case] = []
     for script, plants in plants_by_script.items():
         faults = [mutation for mutation in plants if not mutation.decoy]
@@ -109,7 +113,9 @@ def _cases_of_kind(kind: Kind, plants_by_script: Mapping[str, list[Plant]], side
             names = [(a.name, b.name) for a, b in pairs if a.family != b.family]
         elif kind == "decoy":
             names = [(mutation.name,) for mutation in plants if mutation.decoy]
-        kind_cases = sorted((Case(script, mutations, device, side) for mutations in names), key=_rank)
+        kind_cases = sorted(
+            (Case(script, mutations, device, side) for mutations in names), key=_rank
+        )
         rows += kind_cases[:_MAX_PAIRS] if kind == "pair" else kind_cases
     return sorted(rows, key=_rank)
 

@@ -21,7 +21,7 @@ _MAKER: Final = "prepared"
 
 
 def heal_script(text: str) -> str:
-    """Give a script with fused optimizers, and with samples that are made once."""
+    """Return a script with fused optimizers, and with samples that are made once."""
     source = parse(text)
     changes: list[Change] = [
         with_keywords(source, call, {"fused": "True"})
@@ -29,7 +29,9 @@ def heal_script(text: str) -> str:
         if source.segment(call.func).rsplit(".", 1)[-1] in _FUSED
         and not any(word in source.segment(call) for word in _UNLESS)
     ]
-    samples = [replacement for call in loaders(source) if (replacement := _wrap_dataset(call)) is not None]
+    samples = [
+        replacement for call in loaders(source) if (replacement := _wrap_dataset(call)) is not None
+    ]
     if samples:
         changes += [Insertion(header(source), f"from {_MODULE} import {_MAKER}"), *samples]
     return apply(source, changes).text if changes else text

@@ -22,7 +22,11 @@ _N_FIRST: Final = 3
 _MACHINE_CAUSES: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
 
 
-_FASTER_VERDICTS: Final = ("confirmed", "larger", "smaller")  # verdicts of a trial: than was foretold
+_FASTER_VERDICTS: Final = (
+    "confirmed",
+    "larger",
+    "smaller",
+)  # verdicts of a trial: than was foretold
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class JudgedCase:
 
 
 def is_right(finding: Json, planting: Json) -> bool:
-    """Say whether a finding names what was planted: the right cause or fix, at a right line."""
+    """Return whether a finding names what was planted: the right cause or fix, at a right line."""
     mutation = MUTATIONS[planting["mutation"]]
     location: Json = finding["where"] or {}
     in_file = bool(location) and location["file"] == Path(planting["file"]).name
@@ -64,8 +68,10 @@ def is_right(finding: Json, planting: Json) -> bool:
 
 
 def rank(findings: Sequence[Json], planting: Json) -> int | None:
-    """Give the place of the first finding that names what was planted."""
-    return next((index for index, finding in enumerate(findings) if is_right(finding, planting)), None)
+    """Return the place of the first finding that names what was planted."""
+    return next(
+        (index for index, finding in enumerate(findings) if is_right(finding, planting)), None
+    )
 
 
 def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> JudgedCase:
@@ -94,7 +100,9 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
         ranks=ranks,
         wide_ranks=wide,
         gain=None if measured is None else 1 - 1 / measured["mid"],
-        gain_interval=None if measured is None else (1 - 1 / measured["low"], 1 - 1 / measured["high"]),
+        gain_interval=None
+        if measured is None
+        else (1 - 1 / measured["low"], 1 - 1 / measured["high"]),
         price=_price(findings, ranks) if case["kind"] == "fault" else None,
         refused="refused" in answer,
         proof=proof(findings[0], case_record.get("proofs", {})) if findings else "",
@@ -102,7 +110,7 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
 
 
 def proof(finding: Json, proofs: Json) -> str:
-    """Say whether a cause was proved by a trial of what helps against it.
+    """Return whether a cause was proved by a trial of what helps against it.
 
     True where a fix was measured to gain; false where all that were tried gain 5 % at the most.
     """
@@ -114,7 +122,7 @@ def proof(finding: Json, proofs: Json) -> str:
 
 
 def _causes(findings: Sequence[Json] | None) -> list[Json]:
-    """Give what is said of the training, without what is said of the machine."""
+    """Return what is said of the training, without what is said of the machine."""
     return [finding for finding in findings or () if finding.get("name") not in _MACHINE_CAUSES]
 
 
@@ -149,24 +157,30 @@ def collect(out: Path, side: str) -> tuple[list[JudgedCase], dict[str, int]]:
 
 
 def spread(out: Path, device: str) -> float | None:
-    """Give how far two starts differ on a device, from the cases of both halves."""
+    """Return how far two starts differ on a device, from the cases of both halves."""
     rows = [json.loads(path.read_text()) for path in sorted(out.glob(f"*/*--{device}.json"))]
-    return spread_of_starts([case_record["truth"] for case_record in rows if case_record.get("truth")])
+    return spread_of_starts(
+        [case_record["truth"] for case_record in rows if case_record.get("truth")]
+    )
 
 
 def recorders(out: Path, side: str) -> list[Json | None]:
-    """Give the machine of each recording of a half; ``None`` where it was not kept."""
+    """Return the machine of each recording of a half; ``None`` where it was not kept."""
     case_records = [json.loads(path.read_text()) for path in sorted((out / side).glob("*.json"))]
-    return [case_record.get("recorder") for case_record in case_records if case_record.get("recorded")]
+    return [
+        case_record.get("recorder") for case_record in case_records if case_record.get("recorded")
+    ]
 
 
 def figures(judged: Sequence[JudgedCase]) -> dict[str, Any]:
-    """Give the figures of a set of cases."""
+    """Return the figures of a set of cases."""
     faults = [case for case in judged if case.kind == "fault" and case.truth == "faulty"]
     pairs = [case for case in judged if case.kind == "pair" and case.truth == "faulty"]
     sound = [case for case in judged if case.truth == "sound"]
     controls = [case for case in sound if case.kind == "control"]
-    gains_and_prices = [(case.gain, case.price) for case in faults if case.gain is not None and case.price]
+    gains_and_prices = [
+        (case.gain, case.price) for case in faults if case.gain is not None and case.price
+    ]
     errors = [abs(mid - gain) for gain, (_, mid, _) in gains_and_prices]
     covered = [low <= gain <= high for gain, (low, _, high) in gains_and_prices]
     intervals_and_prices = [
@@ -175,7 +189,10 @@ def figures(judged: Sequence[JudgedCase]) -> dict[str, Any]:
         if case.gain_interval is not None and case.price
     ]
     excess = [max(0.0, low - mid, mid - high) for (low, high), (_, mid, _) in intervals_and_prices]
-    touches = [low <= highest and lowest <= high for (low, high), (lowest, _, highest) in intervals_and_prices]
+    touches = [
+        low <= highest and lowest <= high
+        for (low, high), (lowest, _, highest) in intervals_and_prices
+    ]
     hits = [case for case in faults if case.ranks[0] is not None]
     return {
         "cases": len(judged),
@@ -190,7 +207,8 @@ def figures(judged: Sequence[JudgedCase]) -> dict[str, Any]:
         "alarms": _share([case.n_named > 0 for case in sound if case.kind != "control"]),
         "alarms_controls": _share([case.n_named > 0 for case in controls]),
         "alarms_proved": {
-            outcome: sum(case.proof == outcome for case in sound) for outcome in ("true", "false", "open")
+            outcome: sum(case.proof == outcome for case in sound)
+            for outcome in ("true", "false", "open")
         },
         "trials_on_sound": _share([case.n_to_try > 0 for case in sound]),
         "gain_error_points": 100 * statistics.mean(errors) if errors else None,
@@ -214,7 +232,7 @@ def _share(values: Sequence[bool]) -> dict[str, Any]:
 
 
 def result(out: Path, halves: Sequence[str], previous: Path, machine: Json) -> dict[str, Any]:
-    """Give the result to be kept: half by half, the unseen one first and in sums alone.
+    """Return the result to be kept: half by half, the unseen one first and in sums alone.
 
     A half that is not asked for stays as it was.
     """
@@ -235,7 +253,8 @@ def result(out: Path, halves: Sequence[str], previous: Path, machine: Json) -> d
         if side == "open":
             families = sorted({name for case in judged for name in case.families})
             row["families"] = {
-                name: figures([case for case in judged if name in case.families]) for name in families
+                name: figures([case for case in judged if name in case.families])
+                for name in families
             }
         sides[side] = row
     order = [side for side in ("unseen", "open") if side in sides]
@@ -243,7 +262,7 @@ def result(out: Path, halves: Sequence[str], previous: Path, machine: Json) -> d
 
 
 def listing(out: Path, side: str) -> list[str]:
-    """Give a line a case of the open half: what was true, and what was said."""
+    """Return a line a case of the open half: what was true, and what was said."""
     judged, _ = collect(out, side)
     return [
         f"{case.name}: {case.truth}"

@@ -9,7 +9,7 @@ from benchmarks.planted.source import Block, Replacement, Source, Step, own_bloc
 
 @cache
 def loaders(source: Source) -> list[ast.Call]:
-    """Give the calls that make a ``DataLoader``, those for training first."""
+    """Return the calls that make a ``DataLoader``, those for training first."""
     above = parents(source.tree)
     calls: list[ast.Call] = []
     for node in ast.walk(source.tree):
@@ -31,7 +31,7 @@ def _loader_rank(source: Source, above: dict[ast.AST, ast.AST], call: ast.Call) 
 
 
 def with_keywords(source: Source, call: ast.Call, values: dict[str, str]) -> Replacement:
-    """Give the call with keyword arguments set, also where they come in by ``**``."""
+    """Return the call with keyword arguments set, also where they come in by ``**``."""
     parts = [source.segment(argument) for argument in call.args]
     starred = [keyword for keyword in call.keywords if keyword.arg is None]
     parts += [
@@ -49,12 +49,14 @@ def with_keywords(source: Source, call: ast.Call, values: dict[str, str]) -> Rep
 
 
 def _flatten_text(parts: Iterable[str]) -> list[str]:
-    return [" ".join(row.split("#")[0].strip() for row in argument.splitlines()) for argument in parts]
+    return [
+        " ".join(row.split("#")[0].strip() for row in argument.splitlines()) for argument in parts
+    ]
 
 
 @cache
 def model_call(source: Source, step: Step) -> tuple[ast.stmt, ast.Call] | None:
-    """Give the statement before the backward pass, in its block, that runs the model, and the call.
+    """Find the statement before the backward pass that runs the model, in its block; and the call.
 
     A model is a name bound to a call of something written LikeThis, or an attribute of that name.
     """

@@ -37,7 +37,7 @@ def _gpu() -> str:
 
 
 def count_machines(machines: list[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
-    """Give each machine once, with the number of its recordings; those of none named last."""
+    """Return each machine once, with the number of its recordings; those of none named last."""
     rows: list[dict[str, Any]] = []
     for recorder_facts in sorted(machines, key=lambda row: row is None):
         plain = {"unknown": True} if recorder_facts is None else dict(recorder_facts)

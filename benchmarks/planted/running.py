@@ -39,14 +39,19 @@ class Lane:
     threads: int = 0  # of a tensor operation; 0: as many as processors
     # Held while something is measured or recorded: lanes of one GPU would make each other's steps
     # several times as long, and a recording would tell of a GPU that is shared.
-    exclusive: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
+    exclusive: contextlib.AbstractContextManager[Any] = field(
+        default_factory=contextlib.nullcontext
+    )
 
     def environment(self, script: Script, root: Path) -> dict[str, str]:
-        """Give the environment that a script runs in."""
+        """Return the environment that a script runs in."""
         threads = str(self.threads or len(self.cores))
         paths = [str(root / path) for path in script.paths]
         inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        paths += [str(stand_ins(self.folder)), *(str(Path(path).resolve()) for path in inherited if path)]
+        paths += [
+            str(stand_ins(self.folder)),
+            *(str(Path(path).resolve()) for path in inherited if path),
+        ]
         variables = {
             "PYTHONPATH": os.pathsep.join(paths),  # absolute: scripts run in folders of their own
             "OMP_NUM_THREADS": threads,
@@ -60,7 +65,9 @@ class Lane:
         }
         if self.device == "cpu":
             variables["CUDA_VISIBLE_DEVICES"] = ""
-        outer_variables = {name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")}
+        outer_variables = {
+            name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")
+        }
         return outer_variables | variables
 
 
@@ -74,7 +81,7 @@ class Arm:
 
 
 def stand_ins(folder: Path) -> Path:
-    """Give a folder of the stand-ins for modules that are not installed here."""
+    """Return a folder of the stand-ins for modules that are not installed here."""
     target = folder / "stand-ins"
     if not target.exists():
         partial = folder / "stand-ins.part"
@@ -150,17 +157,17 @@ class Live:
 
     @property
     def pid(self) -> int:
-        """Give its number, which is that of its session."""
+        """Return its number, which is that of its session."""
         return self._process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether it has ended by itself."""
+        """Return whether it has ended by itself."""
         return self._process.poll() is not None
 
     @property
     def output_tail(self) -> str:
-        """Give the end of what it printed; nothing once it was ended."""
+        """Return the end of what it printed; nothing once it was ended."""
         if self._output.closed:
             return ""
         self._output.seek(max(0, self._output.seek(0, os.SEEK_END) - 1500))

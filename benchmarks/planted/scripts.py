@@ -57,13 +57,13 @@ class Script:
     sealed: bool = False  # of the unseen half
 
     def command(self, device: str) -> tuple[str, ...]:
-        """Give what follows the interpreter on a command line in the working directory."""
+        """Return what follows the interpreter on a command line in the working directory."""
         arguments = self.arguments if device == "cpu" or self.on_gpu is None else self.on_gpu
         return (self.entry.removeprefix(f"{self.cwd}/") if self.cwd else self.entry, *arguments)
 
     @property
     def planted_in(self) -> tuple[str, ...]:
-        """Give the files that faults may be planted in."""
+        """Return the files that faults may be planted in."""
         return self.targets or (self.entry,)
 
 
@@ -88,7 +88,9 @@ def _script(row: Mapping[str, Any]) -> Script:
 def missing_modules(script: Script) -> tuple[str, ...]:
     """List the modules that a script needs and that are neither here nor have a stand-in."""
     stand_ins = {path.stem for path in STANDINS.iterdir()}
-    return tuple(name for name in script.needs if not _is_importable(name) and name not in stand_ins)
+    return tuple(
+        name for name in script.needs if not _is_importable(name) and name not in stand_ins
+    )
 
 
 def _is_importable(name: str) -> bool:
@@ -99,7 +101,7 @@ def _is_importable(name: str) -> bool:
 
 
 def content(script: Script, path: str, sources: Path | None) -> bytes:
-    """Give the bytes of a file. Raises ``FetchError`` if they are not those of its SHA-256."""
+    """Return the bytes of a file. Raises ``FetchError`` if they are not those of its SHA-256."""
     data = _download(script, path) if sources is None else _read_local(script, path, sources)
     digest = hashlib.sha256(data).hexdigest()
     if digest != script.files[path]:
@@ -146,7 +148,7 @@ def lay_out(script: Script, folder: Path, sources: Path | None) -> None:
 
 
 def mend_file(script: Script, path: str, data: bytes) -> bytes:
-    """Give a file with the declared pieces replaced, healed if faults may be planted in it.
+    """Return a file with the declared pieces replaced, healed if faults may be planted in it.
 
     Raises ``FetchError`` where counts differ.
     """

@@ -52,7 +52,7 @@ class Source:
     rows: tuple[str, ...]
 
     def segment(self, node: ast.AST) -> str:
-        """Give the text of a node."""
+        """Return the text of a node."""
         first_row, last_row = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
         if not isinstance(first_row, int) or not isinstance(last_row, int):
             return ""
@@ -81,7 +81,7 @@ def parse(text: str) -> Source:
 
 
 def apply(source: Source, changes: Sequence[Change]) -> Edited:
-    """Give the source with all changes made, and the lines at which they lie."""
+    """Return the source with all changes made, and the lines at which they lie."""
     lines = source.text.splitlines()
     spans = _replaced_spans(changes)
     for line, first_byte, last_byte, text in sorted(spans, reverse=True):
@@ -95,7 +95,9 @@ def apply(source: Source, changes: Sequence[Change]) -> Edited:
     for number in range(1, len(lines) + 2):
         for insertion in insertions:
             if insertion.line == number:
-                added = [f"{' ' * insertion.indent}{row}".rstrip() for row in insertion.text.splitlines()]
+                added = [
+                    f"{' ' * insertion.indent}{row}".rstrip() for row in insertion.text.splitlines()
+                ]
                 planted += range(len(result) + 1, len(result) + len(added) + 1)
                 result += added
         if number <= len(lines):
@@ -107,7 +109,7 @@ def apply(source: Source, changes: Sequence[Change]) -> Edited:
 
 
 def _replaced_spans(changes: Iterable[Change]) -> list[tuple[int, int, int, str]]:
-    """Give line, first and last byte, and new text of each replacement, line by line."""
+    """Return line, first and last byte, and new text of each replacement, line by line."""
     spans: list[tuple[int, int, int, str]] = []
     for change in changes:
         if isinstance(change, Replacement):
@@ -123,14 +125,14 @@ def _replaced_spans(changes: Iterable[Change]) -> list[tuple[int, int, int, str]
 
 
 def blocks(tree: ast.AST) -> Iterator[tuple[ast.AST, Block]]:
-    """Give each list of statements with the node that it belongs to."""
+    """Return each list of statements with the node that it belongs to."""
     for node in ast.walk(tree):
         for block in own_blocks(node):
             yield node, block
 
 
 def own_blocks(node: ast.AST) -> Iterator[Block]:
-    """Give the lists of statements of a node itself."""
+    """Return the lists of statements of a node itself."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
@@ -138,12 +140,12 @@ def own_blocks(node: ast.AST) -> Iterator[Block]:
 
 
 def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
-    """Give the parent of each node."""
+    """Return the parent of each node."""
     return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
 def method_call(statement: ast.stmt, name: str) -> ast.Call | None:
-    """Give the call if a statement is ``something.name(...)``, its value kept or not."""
+    """Return the call if a statement is ``something.name(...)``, its value kept or not."""
     value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         return value if value.func.attr == name else None
@@ -165,7 +167,9 @@ def step_of(source: Source) -> Step | None:
     return steps[-1] if steps else None
 
 
-def _read_step(source: Source, above: dict[ast.AST, ast.AST], statement: ast.stmt, following: Block) -> Step:
+def _read_step(
+    source: Source, above: dict[ast.AST, ast.AST], statement: ast.stmt, following: Block
+) -> Step:
     call = method_call(statement, "backward")
     loss = _loss_text(source, call) if call is not None else "0"
     optimizer, after = None, statement
@@ -183,7 +187,7 @@ def _read_step(source: Source, above: dict[ast.AST, ast.AST], statement: ast.stm
 
 
 def _statements_after(above: dict[ast.AST, ast.AST], statement: ast.stmt) -> Block:
-    """Give the statements behind the blocks that a statement is nested in, in its function."""
+    """Return the statements behind the blocks that a statement is nested in, in its function."""
     following: Block = []
     node: ast.AST = statement
     while node in above and not isinstance(above[node], ast.FunctionDef | ast.Module):
@@ -223,7 +227,7 @@ def _loop_and_function(
 
 
 def header(source: Source) -> int:
-    """Give the line before which module-level code may be put: after the imports at the top."""
+    """Return the line before which module-level code may be put: after the imports at the top."""
     last_line = 0
     for statement in source.tree.body:
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

@@ -38,25 +38,27 @@ class Stream:
         return len(self.marks[kind])
 
     def has_stepped(self, min_steps: int, slow: tuple[int, float]) -> bool:
-        """Tell whether it has stepped often enough: fewer times if it takes its time."""
+        """Return whether it has stepped often enough: fewer times if it takes its time."""
         self.refresh()
         marks = self.marks[0] or self.marks[1]
         slow_steps, seconds = slow
-        return len(marks) >= min_steps or (len(marks) >= slow_steps and marks[-1] - marks[0] >= seconds)
+        return len(marks) >= min_steps or (
+            len(marks) >= slow_steps and marks[-1] - marks[0] >= seconds
+        )
 
     def step_s(self, kind: int) -> float:
-        """Give what a step took last: the median of some, since the first ones take longer."""
+        """Return what a step took last: the median of some, since the first ones take longer."""
         recent = self.marks[kind][-6:]
         return statistics.median(b - a for a, b in itertools.pairwise(recent))
 
 
 def own_time(marks: Sequence[float], turns: Sequence[tuple[float, float]]) -> list[float]:
-    """Give marks on the clock of a side, which stands still while the side does."""
+    """Return marks on the clock of a side, which stands still while the side does."""
     return [sum(min(end, mark) - begin for begin, end in turns if begin < mark) for mark in marks]
 
 
 def foreign_s(session: int, cores: Sequence[int]) -> float:
-    """Give the processors' time so far, of these or all, that none of a session's processes used.
+    """Return the processors' time so far, of these or all, that none of a session's processes used.
 
     Where the kernel does not tell, or tells less than the session used (as some sandboxes do), it
     is nothing.
@@ -65,7 +67,7 @@ def foreign_s(session: int, cores: Sequence[int]) -> float:
 
 
 def busy_s(cores: Sequence[int]) -> float:
-    """Give the time so far in which these processors, or all, worked for anyone."""
+    """Return the time so far in which these processors, or all, worked for anyone."""
     try:
         rows = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     except OSError:

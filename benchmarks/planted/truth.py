@@ -79,7 +79,7 @@ class Truth:
     spent_s: float
 
     def plain(self) -> dict[str, Any]:
-        """Give it as it is kept."""
+        """Return it as it is kept."""
         return asdict(self)
 
 
@@ -109,12 +109,12 @@ class Pair:
 
     @property
     def ratio(self) -> float:
-        """Give the logarithm of the speed-up."""
+        """Return the logarithm of the speed-up."""
         return math.log(self.planted_s / self.healthy_s)
 
 
 def spread_of_starts(truths: Sequence[Mapping[str, Any]]) -> float | None:
-    """Give the standard deviation of a start's log-ratio, from cases that were started twice.
+    """Return the standard deviation of a start's log-ratio, from cases that were started twice.
 
     From the median difference of two starts, so that some odd cases do not count; what turns vary
     by is part of it. ``None`` where there are fewer than ten such cases.
@@ -130,7 +130,7 @@ def spread_of_starts(truths: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def with_starts(truth: Mapping[str, Any], spread: float | None) -> dict[str, Any]:
-    """Give a kept truth, its interval widened by what a start differs from another one."""
+    """Return a kept truth, its interval widened by what a start differs from another one."""
     means = _means(truth)
     if spread is None or not means:
         return dict(truth)
@@ -156,7 +156,7 @@ def _means(truth: Mapping[str, Any]) -> list[float]:
 
 
 def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
-    """Give low, middle and high of the speed-up: Student's interval of the pairs' log-ratios."""
+    """Return low, middle and high of the speed-up: Student's interval of the pairs' log-ratios."""
     ratios = [pair.ratio for pair in pairs]
     middle = statistics.mean(ratios)
     freedom = len(ratios) - 1
@@ -183,7 +183,9 @@ def drop_disturbed(pairs: Sequence[Pair]) -> list[Pair]:
     """
     shares = sorted(pair.foreign for pair in pairs)
     max_foreign = shares[len(shares) // 4] + _MAX_EXTRA_FOREIGN
-    max_foreign = max(max_foreign, shares[min(_MIN_PAIRS, len(shares)) - 1])  # the fewest that make an interval
+    max_foreign = max(
+        max_foreign, shares[min(_MIN_PAIRS, len(shares)) - 1]
+    )  # the fewest that make an interval
     return [pair for pair in pairs if pair.foreign <= max_foreign]
 
 
@@ -211,7 +213,9 @@ def measure_truth(
     limits = Limits(limits.pairs, limits.seconds / _STARTS, limits.at_most / _STARTS)
     pairs, steps, printed = _measure_start(healthy, planted, on, limits)
     if len(pairs) < _MIN_PAIRS:
-        raise RunError(f"fewer than {_MIN_PAIRS} pairs of turns were measured: {printed or 'too slow'}")
+        raise RunError(
+            f"fewer than {_MIN_PAIRS} pairs of turns were measured: {printed or 'too slow'}"
+        )
     for start in range(1, _STARTS):
         with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
             later_pairs, *_ = _measure_start(healthy, planted, on, limits)
@@ -262,7 +266,9 @@ def _truth(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
     )
 
 
-def _measure_in_turns(sides: "Sequence[_Side]", device: str, limits: Limits) -> tuple[list[Pair], int]:
+def _measure_in_turns(
+    sides: "Sequence[_Side]", device: str, limits: Limits
+) -> tuple[list[Pair], int]:
     """Let both work in turns; give the pairs, and how many steps a turn had."""
     kind = 0 if all(side.stream.marks[0] for side in sides) else 1
     first_step = max(len(side.stream.marks[kind]) for side in sides)
@@ -271,20 +277,33 @@ def _measure_in_turns(sides: "Sequence[_Side]", device: str, limits: Limits) -> 
     start_s = time.monotonic()
     waited_s = calm.wait(start_s + limits.at_most - limits.seconds)
     rehearsal_steps = steps_of_a_turn(expected_s, _TURN_S[device], limits.seconds)
-    if not _work_turns(sides, kind, first_step + rehearsal_steps, [step_s * rehearsal_steps for step_s in expected_s]):
+    if not _work_turns(
+        sides,
+        kind,
+        first_step + rehearsal_steps,
+        [step_s * rehearsal_steps for step_s in expected_s],
+    ):
         return [], rehearsal_steps
-    expected_s = [side.own_s(kind, first_step, first_step + rehearsal_steps) / rehearsal_steps for side in sides]
+    expected_s = [
+        side.own_s(kind, first_step, first_step + rehearsal_steps) / rehearsal_steps
+        for side in sides
+    ]
     steps = steps_of_a_turn(expected_s, _TURN_S[device], limits.seconds)
     least_s = (_MIN_PAIRS + 1) * steps * sum(expected_s)
     until = start_s + min(waited_s + max(limits.seconds, least_s), limits.at_most)
     pairs: list[Pair] = []
     looks: list[Verdict] = []
-    while _count_undisturbed(pairs) < limits.pairs and time.monotonic() + steps * sum(expected_s) <= until:
+    while (
+        _count_undisturbed(pairs) < limits.pairs
+        and time.monotonic() + steps * sum(expected_s) <= until
+    ):
         waited_s = calm.wait(start_s + limits.at_most - least_s)
         until = min(until + waited_s, start_s + limits.at_most)
         order = sides if len(pairs) % 2 else sides[::-1]
         begin_step = first_step + rehearsal_steps + len(pairs) * steps
-        if not _work_turns(order, kind, begin_step + steps, [step_s * steps for step_s in expected_s]):
+        if not _work_turns(
+            order, kind, begin_step + steps, [step_s * steps for step_s in expected_s]
+        ):
             break
         n_skipped = int(_SKIPPED_SHARE[device] * steps)
         pairs.append(_pair(sides, kind, (begin_step + n_skipped, begin_step + steps)))
@@ -302,7 +321,9 @@ def _verdict_so_far(pairs: Sequence[Pair]) -> Verdict:
     return "undecided" if len(pairs) < _MIN_PAIRS else verdict(*interval(drop_disturbed(pairs)))
 
 
-def _work_turns(sides: "Sequence[_Side]", kind: int, until: int, expected_s: Sequence[float]) -> bool:
+def _work_turns(
+    sides: "Sequence[_Side]", kind: int, until: int, expected_s: Sequence[float]
+) -> bool:
     """Let one after the other work up to a step; tell whether both came there."""
     longest = max(_MIN_TURN_LIMIT_S, _MAX_TURN_FACTOR * max(expected_s))
     return all(side.work(kind, until, longest) for side in sides)
@@ -310,7 +331,9 @@ def _work_turns(sides: "Sequence[_Side]", kind: int, until: int, expected_s: Seq
 
 def _pair(sides: "Sequence[_Side]", kind: int, steps: tuple[int, int]) -> Pair:
     first_step, last_step = steps
-    healthy, planted = (side.own_s(kind, first_step, last_step) / (last_step - first_step) for side in sides)
+    healthy, planted = (
+        side.own_s(kind, first_step, last_step) / (last_step - first_step) for side in sides
+    )
     return Pair(healthy, planted, max(side.foreign for side in sides))
 
 
@@ -378,7 +401,7 @@ class _Side:
         return len(self.stream.marks[kind]) > until
 
     def own_s(self, kind: int, first_step: int, last_step: int) -> float:
-        """Give the time of its own between two steps."""
+        """Return the time of its own between two steps."""
         ends = [self.stream.marks[kind][step] for step in (first_step, last_step)]
         begin, end = own_time(ends, self.blocks)
         return end - begin

@@ -17,7 +17,7 @@ from benchmarks.planted.cases import Case
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
-from benchmarks.planted.running import Lane, Live, RunError, run_arm, prepare
+from benchmarks.planted.running import Lane, Live, RunError, prepare, run_arm
 from benchmarks.planted.scripts import FetchError, Script, missing_modules, scripts
 from benchmarks.planted.source import parse
 
@@ -43,14 +43,16 @@ class PlantOptions:
 
     @property
     def last_start(self) -> float:
-        """Give when the last case may be begun, of whatever kind: else the end holds controls."""
+        """Return when the last case may be begun, of whatever kind: else the end holds controls."""
         return self.end - _MIN_TRUTH_S - self.check_s - _AROUND_S
 
     def limits(self, device: str) -> truth.Limits:
-        """Give the limits of a truth that begins now."""
+        """Return the limits of a truth that begins now."""
         remaining_s = max(_MIN_TRUTH_S, self.end - time.monotonic() - self.check_s - _AROUND_S)
         limit_s = self.gpu_limit_s if device == "cuda" else self.limit_s
-        return truth.Limits(self.pairs, min(limit_s, remaining_s), min(_SLOW_FACTOR * limit_s, remaining_s))
+        return truth.Limits(
+            self.pairs, min(limit_s, remaining_s), min(_SLOW_FACTOR * limit_s, remaining_s)
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ def plant_case(case: Case, root: Path, step_s: float) -> list[Planting]:
             new = plant(MUTATIONS[name], Site(parse(before), step_s, case.device))
             if new is not None:
                 path.write_text(new.edited.text, encoding="utf-8")
-                plantings = [_move_lines(planting, file, before, new.edited.text) for planting in plantings]
+                plantings = [
+                    _move_lines(planting, file, before, new.edited.text) for planting in plantings
+                ]
                 plantings.append(Planting(name, file, new.lines, new.around))
                 break
         else:
@@ -98,7 +102,7 @@ def plant_case(case: Case, root: Path, step_s: float) -> list[Planting]:
 
 
 def _move_lines(planting: Planting, file: str, before: str, after: str) -> Planting:
-    """Give what was planted with its lines as a further change to its file has moved them."""
+    """Return what was planted with its lines as a further change to its file has moved them."""
     if planting.file != file:
         return planting
     matcher = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False)
@@ -108,7 +112,9 @@ def _move_lines(planting: Planting, file: str, before: str, after: str) -> Plant
         for offset in range(block.size)
     }
     lines = tuple(line_map.get(line, line) for line in planting.lines)
-    return Planting(planting.mutation, file, lines, tuple(line_map.get(row, row) for row in planting.around))
+    return Planting(
+        planting.mutation, file, lines, tuple(line_map.get(row, row) for row in planting.around)
+    )
 
 
 def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> dict[str, Any]:
@@ -142,7 +148,10 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
         return ""
     case_record: dict[str, Any] = json.loads(path.read_text())
     findings = json.loads(answer_path.read_text()).get("findings") or ()
-    fixes = sorted({fix for finding in findings for fix in finding["helps"]} - set(case_record.get("proofs", ())))
+    fixes = sorted(
+        {fix for finding in findings for fix in finding["helps"]}
+        - set(case_record.get("proofs", ()))
+    )
     if "failed" in case_record or not fixes:
         return ""
     root = lane.folder / "proved" / case.name
@@ -160,7 +169,7 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
 
 
 def drop_outdated(case_record: dict[str, Any], redo: frozenset[str]) -> dict[str, Any]:
-    """Give what is kept of a case without what is to be done anew."""
+    """Return what is kept of a case without what is to be done anew."""
     if "failed" in case_record:
         outdated_keys = {"failed", "recorded"} if "failed" in redo else set[str]()
     else:
@@ -169,13 +178,17 @@ def drop_outdated(case_record: dict[str, Any], redo: frozenset[str]) -> dict[str
     return {name: value for name, value in case_record.items() if name not in outdated_keys}
 
 
-def _work_steps(case: Case, lane: Lane, options: PlantOptions, root_and_record: tuple[Path, dict[str, Any]]) -> None:
+def _work_steps(
+    case: Case, lane: Lane, options: PlantOptions, root_and_record: tuple[Path, dict[str, Any]]
+) -> None:
     root, case_record = root_and_record
     path = options.out / case.half / f"{case.name}.json"
     plantings = [asdict(planting) for planting in plant_case(case, root, case_record["step_s"])]
     case_record |= {"case": asdict(case) | {"kind": case.kind}, "planted": plantings}
     if "truth" not in case_record:
-        case_record["truth"] = None if case.kind == "control" else _measure_case_truth(case, lane, options, root)
+        case_record["truth"] = (
+            None if case.kind == "control" else _measure_case_truth(case, lane, options, root)
+        )
         _write_record(path, case_record)
     if not case_record.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
@@ -184,7 +197,9 @@ def _work_steps(case: Case, lane: Lane, options: PlantOptions, root_and_record: 
         case_record["recorded"] = True
 
 
-def _measure_case_truth(case: Case, lane: Lane, options: PlantOptions, root: Path) -> dict[str, Any]:
+def _measure_case_truth(
+    case: Case, lane: Lane, options: PlantOptions, root: Path
+) -> dict[str, Any]:
     script = scripts()[case.script]
     healthy = lane.folder / "healthy" / case.script
     prepare(script, healthy, options.sources)
@@ -207,7 +222,9 @@ def _measure_side_by_side(
         return lambda: Live(script, root, lane, f"{name}-{root.name}")
 
     healthy, planted_root = roots
-    return truth.measure_truth(start(healthy, "a"), start(planted_root, "b"), (lane.device, lane.exclusive), limits)
+    return truth.measure_truth(
+        start(healthy, "a"), start(planted_root, "b"), (lane.device, lane.exclusive), limits
+    )
 
 
 def _write_record(path: Path, case_record: Mapping[str, Any]) -> None:

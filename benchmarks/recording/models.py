@@ -20,7 +20,7 @@ class Block(nn.Module):
         )
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Give the tokens after attention and the feed-forward layers."""
+        """Return the tokens after attention and the feed-forward layers."""
         normal = self.first(tokens)
         tokens = tokens + self.attend(normal, normal, normal, need_weights=False)[0]
         return tokens + self.feed(self.second(tokens))
@@ -36,7 +36,7 @@ class Transformer(nn.Module):
         self.saving = saving
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Give one row of logits a sequence."""
+        """Return one row of logits a sequence."""
         for block in self.blocks:
             if self.saving == "no":
                 tokens = block(tokens)
@@ -85,7 +85,7 @@ def learn(
 
 
 def tokens_for(device: torch.device, *, large: bool = False) -> tuple[int, Tensor, Tensor]:
-    """Give a width, a batch of token vectors and its labels (tiny ones on a CPU)."""
+    """Return a width, a batch of token vectors and its labels (tiny ones on a CPU)."""
     batch, length, width = (16, 512, 1024) if large else (8, 128, 256)
     if device.type == "cpu":
         batch, length, width = 2, 16, 32
@@ -112,6 +112,6 @@ class Pictures(Dataset[tuple[Tensor, int]]):
 
 
 def batches_of(loader: DataLoader[tuple[Tensor, int]]) -> Iterator[list[Tensor]]:
-    """Give batches without end."""
+    """Return batches without end."""
     while True:
         yield from loader

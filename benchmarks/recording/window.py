@@ -21,7 +21,11 @@ def open_group(device: torch.device, rank: int, ranks: int, meeting: str) -> Non
     backend = "nccl" if device.type == "cuda" else "gloo"
     bound_device = device if device.type == "cuda" else None
     dist.init_process_group(
-        backend, init_method=f"file://{meeting}", rank=rank, world_size=ranks, device_id=bound_device
+        backend,
+        init_method=f"file://{meeting}",
+        rank=rank,
+        world_size=ranks,
+        device_id=bound_device,
     )
 
 

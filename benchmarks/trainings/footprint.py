@@ -14,7 +14,7 @@ STATUS, ROLLUP = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 
 
 def memory() -> dict[str, int]:
-    """Give bytes: the most ever resident, and now: resident, proportional, this process's alone."""
+    """Return bytes: the peak resident, and now: resident, proportional, this process's own."""
     lines = [line.split() for file in (STATUS, ROLLUP) for line in file.read_text().splitlines()]
     told = {line[0]: int(line[1]) << 10 for line in lines if line[-1] == "kB"}
     own = told["Private_Clean:"] + told["Private_Dirty:"]
@@ -32,7 +32,7 @@ class Samples(Dataset[Any]):
         return self.count
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        """Give a sample."""
+        """Return a sample."""
         if index == self.count - 1:
             (self.out / "worker.json").write_text(json.dumps(memory()))
         return torch.full((8, WIDTH), float(index))

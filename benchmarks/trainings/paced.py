@@ -14,7 +14,7 @@ class Numbers(Dataset[Tensor]):
     """Samples that cost next to nothing."""
 
     def __len__(self) -> int:
-        """Give more than anybody takes."""
+        """Return more than anybody takes."""
         return ENDLESS
 
     def __getitem__(self, index: int) -> Tensor:

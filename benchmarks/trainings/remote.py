@@ -13,7 +13,7 @@ class Remote(Dataset[tuple[Tensor, int]]):
     """Samples that take two milliseconds to arrive."""
 
     def __len__(self) -> int:
-        """Give how many there are."""
+        """Return how many there are."""
         return 16_000
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:

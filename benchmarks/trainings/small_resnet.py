@@ -44,7 +44,7 @@ class Block(nn.Module):
 
 
 def network(wide: int, deep: int) -> nn.Module:
-    """Give a network of ``deep`` residual blocks."""
+    """Return a network of ``deep`` residual blocks."""
     blocks = [Block(wide) for _ in range(deep)]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(wide, 10)]
     return nn.Sequential(nn.Conv2d(3, wide, 3, padding=1), *blocks, *head)

@@ -20,7 +20,7 @@ SETTLING = 250  # steps: what a recorder tells once is told there
 
 
 def model_of(width: int, depth: int) -> nn.Sequential:
-    """Give an MLP."""
+    """Return an MLP."""
     layers = [layer for _ in range(depth) for layer in (nn.Linear(width, width), nn.ReLU())]
     return nn.Sequential(*layers, nn.Linear(width, 10))
 

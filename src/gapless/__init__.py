@@ -35,11 +35,11 @@ def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are th
     pieces: int = 10,
     cache: bool = True,
 ) -> "Study":
-    """Read traces (files, folders, patterns: the ranks of one job) and give the study of them.
+    """Read traces (files, folders, patterns: the ranks of one job) and return the study of them.
 
-    The folder of a run that gapless recorded gives the study of that run: ``study.recorded``.
+    For the folder of a run that gapless recorded, the study of that run: see ``study.recorded``.
 
-    ``rank`` and ``steps`` select by number or by text ("3-7"); ``by_shape`` parts operators by
+    ``rank`` and ``steps`` select by number or by text ("3-7"); ``by_shape`` splits operators by
     their input shapes; ``leaf`` asks for the ``pieces`` longest pieces of one leaf;
     ``cache=False`` neither reads nor writes the cache. Raises ``GaplessError`` where a path names
     nothing, or nothing that can be read.
@@ -65,7 +65,7 @@ def compare(a: "Study", b: "Study") -> "Comparison":
 
 
 def record(out: "str | os.PathLike[str] | None" = None) -> "AbstractContextManager[Path]":
-    """Record what the block trains, in a notebook or a script; give the run folder.
+    """Record what the block trains, in a notebook or a script; yield the run folder.
 
         with gapless.record():
             train()
@@ -76,21 +76,22 @@ def record(out: "str | os.PathLike[str] | None" = None) -> "AbstractContextManag
     """
     from pathlib import Path
 
-    from gapless.launch.here import record as record_here
+    from gapless.launch.run.in_process import record as record_here
 
     return record_here(None if out is None else Path(out))
 
 
 def step() -> None:
-    """Tell that a step of the loop ends here, where gapless finds none by itself.
+    """Mark the end of a step of the loop, where gapless finds none by itself.
 
         for batch in batches:
             work(batch)
             gapless.step()
 
-    It leads before all that gapless would go by (optimizer steps, backward passes, batches,
-    forward passes). Without a recording it does nothing. Below ``gapless run`` and ``check`` it is
-    there even if the training's own Python has no gapless; else guard the import.
+    It takes precedence over all that gapless would go by (optimizer steps, backward passes,
+    batches, forward passes). Without a recording it does nothing. Below ``gapless run`` and
+    ``gapless check`` it is there even if the training's own Python has no gapless; else guard the
+    import.
     """
     import sys
 

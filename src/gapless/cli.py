@@ -48,7 +48,7 @@ gapless COMMAND --help tells more of a command. Colours follow NO_COLOR and go t
 def run() -> NoReturn:
     """Run the command of this process, and end it.
 
-    The collector is off and nothing is taken apart at the end: a long trace is given back to the
+    The collector is off and nothing is taken apart at the end: a long trace goes back to the
     system at once, instead of piece by piece.
     """
     gc.disable()
@@ -59,7 +59,7 @@ def run() -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit code."""
+    """Run a command and return its exit code."""
     _open_closed_streams()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
@@ -82,14 +82,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Return whoever was started without standard output or error (``>&-``) one that goes nowhere."""
+    """Replace a standard output or error that was closed (``>&-``) by one that goes nowhere."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def _drop_output() -> None:
-    """Let what is still to be written go nowhere, also when the interpreter ends."""
+    """Discard what is still to be written, also when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -109,12 +109,12 @@ def _run(argv: list[str]) -> int:
 
 
 def module_of(command: str) -> ModuleType:
-    """Return the module of a command; what is a word of Python's has a "_" behind it."""
+    """Return the module of a command; a keyword of Python's has a "_" behind it."""
     return import_module(f"gapless.commands.{command}{'_' * iskeyword(command)}")
 
 
 def _split_argv(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Part our options from a command that stands behind ``--``, where one may stand there.
+    """Split our options from the command behind ``--``, where one may stand there.
 
     argparse would take the first word of it for an argument of ours.
     """
@@ -128,7 +128,7 @@ def _split_argv(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of some commands: of the one that is asked for, a training waits for it."""
+    """Return a parser of the command that is asked for alone: a training waits for it."""
     parser = argparse.ArgumentParser(
         prog="gapless",
         description="Find why the GPU waits. Know what each fix is worth. Prove it. Keep it.",
@@ -156,7 +156,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
 def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
     """Return a formatter that knows the width of the terminal.
 
-    argparse's own way asks ``shutil``, whose import alone is a tenth of what stands before a run.
+    argparse itself asks ``shutil``, whose import alone is a tenth of what stands before a run.
     """
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() else 0
@@ -193,14 +193,14 @@ def _unknown_command_text(command: str) -> str:
 
 
 def _report_error(error: GaplessError) -> int:
-    from gapless.report.text import clean
+    from gapless.report.text.text import clean
 
     print(f"gapless: {clean(str(error))} (gapless explain {error.slug})", file=sys.stderr)  # noqa: T201
     return 2
 
 
 def _report_bug(error: Exception) -> int:
-    from gapless.report.text import clean
+    from gapless.report.text.text import clean
 
     print(  # noqa: T201
         f"gapless: this is a mistake of gapless, not yours: {type(error).__name__}: "

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 
 class GaplessError(Exception):
-    """Say what is wrong, with the values, and then what to do.
+    """An error whose message says what is wrong, with the values, and what to do.
 
     ``slug`` names the error for ``gapless explain``, ``page`` is what that prints.
     """
@@ -84,6 +84,6 @@ An option, its value, or a combination cannot be followed. The message says whic
 
 
 def read_error_pages() -> Iterator[tuple[str, str]]:
-    """Return the slug and the page of each kind of error."""
+    """Yield the slug and the page of each kind of error."""
     for error_type in (GaplessError, *GaplessError.__subclasses__()):
         yield error_type.slug, error_type.page

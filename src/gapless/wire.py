@@ -19,7 +19,9 @@ HEADER = struct.Struct("<2sBBII")
 MAX_BODY_BYTES = 64 << 20  # bytes of a body; more is no frame, but rubbish
 
 # ── Kinds of frames ─────────────────────────────────────────────────────────────────────────────
-PROCESS, MARKS, BATCHES, FACT, UNOBSERVED, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(1, 12)
+PROCESS, MARKS, BATCHES, FACT, UNOBSERVED, STACKS, WINDOW, FILES, COUNTERS, SAMPLE, END = range(
+    1, 12
+)
 MARK_SUMS, BATCH_SUMS = 12, 13
 TRIAL = 14
 HOSTS = 15

@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
-from gapless.accounting.stages import NO_STAGES, Stages
+from gapless.accounting.host.stages import NO_STAGES, Stages
+from gapless.accounting.ranks.collectives import NO_ARRIVALS, Arrivals
 from gapless.model import category as c
 from gapless.model.leaf import LEAF
 from gapless.model.ledger import Ledger
@@ -199,12 +199,27 @@ def draw(drawing: Drawing) -> DrawnInputs:
         )
         span, detail = (sync.start, sync.end), len(columns.gpu) - 1
         track = (sync.device, sync.stream)
-        columns.add_event(span, sync.name, c.SYNC, track, event_name="", correlation=sync.correlation, detail=detail)
+        columns.add_event(
+            span,
+            sync.name,
+            c.SYNC,
+            track,
+            event_name="",
+            correlation=sync.correlation,
+            detail=detail,
+        )
     for number, span in enumerate(_step_spans(drawing.steps)):
-        columns.add_event(span, f"ProfilerStep#{number}", c.USER_ANNOTATION, (1, "m"), event_name="step")
+        columns.add_event(
+            span, f"ProfilerStep#{number}", c.USER_ANNOTATION, (1, "m"), event_name="step"
+        )
     for span in drawing.overhead:
         columns.add_event(span, "Buffer Flush", c.OVERHEAD, (-1, 0), event_name="overhead")
-    return DrawnInputs(_make_trace(columns, drawing), _make_arrivals(arrivals), _make_stages(stages), tuple(columns.event_names))
+    return DrawnInputs(
+        _make_trace(columns, drawing),
+        _make_arrivals(arrivals),
+        _make_stages(stages),
+        tuple(columns.event_names),
+    )
 
 
 def _draw_frame(columns: _Columns, frame: Frame) -> list[tuple[int, ...]]:
@@ -225,7 +240,9 @@ def _draw_frame(columns: _Columns, frame: Frame) -> list[tuple[int, ...]]:
     )
     stage_rows: list[tuple[int, ...]] = []
     for start, end, stage in frame.stages:
-        stage_event = columns.add_event((start, end), stage, c.OTHER_KIND, (2, "worker"), event_name=f"{event_name}:{stage}")
+        stage_event = columns.add_event(
+            (start, end), stage, c.OTHER_KIND, (2, "worker"), event_name=f"{event_name}:{stage}"
+        )
         stage_rows.append((event, start, end, LEAF[f"idle.data.{stage}"], stage_event))
     return stage_rows
 
@@ -312,7 +329,9 @@ def _make_trace(columns: _Columns, drawing: Drawing) -> Trace:
             wait_event=gpu[:, 6].copy(),
             wait_stream=gpu[:, 7].copy(),
         ),
-        memory=MemoryColumns(empty, empty, empty, empty, empty.astype(np.int32), empty.astype(np.int32)),
+        memory=MemoryColumns(
+            empty, empty, empty, empty, empty.astype(np.int32), empty.astype(np.int32)
+        ),
         names=tuple(columns.names),
         tracks=tuple(Track(pid, tid) for pid, tid in columns.tracks),
         shapes=tuple(columns.shapes),
@@ -344,6 +363,6 @@ def _make_stages(rows: list[tuple[int, ...]]) -> Stages:
 
 
 def culprit_names(ledger: Ledger, leaf: str, event_names: tuple[str, ...]) -> set[str]:
-    """Give the names of the events blamed for a leaf; "" where none is."""
+    """Return the names of the events blamed for a leaf; "" where none is."""
     blamed_events = np.unique(ledger.culprit[ledger.leaf == LEAF[leaf]])
     return {event_names[event] if event >= 0 else "" for event in blamed_events.tolist()}

@@ -31,7 +31,14 @@ CPU_OPS = ("op", "to", "cpu-node", "h2d", "comm")
 API = (*CPU_OPS, "sync", "alloc", "free", "call")
 WORK = ("python", "engine", "dispatch", "optimizer")
 REFILL_LEAVES = (*(f"idle.host.{name}" for name in WORK), "idle.launch.api", "idle.launch.latency")
-KEPT_PREFIXES = ("idle.h2d", "idle.gc", "idle.alloc", "idle.compile", "idle.io_main", "idle.host.unframed")
+KEPT_PREFIXES = (
+    "idle.h2d",
+    "idle.gc",
+    "idle.alloc",
+    "idle.compile",
+    "idle.io_main",
+    "idle.host.unframed",
+)
 
 
 class Charge(NamedTuple):
@@ -84,7 +91,10 @@ class Oracle:
         spans = [step for step in drawing.steps if isinstance(step, tuple)]
         self.bounds = self.window_bounds([*(s for s, _ in spans), spans[-1][1]])
         self.frames = self.tag_frames(drawing.frames, spans, drawing.overhead)
-        syncs = sorted(self.list_syncs(), key=lambda tagged: (tagged.frame.end, tagged.frame.start, tagged.position))
+        syncs = sorted(
+            self.list_syncs(),
+            key=lambda tagged: (tagged.frame.end, tagged.frame.start, tagged.position),
+        )
         self.debts = list(self.find_debts(syncs))
         self.error = max([0, *(a.call.start - a.start for a in self.all_acts if a.call)])
         self.ticks = self.walk()
@@ -121,10 +131,15 @@ class Oracle:
             for thread in {f.thread for f in host} | {"m"}:
                 thread_frames = [f for f in host if f.thread == thread]
                 silent = not any(s < edge < e for f in thread_frames for edge in (f.start, f.end))
-                if silent and (thread == "m" or any(f.start <= s and e <= f.end for f in thread_frames)):
+                if silent and (
+                    thread == "m" or any(f.start <= s and e <= f.end for f in thread_frames)
+                ):
                     profiler_frames.append(Frame("profiler", s, e, thread, "overhead"))
         profiler_frames = [f for f in profiler_frames if f.end > f.start]
-        return [TaggedFrame(f, self.find_tag(f, host), position) for position, f in enumerate([*host, *profiler_frames])]
+        return [
+            TaggedFrame(f, self.find_tag(f, host), position)
+            for position, f in enumerate([*host, *profiler_frames])
+        ]
 
     def find_tag(self, frame: Frame, host: list[Frame]) -> str:
         copies = [a for a in self.all_acts if a.kind == "h2d" and a.call is not None]
@@ -140,31 +155,55 @@ class Oracle:
             enclosing = [f for f in enclosing if is_inside(f, frame.start)]
             tail = any(launches(f, [a for a in copies if is_blocking(a)]) for f in enclosing)
             return "h2d" if tail else "sync"
-        tag_aliases = {"cpu-node": "op", "call": "op", "free": "alloc", "data0": "data", "wait": "sync"}
+        tag_aliases = {
+            "cpu-node": "op",
+            "call": "op",
+            "free": "alloc",
+            "data0": "data",
+            "wait": "sync",
+        }
         return tag_aliases.get(frame.tag, frame.tag if frame.tag in ORDER else "")
 
     def find_winner(self, thread: str, instant: int) -> TaggedFrame | None:
-        tagged_frames = [tagged for tagged in self.frames if tagged.tag and tagged.frame.thread == thread]
-        return min((o for o in tagged_frames if is_inside(o.frame, instant)), key=lambda o: o.key, default=None)
+        tagged_frames = [
+            tagged for tagged in self.frames if tagged.tag and tagged.frame.thread == thread
+        ]
+        return min(
+            (o for o in tagged_frames if is_inside(o.frame, instant)),
+            key=lambda o: o.key,
+            default=None,
+        )
 
     def phi(self, thread: str, instant: int) -> Charge:
         tagged = self.find_winner(thread, instant)
         if tagged is not None:
-            return self.charge_wait(tagged.frame, instant) if tagged.tag == "data" else self.charge_frame(tagged)
+            return (
+                self.charge_wait(tagged.frame, instant)
+                if tagged.tag == "data"
+                else self.charge_frame(tagged)
+            )
         if any(s <= instant < e for s, e in self.lost):
             return Charge("idle.unknown", "")
         if thread != "m":
             burst = self.find_burst(thread, instant)
             return (
-                self.phi("m", instant) if burst is None else Charge("idle.host.engine", burst.frame.id)
+                self.phi("m", instant)
+                if burst is None
+                else Charge("idle.host.engine", burst.frame.id)
             )
-        gc = [tagged.frame for tagged in self.frames if tagged.tag == "gc" and is_inside(tagged.frame, instant)]
+        gc = [
+            tagged.frame
+            for tagged in self.frames
+            if tagged.tag == "gc" and is_inside(tagged.frame, instant)
+        ]
         if gc:
             return Charge("idle.gc", min(gc, key=lambda f: (f.start, f.end)).id)
         python = [o for o in self.frames if (o.frame.tag, o.frame.thread) == ("py", "m")]
         if not python and self.is_silent(instant):
             return Charge("idle.host.unframed", "")
-        inner = [(-o.frame.start, o.frame.end, o.position) for o in python if is_inside(o.frame, instant)]
+        inner = [
+            (-o.frame.start, o.frame.end, o.position) for o in python if is_inside(o.frame, instant)
+        ]
         return Charge("idle.host.python", self.frames[min(inner)[2]].frame.id if inner else "")
 
     def charge_frame(self, tagged: TaggedFrame) -> Charge:
@@ -174,11 +213,17 @@ class Oracle:
     def is_retry(self, frame: Frame) -> bool:
         def enclosing_op(f: Frame) -> int:
             ops = [o for o in self.frames if o.frame.tag in CPU_OPS and o.frame.thread == f.thread]
-            candidates = [(-o.frame.start, o.frame.end, o.position) for o in ops if is_inside(o.frame, f.start)]
+            candidates = [
+                (-o.frame.start, o.frame.end, o.position)
+                for o in ops
+                if is_inside(o.frame, f.start)
+            ]
             return min(candidates)[2] if candidates else -1
 
         op = enclosing_op(frame)
-        allocs = [o.frame for o in self.frames if o.tag == "alloc" and enclosing_op(o.frame) == op >= 0]
+        allocs = [
+            o.frame for o in self.frames if o.tag == "alloc" and enclosing_op(o.frame) == op >= 0
+        ]
         frees = [f.start for f in allocs if f.tag == "free"]
         return any(f.tag == "alloc" and f.start > min(frees) for f in allocs if frees)
 
@@ -186,13 +231,25 @@ class Oracle:
         is_loading = frame.tag == "data0"
         stages = [stage for stage in frame.stages if stage[1] > stage[0]]
         if not stages:
-            return Charge("idle.data.main" if is_loading else "idle.data.unstaged", frame.id, is_loading=is_loading)
-        open_stages = [(-s, e, number) for number, (s, e, _) in enumerate(stages) if s <= instant < e]
+            return Charge(
+                "idle.data.main" if is_loading else "idle.data.unstaged",
+                frame.id,
+                is_loading=is_loading,
+            )
+        open_stages = [
+            (-s, e, number) for number, (s, e, _) in enumerate(stages) if s <= instant < e
+        ]
         if open_stages:
             name = stages[min(open_stages)[2]][2]
             return Charge(f"idle.data.{name}", f"{frame.id}:{name}", is_loading=is_loading)
         last_end, first_start = max(e for _, e, _ in stages), min(s for s, _, _ in stages)
-        stage_name = "hand-over" if instant >= last_end else "other" if instant >= first_start else "unstaged"
+        stage_name = (
+            "hand-over"
+            if instant >= last_end
+            else "other"
+            if instant >= first_start
+            else "unstaged"
+        )
         return Charge(f"idle.data.{stage_name}", frame.id, is_loading=is_loading)
 
     def find_burst(self, thread: str, instant: int) -> TaggedFrame | None:
@@ -215,7 +272,9 @@ class Oracle:
         def is_alive(t: int) -> bool:
             if any(o.tag == "gc" and is_inside(o.frame, t) for o in self.frames):
                 return True
-            return any(self.find_winner(h, t) or (h != "m" and self.find_burst(h, t)) for h in threads)
+            return any(
+                self.find_winner(h, t) or (h != "m" and self.find_burst(h, t)) for h in threads
+            )
 
         ends = [o.frame.end for o in self.frames if o.tag] or [instant]
         begins = [o.frame.start for o in self.frames if o.tag] or [instant]
@@ -239,7 +298,8 @@ class Oracle:
             s, e = sync.frame.start, sync.frame.end
             enqueued_acts = [a for a in self.acts if self.launch_ns(a) < s]
             tails = {
-                a.stream: a for a in sorted(enqueued_acts, key=lambda a: (self.launch_ns(a), a.start))
+                a.stream: a
+                for a in sorted(enqueued_acts, key=lambda a: (self.launch_ns(a), a.start))
             }
             bound = {stream for stream, act in tails.items() if act.end <= e}
             if sync.tag == "alloc" and not any(tails[stream].end > s for stream in bound):
@@ -264,12 +324,22 @@ class Oracle:
         charges: list[Charge] = []
         for instant in range(self.bounds[0], self.bounds[-1], self.tick):
             act = self.find_owner(instant)
-            charges.append(self.pay(self.charge_idle(instant), instant) if act is None else self.charge_busy(act, instant))
+            charges.append(
+                self.pay(self.charge_idle(instant), instant)
+                if act is None
+                else self.charge_busy(act, instant)
+            )
         return charges
 
     def pay(self, charge: Charge, instant: int) -> Charge:
-        open_debts = [debt for debt in self.debts if debt.since <= instant < debt.expires and debt.ticks]
-        can_pay = charge.leaf in REFILL_LEAVES or charge.leaf.startswith(KEPT_PREFIXES) or charge.is_loading
+        open_debts = [
+            debt for debt in self.debts if debt.since <= instant < debt.expires and debt.ticks
+        ]
+        can_pay = (
+            charge.leaf in REFILL_LEAVES
+            or charge.leaf.startswith(KEPT_PREFIXES)
+            or charge.is_loading
+        )
         if not open_debts or not can_pay:
             return charge
         open_debts[0].ticks -= 1

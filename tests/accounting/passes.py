@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from gapless.accounting.threads import Threads, sort_threads
+from gapless.accounting.host.threads import Threads, sort_threads
 from gapless.model import category as c
 from gapless.model.trace import Shape
 from tests.accounting.drawing import US, Act, Call, Drawing, Frame, draw
@@ -28,7 +28,9 @@ class Script:
         kinds = ("float",) * len(sizes)
         shape = Shape(sizes, (), kinds) if sizes else Shape(((),), (), ("Scalar",))
         start, end = self.now_ns, self.now_ns + 5 * US
-        self.frames.append(Frame("op", start, end, name=name, shape=shape, correlation=self.next_node))
+        self.frames.append(
+            Frame("op", start, end, name=name, shape=shape, correlation=self.next_node)
+        )
         if launches:
             self._launch(start, "m")
         node_numbers = list(range(self.next_node, self.next_node + nodes))
@@ -60,11 +62,11 @@ class Script:
         self.bounds.append(self.now_ns)
 
     def drawing(self) -> Drawing:
-        """Give what was called."""
+        """Return what was called."""
         return Drawing(self.acts, self.frames, self.bounds)
 
     def threads(self) -> Threads:
-        """Give the threads of its trace."""
+        """Return the threads of its trace."""
         return sort_threads(draw(self.drawing()).trace)
 
     def _launch(self, start: int, thread: str) -> None:

@@ -9,7 +9,9 @@ from gapless.accounting.ahead import map_ahead
 
 
 def test_results_come_in_order_from_more_items_than_threads() -> None:
-    assert list(map_ahead(lambda item: item * item, range(50))) == [item * item for item in range(50)]
+    assert list(map_ahead(lambda item: item * item, range(50))) == [
+        item * item for item in range(50)
+    ]
     assert list(map_ahead(str, [])) == []
 
 

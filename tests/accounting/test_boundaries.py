@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.accounting import sum_ledgers, partition
+from gapless.accounting import partition, sum_ledgers
 from gapless.model.leaf import LEAVES
 from tests.accounting.drawing import US, Act, Call, Drawing, Frame, draw
 
@@ -42,7 +42,9 @@ def test_a_launch_that_returned_as_the_device_fell_idle_was_in_time(
 @pytest.mark.parametrize(("silence", "framed"), [(5 * MS, True), (5 * MS + 1, False)])
 def test_a_silence_of_more_than_5_ms_is_unframed(silence: int, framed: bool) -> None:
     frames = (Frame("op", 0, 10), Frame("op", 10 + silence, 20 + silence))
-    leaves = account_leaves([Act("a", 30 + silence, 40 + silence, Call(15 + silence, 16 + silence))], frames)
+    leaves = account_leaves(
+        [Act("a", 30 + silence, 40 + silence, Call(15 + silence, 16 + silence))], frames
+    )
     assert leaves["idle.host.python" if framed else "idle.host.unframed"] == silence
 
 
@@ -123,7 +125,9 @@ def test_a_batch_is_handed_over_from_the_end_of_its_last_stage(start: int, leaf:
     assert leaves[f"idle.data.{leaf}"] == 1
 
 
-@pytest.mark.parametrize(("call_start", "copies"), [(9, False), (10, True), (29, True), (30, False)])
+@pytest.mark.parametrize(
+    ("call_start", "copies"), [(9, False), (10, True), (29, True), (30, False)]
+)
 def test_an_operator_holds_the_launches_from_its_start_to_before_its_end(
     call_start: int, copies: bool
 ) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.accounting import sum_ledgers, partition
+from gapless.accounting import partition, sum_ledgers
 from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.ledger import TC_MISS_REASONS
@@ -39,7 +39,7 @@ def classify(
     devices: tuple[Device, ...] = (H200,),
     call: Call | None = None,
 ) -> tuple[str, str]:
-    """Give the leaf of one activity that was launched at 50, and why."""
+    """Return the leaf of one activity that was launched at 50, and why."""
     act = Act("k", 60, 90, call or Call(50, 51), kind, name=name)
     ledger = partition(draw(Drawing([act], frames, [0, 90], devices=devices)).trace)
     (leaf,) = (leaf for leaf in sum_ledgers([ledger]).leaves if leaf.startswith(("busy", "copy")))

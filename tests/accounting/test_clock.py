@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.accounting.clock import CLOCK, STEP, Readings, ClockRanges, match_clocks, clock_ranges
+from gapless.accounting.clock import CLOCK, STEP, ClockRanges, Readings, clock_ranges, match_clocks
 from gapless.model import category
 from gapless.model.trace import Trace
 from tests.accounting.drawing import Drawing, Frame, draw
@@ -41,22 +41,32 @@ def test_one_range_bounds_the_offset_from_both_sides() -> None:
 
 def test_the_bounds_of_an_edge_meet() -> None:
     # 990 … 1010 and 1000 … 1040: between 1000 and 1010.
-    offset_and_error = match_trace(make_trace([(1110, 1120), (1240, 1300)]), [[(100, 130), (200, 300)]])
+    offset_and_error = match_trace(
+        make_trace([(1110, 1120), (1240, 1300)]), [[(100, 130), (200, 300)]]
+    )
     assert offset_and_error == (1005, 5)
 
 
 def test_drift_moves_the_middle_and_widens_the_error() -> None:
     # Exactly 1000 at the beginning and exactly 1040 at the end.
-    offset_and_error = match_trace(make_trace([(1100, 1120), (9040, 9060)]), [[(100, 120)], [(8000, 8020)]])
+    offset_and_error = match_trace(
+        make_trace([(1100, 1120), (9040, 9060)]), [[(100, 120)], [(8000, 8020)]]
+    )
     assert offset_and_error == (1020, 20)
 
 
 def test_the_origin_of_the_trace_belongs_to_kinetos_clock() -> None:
-    assert match_trace(make_trace([(1110, 1120)], origin=ORIGIN), [[(100, 130)]]) == (ORIGIN + 1000, 10)
+    assert match_trace(make_trace([(1110, 1120)], origin=ORIGIN), [[(100, 130)]]) == (
+        ORIGIN + 1000,
+        10,
+    )
 
 
 def test_coarse_timestamps_widen_the_error() -> None:
-    assert match_trace(make_trace([(1110, 1120)], resolution=1000), [[(100, 130)]]) == (1000, 10 + 999)
+    assert match_trace(make_trace([(1110, 1120)], resolution=1000), [[(100, 130)]]) == (
+        1000,
+        10 + 999,
+    )
 
 
 def test_a_range_without_length_still_bounds() -> None:
@@ -64,7 +74,9 @@ def test_a_range_without_length_still_bounds() -> None:
 
 
 def test_a_contradiction_leaves_the_tightest() -> None:
-    offset_and_error = match_trace(make_trace([(1100, 1110), (5200, 5220)]), [[(100, 110), (200, 280)]])
+    offset_and_error = match_trace(
+        make_trace([(1100, 1110), (5200, 5220)]), [[(100, 110), (200, 280)]]
+    )
     assert offset_and_error == (1000, 0)
 
 

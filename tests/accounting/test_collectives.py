@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.accounting import sum_ledgers, gather_collectives, match_collectives, partition
-from gapless.accounting.collectives import NO_ARRIVALS, Collectives
+from gapless.accounting import gather_collectives, match_collectives, partition, sum_ledgers
+from gapless.accounting.ranks.collectives import NO_ARRIVALS, Collectives
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Collective
 from tests.accounting.drawing import Act, Call, Drawing, draw
@@ -17,7 +17,14 @@ def draw_rank(
     rank: int | None, spans: list[tuple[int, int]], operations: list[Collective], clock: int = 0
 ) -> Drawing:
     acts = [
-        Act(f"n{i}", s + clock, e + clock, Call(s - 5 + clock, s - 4 + clock), "comm", collective=operation)
+        Act(
+            f"n{i}",
+            s + clock,
+            e + clock,
+            Call(s - 5 + clock, s - 4 + clock),
+            "comm",
+            collective=operation,
+        )
         for i, ((s, e), operation) in enumerate(zip(spans, operations, strict=True))
     ]
     return Drawing(acts, steps=[clock, 100 + clock], rank=rank)
@@ -44,7 +51,11 @@ def test_the_last_to_come_is_blamed_for_the_wait(seq: tuple[int | None, ...], cl
     first_arrivals, second_arrivals = match_collectives(gather_ranks(*drawings))
     assert (first_arrivals.last_start.tolist(), first_arrivals.rank.tolist()) == ([25, 51], [6, 6])
     assert second_arrivals.last_start.tolist() == [25 + clock, 51 + clock]
-    assert (first_arrivals.n_matched, first_arrivals.n_unmatched, first_arrivals.by_order) == (2, 0, seq[0] is None)
+    assert (first_arrivals.n_matched, first_arrivals.n_unmatched, first_arrivals.by_order) == (
+        2,
+        0,
+        seq[0] is None,
+    )
     ledger = partition(draw(drawings[0]).trace, first_arrivals)
     leaves = sum_ledgers([ledger]).leaves
     assert (leaves["comm.straggler_wait"], leaves["comm.exposed"]) == (16, 14)
@@ -57,7 +68,10 @@ def test_the_last_to_come_is_blamed_for_the_wait(seq: tuple[int | None, ...], cl
 
 
 def test_ranks_without_a_number_are_told_apart_by_position() -> None:
-    early, late = draw_rank(None, EARLY, with_numbers(1, 2)), draw_rank(None, LATE, with_numbers(1, 2))
+    early, late = (
+        draw_rank(None, EARLY, with_numbers(1, 2)),
+        draw_rank(None, LATE, with_numbers(1, 2)),
+    )
     assert match_collectives(gather_ranks(early, late))[0].rank.tolist() == [1, 1]
 
 
@@ -65,7 +79,11 @@ def test_numbers_match_what_both_ranks_recorded() -> None:
     early = draw_rank(0, EARLY, with_numbers(1, 2))
     late = draw_rank(1, [(51, 60), (70, 80)], with_numbers(2, 3))
     first_arrivals, second_arrivals = match_collectives(gather_ranks(early, late))
-    assert (first_arrivals.n_matched, first_arrivals.n_unmatched) == (second_arrivals.n_matched, second_arrivals.n_unmatched) == (1, 1)
+    assert (
+        (first_arrivals.n_matched, first_arrivals.n_unmatched)
+        == (second_arrivals.n_matched, second_arrivals.n_unmatched)
+        == (1, 1)
+    )
     assert first_arrivals.event.tolist() != second_arrivals.event.tolist()
     notes = {note.what: note.count for note in partition(draw(early).trace, first_arrivals).notes}
     assert notes["collectives matched over ranks"] == 1
@@ -95,8 +113,13 @@ def test_does_not_guess_where_the_order_differs(late_rank: Drawing) -> None:
 
 def test_a_group_of_which_ranks_are_missing_is_not_matched() -> None:
     larger = [replace(operation, group_size=3) for operation in with_numbers(1, 2)]
-    all_arrivals = match_collectives(gather_ranks(draw_rank(0, EARLY, larger), draw_rank(1, LATE, larger)))
-    assert [(arrivals.n_matched, arrivals.n_unmatched) for arrivals in all_arrivals] == [(0, 2), (0, 2)]
+    all_arrivals = match_collectives(
+        gather_ranks(draw_rank(0, EARLY, larger), draw_rank(1, LATE, larger))
+    )
+    assert [(arrivals.n_matched, arrivals.n_unmatched) for arrivals in all_arrivals] == [
+        (0, 2),
+        (0, 2),
+    ]
 
 
 def test_one_rank_alone_has_no_counterpart() -> None:
@@ -107,12 +130,16 @@ def test_one_rank_alone_has_no_counterpart() -> None:
 
 
 def test_one_rank_alone_estimates_its_wait_by_the_quickest_of_like_collectives() -> None:
-    spans = [(10 * index, 10 * index + length) for index, length in ((1, 8), (2, 3), (3, 5), (4, 3))]
+    spans = [
+        (10 * index, 10 * index + length) for index, length in ((1, 8), (2, 3), (3, 5), (4, 3))
+    ]
     drawing = draw_rank(0, spans, with_numbers(1, 2, 3, 4))
     leaves = sum_ledgers([partition(draw(drawing).trace)]).leaves
     assert leaves["comm.exposed"] == 4 * 3
     assert leaves["comm.wait_estimated"] == 5 + 2
-    mixed = [replace(operation, dtype="Half") for operation in with_numbers(1)] + with_numbers(2, 3, 4)
+    mixed = [replace(operation, dtype="Half") for operation in with_numbers(1)] + with_numbers(
+        2, 3, 4
+    )
     leaves = sum_ledgers([partition(draw(draw_rank(0, spans, mixed)).trace)]).leaves
     assert leaves["comm.wait_estimated"] == 2
 

@@ -3,23 +3,26 @@
 import numpy as np
 import pytest
 
-from gapless.accounting import sum_ledgers, partition
-from gapless.accounting.activities import collect_activities
-from gapless.accounting.context import refine_tags
-from gapless.accounting.debt import find_debts
-from gapless.accounting.host import prepare_host
-from gapless.accounting.threads import sort_threads
-from gapless.accounting.windows import device_windows
+from gapless.accounting import partition, sum_ledgers
+from gapless.accounting.device.activities import collect_activities
+from gapless.accounting.device.sync_debt import find_debts
+from gapless.accounting.device.windows import device_windows
+from gapless.accounting.host.context import refine_tags
+from gapless.accounting.host.host import prepare_host
+from gapless.accounting.host.threads import sort_threads
 from gapless.model.leaf import LEAVES
 from tests.accounting.drawing import US, Act, Call, Drawing, Frame, Kind, SyncRecord, draw
 
 
 def leaves_by_name(drawing: Drawing) -> dict[str, str]:
-    """Give the leaf of each event by name."""
+    """Return the leaf of each event by name."""
     inputs = draw(drawing)
     host_threads = sort_threads(inputs.trace)
     tags = refine_tags(host_threads, collect_activities(inputs.trace, host_threads))
-    return {name: LEAVES[leaf] for name, leaf in zip(inputs.event_names, tags.leaf.tolist(), strict=True)}
+    return {
+        name: LEAVES[leaf]
+        for name, leaf in zip(inputs.event_names, tags.leaf.tolist(), strict=True)
+    }
 
 
 def account_leaves(drawing: Drawing) -> dict[str, int]:
@@ -132,13 +135,15 @@ def test_overhead_that_held_nobody_is_a_note() -> None:
 
 
 def debt_amounts(frames: list[Frame], syncs: list[SyncRecord]) -> list[int]:
-    """Give the debts of device 0, on which stream 7 runs 10-100 and stream 20 runs 20-60."""
+    """Return the debts of device 0, on which stream 7 runs 10-100 and stream 20 runs 20-60."""
     acts = [Act("a", 10, 100, Call(0, 1)), Act("b", 20, 60, Call(2, 3), stream=20)]
     inputs = draw(Drawing(acts, frames, [0, 200], syncs=syncs))
     host_threads = sort_threads(inputs.trace)
     collected = collect_activities(inputs.trace, host_threads)
     bounds = device_windows(np.array([0, 200]), collected)
-    return [debt.amount for debt in find_debts(prepare_host(host_threads, collected), collected, bounds)]
+    return [
+        debt.amount for debt in find_debts(prepare_host(host_threads, collected), collected, bounds)
+    ]
 
 
 SYNC = Frame("sync", 30, 105, correlation=500)

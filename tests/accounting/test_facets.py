@@ -12,7 +12,7 @@ CHECKPOINT = NODE.format("CheckpointFunctionBackward")
 
 
 def phase_of(frames: list[Frame], call: Call | None) -> tuple[str, int]:
-    """Give the phase of an activity, and whether it is recomputation."""
+    """Return the phase of an activity, and whether it is recomputation."""
     ledger = partition(draw(Drawing([Act("k", 60, 90, call)], frames, [0, 90])).trace)
     assert ledger.start[-1] == 60
     assert not ledger.facets.phase[:-1].any()

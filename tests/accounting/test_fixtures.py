@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gapless.accounting import sum_ledgers, gather_collectives, match_collectives, partition
+from gapless.accounting import gather_collectives, match_collectives, partition, sum_ledgers
 from gapless.accounting.charges import Bool
 from gapless.formats import read
 from gapless.model import category
@@ -49,7 +49,7 @@ def share(case: str, prefix: str) -> float:
 
 
 def step_sum(ledger: Ledger, leaf: str) -> dict[int, int]:
-    """Give the nanoseconds of a leaf in each step."""
+    """Return the nanoseconds of a leaf in each step."""
     row_numbers = ledger.row[ledger.leaf == LEAF[leaf]]
     length = (ledger.end - ledger.start)[ledger.leaf == LEAF[leaf]]
     sums = np.bincount(row_numbers, length, minlength=len(ledger.rows)).astype(np.int64).tolist()
@@ -71,7 +71,9 @@ def test_every_nanosecond_of_every_step_has_one_cause(case: str) -> None:
     assert sums.tolist() == walls
     if is_scheduled:
         first_index = facts["first_index"]
-        assert [row.step for row in ledger.rows] == list(range(first_index, first_index + facts["steps"]))
+        assert [row.step for row in ledger.rows] == list(
+            range(first_index, first_index + facts["steps"])
+        )
     assert sum(account_of(case).leaves.values()) == account_of(case).wall_ns
 
 
@@ -90,7 +92,10 @@ def test_little_of_a_clean_trace_is_unknown(case: str) -> None:
 
 
 def test_tiny_operators_wait_for_the_host() -> None:
-    assert account_of("eager_launch_bound").groups["host"] > 0.8 * account_of("eager_launch_bound").wall_ns
+    assert (
+        account_of("eager_launch_bound").groups["host"]
+        > 0.8 * account_of("eager_launch_bound").wall_ns
+    )
     assert share("eager_launch_bound", "busy.tc_math") == 0
 
 
@@ -201,7 +206,9 @@ def test_every_launch_is_recorded_where_recording_began_before_it() -> None:
 
 def test_the_rank_that_was_late_is_blamed_in_the_steps_in_which_it_was() -> None:
     traces = [read_trace(f"two_ranks.rank{rank}") for rank in (0, 1)]
-    early_arrivals, late_arrivals = match_collectives([gather_collectives(trace) for trace in traces])
+    early_arrivals, late_arrivals = match_collectives(
+        [gather_collectives(trace) for trace in traces]
+    )
     assert (early_arrivals.n_unmatched, late_arrivals.n_unmatched) == (0, 0)
     ledger = partition(traces[0], early_arrivals)
     waits = step_sum(ledger, "comm.straggler_wait")

@@ -4,8 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.accounting import NO_ARRIVALS, sum_ledgers, gather_collectives, match_collectives, partition
-from gapless.accounting.collectives import Collectives
+from gapless.accounting import (
+    NO_ARRIVALS,
+    gather_collectives,
+    match_collectives,
+    partition,
+    sum_ledgers,
+)
+from gapless.accounting.ranks.collectives import Collectives
 from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Collective
@@ -32,7 +38,11 @@ def collectives_of(*drawings: Drawing, first_step: int | None = None) -> list[Co
 
 
 def account_leaves(drawing: Drawing, *other_drawings: Drawing) -> dict[str, int]:
-    arrivals = match_collectives(collectives_of(drawing, *other_drawings, first_step=1))[0] if other_drawings else NO_ARRIVALS
+    arrivals = (
+        match_collectives(collectives_of(drawing, *other_drawings, first_step=1))[0]
+        if other_drawings
+        else NO_ARRIVALS
+    )
     return dict(sum_ledgers([partition(draw(drawing).trace, arrivals)]).leaves)
 
 
@@ -91,10 +101,18 @@ def test_steps_that_one_rank_did_not_record_are_left_out() -> None:
         0, [*WAITS, gloo(110 * MS, 120 * MS), op(120 * MS, 190 * MS)], 0, 100 * MS, 190 * MS
     )
     shorter = draw_rank(1, LATE, 0, 100 * MS)
-    first_arrivals, second_arrivals = match_collectives(collectives_of(longer, shorter, first_step=7))
-    assert (first_arrivals.n_matched, first_arrivals.n_unmatched, first_arrivals.by_order) == (1, 1, False)
+    first_arrivals, second_arrivals = match_collectives(
+        collectives_of(longer, shorter, first_step=7)
+    )
+    assert (first_arrivals.n_matched, first_arrivals.n_unmatched, first_arrivals.by_order) == (
+        1,
+        1,
+        False,
+    )
     assert (second_arrivals.n_matched, second_arrivals.n_unmatched) == (1, 0)
-    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(longer, shorter))] == [0, 0]
+    assert [
+        arrivals.n_matched for arrivals in match_collectives(collectives_of(longer, shorter))
+    ] == [0, 0]
 
 
 def test_a_step_with_another_number_of_collectives_is_left_out() -> None:
@@ -102,13 +120,19 @@ def test_a_step_with_another_number_of_collectives_is_left_out() -> None:
         0, [gloo(5 * MS, 20 * MS), gloo(20 * MS, 30 * MS), op(30 * MS, 100 * MS)], 0, 100 * MS
     )
     once = draw_rank(1, [gloo(5 * MS, 20 * MS), op(30 * MS, 100 * MS)], 0, 100 * MS)
-    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(twice, once, first_step=1))] == [0, 0]
+    assert [
+        arrivals.n_matched
+        for arrivals in match_collectives(collectives_of(twice, once, first_step=1))
+    ] == [0, 0]
 
 
 def test_collectives_of_no_named_group_that_never_meet_are_of_two_groups() -> None:
     early_rank = draw_rank(0, [gloo(5, 10), gloo(40, 50), gloo(70, 80), op(80, 100)], 0, 100)
     late_rank = draw_rank(1, [gloo(5, 10), gloo(52, 60), gloo(70, 80), op(80, 100)], 0, 100)
-    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(early_rank, late_rank, first_step=1))] == [2, 2]
+    assert [
+        arrivals.n_matched
+        for arrivals in match_collectives(collectives_of(early_rank, late_rank, first_step=1))
+    ] == [2, 2]
 
 
 def test_kernels_without_numbers_are_matched_step_by_step() -> None:
@@ -116,11 +140,27 @@ def test_kernels_without_numbers_are_matched_step_by_step() -> None:
 
     def device(number: int, starts: list[int], *steps: int) -> Drawing:
         acts = [
-            Act(f"n{start}", start, start + 10, Call(start - 2, start - 1), "comm", collective=collective) for start in starts
+            Act(
+                f"n{start}",
+                start,
+                start + 10,
+                Call(start - 2, start - 1),
+                "comm",
+                collective=collective,
+            )
+            for start in starts
         ]
         return Drawing(acts, steps=list(steps), rank=number)
 
     longer, shorter = device(0, [10, 50, 130], 0, 100, 200), device(1, [14, 50], 0, 100)
-    first_arrivals, second_arrivals = match_collectives(collectives_of(longer, shorter, first_step=3))
-    assert (first_arrivals.n_matched, second_arrivals.n_matched, first_arrivals.by_order) == (2, 2, False)
-    assert [arrivals.n_matched for arrivals in match_collectives(collectives_of(longer, shorter))] == [0, 0]
+    first_arrivals, second_arrivals = match_collectives(
+        collectives_of(longer, shorter, first_step=3)
+    )
+    assert (first_arrivals.n_matched, second_arrivals.n_matched, first_arrivals.by_order) == (
+        2,
+        2,
+        False,
+    )
+    assert [
+        arrivals.n_matched for arrivals in match_collectives(collectives_of(longer, shorter))
+    ] == [0, 0]

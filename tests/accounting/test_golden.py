@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gapless.accounting import sum_ledgers, partition
+from gapless.accounting import partition, sum_ledgers
 from gapless.model.account import Account
 from gapless.model.leaf import LEAVES
 from tests.accounting.drawing import US, Act, Call, Drawing, Frame, Kind, culprit_names, draw

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gapless.accounting import sum_ledgers, partition
+from gapless.accounting import partition, sum_ledgers
 from gapless.formats import read
 from gapless.model import category
 from gapless.model.leaf import LEAVES
@@ -16,7 +16,9 @@ from gapless.model.trace import Shape
 from tests.accounting.drawing import Drawing, Frame, culprit_names, draw
 
 
-def make_ledger(frames: list[Frame], steps: list[int], **options: tuple[tuple[int, int], ...]) -> Ledger:
+def make_ledger(
+    frames: list[Frame], steps: list[int], **options: tuple[tuple[int, int], ...]
+) -> Ledger:
     inputs = draw(Drawing(frames=frames, steps=steps, lost=options.get("lost", ())))
     return partition(inputs.trace)
 
@@ -197,7 +199,9 @@ def test_a_real_training_without_a_device_sums(tmp_path: Path) -> None:
     assert [row.device for row in ledger.rows] == [None] * 4
     assert totals.steps == 3
     assert (
-        sum(totals.leaves.values()) == totals.wall_ns == sum(r.end - r.start for r in ledger.rows[1:])
+        sum(totals.leaves.values())
+        == totals.wall_ns
+        == sum(r.end - r.start for r in ledger.rows[1:])
     )
     assert {"busy.math", "busy.optimizer"} <= set(totals.leaves)
     assert totals.busy_ns() > 0

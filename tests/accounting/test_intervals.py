@@ -11,8 +11,8 @@ from gapless.accounting.intervals import (
     cover,
     merge,
     overlap,
-    slice_lane,
     piece_at,
+    slice_lane,
     subtract,
     union,
 )
@@ -69,12 +69,16 @@ def test_subtract_leaves_what_is_free(
 ) -> None:
     first_lane, second_lane = make_lane(first_pairs), make_lane(second_pairs)
     remaining = subtract(first_lane, second_lane)
-    expected = instants(first_lane.start, first_lane.end) - instants(second_lane.start, second_lane.end)
+    expected = instants(first_lane.start, first_lane.end) - instants(
+        second_lane.start, second_lane.end
+    )
     assert instants(remaining.start, remaining.end) == expected
     piece_indices = piece_at(first_lane, remaining.start)
     assert np.array_equal(first_lane.owner[piece_indices], remaining.owner)
     merged_lane = merge([remaining, second_lane])
-    assert instants(merged_lane.start, merged_lane.end) == expected | instants(second_lane.start, second_lane.end)
+    assert instants(merged_lane.start, merged_lane.end) == expected | instants(
+        second_lane.start, second_lane.end
+    )
 
 
 @given(spans, spans)

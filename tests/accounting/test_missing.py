@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.accounting import sum_ledgers, partition
+from gapless.accounting import partition, sum_ledgers
+from gapless.accounting.host.nesting import build_forest, lane_of
+from gapless.accounting.host.stages import NO_STAGES
 from gapless.accounting.intervals import Lane, slice_lane
 from gapless.accounting.memory import release_memory
-from gapless.accounting.nesting import build_forest, lane_of
 from gapless.accounting.partition import join_trace
-from gapless.accounting.stages import NO_STAGES
 from gapless.model.category import RUNTIME
 from gapless.model.trace import Events
 from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
@@ -100,7 +100,7 @@ def test_a_ledger_that_does_not_tile_is_refused(monkeypatch: pytest.MonkeyPatch)
     def no_gaps(owners: Lane, *_: int) -> Lane:
         return slice_lane(owners, 0, 0)
 
-    monkeypatch.setattr("gapless.accounting.devices.idle_gaps", no_gaps)
+    monkeypatch.setattr("gapless.accounting.device.devices.idle_gaps", no_gaps)
     inputs = draw(Drawing([Act("k", 5, 10, Call(0, 1))], steps=[0, 10]))
     with pytest.raises(AssertionError, match="does not tile its rows"):
         partition(inputs.trace)

@@ -50,7 +50,10 @@ def acts(draw_: st.DrawFn, tick: int) -> list[Act]:
         thread = draw_(st.sampled_from(THREADS))
         call = Call(start * tick, (start + length) * tick, thread, id=f"c{launch}")
         size, recorded = draw_(st.sampled_from((1, 1, 1, 3))), draw_(st.integers(0, 5)) > 0
-        stream, device = draw_(st.sampled_from((7, 7, 20))), int(draw_(st.sampled_from(device_digits)))
+        stream, device = (
+            draw_(st.sampled_from((7, 7, 20))),
+            int(draw_(st.sampled_from(device_digits))),
+        )
         begin = start + draw_(st.sampled_from((0, length, length))) + draw_(lag)
         for _ in range(size):
             end = begin + draw_(st.integers(1, 20 if size == 1 else 4))
@@ -111,7 +114,7 @@ def drawings(draw_: st.DrawFn) -> tuple[int, Drawing]:
 
 
 def timeline(ledger: Ledger, device: int, tick: int, event_names: tuple[str, ...]) -> list[Charge]:
-    """Give what gapless charges each tick of a device with."""
+    """Return what gapless charges each tick of a device with."""
     charges: list[Charge] = []
     for index, row in enumerate(ledger.row.tolist()):
         if ledger.rows[row].device != device:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.accounting import sum_ledgers, partition
+from gapless.accounting import partition, sum_ledgers
 from gapless.model.leaf import LEAF
 from gapless.model.ledger import Ledger
 from tests.accounting.drawing import US, Act, Call, Drawing, Frame, SyncRecord, culprit_names, draw
@@ -16,7 +16,9 @@ WAIT = Frame("op", 15, 16, name="cudaStreamWaitEvent", category=4, correlation=1
 FIRST_ACT = Act("K1", 10, 100, Call(0, 1), device=0)
 NEXT_ACT = Act("K2", 310, 360, Call(20, 21), device=0)
 M = Act("M", 50, 300, Call(5, 6), device=1, stream=9)
-WAIT_RECORD = SyncRecord(100, 310, 1015, device=0, name="Stream Wait Event", wait_event=1012, wait_stream=9)
+WAIT_RECORD = SyncRecord(
+    100, 310, 1015, device=0, name="Stream Wait Event", wait_event=1012, wait_stream=9
+)
 
 
 def scale_drawing(drawing: Drawing) -> Drawing:
@@ -28,7 +30,8 @@ def scale_drawing(drawing: Drawing) -> Drawing:
     return replace(
         drawing,
         acts=[
-            replace(a, start=a.start * US, end=a.end * US, call=scale_call(a.call)) for a in drawing.acts
+            replace(a, start=a.start * US, end=a.end * US, call=scale_call(a.call))
+            for a in drawing.acts
         ],
         frames=[replace(f, start=f.start * US, end=f.end * US) for f in drawing.frames],
         steps=[(0, 500 * US)],
@@ -90,4 +93,9 @@ def test_what_the_other_device_waited_for_is_charged_in_its_place() -> None:
 def test_of_several_waits_the_longest_counts() -> None:
     short = Act("S", 40, 200, Call(4, 5), device=2, stream=5)
     short_record = replace(WAIT_RECORD, wait_stream=5)
-    assert measure_waits(short_record, WAIT_RECORD, acts=(FIRST_ACT, NEXT_ACT, M, short))[1]["idle.device.peer"] == 200
+    assert (
+        measure_waits(short_record, WAIT_RECORD, acts=(FIRST_ACT, NEXT_ACT, M, short))[1][
+            "idle.device.peer"
+        ]
+        == 200
+    )

@@ -13,7 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import gapless.accounting
-from gapless.accounting import sum_ledgers, devices, nesting, partition
+from gapless.accounting import partition, sum_ledgers
+from gapless.accounting.device import devices
+from gapless.accounting.host import nesting
 from gapless.model import category
 from gapless.model.leaf import GROUPS, LEAVES, group_of
 from gapless.model.ledger import Ledger
@@ -34,7 +36,7 @@ def sums(ledger: Ledger) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def with_events(trace: Trace, rows: Int64, start: Int64, end: Int64) -> Trace:
-    """Give a trace with some of its events, at other times."""
+    """Return a trace with some of its events, at other times."""
     old_events = trace.events
     new_events = Events(
         start=start,
@@ -87,7 +89,9 @@ def test_the_order_of_the_file_changes_no_sum(
     new_rows = np.argsort(order)
     events = inputs.trace.events
     trace = with_events(inputs.trace, order, events.start[order], events.end[order])
-    stages = replace(inputs.stages, wait=new_rows[inputs.stages.wait], culprit=new_rows[inputs.stages.culprit])
+    stages = replace(
+        inputs.stages, wait=new_rows[inputs.stages.wait], culprit=new_rows[inputs.stages.culprit]
+    )
     arrivals = replace(inputs.arrivals, event=new_rows[inputs.arrivals.event])
     assert sums(make_ledger(inputs)) == sums(partition(trace, arrivals, stages))
 
@@ -170,7 +174,7 @@ def test_every_leaf_has_a_group() -> None:
 
 def test_every_leaf_that_the_code_names_is_a_leaf() -> None:
     folder = Path(next(iter(gapless.accounting.__path__)))
-    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     leaf_names = set(re.findall(r'"((?:busy|idle|copy|comm)\.[\w.]+)"', text))
     assert leaf_names - set(LEAVES) == {"idle.io_main"}  # a prefix
     assert len(leaf_names) > 40

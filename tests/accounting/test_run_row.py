@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES, ThreadMarks, RunRow, charge_life
+from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES, RunRow, ThreadMarks, charge_life
 
 MS = 1_000_000
 
@@ -70,7 +70,11 @@ def test_each_instant_goes_to_the_first_of_the_order(
 ) -> None:
     marks = make_marks(*((leaf, start, start + length) for leaf, start, length in drawn_marks))
     first_tick, last_tick = sorted((a, b))
-    row = charge_life((0, 25), (first_tick, last_tick), ThreadMarks(marks.start // MS, marks.end // MS, marks.leaf))
+    row = charge_life(
+        (0, 25),
+        (first_tick, last_tick),
+        ThreadMarks(marks.start // MS, marks.end // MS, marks.leaf),
+    )
     expected: dict[str, int] = {}
     for tick in range(25):
         below = "set-up" if tick < first_tick else "step" if tick < last_tick else "tear-down"

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gapless.accounting import partition
-from gapless.accounting.windows import irregular_windows
+from gapless.accounting.device.windows import irregular_windows
 from gapless.model import category
 from gapless.model.ledger import Ledger
 from tests.accounting.drawing import Act, Drawing, Frame, draw
@@ -120,7 +120,7 @@ def test_else_with_each_call_of_an_outermost_module() -> None:
 
 
 def operators(names: str, start: int = 0, pause: int = 0) -> list[Frame]:
-    """Give an operator of 4 ns for each letter, each 5 ns after the one before; "_" is a pause."""
+    """Return an operator of 4 ns for each letter, each 5 ns after the last; "_" is a pause."""
     frames = list[Frame]()
     for letter in names:
         if letter != "_":

@@ -4,8 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.accounting.host.nesting import (
+    build_forest,
+    find_innermost,
+    find_parents,
+    innermost_lane,
+)
 from gapless.accounting.intervals import Lane
-from gapless.accounting.nesting import build_forest, find_innermost, innermost_lane, find_parents
 from gapless.accounting.sweep import sweep_device, sweep_host, sweep_slowly
 from gapless.model.trace import Int64
 
@@ -43,7 +48,7 @@ def owners(lane: Lane) -> list[int]:
 
 
 def expected_owners(intervals: Rows, key: list[tuple[int, ...]]) -> list[int]:
-    """Give the owner of each instant by looking at all intervals."""
+    """Return the owner of each instant by looking at all intervals."""
     owner_rows: list[int] = []
     for instant in range(END):
         open_rows = [i for i, (s, length, _) in enumerate(intervals) if s <= instant < s + length]
@@ -92,7 +97,8 @@ def test_parents_are_those_of_a_stack(intervals: Rows) -> None:
     assert find_parents(start, end).tolist() == parent
     depth = dict(
         zip(
-            *(c.tolist() for c in (build_forest(start, end).index, build_forest(start, end).depth)), strict=True
+            *(c.tolist() for c in (build_forest(start, end).index, build_forest(start, end).depth)),
+            strict=True,
         )
     )
     assert all(depth[i] == depth.get(parent[i], -1) + 1 for i in range(len(intervals)))

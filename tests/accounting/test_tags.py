@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.accounting.tags import NOT_A_FRAME, PYTHON, tag_events
+from gapless.accounting.host.tags import NOT_A_FRAME, PYTHON, tag_events
 from gapless.model import category as c
 from gapless.model.leaf import LEAVES
 from tests.accounting.drawing import Drawing, Frame, draw

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.accounting.unused import find_unused_passes
+from gapless.accounting.host.unused_forwards import find_unused_passes
 from tests.accounting.drawing import US
-from tests.accounting.passes import HIDDEN, Script, X, run_model, call_plain, train
+from tests.accounting.passes import HIDDEN, Script, X, call_plain, run_model, train
 
 STEPS = 3
 Step = Callable[[Script], object]
@@ -78,17 +78,24 @@ def test_it_may_come_behind_the_one_that_is_used() -> None:
     [
         pytest.param(lambda: draw_script(do_nothing), id="there is no other pass"),
         pytest.param(lambda: draw_script(between=argmax), id="its result is looked at"),
-        pytest.param(lambda: draw_script(behind=detach), id="one of both results is taken for a loss"),
+        pytest.param(
+            lambda: draw_script(behind=detach), id="one of both results is taken for a loss"
+        ),
         pytest.param(lambda: draw_script(after=run_argmax_twice), id="both results are measured"),
         pytest.param(
-            lambda: draw_script(do_nothing, after=lambda script: (run_model(script), argmax(script))),
+            lambda: draw_script(
+                do_nothing, after=lambda script: (run_model(script), argmax(script))
+            ),
             id="it is measured with what was learnt",
         ),
         pytest.param(
-            lambda: draw_script(lambda script: run_model(script, wide=17)), id="it is of another make"
+            lambda: draw_script(lambda script: run_model(script, wide=17)),
+            id="it is of another make",
         ),
         pytest.param(
-            lambda: draw_script(between=lambda script: script.call("aten::linear", HIDDEN, (1, 16))),
+            lambda: draw_script(
+                between=lambda script: script.call("aten::linear", HIDDEN, (1, 16))
+            ),
             id="another network is shown what it gives",
         ),
         pytest.param(
@@ -147,8 +154,12 @@ def test_casts_that_the_next_pass_finds_made_are_used_and_the_first_is_not() -> 
     assert count_unused(script) == STEPS
 
 
-@pytest.mark.parametrize(("module_name", "n_unused"), [("nn.Module: Net_0", STEPS), ("nn.Module: Net_1", 0)])
-def test_stacks_tell_one_network_from_another_of_the_same_make(module_name: str, n_unused: int) -> None:
+@pytest.mark.parametrize(
+    ("module_name", "n_unused"), [("nn.Module: Net_0", STEPS), ("nn.Module: Net_1", 0)]
+)
+def test_stacks_tell_one_network_from_another_of_the_same_make(
+    module_name: str, n_unused: int
+) -> None:
     script = Script()
     for _ in range(STEPS):
         for name in (module_name, "nn.Module: Net_0"):

@@ -9,13 +9,27 @@ import pytest
 
 from benchmarks.accuracy import health_figures
 from benchmarks.judging import figures, metrics
-from benchmarks.judging.answers import Answer, Recommendation, followed_line, matching_lines, value_of
+from benchmarks.judging.answers import (
+    Answer,
+    Recommendation,
+    followed_line,
+    matching_lines,
+    value_of,
+)
 from benchmarks.judging.causes import against_of, causes_named
 from benchmarks.judging.looking import RecordHealth
 from benchmarks.judging.metrics import JudgedCases
-from benchmarks.judging.records import FAULTY, SOUND, UNDECIDED, MenuLine, Record, read_records, record_from_menu
-from benchmarks.judging.told import answer_from_json, case_to_json, judge_again, answer_to_json
-from gapless.model.interval import Estimate
+from benchmarks.judging.records import (
+    FAULTY,
+    SOUND,
+    UNDECIDED,
+    MenuLine,
+    Record,
+    read_records,
+    record_from_menu,
+)
+from benchmarks.judging.told import answer_from_json, answer_to_json, case_to_json, judge_again
+from gapless.model.estimate import Estimate
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +82,11 @@ RECORDS = (WORKERS, LOGGING, HEALTHY, OPEN)
 
 def exact_predictions(case_record: Record) -> Mapping[str, Estimate]:
     """Predict what was measured."""
-    return {menu_line.name: menu_line.speedup for menu_line in case_record.lines if menu_line.speedup is not None}
+    return {
+        menu_line.name: menu_line.speedup
+        for menu_line in case_record.lines
+        if menu_line.speedup is not None
+    }
 
 
 def inverse_predictions(case_record: Record) -> Mapping[str, Estimate]:
@@ -86,9 +104,17 @@ TABLE: Mapping[str, Answer] = {
     "healthy": Answer(),
     "open": Answer(),
 }
-PERFECT: JudgedCases = [(case_record, Answer(TABLE[case_record.case].named, exact_predictions(case_record))) for case_record in RECORDS]
+PERFECT: JudgedCases = [
+    (case_record, Answer(TABLE[case_record.case].named, exact_predictions(case_record)))
+    for case_record in RECORDS
+]
 WRONG: JudgedCases = [
-    (case_record, Answer((Recommendation("foreach"), Recommendation("tf32")), inverse_predictions(case_record)))
+    (
+        case_record,
+        Answer(
+            (Recommendation("foreach"), Recommendation("tf32")), inverse_predictions(case_record)
+        ),
+    )
     for case_record in RECORDS
 ]
 SILENT: JudgedCases = [(case_record, Answer()) for case_record in RECORDS]
@@ -190,7 +216,9 @@ def test_silence_is_an_answer_and_a_refusal_is_none() -> None:
 
 
 def test_gains_are_judged_in_points_and_in_rate() -> None:
-    misses = metrics.gain_misses([(WORKERS, Answer(predicted={"more-workers=8": Estimate(1, 4, 5)}))])
+    misses = metrics.gain_misses(
+        [(WORKERS, Answer(predicted={"more-workers=8": Estimate(1, 4, 5)}))]
+    )
     (miss,) = misses
     assert miss.points == pytest.approx(75 - 50)
     assert miss.rate == pytest.approx(1.0)
@@ -316,7 +344,12 @@ def test_an_answer_is_kept_whole() -> None:
 
 
 def test_a_kept_result_can_be_judged_again() -> None:
-    document = {"cases": {case_record.case: case_to_json(case_record, answer) for case_record, answer in PERFECT[:2]}}
+    document = {
+        "cases": {
+            case_record.case: case_to_json(case_record, answer)
+            for case_record, answer in PERFECT[:2]
+        }
+    }
     judged = judge_again(document, RECORDS)
     assert [case_record.case for case_record, _ in judged] == ["workers", "logging"]
     assert figures.figure_table(judged) == figures.figure_table(PERFECT[:2])
@@ -328,7 +361,10 @@ def test_truth_is_read_from_the_menu_and_as_it_was_told_there() -> None:
     for case_record in records:
         menu = json.loads((case_record.run.parent / "menu.json").read_text())
         assert case_record.truth == menu["truth"]
-        assert record_from_menu({**menu, "kind": "anything", "planted": []}, case_record.run) == case_record
+        assert (
+            record_from_menu({**menu, "kind": "anything", "planted": []}, case_record.run)
+            == case_record
+        )
 
 
 # ── What must hold of every record ──────────────────────────────────────────────────────────────
@@ -336,7 +372,9 @@ def test_truth_is_read_from_the_menu_and_as_it_was_told_there() -> None:
 
 def test_who_refuses_to_replay_has_not_passed_and_an_inexact_account_counts() -> None:
     good = RecordHealth(exact=True, imputed=0.004, unprofiled=-0.01, unsteady=0.1, refused=None)
-    off_record = RecordHealth(exact=True, imputed=-0.03, unprofiled=None, unsteady=None, refused=None)
+    off_record = RecordHealth(
+        exact=True, imputed=-0.03, unprofiled=None, unsteady=None, refused=None
+    )
     refused = RecordHealth(exact=False, imputed=None, unprofiled=None, unsteady=None, refused="no")
     nothing = RecordHealth(exact=True, imputed=None, unprofiled=None, unsteady=None, refused=None)
     figures_of_health = health_figures([good, off_record, refused, nothing])

@@ -50,7 +50,9 @@ def test_joins_nothing_across_copies(tmp_path: Path) -> None:
     copies = len(after) // len(before)
 
     def kernels(events: list[Document]) -> Counter[int]:
-        correlations = (event["args"]["correlation"] for event in events if event.get("cat") == "kernel")
+        correlations = (
+            event["args"]["correlation"] for event in events if event.get("cat") == "kernel"
+        )
         return Counter(correlations)
 
     assert sorted(kernels(after).values()) == sorted(copies * list(kernels(before).values()))

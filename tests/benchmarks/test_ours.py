@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.judging.answers import Answer
-from benchmarks.judging.ours import CheckedAnswer, residuals, ask_gapless
+from benchmarks.judging.ours import CheckedAnswer, ask_gapless, residuals
 from benchmarks.judging.records import FAULTY, MenuLine, Record
-from gapless.catalogue.examples import gpu, loader
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import gpu, loader
+from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.model.change import Prediction
-from gapless.model.interval import Estimate
-from gapless.study.ceilings import Ceilings
-from gapless.study.price import Prices
-from gapless.study.replaying import RefusingSimulator
+from gapless.model.estimate import Estimate
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.price import Prices
+from gapless.pricing.simulators.protocol import RefusingSimulator
 
 RECORD = Record("made", "made", FAULTY, (), Path("none"))
 
@@ -54,4 +54,6 @@ def test_a_rougher_measurement_than_the_prediction_does_not_judge_it(
     record = Record("made", "made", FAULTY, (line,), Path("none"))
     study = evidence_of(gpu(), {"busy.math": 40}).study
     checked = CheckedAnswer(Answer(), study, {"fused": Prediction(foretold, "host")})
-    assert [residual.score for residual in residuals(checked, record)] == pytest.approx(scores, abs=1e-3)
+    assert [residual.score for residual in residuals(checked, record)] == pytest.approx(
+        scores, abs=1e-3
+    )

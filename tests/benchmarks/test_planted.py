@@ -321,12 +321,18 @@ def test_pairs_are_left_out_for_what_others_took_whatever_they_measured() -> Non
     calm_pairs = [truth.Pair(1.0, 1.1, 0.02) for _ in range(4)]
     disturbed, fast = truth.Pair(1.0, 1.1, 0.4), truth.Pair(1.0, 9.0, 0.02)
     assert truth.drop_disturbed([*calm_pairs, disturbed, fast]) == [*calm_pairs, fast]
-    assert truth.drop_disturbed([disturbed] * 8 + calm_pairs) == calm_pairs  # most of them, and still not usual
-    assert len(truth.drop_disturbed([disturbed, *calm_pairs[:3]])) == 4  # else too few would be left
+    assert (
+        truth.drop_disturbed([disturbed] * 8 + calm_pairs) == calm_pairs
+    )  # most of them, and still not usual
+    assert (
+        len(truth.drop_disturbed([disturbed, *calm_pairs[:3]])) == 4
+    )  # else too few would be left
 
 
 @pytest.mark.parametrize(("threads", "n_threads"), [(0, "2"), (1, "1")])
-def test_a_lane_may_leave_a_processor_to_others(tmp_path: Path, threads: int, n_threads: str) -> None:
+def test_a_lane_may_leave_a_processor_to_others(
+    tmp_path: Path, threads: int, n_threads: str
+) -> None:
     lane = Lane(0, (0, 1), "cpu", tmp_path, threads)
     assert lane.environment(TRAINING, tmp_path)["OMP_NUM_THREADS"] == n_threads
     assert recorder(lane)["lane_threads"] == int(n_threads)
@@ -451,9 +457,13 @@ def test_what_names_a_fault(row: dict[str, Any], planting: dict[str, Any], right
     assert bool(judging.is_right(row, planting)) is right
 
 
-def case_record(kind: str, mutations: list[str], verdict: str | None, mid: float = 1.5) -> dict[str, Any]:
+def case_record(
+    kind: str, mutations: list[str], verdict: str | None, mid: float = 1.5
+) -> dict[str, Any]:
     case = {"script": "one", "mutations": mutations, "device": "cpu", "half": "open", "kind": kind}
-    measured = None if verdict is None else {"low": mid, "mid": mid, "high": mid, "verdict": verdict}
+    measured = (
+        None if verdict is None else {"low": mid, "mid": mid, "high": mid, "verdict": verdict}
+    )
     rows = [PLANTED | {"mutation": name} for name in mutations]
     return {"case": case, "truth": measured, "planted": rows}
 
@@ -463,11 +473,20 @@ def test_figures_count_what_was_said() -> None:
     right_finding = finding("G202", 31, speedup=price)
     wrong_finding = finding("G205", 70)
     judged = [
-        judging.judge_case(case_record("fault", ["python-loop"], "faulty"), {"findings": [right_finding]}),
-        judging.judge_case(case_record("fault", ["python-loop"], "faulty"), {"findings": [wrong_finding, right_finding]}),
-        judging.judge_case(case_record("fault", ["python-loop"], "faulty"), {"to_try": [right_finding]}),
+        judging.judge_case(
+            case_record("fault", ["python-loop"], "faulty"), {"findings": [right_finding]}
+        ),
+        judging.judge_case(
+            case_record("fault", ["python-loop"], "faulty"),
+            {"findings": [wrong_finding, right_finding]},
+        ),
+        judging.judge_case(
+            case_record("fault", ["python-loop"], "faulty"), {"to_try": [right_finding]}
+        ),
         judging.judge_case(case_record("fault", ["python-loop"], "undecided"), {"findings": []}),
-        judging.judge_case(case_record("decoy", ["decoy-clock-read"], "sound", 1.0), {"findings": [wrong_finding]}),
+        judging.judge_case(
+            case_record("decoy", ["decoy-clock-read"], "sound", 1.0), {"findings": [wrong_finding]}
+        ),
         judging.judge_case(case_record("control", [], None), {"findings": []}),
     ]
     figures = judging.figures(judged)
@@ -481,7 +500,9 @@ def test_figures_count_what_was_said() -> None:
     assert figures["gain_error_points"] == pytest.approx(100 * abs((1 - 1 / 1.6) - (1 - 1 / 1.5)))
     assert figures["covered"]["count"] == 2
     assert figures["touch_truth"]["count"] == 2
-    assert figures["gain_error_points_beyond_truth"] == figures["gain_error_points"]  # truths of no width
+    assert (
+        figures["gain_error_points_beyond_truth"] == figures["gain_error_points"]
+    )  # truths of no width
 
 
 def test_a_price_is_held_against_the_interval_of_the_truth_too() -> None:

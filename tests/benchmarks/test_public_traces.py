@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchmarks.public_traces import read_entries, find_imbalance
+from benchmarks.public_traces import find_imbalance, read_entries
 from gapless.model.account import Account, RowAccount
 from gapless.model.ledger import Row
 

@@ -2,7 +2,7 @@
 
 from benchmarks.menus.repeating import repeated_row
 from gapless.model.edit import Applicability
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 from gapless.model.trial import Side, TrialVerdict
 
 LINE = {"name": "more-workers-4", "speedup": {"low": 1.1, "mid": 1.2, "high": 1.3}}
@@ -23,7 +23,9 @@ def test_alike_intervals_agree_and_others_differ() -> None:
 
 
 def test_an_edit_that_took_no_effect_has_no_figure() -> None:
-    row = repeated_row(LINE, _side(TrialVerdict.NOTHING, 1.0, "the edit took no effect: nothing called it"))
+    row = repeated_row(
+        LINE, _side(TrialVerdict.NOTHING, 1.0, "the edit took no effect: nothing called it")
+    )
     assert row["speedup"] is None
     assert row["agrees"] is None
     assert row["why"] == "the edit took no effect: nothing called it"

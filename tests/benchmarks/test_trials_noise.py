@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.trials_noise import DELAY, WAIT_MS, Row, edit_of, result, summary, mix_trials
+from benchmarks.trials_noise import DELAY, WAIT_MS, Row, edit_of, mix_trials, result, summary
 from gapless.model.edit import SetArgument, SetEnv
 from gapless.model.trial import TrialVerdict
 
@@ -40,8 +40,14 @@ def test_a_delay_is_a_tenth_of_a_step() -> None:
 
 def test_only_other_verdicts_than_the_right_one_and_undecided_are_wrong() -> None:
     rows = [
-        *(row("nothing", verdict) for verdict in (TrialVerdict.NOTHING, TrialVerdict.UNDECIDED, TrialVerdict.WORSE)),
-        *(row("slower", verdict) for verdict in (TrialVerdict.WORSE, TrialVerdict.NOTHING, TrialVerdict.CONFIRMED)),
+        *(
+            row("nothing", verdict)
+            for verdict in (TrialVerdict.NOTHING, TrialVerdict.UNDECIDED, TrialVerdict.WORSE)
+        ),
+        *(
+            row("slower", verdict)
+            for verdict in (TrialVerdict.WORSE, TrialVerdict.NOTHING, TrialVerdict.CONFIRMED)
+        ),
         row("faster", TrialVerdict.CONFIRMED, noise=None),
     ]
     faster, nothing, slower = summary(rows)

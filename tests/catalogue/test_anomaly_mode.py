@@ -2,12 +2,12 @@
 
 import pytest
 
-from gapless.catalogue import examples
-from gapless.catalogue.rules.anomaly_mode import CHECK_OPERATOR, changes_without_checks
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import MS, STEPS, operator
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import MS, STEPS, operator
+from gapless.catalogue.rules.host.anomaly_mode import CHECK_OPERATOR, changes_without_checks
 from gapless.model.change import HostChange
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 from gapless.model.tables import Line
 
 NODE = "autograd::engine::evaluate_function: AddmmBackward0"
@@ -15,14 +15,14 @@ LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
 def line(function: str, calls: int) -> Line:
-    """Give a function of Python's ``traceback``, called so often a step."""
+    """Return a function of Python's ``traceback``, called so often a step."""
     return Line("lib/python3.12/traceback.py", 1, function, calls * STEPS, 0, 0, None, 0)
 
 
 def remaining_factor(*parts: object, on_device: bool = False, busy: float = 10.0) -> Estimate:
-    """Give what stays of the time of operators, of steps with 40 nodes."""
-    precision = examples.precision(anomaly=True)
-    facts = examples.gpu(precision) if on_device else examples.cpu(precision)
+    """Return what stays of the time of operators, of steps with 40 nodes."""
+    precision = example_facts.precision(anomaly=True)
+    facts = example_facts.gpu(precision) if on_device else example_facts.cpu(precision)
     leaves = {"busy.math": busy, "idle.host.python": 2}
     rows = (operator(CHECK_OPERATOR, 40, 1), operator("aten::addmm", 40, 9), operator(NODE, 40, 1))
     changes = changes_without_checks(evidence_of(facts, leaves, *rows, *parts))
@@ -49,7 +49,9 @@ def test_deeper_stacks_take_longer() -> None:
         for depth in (4, 20)
     )
     assert deep.mid < flat.mid
-    usual = remaining_factor(line("extract_stack", 20))  # Python before 3.11 makes lines by no function
+    usual = remaining_factor(
+        line("extract_stack", 20)
+    )  # Python before 3.11 makes lines by no function
     assert deep.mid < usual.mid < flat.mid
 
 
@@ -67,5 +69,8 @@ def test_operators_of_a_loader_on_the_same_thread_are_not_the_steps() -> None:
     inner_row = type(loader_row)(
         loader_row.name, None, loader_row.calls, 0, 6 * STEPS * MS, None, None
     )  # all of it in operators
-    alone, with_loader = remaining_factor(on_device=True), remaining_factor(inner_row, on_device=True)
+    alone, with_loader = (
+        remaining_factor(on_device=True),
+        remaining_factor(inner_row, on_device=True),
+    )
     assert with_loader.mid < alone.mid

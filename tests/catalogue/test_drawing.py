@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.catalogue import drawing, examples
-from gapless.catalogue.seen_examples import evidence_of_drawing
+from gapless.catalogue.examples import drawing, example_facts
+from gapless.catalogue.examples.evidence import evidence_of_drawing
 
 LEAVES = {
     "p": "idle.host.python",
@@ -65,6 +65,6 @@ def test_a_drawing_is_charged_as_drawn() -> None:
 
 
 def test_a_drawn_step_is_that_of_a_recorded_run() -> None:
-    evidence = evidence_of_drawing("step aaaaaaaa\nmain wwwwpppp", examples.cpu())
+    evidence = evidence_of_drawing("step aaaaaaaa\nmain wwwwpppp", example_facts.cpu())
     assert (evidence.share("idle.data"), evidence.on_device) == (0.5, False)
     assert evidence.study.recorded is not None

@@ -21,7 +21,7 @@ PARTS = {path.stem.replace("_", "-") for path in Path(str(wraps.__file__)).paren
 
 
 def resolve_name(name: str) -> object:
-    """Give what a qualified name stands for. Raises ``AttributeError``."""
+    """Return what a qualified name stands for. Raises ``AttributeError``."""
     package, *attributes = name.split(".")
     target: object = importlib.import_module(package)
     qualified_name = package

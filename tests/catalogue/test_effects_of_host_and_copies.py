@@ -2,16 +2,26 @@
 
 import pytest
 
-from gapless.catalogue import examples, listing
+from gapless.catalogue.declare import listing
 from gapless.catalogue.effects import EFFECTS
 from gapless.catalogue.effects.copies import COPY_FIXES
 from gapless.catalogue.effects.host import HOST_FIXES
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import kernel, example_workers, operator, example_use
-from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Scale
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import example_use, example_workers, kernel, operator
+from gapless.model.change import (
+    Change,
+    CopyChange,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Merge,
+    Omit,
+    Scale,
+)
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
 
 STEP = "Optimizer.step#AdamW.step"
 WORK = {"busy.tc_math": 20.0, "busy.optimizer": 4.0}
@@ -27,8 +37,10 @@ LOOP = (
 )
 
 
-def find_effect(evidence: Evidence, fix: str, *, override: bool = False) -> tuple[Change, ...] | None:
-    """Give what the first proposal of a fix changes of a run."""
+def find_effect(
+    evidence: Evidence, fix: str, *, override: bool = False
+) -> tuple[Change, ...] | None:
+    """Return what the first proposal of a fix changes of a run."""
     assert evidence.facts is not None
     proposal = listing.propose_named(fix, evidence.facts, override=override)[0]
     assert proposal.edits, proposal.refused
@@ -47,11 +59,11 @@ def test_each_is_registered_and_belongs_to_a_fix() -> None:
 
 @pytest.mark.parametrize("name", HOST_FIXES)
 def test_without_windows_nothing_of_the_host_is_known_that_only_windows_show(name: str) -> None:
-    facts = examples.gpu(
-        examples.optimizer(foreach=False),
-        examples.precision(launch_blocking=True),
-        examples.ddp(),
-        examples.world(ranks=2, micro_batches=4.0),
+    facts = example_facts.gpu(
+        example_facts.optimizer(foreach=False),
+        example_facts.precision(launch_blocking=True),
+        example_facts.ddp(),
+        example_facts.world(ranks=2, micro_batches=4.0),
         collections=40,
         zero_grad_to_zero=312,
     )
@@ -61,7 +73,7 @@ def test_without_windows_nothing_of_the_host_is_known_that_only_windows_show(nam
 
 
 def test_a_fused_optimizer_launches_little_and_moves_less_than_foreach() -> None:
-    changes = find_effect(optimizer_evidence(examples.gpu(), *FOREACH), "fused")
+    changes = find_effect(optimizer_evidence(example_facts.gpu(), *FOREACH), "fused")
     assert changes is not None
     (merge,) = changes
     assert isinstance(merge, Merge)
@@ -72,7 +84,7 @@ def test_a_fused_optimizer_launches_little_and_moves_less_than_foreach() -> None
 
 
 def test_of_a_loop_of_empty_kernels_hardly_any_device_time_stays() -> None:
-    loop_facts = examples.gpu(examples.optimizer(foreach=False))
+    loop_facts = example_facts.gpu(example_facts.optimizer(foreach=False))
     changes = find_effect(optimizer_evidence(loop_facts, *LOOP), "foreach")
     assert changes is not None
     (merge,) = changes
@@ -82,7 +94,7 @@ def test_of_a_loop_of_empty_kernels_hardly_any_device_time_stays() -> None:
 
 
 def test_foreach_is_known_to_change_nothing_of_sparse_gradients() -> None:
-    loop_facts = examples.gpu(examples.optimizer(foreach=False))
+    loop_facts = example_facts.gpu(example_facts.optimizer(foreach=False))
     sparse_row = operator("aten::_sparse_coo_tensor_with_dims_and_tensors", calls=26, host_ms=0.3)
     for change in find_effect(optimizer_evidence(loop_facts, *LOOP, sparse_row), "foreach") or ():
         assert isinstance(change, HostChange)
@@ -91,12 +103,12 @@ def test_foreach_is_known_to_change_nothing_of_sparse_gradients() -> None:
 
 
 def test_foreach_changes_nothing_where_it_is_in_use() -> None:
-    loop_facts = examples.gpu(examples.optimizer(foreach=False))
+    loop_facts = example_facts.gpu(example_facts.optimizer(foreach=False))
     assert find_effect(optimizer_evidence(loop_facts, *FOREACH), "foreach") is None
 
 
 def test_on_a_cpu_a_share_of_the_optimizers_step_goes() -> None:
-    facts = examples.cpu(examples.optimizer(device="cpu"))
+    facts = example_facts.cpu(example_facts.optimizer(device="cpu"))
     changes = find_effect(evidence_of(facts, WORK, operator(STEP, calls=1, host_ms=9)), "fused")
     assert changes is not None
     (hosted,) = changes
@@ -106,11 +118,11 @@ def test_on_a_cpu_a_share_of_the_optimizers_step_goes() -> None:
 
 
 def test_sgd_without_momentum_on_a_cpu_has_nothing_to_fuse_but_its_calls() -> None:
-    sgd = examples.optimizer(name="torch.optim.sgd.SGD", device="cpu", tensors=4)
+    sgd = example_facts.optimizer(name="torch.optim.sgd.SGD", device="cpu", tensors=4)
     step = operator("Optimizer.step#SGD.step", calls=1, host_ms=4)
     factors: list[float] = []
     for parts in ((step,), (step, operator("aten::mul_", calls=4, host_ms=1))):
-        changes = find_effect(evidence_of(examples.cpu(sgd), WORK, *parts), "fused")
+        changes = find_effect(evidence_of(example_facts.cpu(sgd), WORK, *parts), "fused")
         assert changes is not None
         (hosted,) = changes
         assert isinstance(hosted, HostChange)
@@ -119,14 +131,14 @@ def test_sgd_without_momentum_on_a_cpu_has_nothing_to_fuse_but_its_calls() -> No
 
 
 def test_the_collector_keeps_the_share_of_the_collections_that_it_still_makes() -> None:
-    facts = examples.gpu(examples.world(steps=1000), collections=100)
+    facts = example_facts.gpu(example_facts.world(steps=1000), collections=100)
     changes = find_effect(evidence_of(facts, {"busy.math": 10.0, "idle.gc": 1.0}), "collector=500")
     assert changes == (Drop(("idle.gc",), keep=0.02),)
 
 
 def test_gradients_that_are_dropped_are_neither_filled_nor_added_but_in_micro_batches() -> None:
-    single_batch = examples.gpu(zero_grad_to_zero=312)
-    four_batches = examples.gpu(examples.world(micro_batches=4.0), zero_grad_to_zero=312)
+    single_batch = example_facts.gpu(zero_grad_to_zero=312)
+    four_batches = example_facts.gpu(example_facts.world(micro_batches=4.0), zero_grad_to_zero=312)
     keeps: list[float] = []
     for facts in (single_batch, four_batches):
         changes = find_effect(evidence_of(facts, WORK), "set-to-none")
@@ -140,7 +152,7 @@ def test_gradients_that_are_dropped_are_neither_filled_nor_added_but_in_micro_ba
 
 
 def test_launches_that_do_not_wait_take_what_launches_take() -> None:
-    facts = examples.gpu(examples.precision(launch_blocking=True))
+    facts = example_facts.gpu(example_facts.precision(launch_blocking=True))
     launches = operator("cudaLaunchKernel", calls=100, host_ms=5)
     changes = find_effect(evidence_of(facts, WORK, launches), "debug-off")
     assert changes is not None
@@ -150,7 +162,7 @@ def test_launches_that_do_not_wait_take_what_launches_take() -> None:
 
 
 def test_without_anomaly_detection_its_checks_and_their_reads_go() -> None:
-    facts = examples.gpu(examples.precision(anomaly=True))
+    facts = example_facts.gpu(example_facts.precision(anomaly=True))
     parts = (
         operator("aten::_is_any_true", calls=30, host_ms=1, device_ms=0.1),
         operator("aten::item", calls=40, host_ms=4),
@@ -162,28 +174,32 @@ def test_without_anomaly_detection_its_checks_and_their_reads_go() -> None:
 
 
 def test_gradients_exchanged_once_in_four_leave_a_quarter_of_the_communication() -> None:
-    parallel_facts = (examples.ddp(), examples.world(ranks=2, micro_batches=4.0))
+    parallel_facts = (example_facts.ddp(), example_facts.world(ranks=2, micro_batches=4.0))
     leaves = {"busy.math": 10.0, "comm.exposed": 4.0}
-    on_gpu = find_effect(evidence_of(examples.gpu(*parallel_facts), leaves), "no-sync")
+    on_gpu = find_effect(evidence_of(example_facts.gpu(*parallel_facts), leaves), "no-sync")
     assert on_gpu is not None
     assert isinstance(on_gpu[0], Scale)
     assert on_gpu[0].factor.mid == pytest.approx(0.25)
-    on_cpu = find_effect(evidence_of(examples.cpu(*parallel_facts), leaves), "no-sync")
+    on_cpu = find_effect(evidence_of(example_facts.cpu(*parallel_facts), leaves), "no-sync")
     assert on_cpu == (HostChange(("comm.", "idle.comm."), Estimate(0.0, 0.25, 0.375)),)
 
 
 @pytest.mark.parametrize(
     ("fix", "facts", "change"),
     [
-        ("pin-memory", examples.gpu(), CopyChange(pinned=True)),
-        ("non-blocking", examples.gpu(), CopyChange(pinned=True, non_blocking=True)),
+        ("pin-memory", example_facts.gpu(), CopyChange(pinned=True)),
+        ("non-blocking", example_facts.gpu(), CopyChange(pinned=True, non_blocking=True)),
         (
             "non-blocking",
-            examples.gpu(examples.loader(pin_memory=True)),
+            example_facts.gpu(example_facts.loader(pin_memory=True)),
             CopyChange(non_blocking=True),
         ),
-        ("device-prefetcher", examples.gpu(), CopyChange(pinned=True, non_blocking=True, ahead=True)),
-        ("no-synchronize", examples.gpu(synchronize=300), Omit(("*DeviceSynchronize",))),
+        (
+            "device-prefetcher",
+            example_facts.gpu(),
+            CopyChange(pinned=True, non_blocking=True, ahead=True),
+        ),
+        ("no-synchronize", example_facts.gpu(synchronize=300), Omit(("*DeviceSynchronize",))),
     ],
 )
 def test_copies_are_changed_as_the_fix_says(fix: str, facts: Facts, change: Change) -> None:
@@ -191,12 +207,14 @@ def test_copies_are_changed_as_the_fix_says(fix: str, facts: Facts, change: Chan
 
 
 def test_a_loader_that_is_made_to_pin_is_replayed_with_its_thread_where_it_is_known() -> None:
-    loader = examples.loader()
+    loader = example_facts.loader()
     use = example_use(loader, {"decode": 4}, example_workers(0, {"decode": 0.06}))
-    changes = find_effect(evidence_of(examples.gpu(loader), WORK, use), "pin-memory")
+    changes = find_effect(evidence_of(example_facts.gpu(loader), WORK, use), "pin-memory")
     assert changes == (CopyChange(pinned=True), LoaderChange(loader.id, pin_memory=True))
-    without_workers = evidence_of(examples.gpu(loader), WORK, example_use(loader, {"decode": 4}))
+    without_workers = evidence_of(
+        example_facts.gpu(loader), WORK, example_use(loader, {"decode": 4})
+    )
     assert find_effect(without_workers, "pin-memory") == (CopyChange(pinned=True),)
-    other_loader = examples.loader(id=1, where=examples.OPTIMIZER_LINE)
-    two_loaders = evidence_of(examples.gpu(loader, other_loader), WORK, use)
+    other_loader = example_facts.loader(id=1, location=example_facts.OPTIMIZER_LINE)
+    two_loaders = evidence_of(example_facts.gpu(loader, other_loader), WORK, use)
     assert find_effect(two_loaders, "non-blocking") == (CopyChange(pinned=True, non_blocking=True),)

@@ -2,15 +2,16 @@
 
 import pytest
 
-from gapless.catalogue import examples, listing
+from gapless.catalogue.declare import listing
 from gapless.catalogue.effects import EFFECTS
-from gapless.catalogue.outlook import describe_outlook
-from gapless.catalogue.seen_examples import evidence_of as stated
-from gapless.catalogue.seen_parts import operator
-from gapless.catalogue.work_examples import amx, h200, example_work
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of as stated
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.work import amx, example_work, h200
+from gapless.catalogue.queries.outlook import describe_outlook
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale
-from gapless.model.seen import Evidence
-from gapless.replay.roofline import NO_CHANGE
+from gapless.model.evidence import Evidence
+from gapless.roofline.roofline import NO_CHANGE
 
 LARGE = ((8192, 8192), (8192, 8192))
 SIMT = "busy.tc_eligible_not_used"
@@ -26,7 +27,9 @@ CONV = example_work(
 
 
 def make_evidence(*parts: object, **settings: object) -> Evidence:
-    return stated(examples.gpu(examples.precision(**settings)), {SIMT: 50}, *parts, h200())
+    return stated(
+        example_facts.gpu(example_facts.precision(**settings)), {SIMT: 50}, *parts, h200()
+    )
 
 
 def find_effect(text: str, evidence: Evidence) -> tuple[Change, ...] | None:
@@ -37,11 +40,15 @@ def find_effect(text: str, evidence: Evidence) -> tuple[Change, ...] | None:
 
 def test_tf32_is_about_products_and_of_convolutions_where_these_are_not_so_yet() -> None:
     product = example_work("aten::mm", LARGE, 23, SIMT)
-    conv = example_work("aten::cudnn_convolution", ((64, 64, 56, 56), (64, 64, 3, 3)), 9, "busy.math")
+    conv = example_work(
+        "aten::cudnn_convolution", ((64, 64, 56, 56), (64, 64, 3, 3)), 9, "busy.math"
+    )
     product_changes = find_effect("tf32", make_evidence(product, conv)) or ()
     assert [change.leaves for change in product_changes if isinstance(change, Scale)] == [(SIMT,)]
     all_changes = find_effect("tf32", make_evidence(product, conv, allow_tf32_conv=False)) or ()
-    assert {leaf for change in all_changes if isinstance(change, Scale) for leaf in change.leaves} == {
+    assert {
+        leaf for change in all_changes if isinstance(change, Scale) for leaf in change.leaves
+    } == {
         SIMT,
         "busy.math",
     }
@@ -49,11 +56,13 @@ def test_tf32_is_about_products_and_of_convolutions_where_these_are_not_so_yet()
 
 def test_tf32_on_processors_is_to_be_tried() -> None:
     row = example_work("aten::addmm", ((512, 1024), (1024, 1024)), 90, "busy.math", launches=0)
-    assert find_effect("tf32", stated(examples.cpu(), {"busy.math": 90}, row)) is None
+    assert find_effect("tf32", stated(example_facts.cpu(), {"busy.math": 90}, row)) is None
 
 
 def test_half_precision_is_faster_on_the_device_and_slower_on_the_host() -> None:
-    changes = find_effect("bf16", make_evidence(example_work("aten::mm", LARGE, 23, SIMT), operator("aten::mm", 1, 1)))
+    changes = find_effect(
+        "bf16", make_evidence(example_work("aten::mm", LARGE, 23, SIMT), operator("aten::mm", 1, 1))
+    )
     assert changes is not None
     kinds = {type(change) for change in changes}
     assert kinds == {Scale, HostChange}
@@ -61,9 +70,9 @@ def test_half_precision_is_faster_on_the_device_and_slower_on_the_host() -> None
 
 def test_half_precision_on_processors_is_to_be_tried_where_it_was_not_measured() -> None:
     row = example_work("aten::linear", ((512, 1024), (1024, 1024)), 90, "busy.math", launches=0)
-    unmeasured = stated(examples.cpu(), {"busy.math": 90}, row)
+    unmeasured = stated(example_facts.cpu(), {"busy.math": 90}, row)
     measured = stated(
-        examples.cpu(examples.machine(device=None, intra_op_threads=16)),
+        example_facts.cpu(example_facts.machine(device=None, intra_op_threads=16)),
         {"busy.math": 90},
         row,
         amx(),
@@ -73,7 +82,10 @@ def test_half_precision_on_processors_is_to_be_tried_where_it_was_not_measured()
 
 
 def test_benchmarking_is_about_convolutions_alone() -> None:
-    changes = find_effect("cudnn-benchmark", make_evidence(example_work("aten::mm", LARGE, 23, SIMT))) or ()
+    changes = (
+        find_effect("cudnn-benchmark", make_evidence(example_work("aten::mm", LARGE, 23, SIMT)))
+        or ()
+    )
     assert [change.factor for change in changes if isinstance(change, Scale)] == [NO_CHANGE]
     changes = find_effect("cudnn-benchmark", make_evidence(CONV)) or ()
     factors = [change.factor for change in changes if isinstance(change, Scale)]
@@ -100,12 +112,15 @@ def test_what_is_to_be_tried_has_no_effect(fix: str) -> None:
     ],
 )
 def test_what_is_done_less_often_keeps_its_share(text: str, leaf: str, keep: float) -> None:
-    evidence = stated(examples.gpu(checkpoint=9, logging=9, evaluation=9), {"busy.math": 9})
+    evidence = stated(example_facts.gpu(checkpoint=9, logging=9, evaluation=9), {"busy.math": 9})
     assert find_effect(text, evidence) == (Drop((leaf,), keep=keep),)
 
 
 def test_a_cache_that_is_not_emptied_asks_the_driver_for_nothing() -> None:
-    changes = find_effect("no-empty-cache", stated(examples.gpu(empty_cache=9), {"busy.math": 9})) or ()
+    changes = (
+        find_effect("no-empty-cache", stated(example_facts.gpu(empty_cache=9), {"busy.math": 9}))
+        or ()
+    )
     assert ["cudaFree" in change.names for change in changes if isinstance(change, Omit)] == [True]
 
 
@@ -120,5 +135,8 @@ def test_outlook_says_how_close_kernels_come_to_the_machine() -> None:
 def test_outlook_is_silent_without_inputs_or_peaks() -> None:
     unknown_row = example_work("aten::index", ((64, 64),), 50, "busy.index")
     assert describe_outlook(make_evidence(unknown_row)) is None
-    old_facts = examples.gpu(examples.machine(capability=(3, 5), device="Tesla K80"))
-    assert describe_outlook(stated(old_facts, {SIMT: 50}, example_work("aten::mm", LARGE, 50, SIMT))) is None
+    old_facts = example_facts.gpu(example_facts.machine(capability=(3, 5), device="Tesla K80"))
+    assert (
+        describe_outlook(stated(old_facts, {SIMT: 50}, example_work("aten::mm", LARGE, 50, SIMT)))
+        is None
+    )

@@ -1,18 +1,18 @@
 """What products in half precision would take in fp32, where no peak was measured."""
 
-from gapless.catalogue import examples
-from gapless.catalogue.rules.emulated_half import emulated_half
-from gapless.catalogue.seen_examples import evidence_of as stated
-from gapless.catalogue.work_examples import example_work
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of as stated
+from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.rules.compute.emulated_half import emulated_half
 from gapless.model.change import Scale
+from gapless.model.estimate import Estimate
 from gapless.model.finding import Detection
-from gapless.model.interval import Estimate
 
 
 def _product_factor(ms: float, width: int) -> Estimate:
-    facts = examples.cpu(
-        examples.machine(device=None, capability=None, bf16=False),
-        examples.precision(autocast={"cpu": "torch.bfloat16"}),
+    facts = example_facts.cpu(
+        example_facts.machine(device=None, capability=None, bf16=False),
+        example_facts.precision(autocast={"cpu": "torch.bfloat16"}),
     )
     sizes = ((width, width), (width, width))
     work = example_work("aten::mm", sizes, ms, "busy.math", dtype="bf16", launches=0)

@@ -2,32 +2,46 @@
 
 import pytest
 
-from gapless.catalogue import examples, listing
-from gapless.catalogue.framework_terms import FIX_ADVICE, CAUSE_ADVICE, LIBRARY_ADVICE, LIBRARY_TITLES, FRAMEWORK_TITLES
-from gapless.catalogue.frameworks import find_advice, find_framework
+from gapless.catalogue.declare import listing
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import example_use, example_workers, source_line
+from gapless.catalogue.frameworks.frameworks import find_advice, find_framework
+from gapless.catalogue.frameworks.terms import (
+    CAUSE_ADVICE,
+    FIX_ADVICE,
+    FRAMEWORK_TITLES,
+    LIBRARY_ADVICE,
+    LIBRARY_TITLES,
+)
 from gapless.catalogue.rules import RULES
-from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import example_workers, source_line, example_use
+from gapless.catalogue.rules.input.loader_in_training_process import loader_in_training_process
+from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
-from gapless.model.seen import Evidence
 
 _TRAINER = source_line("transformers/trainer.py", 2230, "train", host=1, total=80)
 _FIT = source_line("/env/site-packages/lightning/pytorch/loops/fit_loop.py", 201, "run", total=80)
 _OLD = source_line("pytorch_lightning/trainer/trainer.py", 520, "fit", total=80)
 _LEARNER = source_line("/env/site-packages/fastai/learner.py", 224, "_do_one_batch", total=70)
 _NET = source_line("C:\\env\\skorch\\net.py", 1123, "step_fn", total=70)
-_NAMED = source_line("train.py", 12, "train", total=100), source_line("my_transformers/trainer.py", 3, "fit")
+_NAMED = (
+    source_line("train.py", 12, "train", total=100),
+    source_line("my_transformers/trainer.py", 3, "fit"),
+)
 
 
 def loop_evidence(*lines: object) -> Evidence:
-    loader = examples.loader()
+    loader = example_facts.loader()
     wait = example_use(loader, {"decode": 80.0}, example_workers(0, {"decode": 1.25}))
-    return evidence_of(examples.gpu(loader), {"busy.math": 20, "idle.data.decode": 80}, wait, *lines)
+    return evidence_of(
+        example_facts.gpu(loader), {"busy.math": 20, "idle.data.decode": 80}, wait, *lines
+    )
 
 
 def find_detection(evidence: Evidence) -> Detection:
-    (detection,) = (answer for answer in loader_in_training_process(evidence) if isinstance(answer, Detection))
+    (detection,) = (
+        answer for answer in loader_in_training_process(evidence) if isinstance(answer, Detection)
+    )
     return detection
 
 
@@ -62,18 +76,29 @@ def test_of_loops_that_call_one_another_the_outermost_is_told() -> None:
     prepared_line = source_line("accelerate/data_loader.py", 560, "__iter__", host=1, total=60)
     assert find_framework(loop_evidence(prepared_line)) == "accelerate"
     assert find_framework(loop_evidence(prepared_line, _TRAINER)) == "transformers"
-    derived_line = source_line("sentence_transformers/base/trainer.py", 410, "compute_loss", total=30)
-    assert find_framework(loop_evidence(prepared_line, _TRAINER, derived_line)) == "sentence_transformers"
+    derived_line = source_line(
+        "sentence_transformers/base/trainer.py", 410, "compute_loss", total=30
+    )
+    assert (
+        find_framework(loop_evidence(prepared_line, _TRAINER, derived_line))
+        == "sentence_transformers"
+    )
 
 
 def test_what_makes_the_samples_has_words_of_its_own() -> None:
-    loader = examples.loader()
+    loader = example_facts.loader()
     workers = example_workers(0, {"augment": 1.25})
     settings = {"num_workers": 0, "dataset": "monai.data.dataset.Dataset"}
     wait = example_use(loader, {"augment": 80.0}, workers, settings=settings)
-    evidence = evidence_of(examples.gpu(loader), {"busy.math": 20, "idle.data.augment": 80}, wait)
-    assert (find_detection(evidence).advice or "").startswith("With MONAI: CacheDataset or PersistentDataset")
-    assert (find_detection(evidence).no_remedy or "").startswith(find_detection(evidence).advice or "-")
+    evidence = evidence_of(
+        example_facts.gpu(loader), {"busy.math": 20, "idle.data.augment": 80}, wait
+    )
+    assert (find_detection(evidence).advice or "").startswith(
+        "With MONAI: CacheDataset or PersistentDataset"
+    )
+    assert (find_detection(evidence).no_remedy or "").startswith(
+        find_detection(evidence).advice or "-"
+    )
 
 
 def test_all_that_is_advised_is_a_fix_or_a_cause() -> None:

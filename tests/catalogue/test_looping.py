@@ -1,14 +1,15 @@
 """What loops over data take, where they are, and what rewriting them leaves."""
 
-from gapless.catalogue import examples, looping
-from gapless.catalogue.rules.anomaly_mode import CHECK_OPERATOR, anomaly_mode
-from gapless.catalogue.seen_examples import evidence_of as stated
-from gapless.catalogue.seen_parts import operator, source_line
-from gapless.catalogue.work_examples import example_work
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of as stated
+from gapless.catalogue.examples.parts import operator, source_line
+from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.queries import loops
+from gapless.catalogue.rules.host.anomaly_mode import CHECK_OPERATOR, anomaly_mode
 from gapless.model.edit import Location
+from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 from gapless.model.host_code import HostCode
-from gapless.model.seen import Evidence
 from gapless.model.study import Site
 
 _LEAVES = {"busy.elementwise": 4, "busy.math": 6, "idle.host.python": 10}
@@ -18,36 +19,40 @@ _CELL = ((32, 48), (32, 48))
 def _loop_evidence(*parts: object, tensors: int = 4, calls: int = 400, ms: float = 4.0) -> Evidence:
     work = example_work("aten::mul", _CELL, ms, "busy.elementwise", calls=calls)
     large = example_work("aten::mm", ((512, 512), (512, 512)), 6, "busy.math", calls=10)
-    return stated(examples.cpu(examples.optimizer(tensors=tensors)), _LEAVES, work, large, *parts)
+    return stated(
+        example_facts.cpu(example_facts.optimizer(tensors=tensors)), _LEAVES, work, large, *parts
+    )
 
 
 def _remaining_range(evidence: Evidence) -> tuple[float, float]:
-    loop = looping.find_loop(evidence)
+    loop = loops.find_loop(evidence)
     assert loop is not None
-    factor = looping.rewrite_loop(evidence, loop).factor
+    factor = loops.rewrite_loop(evidence, loop).factor
     return factor.low, factor.high
 
 
 def test_layers_are_no_loop_over_data() -> None:
-    assert looping.find_loop(_loop_evidence(tensors=101)) is None
-    assert looping.find_loop(_loop_evidence(tensors=100)) is not None
+    assert loops.find_loop(_loop_evidence(tensors=101)) is None
+    assert loops.find_loop(_loop_evidence(tensors=100)) is not None
 
 
 def test_a_loop_of_a_few_rounds_is_none_though_it_adds_often() -> None:
-    body = (example_work(f"aten::op{index}", _CELL, 0.1, "busy.other", calls=8) for index in range(60))
-    assert looping.find_loop(_loop_evidence(*body, calls=400)) is None
+    body = (
+        example_work(f"aten::op{index}", _CELL, 0.1, "busy.other", calls=8) for index in range(60)
+    )
+    assert loops.find_loop(_loop_evidence(*body, calls=400)) is None
 
 
 def test_micro_batches_and_closures_are_no_loop_over_data() -> None:
     gradients = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
-    assert looping.find_loop(_loop_evidence(operator(gradients, 4 * 40, 0.1))) is None
-    assert looping.find_loop(_loop_evidence(operator(gradients, 4, 0.1))) is not None
+    assert loops.find_loop(_loop_evidence(operator(gradients, 4 * 40, 0.1))) is None
+    assert loops.find_loop(_loop_evidence(operator(gradients, 4, 0.1))) is not None
 
 
 def test_cells_that_are_called_for_each_word_are_a_loop_though_they_compute_for_long() -> None:
     cell_evidence, conv_evidence = (
         stated(
-            examples.cpu(examples.optimizer(tensors=7)),
+            example_facts.cpu(example_facts.optimizer(tensors=7)),
             {"busy.other": 6, "busy.math": 4, "idle.host.python": 4},
             example_work(name, ((32, 64), (32, 96)), 5.8, "busy.other", calls=40),
             example_work("aten::select", ((32, 40, 64),), 0.2, "busy.other", calls=40),
@@ -55,10 +60,10 @@ def test_cells_that_are_called_for_each_word_are_a_loop_though_they_compute_for_
         )
         for name in ("aten::lstm_cell", "aten::conv2d")
     )
-    loop = looping.find_loop(cell_evidence)
+    loop = loops.find_loop(cell_evidence)
     assert loop is not None
     assert dict(loop.main_operators) == {"aten::lstm_cell": 40, "aten::select": 40}
-    conv_loop = looping.find_loop(conv_evidence)
+    conv_loop = loops.find_loop(conv_evidence)
     assert conv_loop is None or "aten::conv2d" not in dict(conv_loop.main_operators)
 
 
@@ -67,7 +72,9 @@ def test_elements_that_are_assigned_numbers_are_not_told_of_as_torch_tensor() ->
         example_work(f"aten::{name}", (), 0.5, "busy.other", calls=400)
         for name in ("lift_fresh", "copy_", "detach_")
     ]
-    assigned_loop, built_loop = (looping.find_loop(_loop_evidence(*chosen_rows)) for chosen_rows in (rows[:2], rows))
+    assigned_loop, built_loop = (
+        loops.find_loop(_loop_evidence(*chosen_rows)) for chosen_rows in (rows[:2], rows)
+    )
     assert assigned_loop is not None
     assert built_loop is not None
     assert (assigned_loop.n_tensors, built_loop.n_tensors) == (0, 400)
@@ -75,7 +82,9 @@ def test_elements_that_are_assigned_numbers_are_not_told_of_as_torch_tensor() ->
 
 def test_samples_that_go_through_a_layer_one_by_one_are_a_loop_however_long() -> None:
     single_loop, batched_loop = (
-        looping.find_loop(_loop_evidence(example_work("aten::lstm", sizes, 40, "busy.other", calls=32)))
+        loops.find_loop(
+            _loop_evidence(example_work("aten::lstm", sizes, 40, "busy.other", calls=32))
+        )
         for sizes in (((1, 40, 64), (384, 64)), ((32, 40, 64), (384, 64)))
     )
     assert single_loop is not None
@@ -85,12 +94,12 @@ def test_samples_that_go_through_a_layer_one_by_one_are_a_loop_however_long() ->
 
 
 def test_operators_that_compute_for_long_are_no_loop() -> None:
-    assert looping.find_loop(_loop_evidence(calls=60, ms=60)) is None
+    assert loops.find_loop(_loop_evidence(calls=60, ms=60)) is None
 
 
 def test_a_device_has_a_rule_of_its_own() -> None:
     work = example_work("aten::mul", _CELL, 4, "busy.elementwise", calls=400)
-    assert looping.find_loop(stated(examples.gpu(), _LEAVES, work)) is None
+    assert loops.find_loop(stated(example_facts.gpu(), _LEAVES, work)) is None
 
 
 def test_what_goes_is_at_least_a_seventh_and_never_what_others_compute() -> None:
@@ -102,7 +111,9 @@ def test_what_goes_is_at_least_a_seventh_and_never_what_others_compute() -> None
 def test_views_of_large_tensors_compute_nothing() -> None:
     large = ((4096, 4096), (1,))
     view_loop, copy_loop = (
-        looping.find_loop(_loop_evidence(example_work(name, large, 4.0, "busy.elementwise", calls=400)))
+        loops.find_loop(
+            _loop_evidence(example_work(name, large, 4.0, "busy.elementwise", calls=400))
+        )
         for name in ("aten::select", "aten::copy_")
     )
     assert view_loop is not None
@@ -119,15 +130,18 @@ def test_the_line_of_a_loop_is_where_its_own_code_was_sampled() -> None:
     )
     for extra_parts, line in (((), 31), ((sampled_code,), 37)):
         evidence = _loop_evidence(*parts, *extra_parts)
-        loop = looping.find_loop(evidence)
+        loop = loops.find_loop(evidence)
         assert loop is not None
-        location = looping.find_loop_function(evidence, loop)
+        location = loops.find_loop_function(evidence, loop)
         assert location is not None
         assert (location.line, location.function) == (line, "fit")
 
 
 def test_slow_calls_may_compute_and_promise_less_for_certain() -> None:
-    usual_range, slow_range = _remaining_range(_loop_evidence(ms=2)), _remaining_range(_loop_evidence(ms=16))
+    usual_range, slow_range = (
+        _remaining_range(_loop_evidence(ms=2)),
+        _remaining_range(_loop_evidence(ms=16)),
+    )
     assert slow_range[1] > usual_range[1] - 0.02
 
 
@@ -139,20 +153,20 @@ def test_the_loop_is_in_the_innermost_function_that_it_does_not_call() -> None:
         source_line("train.py", 58, "main", calls=1, host=1, total=20),
         source_line("torch/nn/module.py", 99, "_call_impl", calls=1, host=1, total=15),
     )
-    loop = looping.find_loop(evidence)
+    loop = loops.find_loop(evidence)
     assert loop is not None
-    assert looping.find_loop_function(evidence, loop) == Location("train.py", 31, "forward")
+    assert loops.find_loop_function(evidence, loop) == Location("train.py", 31, "forward")
 
 
 def test_anomaly_detection_is_blamed_on_the_line_that_switched_it_on() -> None:
-    facts = examples.cpu(examples.precision(anomaly=True, anomaly_at="/job/train.py:12"))
+    facts = example_facts.cpu(example_facts.precision(anomaly=True, anomaly_at="/job/train.py:12"))
     (detection,) = anomaly_mode(stated(facts, {"busy.math": 20}, operator(CHECK_OPERATOR, 200, 4)))
     assert isinstance(detection, Detection)
     assert detection.location == Location("/job/train.py", 12)
 
 
 def test_anomaly_detection_within_a_step_is_seen_by_its_checks() -> None:
-    facts = examples.cpu(examples.precision(anomaly=False))
+    facts = example_facts.cpu(example_facts.precision(anomaly=False))
     (detection,) = anomaly_mode(stated(facts, {"busy.math": 20}, operator(CHECK_OPERATOR, 200, 4)))
     assert isinstance(detection, Detection)
     assert detection.location is None

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gapless.catalogue.rules.padded_batches import padded_batches
+from gapless.catalogue.rules.input.padded_batches import padded_batches
 from gapless.model.edit import Location
 from gapless.model.finding import Detection
 
@@ -11,10 +11,16 @@ _PADS = Location("/job/train.py", 44, "__call__")
 
 def test_rows_that_are_all_padded_are_changed_where_they_are_put_together() -> None:
     outcomes = set[tuple[bool, bool]]()
-    for evidence in (figure.evidence for figure in padded_batches.figures if figure.expected and figure.evidence is not None):
+    for evidence in (
+        figure.evidence
+        for figure in padded_batches.figures
+        if figure.expected and figure.evidence is not None
+    ):
         assert evidence.facts is not None
         loaders = tuple(replace(loader, collate=_PADS) for loader in evidence.facts.loaders)
-        (detection,) = padded_batches(replace(evidence, facts=replace(evidence.facts, loaders=loaders)))
+        (detection,) = padded_batches(
+            replace(evidence, facts=replace(evidence.facts, loaders=loaders))
+        )
         assert isinstance(detection, Detection)
         too_far = (detection.no_remedy or "").startswith("Pad in the collate function")
         outcomes.add((too_far, detection.location == _PADS))

@@ -7,17 +7,20 @@ from typing import Final
 
 import pytest
 
-from gapless.catalogue import examples, listing, rule_pages, rules
+from gapless.catalogue import rules
+from gapless.catalogue.declare import listing
+from gapless.catalogue.declare.rule import NotObservedError, Rule, RuleFigure, needed_types, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.pages import rule_pages
 from gapless.catalogue.rules import RULES
-from gapless.catalogue.ruling import RuleFigure, NotObservedError, Rule, needed_types, rule
-from gapless.catalogue.seen_examples import evidence_of
 from gapless.errors import UsageError
 from gapless.model.change import LoaderChange
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Evaluation, Loader, Model, Precision
 from gapless.model.finding import Abstention, Detection
 from gapless.model.leaf import DATA_STAGES, LEAVES
-from gapless.model.seen import Evidence
-from gapless.replay.service import BLOCKED
+from gapless.replay.loader.costs import BLOCKED
 
 FIGURES = [
     pytest.param(rule, figure, id=f"{rule.name}: {figure.title}")
@@ -35,18 +38,25 @@ def expected_summaries(figure: RuleFigure) -> tuple[str, ...]:
 
 @every_figure
 def test_figure(rule: Rule, figure: RuleFigure) -> None:
-    assert tuple(detection.summary for detection in rule_pages.detect_in_figure(rule, figure)) == expected_summaries(figure)
+    assert tuple(
+        detection.summary for detection in rule_pages.detect_in_figure(rule, figure)
+    ) == expected_summaries(figure)
 
 
 @every_figure
 def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: RuleFigure) -> None:
     for detection in rule_pages.detect_in_figure(rule, figure):
         assert (detection.code, detection.name) == (rule.code, rule.name)
-        assert detection.helps or detection.no_remedy, "no fix, and not a word on what to do by hand"
+        assert detection.helps or detection.no_remedy, (
+            "no fix, and not a word on what to do by hand"
+        )
         assert detection.measures, "no figure that it rests on"
         assert detection.summary.endswith(".")
         loader_ids = {
-            loader.id for loader in (rule_pages.evidence_of_figure(figure).facts or examples.bare_facts()).loaders
+            loader.id
+            for loader in (
+                rule_pages.evidence_of_figure(figure).facts or example_facts.bare_facts()
+            ).loaders
         }
         for change in detection.changes:
             if isinstance(change, LoaderChange):
@@ -90,7 +100,9 @@ def test_a_name_is_the_fault_and_no_fix(rule: Rule) -> None:
 
 
 @every_rule
-@pytest.mark.parametrize("evidence", [evidence_of(None, {"busy.math": 9.0}), evidence_of(examples.bare_facts(), {})])
+@pytest.mark.parametrize(
+    "evidence", [evidence_of(None, {"busy.math": 9.0}), evidence_of(example_facts.bare_facts(), {})]
+)
 def test_says_nothing_of_what_was_not_seen(rule: Rule, evidence: Evidence) -> None:
     answers = rule(evidence)
     assert not [answer for answer in answers if isinstance(answer, Detection)]
@@ -101,7 +113,7 @@ def test_says_nothing_of_what_was_not_seen(rule: Rule, evidence: Evidence) -> No
 
 def test_every_file_is_listed() -> None:
     folder = Path(rules.__file__).parent
-    files = {path.stem.replace("_", "-") for path in folder.glob("[a-z]*.py")}
+    files = {path.stem.replace("_", "-") for path in folder.rglob("[a-z]*.py")}
     assert files == {rule.name for rule in RULES}
 
 
@@ -135,7 +147,9 @@ def test_the_pages_of_rules_begin_with_an_index() -> None:
 
 def test_the_page_of_a_fix_names_the_causes_that_it_helps_against() -> None:
     fix_name = next(iter(rule_pages.find_helpful_fixes(RULES[0])))
-    assert f"## Helps against\n\n- {RULES[0].code} {RULES[0].name}" in rule_pages.explain_name(fix_name)
+    assert f"## Helps against\n\n- {RULES[0].code} {RULES[0].name}" in rule_pages.explain_name(
+        fix_name
+    )
 
 
 def test_what_has_no_page_is_refused_with_what_is_like_it() -> None:
@@ -152,29 +166,34 @@ def detect_slow(evidence: Evidence, loader: Loader) -> Detection | None:
     return twofold.detection("It is slow.", LoaderChange(loader.id, wait=False))
 
 
-twofold = rule("G999", "twofold", since="0.1", figures=[])(detect_slow)
+twofold = rule("G999", "twofold", since="0.1", figures=list)(detect_slow)
 
 
 def test_a_rule_speaks_of_one_thing_and_abstains_of_another() -> None:
-    facts = examples.gpu(examples.loader(), examples.loader(id=1))
+    facts = example_facts.gpu(example_facts.loader(), example_facts.loader(id=1))
     answers = twofold(evidence_of(facts, {"busy.math": 9.0}))
     assert [type(answer) for answer in answers] == [Abstention, Detection]
-    assert [answer.changes for answer in answers if isinstance(answer, Detection)] == [(LoaderChange(1, wait=False),)]
+    assert [answer.changes for answer in answers if isinstance(answer, Detection)] == [
+        (LoaderChange(1, wait=False),)
+    ]
 
 
 def test_of_a_training_without_a_loader_a_rule_of_loaders_says_nothing() -> None:
-    assert twofold(evidence_of(examples.bare_facts(), {"busy.math": 9.0})) == ()
+    assert twofold(evidence_of(example_facts.bare_facts(), {"busy.math": 9.0})) == ()
 
 
 def test_a_figure_of_which_hardly_anything_is_known_has_a_page() -> None:
-    figures = (RuleFigure("Nothing", None, evidence_of(examples.bare_facts(), {})),)
-    text = rule_pages.rule_page(replace(twofold, figures=figures))
+    figures = (RuleFigure("Nothing", None, evidence_of(example_facts.bare_facts(), {})),)
+    text = rule_pages.rule_page(replace(twofold, make_figures=lambda: figures))
     assert "**Nothing**\n\n```text\n\n```\n\n> (says nothing)" in text
 
 
 @pytest.mark.parametrize("name", ["short-of-memory", "throttled-device", "shared-device"])
 def test_without_a_device_rules_of_devices_have_nothing_to_abstain_from(name: str) -> None:
     (rule,) = (rule for rule in RULES if rule.name == name)
-    assert rule(evidence_of(examples.cpu(examples.machine(device=None)), {"busy.math": 9.0})) == ()
-    answers = rule(evidence_of(examples.gpu(), {"busy.math": 9.0}))
+    assert (
+        rule(evidence_of(example_facts.cpu(example_facts.machine(device=None)), {"busy.math": 9.0}))
+        == ()
+    )
+    answers = rule(evidence_of(example_facts.gpu(), {"busy.math": 9.0}))
     assert [type(answer) for answer in answers] == [Abstention]

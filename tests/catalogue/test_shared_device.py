@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue import examples
-from gapless.catalogue.rules.shared_device import shared_device
-from gapless.catalogue.seen_examples import with_recorded, evidence_of
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.rules.machine.shared_device import shared_device
 from gapless.model.change import Drop
+from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 from gapless.model.run import DeviceState
-from gapless.model.seen import Evidence
 
 WAITS = "idle.device.wait"
 
 
 def shared_evidence(waiting: int, n_steps: int = 4, wait_ms: float = 25) -> Evidence:
-    """Give a run with others on its device, that waits in so many steps of its windows."""
-    evidence = evidence_of(examples.gpu(), {"busy.tc_math": 40, WAITS: wait_ms})
+    """Return a run with others on its device, that waits in so many steps of its windows."""
+    evidence = evidence_of(example_facts.gpu(), {"busy.tc_math": 40, WAITS: wait_ms})
     account = evidence.study.account
     row = account.rows[0]
     row_alone = replace(row, leaves={**row.leaves, WAITS: 0})
@@ -44,5 +44,5 @@ def test_a_little_in_each_step_is_theirs() -> None:
 
 
 def test_what_they_take_is_told_only_where_it_shows() -> None:
-    assert "begun at once" in find_detection(shared_evidence(1)).summary
-    assert "lies undone" in find_detection(shared_evidence(3)).summary
+    assert "starts at once" in find_detection(shared_evidence(1)).summary
+    assert "has to wait" in find_detection(shared_evidence(3)).summary

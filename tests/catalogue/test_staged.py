@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from gapless.catalogue.examples import cpu, gpu, loader
-from gapless.catalogue.rules.collate_bound import collate_bound
-from gapless.catalogue.rules.read_bound import read_bound
-from gapless.catalogue.rules.slow_samples import slow_samples
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import COUNT, example_workers, example_use
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, gpu, loader
+from gapless.catalogue.examples.parts import COUNT, example_use, example_workers
+from gapless.catalogue.rules.input.collate_bound import collate_bound
+from gapless.catalogue.rules.input.read_bound import read_bound
+from gapless.catalogue.rules.input.slow_samples import slow_samples
 from gapless.model.change import LoaderChange
 from gapless.model.edit import Location
 from gapless.model.finding import Detection
@@ -20,7 +20,9 @@ def test_what_a_step_could_take_is_told_of_all_its_batches() -> None:
     """Gradients are accumulated over four batches: without its waits a step is a half, not 1/8."""
     waits = example_workers(0, {"other": (0.15, 0.02)})
     use = example_use(loader(), {"other": 20.0}, waits, waits=4 * COUNT)
-    (detection,) = read_bound(evidence_of(cpu(loader()), {"busy.math": 20.0, "idle.data.other": 20.0}, use))
+    (detection,) = read_bound(
+        evidence_of(cpu(loader()), {"busy.math": 20.0, "idle.data.other": 20.0}, use)
+    )
     assert isinstance(detection, Detection)
     assert "without that a step could take 22.7 ms" in detection.summary
 
@@ -30,10 +32,16 @@ COLLATE_LOCATION = Location("/job/data.py", 30, "together")
 
 
 def _detect_reading(**facts: Any) -> Detection | None:  # noqa: ANN401
-    """Give what is said of reads that take a third of a step on processors that compute, too."""
+    """Return what is said of reads that take a third of a step on processors that compute, too."""
     image_loader = loader(**facts)
-    use = example_use(image_loader, {"read": 10.0}, example_workers(image_loader.num_workers, {"read": 0.15}, **_USUAL))
-    answers = read_bound(evidence_of(cpu(image_loader), {"busy.math": 20.0, "idle.data.read": 10.0}, use))
+    use = example_use(
+        image_loader,
+        {"read": 10.0},
+        example_workers(image_loader.num_workers, {"read": 0.15}, **_USUAL),
+    )
+    answers = read_bound(
+        evidence_of(cpu(image_loader), {"busy.math": 20.0, "idle.data.read": 10.0}, use)
+    )
     return next((answer for answer in answers if isinstance(answer, Detection)), None)
 
 
@@ -64,7 +72,9 @@ def test_a_stage_is_told_at_the_users_function() -> None:
     assert detection.location == SAMPLE_LOCATION
     slow_loader = loader(sample=SAMPLE_LOCATION, collate=COLLATE_LOCATION)
     use = example_use(slow_loader, {"collate": 40.0}, example_workers(0, {"collate": 5.0}))
-    (collate_detection,) = collate_bound(evidence_of(cpu(slow_loader), {"busy.math": 8.0, "idle.data.collate": 40.0}, use))
+    (collate_detection,) = collate_bound(
+        evidence_of(cpu(slow_loader), {"busy.math": 8.0, "idle.data.collate": 40.0}, use)
+    )
     assert isinstance(collate_detection, Detection)
     assert collate_detection.location == COLLATE_LOCATION
 
@@ -72,13 +82,17 @@ def test_a_stage_is_told_at_the_users_function() -> None:
 def test_where_workers_would_do_on_a_gpu_a_stage_is_told_unless_they_are_named() -> None:
     image_loader = loader()
     use = example_use(image_loader, {"other": 20.0}, example_workers(0, {"other": 0.3}))
-    answers = slow_samples(evidence_of(gpu(image_loader), {"busy.math": 20.0, "idle.data.other": 20.0}, use))
+    answers = slow_samples(
+        evidence_of(gpu(image_loader), {"busy.math": 20.0, "idle.data.other": 20.0}, use)
+    )
     (detection,) = (answer for answer in answers if isinstance(answer, Detection))
     assert detection.unless == "loader-in-training-process"
     worker_detection = replace(detection, name=detection.unless, unless=None)
     assert detection.yields_to(worker_detection)
     assert not worker_detection.yields_to(detection)
-    other_detection = replace(worker_detection, changes=(LoaderChange(image_loader.id + 1, num_workers=2),))
+    other_detection = replace(
+        worker_detection, changes=(LoaderChange(image_loader.id + 1, num_workers=2),)
+    )
     assert not detection.yields_to(other_detection)
 
 
@@ -117,4 +131,7 @@ def test_what_differs_each_time_or_may_not_fit_is_read_all_the_same(facts: dict[
 
 
 def test_of_an_unknown_length_all_batches_of_several_epochs_are_enough() -> None:
-    assert _removed_stages(_detect_parsing(length=None, iterations=3, batches=60)) == {"other", "read"}
+    assert _removed_stages(_detect_parsing(length=None, iterations=3, batches=60)) == {
+        "other",
+        "read",
+    }

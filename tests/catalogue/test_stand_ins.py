@@ -2,9 +2,9 @@
 
 import pytest
 
-from gapless.catalogue import listing
-from gapless.catalogue.declare import Option
-from gapless.catalogue.examples import gpu, loader
+from gapless.catalogue.declare import listing
+from gapless.catalogue.declare.fix import Option
+from gapless.catalogue.examples.example_facts import gpu, loader
 
 
 @pytest.mark.parametrize("name", ["more-workers", "persistent-workers", "pin-memory", "prefetch"])

@@ -1,9 +1,9 @@
 """A stream that does not share its samples out: one worker may read it, and no more."""
 
-from gapless.catalogue.examples import gpu, loader
-from gapless.catalogue.rules.loader_in_training_process import loader_in_training_process
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import gpu, loader
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.rules.input.loader_in_training_process import loader_in_training_process
 from gapless.model.change import LoaderChange
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
@@ -23,8 +23,10 @@ def _find_detection(stream: Loader) -> Detection:
 def test_one_worker_is_proposed_for_a_stream_that_does_not_share() -> None:
     detection = _find_detection(loader(iterable=True, asks_worker_info=False))
     assert detection.helps == ("more-workers=1",)
-    assert [change.num_workers for change in detection.changes if isinstance(change, LoaderChange)] == [1]
-    assert (detection.no_remedy or "").startswith("One worker can be set; more than one cannot")
+    assert [
+        change.num_workers for change in detection.changes if isinstance(change, LoaderChange)
+    ] == [1]
+    assert (detection.no_remedy or "").startswith("One worker can be used; more than one cannot")
 
 
 def test_one_that_shares_gets_as_many_as_keep_up() -> None:

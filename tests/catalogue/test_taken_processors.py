@@ -1,20 +1,22 @@
 """Processors that others took: what does not want one is no part of the price."""
 
-from gapless.catalogue.examples import cpu, loader
-from gapless.catalogue.rules.taken_processors import taken_processors
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, loader
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.rules.machine.taken_processors import taken_processors
 from gapless.model.change import HostChange
 from gapless.model.finding import Detection
 from gapless.model.run import CpuContention
 
 
 def wait_factors(blocked: float) -> list[float]:
-    """Give the factors of the waits for data, of which so much is spent asleep."""
+    """Return the factors of the waits for data, of which so much is spent asleep."""
     workers = example_workers(0, {"other": 1.0}, on_cpu=1 - blocked, run_queue=0.0, blocked=blocked)
     use = example_use(loader(), {"other": 20.0}, workers)
     leaves = {"busy.math": 20.0, "idle.data.other": 20.0}
-    (detection,) = taken_processors(evidence_of(cpu(loader()), leaves, use, CpuContention(1.0, 0.0, 2)))
+    (detection,) = taken_processors(
+        evidence_of(cpu(loader()), leaves, use, CpuContention(1.0, 0.0, 2))
+    )
     assert isinstance(detection, Detection)
     host_changes = [change for change in detection.changes if isinstance(change, HostChange)]
     return [change.factor.mid for change in host_changes if change.leaves == ("idle.data",)]

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from gapless.catalogue.examples import cpu, loader, machine
-from gapless.catalogue.rules.too_many_threads import too_many_threads
-from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, loader, machine
+from gapless.catalogue.rules.compute.too_many_threads import too_many_threads
 from gapless.model.change import NO_LOADER, LoaderChange
 from gapless.model.finding import Detection
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from gapless.catalogue import examples
-from gapless.catalogue.rules.unfused_elementwise import unfused_elementwise
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import kernel
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import kernel
+from gapless.catalogue.rules.compute.unfused_elementwise import unfused_elementwise
 from gapless.model.change import Scale
 from gapless.model.finding import Detection
 from gapless.model.trace import Geometry
 
 
 def _reduction_factor(occupancy: float | None) -> float:
-    """Give the factor of reductions, half of which fill so much of the device."""
+    """Return the factor of reductions, half of which fill so much of the device."""
     evidence = evidence_of(
-        examples.gpu(),
+        example_facts.gpu(),
         {"busy.tc_math": 22, "busy.elementwise": 12, "busy.norm_reduce": 6},
         kernel("vectorized_elementwise_kernel", 90, 12, "busy.elementwise"),
         kernel("layer_norm_kernel", 30, 3, "busy.norm_reduce", geometry=Geometry(occupancy=0.9)),

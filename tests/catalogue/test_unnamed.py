@@ -4,18 +4,19 @@ import re
 
 import pytest
 
-from gapless.catalogue import examples, parsing, unnamed
-from gapless.catalogue.declare import changes_nothing, describe_proposal
-from gapless.catalogue.pages import describe_edit
+from gapless.catalogue.declare import custom_settings, parsing
+from gapless.catalogue.declare.fix import changes_nothing, describe_proposal
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.pages.fix_pages import describe_edit
 from gapless.errors import UsageError
 from gapless.model.edit import (
     Applicability,
     Edit,
+    Location,
     SetArgument,
     SetEnv,
     SetGlobal,
     Skip,
-    Location,
 )
 
 LOADER = "torch.utils.data.DataLoader"
@@ -98,7 +99,7 @@ def test_a_text_means_an_edit(text: str, edit: Edit) -> None:
         ("torch.set_num_threads@train.py:4=8", "is no argument, so it has no line"),
         ("env.1=2", "'1' is no name of a variable"),
         ("env.GAPLESS_SPOOL=x", "that variable is gapless's own"),
-        ("skip.torch.save=0", "every so manyth call goes through"),
+        ("skip.torch.save=0", "only every n-th call is made"),
         ("a b=3", "'a b' is no name"),
     ],
 )
@@ -108,14 +109,14 @@ def test_a_mistake_is_told_with_what_was_meant(text: str, error: str) -> None:
 
 
 def test_classes_of_the_run_are_known_by_their_short_names() -> None:
-    facts = examples.gpu(examples.optimizer(name="lion_pytorch.lion.Lion"))
+    facts = example_facts.gpu(example_facts.optimizer(name="lion_pytorch.lion.Lion"))
     edit = parsing.parse_setting("Lion.foreach=True", facts)
     assert edit == SetArgument("lion_pytorch.lion.Lion", "foreach", value=True)
 
 
 def test_a_class_that_nobody_knows_is_a_mistake_only_where_the_run_is_known() -> None:
     with pytest.raises(UsageError, match="Lion is not a class that is known: give its qualified"):
-        parsing.parse_setting("Lion.fused=True", examples.gpu())
+        parsing.parse_setting("Lion.fused=True", example_facts.gpu())
     assert parsing.parse_setting("Lion.fused=True") == SetArgument("Lion", "fused", value=True)
 
 
@@ -147,12 +148,12 @@ def test_an_edit_is_described_as_it_may_be_set(text: str) -> None:
     assert describe_edit(parsing.parse_setting(text)) == text
 
 
-def describe_setting(text: str, facts: examples.Facts, *, override: bool = False) -> str:
-    return describe_proposal(unnamed.propose_setting(text, facts, override=override))
+def describe_setting(text: str, facts: example_facts.Facts, *, override: bool = False) -> str:
+    return describe_proposal(custom_settings.propose_setting(text, facts, override=override))
 
 
 def test_what_a_fix_would_do_is_judged_as_the_fix_does() -> None:
-    proposal = unnamed.propose_setting("DataLoader.num_workers=8", examples.gpu())
+    proposal = custom_settings.propose_setting("DataLoader.num_workers=8", example_facts.gpu())
     assert proposal.applicability == Applicability.EQUIVALENT
     assert proposal.edits == (SetArgument(LOADER, "num_workers", 8),)
     assert proposal.risk == "each worker draws from a random stream of its own"
@@ -161,28 +162,38 @@ def test_what_a_fix_would_do_is_judged_as_the_fix_does() -> None:
 
 
 def test_a_trap_of_any_loader_that_is_meant_refuses_it() -> None:
-    stream = examples.loader(
-        id=1, where=examples.OPTIMIZER_LINE, iterable=True, asks_worker_info=False, trains=False
+    stream = example_facts.loader(
+        id=1,
+        location=example_facts.OPTIMIZER_LINE,
+        iterable=True,
+        asks_worker_info=False,
+        trains=False,
     )
-    facts = examples.gpu(examples.loader(), stream)
+    facts = example_facts.gpu(example_facts.loader(), stream)
     assert re.match(
         "refused: .*never asks get_worker_info", describe_setting("DataLoader.num_workers=4", facts)
     )
-    assert describe_setting("DataLoader@train.py:41.num_workers=4", facts).startswith("equivalent: ")
+    assert describe_setting("DataLoader@train.py:41.num_workers=4", facts).startswith(
+        "equivalent: "
+    )
 
 
 def test_a_line_is_found_as_the_run_recorded_it() -> None:
     location = Location("/project/train.py", 41, "main")
-    facts = examples.gpu(examples.loader(where=location))
-    proposal = unnamed.propose_setting("DataLoader@train.py:41.num_workers=4", facts)
+    facts = example_facts.gpu(example_facts.loader(location=location))
+    proposal = custom_settings.propose_setting("DataLoader@train.py:41.num_workers=4", facts)
     assert proposal.edits == (SetArgument(LOADER, "num_workers", 4, location),)
     with pytest.raises(UsageError, match=r"made at train\.py:40: .*train\.py:41"):
-        unnamed.propose_setting("DataLoader@train.py:40.num_workers=4", facts)
+        custom_settings.propose_setting("DataLoader@train.py:40.num_workers=4", facts)
 
 
 def test_no_workers_need_no_prefetching() -> None:
-    proposal = unnamed.propose_setting("DataLoader.num_workers=0", examples.gpu(examples.worker_loader()))
-    assert [(edit.name, edit.value) for edit in proposal.edits if isinstance(edit, SetArgument)] == [
+    proposal = custom_settings.propose_setting(
+        "DataLoader.num_workers=0", example_facts.gpu(example_facts.worker_loader())
+    )
+    assert [
+        (edit.name, edit.value) for edit in proposal.edits if isinstance(edit, SetArgument)
+    ] == [
         ("num_workers", 0),
         ("prefetch_factor", None),
         ("persistent_workers", False),
@@ -190,7 +201,9 @@ def test_no_workers_need_no_prefetching() -> None:
 
 
 def test_what_is_so_already_changes_nothing() -> None:
-    proposal = unnamed.propose_setting("DataLoader.num_workers=8", examples.gpu(examples.worker_loader()))
+    proposal = custom_settings.propose_setting(
+        "DataLoader.num_workers=8", example_facts.gpu(example_facts.worker_loader())
+    )
     assert changes_nothing(proposal)
     assert proposal.summary == "num_workers is already 8 at train.py:41"
 
@@ -206,10 +219,10 @@ def test_what_is_so_already_changes_nothing() -> None:
     ],
 )
 def test_what_carries_meaning_needs_to_be_overridden(text: str) -> None:
-    facts = examples.gpu()
+    facts = example_facts.gpu()
     assert describe_setting(text, facts).startswith("refused: ")
     assert "--override" in describe_setting(text, facts)
-    proposal = unnamed.propose_setting(text, facts, override=True)
+    proposal = custom_settings.propose_setting(text, facts, override=True)
     assert proposal.applicability in {Applicability.MANUAL, Applicability.RISKY}
     assert len(proposal.edits) == 1
 
@@ -236,4 +249,4 @@ def test_what_carries_meaning_needs_to_be_overridden(text: str) -> None:
     ],
 )
 def test_each_setting_has_its_class(text: str, expected: str) -> None:
-    assert describe_setting(text, examples.gpu()).startswith(expected)
+    assert describe_setting(text, example_facts.gpu()).startswith(expected)

@@ -100,7 +100,7 @@ def test_compare_prints_the_difference(folder: Path) -> None:
         (["open", "trace.json", "--csv", "x"], "there is no table 'x'"),
         (["open", "trace.json", "--sort", "x"], "tables cannot be sorted by 'x'"),
         (["open", "trace.json", "--leaf", "x"], "no leaf begins with 'x'"),
-        (["open", "trace.json", "--top", "0"], "'0' is no positive number"),
+        (["open", "trace.json", "--top", "0"], "'0' is not a positive number"),
         (["open", "trace.json", "--json", "--markdown"], "not allowed with"),
         (["open", "trace.json", "--json", "--csv", "kernels"], "not allowed with"),
         (["open", ""], "a path is empty"),
@@ -128,11 +128,11 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{}", "is no list of edits, as trials[].edits"),
-        ("null", "is no list of edits, as trials[].edits"),
-        ("[1]", "is no list of edits: that is no edit"),
+        ("{}", "is not a list of edits, as trials[].edits"),
+        ("null", "is not a list of edits, as trials[].edits"),
+        ("[1]", "is not a list of edits: that is no edit"),
         ('[{"kind": "magic"}]', "Invalid value 'magic'"),
-        ("[", "is no list of edits"),
+        ("[", "is not a list of edits"),
     ],
 )
 def test_what_is_no_list_of_edits_is_laid_over_nothing(
@@ -311,7 +311,9 @@ def test_closed_and_full_streams_are_no_mistake_of_ours(
 ) -> None:
     path = "-" if redirection == "<&-" else "trace.json"
     command = f"'{sys.executable}' -m gapless open --no-cache {path} {redirection}"
-    process = subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, check=False)
+    process = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=folder, capture_output=True, check=False
+    )
     assert process.returncode == code
     assert process.stderr.count(b"\n") == (0 if code == 0 else 1)
     assert b"mistake of gapless" not in process.stderr

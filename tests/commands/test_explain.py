@@ -3,8 +3,8 @@
 import pytest
 
 from gapless import cli
-from gapless.catalogue import rule_pages
 from gapless.catalogue.fixes import FIXES
+from gapless.catalogue.pages import rule_pages
 from gapless.catalogue.rules import RULES
 from gapless.errors import read_error_pages
 
@@ -24,7 +24,9 @@ def test_an_edit_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain"]) == 0
-    listed_names = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "}
+    listed_names = {
+        line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "
+    }
     slugs = {slug for slug, _ in read_error_pages()}
     assert listed_names == {rule.code for rule in RULES} | {fix.name for fix in FIXES} | slugs
 

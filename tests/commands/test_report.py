@@ -10,7 +10,7 @@ import pytest
 import gapless
 from gapless import wire
 from gapless.cli import main
-from tests.store.drawing import marks, write_run, sample, step, training, window
+from tests.store.drawing import marks, sample, step, training, window, write_run
 
 DATA: Final = Path(__file__).parents[1] / "data"
 MS: Final = 1_000_000
@@ -18,16 +18,19 @@ MS: Final = 1_000_000
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a project's folder of runs, with the project as current folder."""
+    """Return a project's folder of runs, with the project as current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GAPLESS_CACHE", str(tmp_path / "cache"))
     return tmp_path / ".gapless" / "runs"
 
 
 def long_training_log() -> bytes:
-    """Give the log of eleven steps of 10 ms, with a window ``rank0-step1.json``."""
+    """Return the log of eleven steps of 10 ms, with a window ``rank0-step1.json``."""
     steps = [step(index, index * 10 * MS - 5, index * 10 * MS) for index in range(4, 15)]
-    waits = [(wire.NEXT, 0, 0, 11, index * 10 * MS, index * 10 * MS + 4 * MS, index) for index in range(4, 14)]
+    waits = [
+        (wire.NEXT, 0, 0, 11, index * 10 * MS, index * 10 * MS + 4 * MS, index)
+        for index in range(4, 14)
+    ]
     frames = [*training()[:2], training()[8], marks(*steps, *waits)]
     return b"".join([*frames, wire.text_frame(wire.END, {"ns": 150 * MS, "how": "exit"})])
 
@@ -125,7 +128,7 @@ def test_what_no_recording_has_is_refused(runs: Path, capsys: pytest.CaptureFixt
 
 
 def write_run_with_windows(folder: Path, *names: str) -> Path:
-    """Give a run whose windows are recorded traces; from the second on they have stacks."""
+    """Return a run whose windows are recorded traces; from the second on they have stacks."""
     log = long_training_log()
     for number in range(1, len(names)):
         log += window(number + 1, stacks=True)

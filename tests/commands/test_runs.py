@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gapless import cli, wire
-from gapless.store.recordings import finish
+from gapless.store.run.recordings import finish
 from tests.store import drawing
 
 NOW = 1_800_000_000_000_000_000
@@ -18,7 +18,7 @@ NOW = 1_800_000_000_000_000_000
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder with two runs, and stand in it, at one time, 100 columns wide."""
+    """Return a folder with two runs, and stand in it, at one time, 100 columns wide."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "time", lambda: NOW / 1e9)
     monkeypatch.setenv("COLUMNS", "100")
@@ -31,10 +31,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         + wire.text_frame(wire.UNOBSERVED, {"what": "gpu", "why": "no NVML"}),
     }
     start_ns = NOW - 300 * 10**9
-    finish(drawing.write_run(runs_folder / "2026-a", logs, ended=41_001_000, started_unix_ns=start_ns))
+    finish(
+        drawing.write_run(runs_folder / "2026-a", logs, ended=41_001_000, started_unix_ns=start_ns)
+    )
     evil_command = ["python", "\x1b[31mtrain.py", "--" + "x" * 200, "\udcff"]
-    drawing.write_run(runs_folder / "2026-b", {}, started_unix_ns=NOW, command=evil_command, status="failed",
-                exit_code=3)  # fmt: skip
+    evil_run = {"command": evil_command, "status": "failed", "exit_code": 3}
+    drawing.write_run(runs_folder / "2026-b", {}, started_unix_ns=NOW, **evil_run)
     return tmp_path
 
 
@@ -84,9 +86,17 @@ def test_the_list_is_one_json_object(project: Path, capsys: pytest.CaptureFixtur
     assert (document["schema"], document["folder"]) == (1, str(project / ".gapless" / "runs"))
     assert document["bytes"] == sum(entry["bytes"] for entry in document["runs"])
     second_entry, first_entry = document["runs"]
-    assert (second_entry["id"], second_entry["exit_code"], second_entry["steps"]) == ("2026-b", 3, None)
+    assert (second_entry["id"], second_entry["exit_code"], second_entry["steps"]) == (
+        "2026-b",
+        3,
+        None,
+    )
     assert second_entry["command"][-1] == "\udcff"
-    assert (first_entry["steps"], first_entry["step_ns"], first_entry["wall_ns"]) == (2, 10_000, 41_000_000)
+    assert (first_entry["steps"], first_entry["step_ns"], first_entry["wall_ns"]) == (
+        2,
+        10_000,
+        41_000_000,
+    )
     assert run("list", "--json") == 0
     assert read_lines(capsys) == [line]
 
@@ -147,12 +157,16 @@ def test_a_time_that_no_calendar_has_is_unknown(
     assert "  began     " in "\n".join(read_lines(capsys))
 
 
-def test_several_runs_are_deleted_or_none(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_runs_are_deleted_or_none(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("delete", "2026-a", "gone") == 2
     assert "there is no run 'gone'" in capsys.readouterr().err
     running = {"status": "running", "launcher": os.getpid(), "host": ""}
     drawing.write_run(project / ".gapless" / "runs" / "2026-r", {"rank0.log": b""}, **running)
-    os.utime(project / ".gapless" / "runs" / "2026-r" / "logs" / "rank0.log", (NOW / 1e9, NOW / 1e9))
+    os.utime(
+        project / ".gapless" / "runs" / "2026-r" / "logs" / "rank0.log", (NOW / 1e9, NOW / 1e9)
+    )
     assert run("delete", "2026-a", "2026-r") == 2
     assert "2026-r goes on; end it first" in capsys.readouterr().err
     assert run("delete", "2026-a", "2026-r", "2026-a", "--force", "--json") == 0

@@ -10,17 +10,16 @@ import pytest
 
 from gapless import cli
 from gapless.errors import UsageError
-from gapless.launch import sandbox
+from gapless.launch.trial import sandbox
 from gapless.model.machine import Constant, Constants, Platform
 from gapless.model.recording import Recording
 from gapless.model.trial import Trial
-from gapless.store import trials
-from gapless.store.recordings import load
-from gapless.study import machine_constants
-from gapless.study.recorded import constants
-from gapless.verify import trying
+from gapless.store.run import trials
+from gapless.store.run.recordings import load
+from gapless.study import machine_constants, run_constants
+from gapless.verify import trial as trial_module
 from gapless.verify.plan import INTERRUPTED, conduct
-from gapless.verify.wanted import Candidate, TrialSettings
+from gapless.verify.specs import Candidate, TrialSettings
 from tests.store import drawing
 from tests.verify.arms import Machine, candidate
 
@@ -53,12 +52,12 @@ for batch in DataLoader(Slow()):
     model(batch).sum().backward()
     optimizer.step()
 """
-Tasks = list[trying.TrialTask]
+Tasks = list[trial_module.TrialTask]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a recorded run, and stand in the folder that it worked in."""
+    """Return a recorded run, and stand in the folder that it worked in."""
     monkeypatch.chdir(tmp_path)
     logs = {"rank0.log": b"".join(drawing.training())}
     home = tmp_path / ".gapless" / "runs"
@@ -67,20 +66,24 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def tasks(monkeypatch: pytest.MonkeyPatch) -> Tasks:
-    """Give what trials are asked for; they are run by a table."""
+    """Return what trials are asked for; they are run by a table."""
     tasks: Tasks = []
 
-    def attempt(task: trying.TrialTask, known_run: Recording | None, _: object) -> trying.TrialOutcome:
+    def attempt(
+        task: trial_module.TrialTask, known_run: Recording | None, _: object
+    ) -> trial_module.TrialOutcome:
         tasks.append(task)
         recording = known_run or load(next((task.home).glob("2026-*")))
-        return trying.TrialOutcome(recording, conduct_example(Machine({"A": 20, "B": 10})), ())
+        return trial_module.TrialOutcome(
+            recording, conduct_example(Machine({"A": 20, "B": 10})), ()
+        )
 
-    monkeypatch.setattr(trying, "attempt", attempt)
+    monkeypatch.setattr(trial_module, "attempt", attempt)
     return tasks
 
 
 def always_give(value: object) -> Callable[..., object]:
-    """Give a function that gives a value, whatever it is asked."""
+    """Return a function that gives a value, whatever it is asked."""
 
     def give(*_: object) -> object:
         return value
@@ -131,7 +134,7 @@ def test_a_machine_cannot_be_measured_for_a_run_that_does_not_tell_its_interpret
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["try", run.name, "--machine"]) == 2
-    assert "no run tells which interpreter" in capsys.readouterr().err
+    assert "no run records which interpreter" in capsys.readouterr().err
     assert cli.main(["try", run.name, "--machine", "--ceilings"]) == 2
     assert "--machine tries nothing" in capsys.readouterr().err
 
@@ -152,8 +155,8 @@ def test_the_machine_is_measured_in_the_interpreter_of_the_run(
         return Constants(platform, values, ("launches",), 1e9, 3.5, alone=alone)
 
     monkeypatch.setattr(machine_constants, "constants", measure)
-    interpreter = constants.Interpreter("/venv/bin/python", 0)
-    monkeypatch.setattr(constants, "find_interpreter", always_give(interpreter))
+    interpreter = run_constants.Interpreter("/venv/bin/python", 0)
+    monkeypatch.setattr(run_constants, "find_interpreter", always_give(interpreter))
     assert cli.main(["try", run.name, "--machine"]) == 0
     output = capsys.readouterr()
     assert "launch.call" in output.out
@@ -181,8 +184,8 @@ def test_what_was_interrupted_is_printed_and_ends_as_ctrl_c_does(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     interrupted_trial = conduct_example(Machine({"A": 20, "B": 10}), INTERRUPTED)
-    outcome = trying.TrialOutcome(load(run), interrupted_trial, ())
-    monkeypatch.setattr(trying, "attempt", always_give(outcome))
+    outcome = trial_module.TrialOutcome(load(run), interrupted_trial, ())
+    monkeypatch.setattr(trial_module, "attempt", always_give(outcome))
     assert cli.main(["try", "--yes"]) == 130
     assert "confirmed 2.000×" in capsys.readouterr().out
 
@@ -237,10 +240,10 @@ def test_a_folder_of_runs_stands_for_its_last(run: Path, tasks: Tasks) -> None:
 def test_interrupted_before_arms_could_be_compared_it_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> trying.TrialOutcome:
+    def interrupt(*_: object) -> trial_module.TrialOutcome:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trying, "attempt", interrupt)
+    monkeypatch.setattr(trial_module, "attempt", interrupt)
     assert cli.main(["try", "--yes"]) == 130
     assert "interrupted before two arms could be compared" in capsys.readouterr().err
 
@@ -266,9 +269,13 @@ def test_ceilings_alone_are_brief(
         conducted_settings.append(settings)
         raise UsageError("enough")
 
-    monkeypatch.setattr(trying, "conduct", stop)
+    monkeypatch.setattr(trial_module, "conduct", stop)
     assert cli.main(["try", "--yes", *words]) == 2
-    assert (conducted_settings[0].pairs, conducted_settings[0].windows, conducted_settings[0].budget_s) == expected
+    assert (
+        conducted_settings[0].pairs,
+        conducted_settings[0].windows,
+        conducted_settings[0].budget_s,
+    ) == expected
     assert list((run / "trials").iterdir()) == []
 
 

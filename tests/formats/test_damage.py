@@ -8,8 +8,9 @@ import pytest
 import zstandard
 
 from gapless.errors import NotATraceError, NotFoundError
-from gapless.formats import chunks, read
-from tests.formats.writing import health_counts, document, kernel, op, spans, write_trace
+from gapless.formats import read
+from gapless.formats.text import chunks
+from tests.formats.writing import document, health_counts, kernel, op, spans, write_trace
 
 _EVENTS = [op(f"n{i}", ts=f"{i}.5", dur="1") for i in range(3000)]
 _TEXT = document([*_EVENTS, kernel(ts="9000", dur="5")]).encode()
@@ -94,7 +95,10 @@ def test_a_wrong_checksum_loses_nothing_but_is_noted(tmp_path: Path) -> None:
 
 
 def test_a_stream_damaged_midway_gives_what_was_before(tmp_path: Path) -> None:
-    first_part, second_part = gzip.compress(_TEXT[:100_000]), bytearray(gzip.compress(_TEXT[100_000:]))
+    first_part, second_part = (
+        gzip.compress(_TEXT[:100_000]),
+        bytearray(gzip.compress(_TEXT[100_000:])),
+    )
     second_part[10] = 0xFF  # no type of deflate block
     trace = read(write_trace(tmp_path, first_part + bytes(second_part), "t"))
     assert len(trace.events) == _TEXT[:100_000].count(b'"tid": 100}')

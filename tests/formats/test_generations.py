@@ -95,7 +95,9 @@ def test_an_activity_has_all_that_its_arguments_tell(tmp_path: Path) -> None:
 def test_a_sync_record_tells_what_it_waited_for(tmp_path: Path) -> None:
     args = {"device": 0, "stream": 7, "correlation": 9, "wait_on_stream": 20,
             "wait_on_cuda_event_record_corr_id": 88}  # fmt: skip
-    trace = read_events(tmp_path, [op("Stream Wait Event", cat="cuda_sync", pid=0, tid=1007, args=args)])
+    trace = read_events(
+        tmp_path, [op("Stream Wait Event", cat="cuda_sync", pid=0, tid=1007, args=args)]
+    )
     assert (trace.gpu.wait_stream.tolist(), trace.gpu.wait_event.tolist()) == ([20], [88])
     assert trace.gpu.stream.tolist() == [7]  # not the track that newer Kineto moves it to
 

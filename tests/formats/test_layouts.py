@@ -11,9 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.errors import NotATraceError
-from gapless.formats import chunks, read
+from gapless.formats import read
+from gapless.formats.text import chunks
 from gapless.model.trace import Trace
-from tests.formats.writing import health_counts, differences, document, kernel, op, spans, write_trace
+from tests.formats.writing import (
+    differences,
+    document,
+    health_counts,
+    kernel,
+    op,
+    spans,
+    write_trace,
+)
 
 _TIMES: Any = {"ts": 10.5, "dur": 5.25, "pid": 1, "tid": 2}
 _OP: Any = {"ph": "X", "cat": "cpu_op"}
@@ -94,7 +103,7 @@ def test_reads_the_same_from_every_layout_in_chunks_of_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Callable[[], str], chunk: int
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK", chunk)
-    monkeypatch.setattr("gapless.formats.stream.PIECE", 100)
+    monkeypatch.setattr("gapless.formats.text.stream.PIECE", 100)
     trace = read(write_trace(tmp_path, layout()))
     _check_events(trace)
     assert trace.rank == 3
@@ -121,8 +130,12 @@ def test_compression_is_told_by_content(tmp_path: Path, name: str) -> None:
 
 
 def test_compression_is_told_by_content_not_by_the_suffix(tmp_path: Path) -> None:
-    _check_events(read(write_trace(tmp_path, gzip.compress(_events_last().encode()), "misnamed.json")))
-    _check_events(read(write_trace(tmp_path, gzip.compress(_events_last().encode()), "misnamed.zst.json")))
+    _check_events(
+        read(write_trace(tmp_path, gzip.compress(_events_last().encode()), "misnamed.json"))
+    )
+    _check_events(
+        read(write_trace(tmp_path, gzip.compress(_events_last().encode()), "misnamed.zst.json"))
+    )
 
 
 def test_reads_a_gzip_of_several_members_with_padding(tmp_path: Path) -> None:
@@ -137,7 +150,9 @@ def test_reads_a_gzip_of_several_members_with_padding(tmp_path: Path) -> None:
 
 
 def test_bytes_after_the_compressed_stream_are_ignored_and_noted(tmp_path: Path) -> None:
-    trace = read(write_trace(tmp_path, gzip.compress(_events_last().encode()) + b"rubbish", "t.bin"))
+    trace = read(
+        write_trace(tmp_path, gzip.compress(_events_last().encode()) + b"rubbish", "t.bin")
+    )
     _check_events(trace)
     assert trace.health.notes == ("7 bytes after the compressed stream were ignored",)
 

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.mutations import find_faults, mutate, try_mutant, load_specimens
+from benchmarks.mutations import find_faults, load_specimens, mutate, try_mutant
 from gapless.formats import read
 
 

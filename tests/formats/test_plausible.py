@@ -47,7 +47,9 @@ def test_a_start_clamped_to_zero_is_dropped_where_all_others_are_hours_later(
     events = [kernel("0.000", "5"), kernel(f"{late}.100", "5"), op(ts=f"{late}.054")]
     trace = read_events(tmp_path, events)
     assert len(trace.events) == 2
-    assert health_counts(trace)[0] == {"start at 0, as writers clamp what lies before their time base": 1}
+    assert health_counts(trace)[0] == {
+        "start at 0, as writers clamp what lies before their time base": 1
+    }
     assert trace.events.detail.tolist() == [0, -1]
     assert len(trace.gpu.device) == 1
 

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from gapless.formats import read
-from tests.formats.writing import health_counts, document, kernel, op, read_events, raw_event, spans, write_trace
+from tests.formats.writing import (
+    document,
+    health_counts,
+    kernel,
+    op,
+    raw_event,
+    read_events,
+    spans,
+    write_trace,
+)
 
 _BROKEN_NAMES = [
     # what the writer wrote between the quotes, what it meant, what is counted
@@ -24,7 +33,9 @@ _BROKEN_NAMES = [
 
 
 @pytest.mark.parametrize(("text", "expected_name", "repair"), _BROKEN_NAMES)
-def test_mends_a_name_and_counts_it(tmp_path: Path, text: bytes, expected_name: str, repair: str) -> None:
+def test_mends_a_name_and_counts_it(
+    tmp_path: Path, text: bytes, expected_name: str, repair: str
+) -> None:
     before, after = op("before", ts="1").encode(), kernel(ts="9").encode()
     broken_event = (
         b'{"ph": "X", "name": "'
@@ -32,7 +43,9 @@ def test_mends_a_name_and_counts_it(tmp_path: Path, text: bytes, expected_name: 
         + b'", "cat": "cpu_op", "pid": 1, "tid": 2, "ts": 5.5, "dur": 1}'
     )
     data = (
-        document([]).encode().replace(b"\n]", b"\n" + b",\n".join((before, broken_event, after)) + b"\n]")
+        document([])
+        .encode()
+        .replace(b"\n]", b"\n" + b",\n".join((before, broken_event, after)) + b"\n]")
     )
     trace = read(write_trace(tmp_path, data))
     assert spans(trace) == [("before", 1000, 6000), (expected_name, 5500, 6500), ("k", 9000, 12000)]

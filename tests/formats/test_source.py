@@ -8,8 +8,8 @@ import pytest
 
 from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
 from gapless.formats import find, read, spool
-from gapless.formats.source import is_stream, rank_of
-from gapless.formats.stream import TraceText
+from gapless.formats.text.source import is_stream, rank_of
+from gapless.formats.text.stream import TraceText
 from tests.formats.writing import document, op, write_trace
 
 _TEXT = document([op()])

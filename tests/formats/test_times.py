@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gapless.formats.decimals import LIMIT, Doubt, nanoseconds
+from gapless.formats.columns.decimals import LIMIT, Doubt, nanoseconds
 from tests.formats.writing import health_counts, op, read_events, spans
 
 _INTEGER = st.integers(0, 10**18).map(str)
@@ -68,7 +68,9 @@ def test_what_is_no_time_is_marked_unusable(text: str) -> None:
 
 
 def test_an_end_is_start_plus_duration_each_rounded_by_itself(tmp_path: Path) -> None:
-    trace = read_events(tmp_path, [op(ts="1.0005", dur="2.0015"), op(ts="4000000000001.001", dur="0.0")])
+    trace = read_events(
+        tmp_path, [op(ts="1.0005", dur="2.0015"), op(ts="4000000000001.001", dur="0.0")]
+    )
     assert spans(trace)[0][1:] == (1000, 3002)  # 1000.5 → 1000, 2001.5 → 2002: half to even
     assert spans(trace)[1][1:] == (4000000000001001, 4000000000001001)
 

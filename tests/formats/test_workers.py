@@ -14,7 +14,7 @@ import pytest
 
 from gapless.errors import NotATraceError
 from gapless.formats import kineto, pool, read
-from tests.formats.writing import health_counts, differences, document, kernel, op, write_trace
+from tests.formats.writing import differences, document, health_counts, kernel, op, write_trace
 
 
 def _events(count: int) -> Iterator[str]:

@@ -18,25 +18,25 @@ Fields = dict[str, Any]
 
 
 def op(name: str = "aten::add", ts: str = "10.000", dur: str = "5.000", **fields: object) -> str:
-    """Give the text of a host operator; times are put in as they are written."""
+    """Return the text of a host operator; times are put in as they are written."""
     return raw_event(f'"{name}"', ts, dur, **fields)
 
 
 def raw_event(name: str, ts: str, dur: str, **fields: object) -> str:
-    """Give the text of an event whose name and times are JSON already, sound or not."""
+    """Return the text of an event whose name and times are JSON already, sound or not."""
     all_fields: Fields = {"cat": "cpu_op", "pid": 100, "tid": 100} | fields
     members = "".join(f', "{key}": {json.dumps(value)}' for key, value in all_fields.items())
     return f'{{"ph": "X", "name": {name}, "ts": {ts}, "dur": {dur}{members}}}'
 
 
 def kernel(ts: str = "20.000", dur: str = "3.000", **args: object) -> str:
-    """Give the text of a kernel on stream 7 of device 0."""
+    """Return the text of a kernel on stream 7 of device 0."""
     all_args: Fields = {"device": 0, "stream": 7, "correlation": 5} | args
     return op("k", ts, dur, cat="kernel", pid=0, tid=7, args=all_args)
 
 
 def document(events: Iterable[str], head: str = '"schemaVersion": 1, ', tail: str = "") -> str:
-    """Give a whole document: head, events in Kineto's way, tail."""
+    """Return a whole document: head, events in Kineto's way, tail."""
     return f'{{{head}"traceEvents": [\n' + ",\n".join(events) + f"\n]{tail}}}\n"
 
 
@@ -70,7 +70,7 @@ def labels(trace: Trace) -> list[str]:
 
 
 def health_counts(trace: Trace) -> tuple[dict[str, int], dict[str, int]]:
-    """Give what was dropped and what was repaired."""
+    """Return what was dropped and what was repaired."""
     health = trace.health
     return (
         {count.what: count.count for count in health.dropped},
@@ -84,10 +84,14 @@ def differences(trace: Trace, other_trace: Trace) -> list[str]:
     for name in ("events", "gpu", "memory"):
         columns, other_columns = _columns(trace, name), _columns(other_trace, name)
         for key, column in columns.items():
-            if column.dtype != other_columns[key].dtype or not np.array_equal(column, other_columns[key]):
+            if column.dtype != other_columns[key].dtype or not np.array_equal(
+                column, other_columns[key]
+            ):
                 differing.append(f"{name}.{key}")
     plain_fields = set(vars(trace)) - {"events", "gpu", "memory", "path"}
-    return differing + [key for key in sorted(plain_fields) if getattr(trace, key) != getattr(other_trace, key)]
+    return differing + [
+        key for key in sorted(plain_fields) if getattr(trace, key) != getattr(other_trace, key)
+    ]
 
 
 def _columns(trace: Trace, group: str) -> dict[str, npt.NDArray[Any]]:

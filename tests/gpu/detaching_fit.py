@@ -35,7 +35,7 @@ class Saved(Protocol):
 
 
 def kernels(result: Saved, place: str) -> int:
-    """Give how many kernels a result holds."""
+    """Return how many kernels a result holds."""
     path = Path(place) / "window.json"
     result.save(str(path))
     return Counter(one.get("cat") for one in json.loads(path.read_text())["traceEvents"])["kernel"]
@@ -71,7 +71,7 @@ class Busy:
 
 
 def network() -> Step:
-    """Give a step of a small training."""
+    """Return a step of a small training."""
     model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(20))).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     batch = torch.randn(32, 64, device="cuda")

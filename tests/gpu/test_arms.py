@@ -9,8 +9,8 @@ import pytest
 
 from gapless import wire
 from gapless.model.recording import Process
-from gapless.verify.arm import ArmPlan, run, make_runner
-from gapless.verify.wanted import OUT_OF_MEMORY, ArmSpec
+from gapless.verify.arms.arm import ArmPlan, make_runner, run
+from gapless.verify.specs import OUT_OF_MEMORY, ArmSpec
 
 pytestmark = pytest.mark.gpu
 FIT = Path(__file__).parent / "arms_fit.py"
@@ -22,7 +22,7 @@ def arm_plan(folder: Path, gibibytes: str = "0") -> ArmPlan:
 
 
 def other_gpu_processes() -> str:
-    """Give the processes that the driver knows of, but this one."""
+    """Return the processes that the driver knows of, but this one."""
     command = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return "".join(line for line in listing.splitlines() if line.strip() != str(os.getpid()))
@@ -48,7 +48,9 @@ def test_an_arm_leaves_at_its_step_with_its_losses(arms: list[Process]) -> None:
         assert process.trial is not None
         assert (process.trial.stopped, process.trial.scaled) == (STOP, True)
         assert STOP <= len(process.trial.losses) < STOP + 5  # the scaler leaves out its first steps
-        assert [item for item in process.unobserved if item.what in {"losses", "samples", "trial"}] == []
+        assert [
+            item for item in process.unobserved if item.what in {"losses", "samples", "trial"}
+        ] == []
     assert other_gpu_processes() == ""
 
 
@@ -56,7 +58,9 @@ def test_equal_seeds_draw_alike_on_the_gpu(arms: list[Process]) -> None:
     first_trial, second_trial = (arm.trial for arm in arms)
     assert first_trial is not None
     assert second_trial is not None
-    assert first_trial.losses[:20] == second_trial.losses[:20], "weights, dropout and order are the same"
+    assert first_trial.losses[:20] == second_trial.losses[:20], (
+        "weights, dropout and order are the same"
+    )
     assert len(set(first_trial.losses)) > STOP // 2
     assert first_trial.indices == second_trial.indices
 

@@ -55,5 +55,8 @@ def test_the_profiler_of_the_user_sees_all_its_sessions() -> None:
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 def test_ranks_go_on_reducing() -> None:
     results = run_script("ranks", "-m", "torch.distributed.run", "--nproc-per-node=2")
-    assert [result["rank"] for result in sorted(results, key=lambda result: result["rank"])] == [0, 1]
+    assert [result["rank"] for result in sorted(results, key=lambda result: result["rank"])] == [
+        0,
+        1,
+    ]
     assert all(result["right"] and min(result["kernels"]) >= 100 for result in results)

@@ -72,7 +72,7 @@ def test_the_first_batch_stays_pinned_where_it_is() -> None:
 
 
 def returns_early(source: torch.Tensor) -> bool:
-    """Tell whether the CPU goes on while the device has yet to come to the copy."""
+    """Return whether the CPU goes on while the device has yet to come to the copy."""
     torch.cuda.synchronize()
     torch.cuda._sleep(1_000_000_000)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - cycles
     copied = source.to("cuda")

@@ -74,7 +74,7 @@ def train_losses(steps: int = 4) -> list[float]:
 
 
 def count_events(action: Callable[[], object]) -> Counter[str]:
-    """Give the names of kernels and of calls of CUDA during an action, and how many."""
+    """Return the names of kernels and of calls of CUDA during an action, and how many."""
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     action()
     with torch.profiler.profile(activities=activities) as profile:
@@ -204,7 +204,9 @@ def test_a_model_is_compiled(mode: str) -> None:
         assert counters.unobserved == []
         assert counters.times() == 16
     print(f"compile {mode} losses", (plain, edited))
-    print(f"compile {mode}", {name: count for name, count in counts.items() if "GraphLaunch" in name})
+    print(
+        f"compile {mode}", {name: count for name, count in counts.items() if "GraphLaunch" in name}
+    )
     assert edited == pytest.approx(plain, rel=0.02)
     assert (counts["cudaGraphLaunch"] > 0) is (mode == "reduce-overhead")
 
@@ -287,7 +289,9 @@ print([segment["is_expandable"] for segment in torch.cuda.memory._snapshot()["se
 @pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
 def test_segments_of_memory_can_grow(name: str) -> None:
     def run(value: str) -> str:
-        inherited = {key: text for key, text in os.environ.items() if not key.endswith("_ALLOC_CONF")}
+        inherited = {
+            key: text for key, text in os.environ.items() if not key.endswith("_ALLOC_CONF")
+        }
         command = [sys.executable, "-c", PROBE]
         return subprocess.check_output(command, text=True, env={**inherited, name: value}).strip()
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gapless.catalogue import listing
-from gapless.catalogue.declare import describe_proposal
+from gapless.catalogue.declare import listing
+from gapless.catalogue.declare.fix import describe_proposal
 from tests.study.test_facts import record_facts
 
 TRAINING = """
@@ -43,10 +43,14 @@ def test_the_device_is_told_and_the_fixes_speak_of_it(tmp_path: Path) -> None:
     assert [optimizer.device for optimizer in facts.optimizers] == ["cuda:0"]
     assert facts.calls["empty_cache"] > 0
     assert facts.calls["synchronize"] > 0
-    text_by_fix = {proposal.fix: describe_proposal(proposal) for fix in listing.FIXES for proposal in fix(facts)}
+    text_by_fix = {
+        proposal.fix: describe_proposal(proposal)
+        for fix in listing.FIXES
+        for proposal in fix(facts)
+    }
     assert text_by_fix["pin-memory"].startswith("same: ")
     assert text_by_fix["fused"].startswith("equivalent: AdamW")
-    assert text_by_fix["foreach"].endswith("uses foreach on CUDA by itself")
+    assert text_by_fix["foreach"].endswith("uses foreach on CUDA by default")
     assert text_by_fix["no-empty-cache"].startswith("same: ")
     assert text_by_fix["no-synchronize"].startswith("risky: ")
     assert text_by_fix["channels-last"].startswith("equivalent: ")

@@ -9,7 +9,7 @@ import pytest
 from gapless.launch import probing
 from gapless.launch.probing import ProbeRequest
 from gapless.model.machine import Constants
-from gapless.report.machine_constants import constant_lines
+from gapless.report.sections.machine_constants import constant_lines
 
 pytestmark = pytest.mark.gpu
 LONGEST_S = 60.0  # 25 are meant; a cold disk may make importing torch slow
@@ -46,13 +46,17 @@ def test_all_constants_of_the_gpu_are_there(constants: Constants) -> None:
     absent = {
         constant.name: constant.why
         for constant in constants.values
-        if constant.name.startswith(prefixes) and constant.name not in optional and constant.value is None
+        if constant.name.startswith(prefixes)
+        and constant.name not in optional
+        and constant.value is None
     }
     assert absent == {}
 
 
 def test_the_way_to_the_gpu_and_back_is_microseconds(constants: Constants) -> None:
-    assert 500 < known_value(constants, "launch.call") < known_value(constants, "launch.op") < 200_000
+    assert (
+        500 < known_value(constants, "launch.call") < known_value(constants, "launch.op") < 200_000
+    )
     assert 200 < known_value(constants, "launch.lag") < 100_000
     assert 100 < known_value(constants, "kernel.gap") < 50_000
     assert 300 < known_value(constants, "kernel.empty") < 50_000
@@ -93,12 +97,18 @@ def test_the_memory_of_the_gpu_is_faster_than_the_way_to_it(constants: Constants
 
 def test_the_profiler_costs_more_with_more_to_record(constants: Constants) -> None:
     assert 20 < known_value(constants, "profiler.op") < 100_000
-    assert known_value(constants, "profiler.launch") < known_value(constants, "profiler.gpu_op") < 200_000
+    assert (
+        known_value(constants, "profiler.launch")
+        < known_value(constants, "profiler.gpu_op")
+        < 200_000
+    )
 
 
 def test_a_gpu_with_too_little_free_memory_is_left_alone() -> None:
     command = [sys.executable, str(probing.PROBE), "--device=0", f"--least-free={1 << 50}"]
-    process = subprocess.run([*command, "--part=memory"], capture_output=True, check=True, text=True)
+    process = subprocess.run(
+        [*command, "--part=memory"], capture_output=True, check=True, text=True
+    )
     (record,) = (json.loads(line) for line in process.stdout.splitlines() if "figures" in line)
     assert all("of the GPU's memory is free" in figure["why"] for figure in record["figures"])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from gapless.store import recordings
+from gapless.store.run import recordings
 
 pytestmark = pytest.mark.gpu
 FOLDER = Path(__file__).parent
@@ -31,7 +31,9 @@ def test_a_trainer_is_recorded_as_it_is(
         pytest.skip(f"{package} is not installed")
     training = [sys.executable, str(FOLDER / script)]
     plain = run_to_end(training)
-    recorded = run_to_end([sys.executable, "-m", "gapless", "run", "--out", str(tmp_path), *training])
+    recorded = run_to_end(
+        [sys.executable, "-m", "gapless", "run", "--out", str(tmp_path), *training]
+    )
     assert (recorded.returncode, plain.returncode) == (0, 0), recorded.stderr
     assert recorded.stdout.splitlines()[-1].split()[1] == plain.stdout.splitlines()[-1].split()[1]
     (run,) = (path for path in tmp_path.iterdir() if path.is_dir())

@@ -32,13 +32,13 @@ print(json.dumps([
 _IN_A_VIEW = """
 import subprocess, sys
 from pathlib import Path
-from gapless.launch import sandbox
-here = Path.cwd()
-why = sandbox.available(here)
+from gapless.launch.trial import sandbox
+folder = Path.cwd()
+why = sandbox.explain_unavailable(folder)
 if why is not None:
     print("no view:", why)
 else:
-    with sandbox.view(here) as view:
+    with sandbox.open_view(folder) as view:
         sys.exit(subprocess.run([*sandbox.prefix(view), *sys.argv[1:]]).returncode)
 """
 

@@ -13,6 +13,8 @@ from typing import Final
 import pytest
 
 import gapless
+from gapless.catalogue.fixes import FIXES
+from gapless.catalogue.rules import RULES
 from gapless.errors import GaplessError
 from gapless.model.leaf import LEAVES
 from tools import docs
@@ -29,7 +31,7 @@ _CODE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
-    """Give the anchors of a page's headings, as GitHub and Zensical make them."""
+    """Return the anchors of a page's headings, as GitHub and Zensical make them."""
     text = _CODE.sub("", page.read_text(encoding="utf-8"))
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(text))
     return {heading.strip().replace(" ", "-") for heading in plain}
@@ -105,6 +107,14 @@ def test_generated_parts_are_fresh() -> None:
         text=True,
     )
     assert (process.returncode, process.stdout) == (0, "")
+
+
+def test_full_pages_hold_every_rule_and_fix(tmp_path: Path) -> None:
+    docs.write_full_pages(tmp_path)
+    rules = (tmp_path / "rules.md").read_text(encoding="utf-8")
+    fixes = (tmp_path / "fixes.md").read_text(encoding="utf-8")
+    assert [rule.code for rule in RULES if rule.code not in rules] == []
+    assert [fix.name for fix in FIXES if f"## {fix.name}" not in fixes] == []
 
 
 def test_a_block_that_the_page_lacks_is_refused() -> None:

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gapless.model.edit import Applicability, SetArgument, Location
+from gapless.model.edit import Applicability, Location, SetArgument
 from gapless.model.trial import Arm, Side, Trial, TrialVerdict
-from gapless.store import trials
+from gapless.store.run import trials
 from tools import costs, cover, trial
 
 
@@ -15,8 +15,9 @@ def test_a_kept_trial_names_no_folder_of_its_machine() -> None:
     edit = SetArgument("torch.optim.SGD", "fused", value=True, where=Location("/tmp/x/train.py", 3))  # noqa: S108
     side = Side("B", ("f",), "", (edit,), Applicability.IDENTICAL, TrialVerdict.NOTHING, None, None)
     command = ("/opt/venv/bin/python", "train.py", "--n", "3")
-    recorded_trial = Trial("01", command, "/tmp/x", (arm,), "A", (side,), None, None, None, "warm", 1.0)  # noqa: S108
-    stripped = trial.strip_machine(recorded_trial)
+    folder = "/tmp/x"  # noqa: S108
+    kept_trial = Trial("01", command, folder, (arm,), "A", (side,), None, None, None, "warm", 1.0)
+    stripped = trial.strip_machine(kept_trial)
     assert stripped.command == ("python", "train.py", "--n", "3")
     assert "/" not in json.dumps(trials.trial_object(stripped)["trial"])
 
@@ -28,20 +29,22 @@ def test_shortfalls_name_lines_and_branches_of_the_demanded_rooms_only() -> None
     report = {
         "files": {
             "src/gapless/model/leaf.py": file([], []),
-            "src/gapless/study/view.py": file([3, 4], [[7, 9]]),
-            "src/gapless/study/part.py": file([], [[1, -1]]),
-            "src/gapless/report/pen.py": file([5], []),
+            "src/gapless/capture/view.py": file([3, 4], [[7, 9]]),
+            "src/gapless/capture/ranks/summary.py": file([], [[1, -1]]),
+            "src/gapless/report/text/console.py": file([5], []),
             "src/gapless/cli.py": file([5], []),
         }
     }
     assert cover.shortfalls(report) == [
-        "src/gapless/study/part.py: lines all run; branches 1→-1",
-        "src/gapless/study/view.py: lines 3, 4; branches 7→9",
+        "src/gapless/capture/ranks/summary.py: lines all run; branches 1→-1",
+        "src/gapless/capture/view.py: lines 3, 4; branches 7→9",
     ]
 
 
 def test_costs_are_medians_by_input_and_reader(tmp_path: Path) -> None:
-    def row(input_name: str, subject: str, wall: float | None, peak: float | None) -> dict[str, Any]:
+    def row(
+        input_name: str, subject: str, wall: float | None, peak: float | None
+    ) -> dict[str, Any]:
         return {
             "what": input_name,
             "subject": subject,

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from gapless.launch.apart import IsolatedRun, run
 from gapless.launch.environment import RecorderSettings
-from gapless.launch.order import RunSpec
+from gapless.launch.run_spec import RunSpec
+from gapless.launch.trial.isolated import IsolatedRun, run
 
 folder, plan = Path(sys.argv[1]), json.loads(sys.argv[2])
 settings = RecorderSettings(windows=False, trial=plan)

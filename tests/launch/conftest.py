@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.launch import sandbox
+from gapless.launch.trial import sandbox
 
 
 @pytest.fixture(autouse=True)

@@ -70,36 +70,36 @@ def start(
 
 
 def strip_report(stderr: bytes) -> bytes:
-    """Give what the command wrote to standard error, without our report at its end."""
+    """Return what the command wrote to standard error, without our report at its end."""
     return _REPORT_START.split(stderr)[0]
 
 
 def run_folder(cwd: Path) -> Path:
-    """Give the one run folder."""
+    """Return the one run folder."""
     (run_folder,) = (cwd / ".gapless" / "runs").iterdir()
     return run_folder
 
 
 def samples(path: Path) -> list[dict[str, Any]]:
-    """Give the launcher's samples of a run."""
+    """Return the launcher's samples of a run."""
     frames, _ = wire.frames((path / "logs" / "samples.log").read_bytes())
     return [frame.text()["values"] for frame in frames if frame.kind == wire.SAMPLE]
 
 
 def read_unobserved(path: Path) -> dict[str, str]:
-    """Give what the launcher could not observe, and why."""
+    """Return what the launcher could not observe, and why."""
     frames, _ = wire.frames((path / "logs" / "samples.log").read_bytes())
     bodies = [frame.text() for frame in frames if frame.kind == wire.UNOBSERVED]
     return {body["what"]: body["why"] for body in bodies}
 
 
 def read_text(path: Path) -> str:
-    """Give what a file holds; nothing if it is not there yet."""
+    """Return what a file holds; nothing if it is not there yet."""
     return path.read_text() if path.exists() else ""
 
 
 def read_bytes(path: Path) -> bytes:
-    """Give what a file holds; nothing if it is gone."""
+    """Return what a file holds; nothing if it is gone."""
     try:
         return path.read_bytes()
     except OSError:
@@ -107,7 +107,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process lives."""
+    """Return whether a process lives."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

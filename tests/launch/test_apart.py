@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gapless.launch import tree
-from gapless.launch.apart import IsolatedRun, IsolatedOutcome, run
+from gapless.launch import process_tree
 from gapless.launch.environment import RecorderSettings
-from gapless.launch.order import RunSpec
-from gapless.store.recordings import load
+from gapless.launch.run_spec import RunSpec
+from gapless.launch.trial.isolated import IsolatedOutcome, IsolatedRun, run
+from gapless.store.run.recordings import load
 from tests.waiting import PATIENCE_S, wait_until
 
 TESTS = Path(__file__).parent
@@ -23,10 +23,14 @@ STAGES = ("before_torch", "in_the_first_batch", "in_steps", "at_exit")
 PLAN = {"stop": 10, "seconds": 60, "seed": 0, "losses": 4, "batches": 4, "close": True}
 
 
-def run_isolated(folder: Path, *command: str, deadline_s: float = 240.0, **plan: object) -> IsolatedOutcome:
+def run_isolated(
+    folder: Path, *command: str, deadline_s: float = 240.0, **plan: object
+) -> IsolatedOutcome:
     settings = RecorderSettings(windows=False, trial={**PLAN, **plan})
     spec = RunSpec(command, folder / "runs", settings)
-    return run(IsolatedRun(spec, folder / "output", deadline_s, variables={"ONE": "1", "HOME": None}))
+    return run(
+        IsolatedRun(spec, folder / "output", deadline_s, variables={"ONE": "1", "HOME": None})
+    )
 
 
 def spools() -> list[Path]:
@@ -34,11 +38,11 @@ def spools() -> list[Path]:
 
 
 def find_alive(mark: str) -> list[int]:
-    """Give the processes whose environment names this test."""
+    """Return the processes whose environment names this test."""
     entry = f"HERE={mark}".encode()
     pids: list[int] = []
     for path in Path("/proc").glob("[0-9]*"):
-        status = tree.read(Path("/proc"), int(path.name))
+        status = process_tree.read(Path("/proc"), int(path.name))
         try:
             is_ours = entry in (path / "environ").read_bytes().split(b"\0")
         except OSError:
@@ -77,7 +81,9 @@ def test_a_command_that_is_not_there_says_so_and_ends_as_in_a_shell(tmp_path: Pa
 
 
 def test_what_a_command_leaves_in_the_background_is_ended(tmp_path: Path, mark: str) -> None:
-    outcome = run_isolated(tmp_path, "sh", "-c", "setsid sleep 1000 & (setsid sleep 1000 &) ; exit 0")
+    outcome = run_isolated(
+        tmp_path, "sh", "-c", "setsid sleep 1000 & (setsid sleep 1000 &) ; exit 0"
+    )
     assert outcome.code == 0
     assert outcome.cpu_ns is not None
     assert find_alive(mark) == []
@@ -132,7 +138,9 @@ def test_ranks_leave_at_the_same_step_and_no_script_goes_on_behind_them(
     train = f"{start} {TESTS / 'ddp.py'} 1000000"
     outcome = run_isolated(tmp_path, "sh", "-c", f"{train}; touch went-on", stop=None, seconds=0.5)
     assert (outcome.code, outcome.planned) == (0, True)
-    trainings = [process for process in load(outcome.folder).processes if process.role == "training"]
+    trainings = [
+        process for process in load(outcome.folder).processes if process.role == "training"
+    ]
     assert sorted(training.rank for training in trainings if training.rank is not None) == [0, 1]
     stop_steps = {training.trial.stopped for training in trainings if training.trial is not None}
     assert len(stop_steps) == 1

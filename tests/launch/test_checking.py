@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from gapless.launch import checking
+from gapless.launch.run import checking
 from tests.launch import starting
 
 # Pretends to train: writes the frames named on its command line, then waits.
@@ -44,7 +44,11 @@ def test_a_training_that_leaves_by_itself_is_well(tmp_path: Path) -> None:
     process = check(tmp_path, TRAINS, "window", "end")
     assert process.returncode == 0
     manifest = read_manifest(tmp_path)
-    assert (manifest["status"], manifest["stopped_by"], manifest["exit_code"]) == ("finished", "check", 0)
+    assert (manifest["status"], manifest["stopped_by"], manifest["exit_code"]) == (
+        "finished",
+        "check",
+        0,
+    )
 
 
 def test_a_training_that_comes_to_its_own_end_is_let_end(tmp_path: Path) -> None:
@@ -52,7 +56,11 @@ def test_a_training_that_comes_to_its_own_end_is_let_end(tmp_path: Path) -> None
     process = check(tmp_path, program, "window", "end")
     assert process.returncode == 0
     manifest = read_manifest(tmp_path)
-    assert (manifest["status"], manifest["stopped_by"], manifest["exit_code"]) == ("finished", None, 0)
+    assert (manifest["status"], manifest["stopped_by"], manifest["exit_code"]) == (
+        "finished",
+        None,
+        0,
+    )
 
 
 def test_a_script_that_goes_on_after_its_training_is_ended(tmp_path: Path) -> None:

@@ -182,10 +182,10 @@ def test_a_fault_of_ours_after_the_end_changes_no_exit_code(tmp_path: Path) -> N
     program = (
         "import sys\n"
         "from gapless import cli\n"
-        "from gapless.launch import homecoming\n"
+        "from gapless.launch.run import finalize\n"
         "def fails(*_):\n"
         "    raise {}\n"
-        "homecoming.bring_home = fails\n"
+        "finalize.finalize_run = fails\n"
         "sys.exit(cli.main(['run', 'bash', '-c', 'exit 9']))\n"
     )
     for error in ("ValueError('ours')", "KeyboardInterrupt", "MemoryError"):

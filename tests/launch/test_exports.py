@@ -11,10 +11,10 @@ import torch
 
 import gapless
 from gapless import wire
-from gapless.launch import exports
-from gapless.launch.unseen import Journal
+from gapless.launch.run import exports
+from gapless.launch.unobserved import Journal
 from gapless.model.study import Study
-from gapless.store.recordings import load
+from gapless.store.run.recordings import load
 from gapless.study import open_run
 from tests.launch import starting
 from tests.payload.loop_shapes import DATA, train_over  # pyright: ignore[reportUnknownVariableType]
@@ -90,10 +90,12 @@ def make_spool(folder: Path, *logs: list[object]) -> Path:
 
 
 def adopt(spool: Path, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Give the copies and what was noted."""
+    """Return the copies and what was noted."""
     journal = Journal(spool)
     adopted = exports.adopt(spool, folder, journal, lambda _: None)
-    reasons = {gap.what.partition(",")[0].rpartition("/")[2]: gap.why for gap in journal.list_unobserved()}
+    reasons = {
+        gap.what.partition(",")[0].rpartition("/")[2]: gap.why for gap in journal.list_unobserved()
+    }
     assert {trace.path for trace in adopted} == {
         str(path.relative_to(folder)) for path in folder.glob("windows/*")
     }
@@ -159,7 +161,9 @@ def test_a_file_that_several_ranks_wrote_is_copied_once_and_named_after_none(
     (tmp_path / "trace.json").write_text("{}")
     (tmp_path / "other.json").write_text("{}")
     shared_path, own_path = tmp_path / "trace.json", tmp_path / "other.json"
-    copies, reasons = adopt(make_spool(tmp_path, [shared_path], [shared_path, own_path]), tmp_path / "run")
+    copies, reasons = adopt(
+        make_spool(tmp_path, [shared_path], [shared_path, own_path]), tmp_path / "run"
+    )
     assert copies == [
         "windows/ranks-profiler1-trace.json.gz",
         "windows/rank1-profiler2-other.json.gz",

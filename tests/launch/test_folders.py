@@ -12,10 +12,10 @@ import pytest
 from isal import igzip
 
 from gapless import wire
-from gapless.launch import carrying
-from gapless.launch.unseen import Journal
-from gapless.payload import sink
-from gapless.store.recordings import load
+from gapless.launch.run import spool_transfer
+from gapless.launch.unobserved import Journal
+from gapless.payload.log import sink
+from gapless.store.run.recordings import load
 from tests.launch import starting
 
 WRITES = (
@@ -46,7 +46,8 @@ def test_a_run_folder_that_vanished_comes_back(tmp_path: Path) -> None:
 def test_a_working_folder_that_was_removed_is_no_fault(tmp_path: Path) -> None:
     removed_folder = tmp_path / "gone"
     removed_folder.mkdir()
-    script = f'cd {removed_folder}; rmdir {removed_folder}; {" ".join(starting.GAPLESS)} run bash -c "sleep 1; exit 4"'
+    record = f'{" ".join(starting.GAPLESS)} run bash -c "sleep 1; exit 4"'
+    script = f"cd {removed_folder}; rmdir {removed_folder}; {record}"
     process = starting.run_plainly(["bash", "-c", script], tmp_path)
     assert process.returncode == 4
     assert b"mistake" not in process.stderr
@@ -78,7 +79,7 @@ def test_a_training_left_in_the_background_is_still_recorded(tmp_path: Path) -> 
     assert (manifest["status"], manifest["exit_code"]) == ("running", 0)
     (spool,) = spools.glob("gapless-spool-*")
     assert manifest["spool"] == str(spool)
-    assert b"goes on" in process.stderr
+    assert b"still running" in process.stderr
     (tmp_path / "go").touch()
     starting.wait_until((tmp_path / "ended").exists)
     assert (spool / "rank0.log").read_bytes() == b"late"
@@ -158,7 +159,7 @@ def make_journal(tmp_path: Path) -> Journal:
 def test_carrying_goes_on_where_it_stopped(tmp_path: Path) -> None:
     journal = make_journal(tmp_path)
     run_folder = tmp_path / "home"
-    transfer = carrying.SpoolTransfer(journal.spool, run_folder, journal)
+    transfer = spool_transfer.SpoolTransfer(journal.spool, run_folder, journal)
     run_folder.write_text("in the way")  # as good as a disk that can only be read
     (journal.spool / "rank0.log").write_bytes(b"one")
     (journal.spool / "windows" / "rank0-step1.json").write_bytes(b"{}")
@@ -179,7 +180,7 @@ def test_what_a_killed_worker_left_half_is_carried_and_its_successor_damages_not
 ) -> None:
     journal = make_journal(tmp_path)
     run_folder = tmp_path / "home"
-    transfer = carrying.SpoolTransfer(journal.spool, run_folder, journal)
+    transfer = spool_transfer.SpoolTransfer(journal.spool, run_folder, journal)
     frame = wire.text_frame(wire.FACT, {"id": 1, "pad": "x" * 100})
     (journal.spool / "rank0-worker0.log").write_bytes(frame + frame[:50])
     assert transfer.sweep()
@@ -201,14 +202,14 @@ def test_what_a_killed_worker_left_half_is_carried_and_its_successor_damages_not
 def test_windows_that_are_being_saved_are_left(tmp_path: Path) -> None:
     journal = make_journal(tmp_path)
     (journal.spool / "windows" / "rank0-step1.json.part").write_bytes(b"{")
-    assert carrying.SpoolTransfer(journal.spool, tmp_path / "home", journal).sweep()
-    assert carrying.count_unsaved_bytes(journal.spool) == 2
+    assert spool_transfer.SpoolTransfer(journal.spool, tmp_path / "home", journal).sweep()
+    assert spool_transfer.count_unsaved_bytes(journal.spool) == 2
     assert not (tmp_path / "home").exists()
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Generator[Path]:
-    """Give a disk of 64 KiB, where one may be made."""
+    """Return a disk of 64 KiB, where one may be made."""
     disk = tmp_path / "small"
     disk.mkdir()
     mount = subprocess.run(
@@ -224,11 +225,13 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
 
 def test_a_full_disk_is_written_to_once_there_is_room(small_disk: Path, tmp_path: Path) -> None:
     journal = make_journal(tmp_path)
-    log_bytes = b"".join(wire.text_frame(wire.FACT, {"id": n, "pad": "x" * 1000}) for n in range(100))
+    log_bytes = b"".join(
+        wire.text_frame(wire.FACT, {"id": n, "pad": "x" * 1000}) for n in range(100)
+    )
     (journal.spool / "rank0.log").write_bytes(log_bytes)
     filler = small_disk / "other"
     filler.write_bytes(bytes(16 << 10))
-    transfer = carrying.SpoolTransfer(journal.spool, small_disk / "home", journal)
+    transfer = spool_transfer.SpoolTransfer(journal.spool, small_disk / "home", journal)
     assert not transfer.sweep()
     assert "No space left" in journal.list_unobserved()[0].why
     carried_bytes = (small_disk / "home" / "logs" / "rank0.log").read_bytes()
@@ -248,7 +251,9 @@ def test_a_full_disk_changes_nothing_for_the_command(
     (small_disk / "full").write_bytes(bytes(56 << 10))
     roomy = tmp_path / "roomy"
     roomy.mkdir()
-    folders = {"out": small_disk, "TMPDIR": roomy} if full_target == "out" else {"TMPDIR": small_disk}
+    folders = (
+        {"out": small_disk, "TMPDIR": roomy} if full_target == "out" else {"TMPDIR": small_disk}
+    )
     script = 'head -c 40000 /dev/zero >> "$GAPLESS_SPOOL/rank0.log"; sleep 2; echo out; exit 4'
     options = ("--out", str(folders["out"])) if full_target == "out" else ()
     env = {**os.environ, "TMPDIR": str(folders["TMPDIR"])}
@@ -264,6 +269,6 @@ def test_the_spool_is_removed_whole(tmp_path: Path) -> None:
     journal = make_journal(tmp_path)
     (journal.spool / "windows" / "rank0-step1.json.part").write_bytes(b"{")
     journal.note("x", "y")
-    carrying.remove(journal.spool)
+    spool_transfer.remove(journal.spool)
     assert not journal.spool.exists()
     shutil.rmtree(tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapless.launch import tree
+from gapless.launch import process_tree
 from gapless.launch.samplers import AbsentError, gpu
 from tests.launch import starting
 
@@ -77,7 +77,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
 
 
 def gpu_sampler(visible: str | None, notes: dict[str, str]) -> Callable[[int], Any]:
-    run_tree = tree.Tree(os.getpid(), Path("/nowhere"))
+    run_tree = process_tree.Tree(os.getpid(), Path("/nowhere"))
     run_tree.look()
     return gpu.open_sampler(run_tree, notes.__setitem__, visible)
 

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from gapless.launch import keeper
+from gapless.launch.trial import supervisor
 from tests.waiting import PATIENCE_S
 
 TESTS = Path(__file__).parent
@@ -17,7 +17,9 @@ def test_the_spool_of_an_arm_goes_with_its_launcher(tmp_path: Path) -> None:
     temp_folder.mkdir()
     words = (sys.executable, str(TESTS / "apart.py"), str(tmp_path), "{}", "sh", "-c")
     script = f"echo >{tmp_path}/begun; exec sleep 1000"
-    with subprocess.Popen((*words, script), env={**os.environ, "TMPDIR": str(temp_folder)}) as launcher:
+    with subprocess.Popen(
+        (*words, script), env={**os.environ, "TMPDIR": str(temp_folder)}
+    ) as launcher:
         deadline = time.monotonic() + PATIENCE_S
         while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -36,6 +38,6 @@ def test_folders_without_rights_are_removed_and_what_links_point_to_stays(tmp_pa
     linked_folder.mkdir(mode=0o700)
     (removed_folder / "link").symlink_to(linked_folder)
     (removed_folder / "work" / "work").chmod(0)
-    keeper.remove(str(removed_folder))
+    supervisor.remove(str(removed_folder))
     assert not removed_folder.exists()
     assert linked_folder.stat().st_mode & 0o777 == 0o700

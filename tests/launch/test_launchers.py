@@ -28,7 +28,9 @@ def test_each_rank_of_torchrun_is_recorded(tmp_path: Path) -> None:
     recorded_folder.mkdir()
     expected = starting.run_plainly([*TORCHRUN, DDP, "40"], plain_folder)
     process = starting.run([*TORCHRUN, DDP, "40"], recorded_folder, "--no-windows")
-    assert (process.returncode, process.stdout) == (expected.returncode, expected.stdout) == (0, b"")
+    assert (
+        (process.returncode, process.stdout) == (expected.returncode, expected.stdout) == (0, b"")
+    )
     for rank in (0, 1):
         name = f"rank{rank}.txt"
         assert (recorded_folder / name).read_text() == (plain_folder / name).read_text()

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from gapless.launch import environment, offline
+from gapless.launch import environment
+from gapless.launch.trial import offline
 from gapless.model.edit import SetEnv, Wrap, edit_to_json
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gapless import wire
-from gapless.launch.pacing import LONGEST_S, USUAL_S, StepPace, Patience
+from gapless.launch.run.pacing import LONGEST_S, USUAL_S, Patience, StepPace
 
 S = 1_000_000_000
 

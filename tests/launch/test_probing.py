@@ -61,7 +61,10 @@ def test_every_constant_has_a_unit_a_method_and_a_value_or_a_reason(constants: C
 def test_a_machine_without_a_gpu_has_these_constants(constants: Constants) -> None:
     measured_names = {constant.name for constant in constants.values if constant.value is not None}
     expected_names = {"profiler.first", "cpu.gemm.fp32", "cpu.memory.triad", "allreduce"}
-    assert expected_names | {"storage.ordered.warm", "storage.random.warm", "storage.file.warm"} <= measured_names
+    assert (
+        expected_names | {"storage.ordered.warm", "storage.random.warm", "storage.file.warm"}
+        <= measured_names
+    )
     assert {constant.why for constant in constants.values if constant.name.startswith("copy.")} == {
         "no GPU was asked for"
     }
@@ -97,7 +100,9 @@ def test_the_place_says_what_constants_depend_on(constants: Constants) -> None:
     assert platform.torch is not None
     assert platform.processors >= 1
     assert platform.storage
-    quick_platform = probing.identify_platform(sys.executable, ProbeRequest(path=str(Path(__file__).parent)))
+    quick_platform = probing.identify_platform(
+        sys.executable, ProbeRequest(path=str(Path(__file__).parent))
+    )
     assert quick_platform is not None
     assert (quick_platform.torch, quick_platform.processor) == (platform.torch, platform.processor)
 
@@ -108,13 +113,20 @@ def test_a_gpu_that_is_not_there_is_a_reason(tmp_path: Path) -> None:
     assert constants.place is not None
     assert constants.place.gpu is not None
     assert constants.place.gpu.why
-    assert {constant.why for constant in constants.values if constant.name == "launch.call"} == {constants.place.gpu.why}
+    assert {constant.why for constant in constants.values if constant.name == "launch.call"} == {
+        constants.place.gpu.why
+    }
     assert constants.value("storage.ordered.warm")
 
 
 def test_what_no_time_is_left_for_is_told(tmp_path: Path) -> None:
-    constants = probing.measure(sys.executable, storage_request(tmp_path, seconds=0.0), ignore_progress)
-    assert {constant.why for constant in constants.values} == {"no time was left", "no files were given"}
+    constants = probing.measure(
+        sys.executable, storage_request(tmp_path, seconds=0.0), ignore_progress
+    )
+    assert {constant.why for constant in constants.values} == {
+        "no time was left",
+        "no files were given",
+    }
     assert constants.why is None
     assert not constants.whole
 
@@ -129,7 +141,9 @@ def test_only_the_parts_that_are_asked_for_are_measured(tmp_path: Path) -> None:
 
 def test_a_python_without_torch_still_measures_the_rest(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
-    request = storage_request(tmp_path, parts=("storage", "cpu"), environment={"PATH": os.environ["PATH"]})
+    request = storage_request(
+        tmp_path, parts=("storage", "cpu"), environment={"PATH": os.environ["PATH"]}
+    )
     constants = probing.measure(str(tmp_path / "bare/bin/python"), request, ignore_progress)
     assert constants.why is None
     assert constants.place is not None

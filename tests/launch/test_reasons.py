@@ -4,12 +4,16 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from gapless.launch import reasons, tree
+from gapless.launch.run import reasons
+from gapless.launch.trial import enter_view
 from tests.launch import starting
+
+if TYPE_CHECKING:
+    from gapless.launch import process_tree
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,11 @@ PYTHON_SIGHTING = reasons.Sightings(python=True)
         (["python", "-I", "x.py"], reasons.Sightings(), "-I (isolated)"),
         (["bash", "x.sh"], reasons.Sightings(python=True, shutting_options={"E"}), "-E"),
         (["env", "-i", "python"], reasons.Sightings(), "without the environment"),
-        (["bash"], reasons.Sightings(python=True, without_variables={"python"}), "without the environment"),
+        (
+            ["bash"],
+            reasons.Sightings(python=True, without_variables={"python"}),
+            "without the environment",
+        ),
         (["bash"], reasons.Sightings(python=True, torch=True), "no optimizer stepped"),
         (["bash"], reasons.Sightings(python=True), "to load PyTorch"),
         (["/usr/bin/python3", "x.py"], reasons.Sightings(), "to load PyTorch"),
@@ -71,12 +79,13 @@ def test_it_is_seen_through_a_shell_script(script: str, reason: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("script", "expected"), [("enter_view.py", (False, set[str]())), ("x.py", (True, {"I", "S", "B"}))]
+    ("script", "expected"),
+    [("enter_view.py", (False, set[str]())), ("x.py", (True, {"I", "S", "B"}))],
 )
 def test_our_own_way_into_a_view_is_no_python_of_the_commands(
     tmp_path: Path, script: str, expected: tuple[bool, set[str]]
 ) -> None:
-    path = Path(reasons.__file__).with_name(script)
+    path = Path(enter_view.__file__).with_name(script)
     words = [sys.executable, "-I", "-S", "-B", str(path), "/folder", "/place", "train"]
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cmdline").write_text("\0".join([*words, ""]))

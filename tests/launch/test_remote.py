@@ -6,10 +6,10 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from gapless import wire
-from gapless.launch.remote import ConnectionWatch, Peer, find_outgoing, watch_until
-from gapless.launch.tree import Tree
-from gapless.launch.unseen import Journal
-from gapless.store import recordings
+from gapless.launch.process_tree import Tree
+from gapless.launch.samplers.remote import ConnectionWatch, Peer, find_outgoing, watch_until
+from gapless.launch.unobserved import Journal
+from gapless.store.run import recordings
 from tests.launch import starting
 
 _HEAD = "  sl  local_address rem_address   st tx rx tr tm retrnsmt uid timeout inode\n"
@@ -17,7 +17,7 @@ CONNECTED, LISTENING, WAITING = "01", "0A", "06"
 
 
 def word(address: str, port: int) -> str:
-    """Give an address as the kernel writes it."""
+    """Return an address as the kernel writes it."""
     raw = ip_address(address).packed
     groups = [raw[start : start + 4] for start in range(0, len(raw), 4)]
     words = [f"{int.from_bytes(group, sys.byteorder):08X}" for group in groups]
@@ -35,7 +35,9 @@ TCP = _HEAD + "".join(
         row(("127.0.0.1", 40001), ("127.0.0.1", 29500), CONNECTED, 12),  # a rank of the same host
         row((OWN_ADDRESS, 40002), (OWN_ADDRESS, 29500), CONNECTED, 13),  # likewise
         row(("0.0.0.0", 6006), ("0.0.0.0", 0), LISTENING, 14),  # noqa: S104
-        row((OWN_ADDRESS, 6006), ("10.9.9.9", 50000), CONNECTED, 15),  # somebody looks at a TensorBoard
+        row(
+            (OWN_ADDRESS, 6006), ("10.9.9.9", 50000), CONNECTED, 15
+        ),  # somebody looks at a TensorBoard
         row((OWN_ADDRESS, 40003), ("34.120.0.7", 443), WAITING, 0),
         row((OWN_ADDRESS, 40004), ("10.1.2.99", 2049), CONNECTED, 16),  # another program's
     ]
@@ -49,7 +51,9 @@ TCP6 = _HEAD + "".join(
 )
 
 
-def draw_process(proc: Path, number: int, name: str, sockets: tuple[int, ...], network: str) -> None:
+def draw_process(
+    proc: Path, number: int, name: str, sockets: tuple[int, ...], network: str
+) -> None:
     """Draw a process in a folder like ``/proc``."""
     folder = proc / str(number)
     for subfolder in ("fd", "net", "ns"):

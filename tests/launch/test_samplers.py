@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from gapless import wire
-from gapless.launch import sampling, tree
+from gapless.launch import process_tree
 from gapless.launch.samplers import (
     AbsentError,
     Growth,
@@ -23,12 +23,13 @@ from gapless.launch.samplers import (
     network,
     pressure,
     round_value,
+    sampling,
 )
-from gapless.launch.unseen import Journal
+from gapless.launch.unobserved import Journal
 from tests.launch import starting
 
 S = 10**9
-OWN_TREE = tree.Tree(os.getpid(), Path("/nowhere"))
+OWN_TREE = process_tree.Tree(os.getpid(), Path("/nowhere"))
 OPENERS = {
     "cpu": lambda: cpu.open_sampler(OWN_TREE),
     "memory": memory.open_sampler,
@@ -38,7 +39,7 @@ OPENERS = {
 
 
 def sample_twice(open_sampler: Callable[[], Callable[[int], Any]]) -> dict[str, float]:
-    """Give what a sampler says a tenth of a second of work after its first look."""
+    """Return what a sampler says a tenth of a second of work after its first look."""
     sampler = open_sampler()
     sampler(time.monotonic_ns())
     end = time.thread_time() + 0.1
@@ -74,7 +75,9 @@ def test_of_a_run_that_is_bound_what_others_take_of_its_processors_is_told(
     assert values["cpu.contending"] >= 0
     assert values["cpu.contending"] <= values["cpu.foreign"] + 100  # a part of all; ticks are 10 ms
     monkeypatch.setattr(os, "cpu_count", lambda: 1 << 20)
-    other_processors = {(1 << 16) + number for number in allowed}  # /proc/stat of a container has no such
+    other_processors = {
+        (1 << 16) + number for number in allowed
+    }  # /proc/stat of a container has no such
     monkeypatch.setattr(os, "sched_getaffinity", Mock(return_value=other_processors))
     assert "cpu.contending" not in sample_twice(OPENERS["cpu"])
 
@@ -149,7 +152,7 @@ def read_frames(journal: Journal, kind: int) -> list[dict[str, Any]]:
 def sample_six_times(
     factories: dict[str, sampling.SamplerFactory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Journal:
-    """Give the journal of six samples."""
+    """Return the journal of six samples."""
     journal, stop = Journal(tmp_path), threading.Event()
     looks = 0
 
@@ -183,7 +186,12 @@ def test_a_sampler_that_is_absent_or_fails_leaves_the_others(
         return {"fails.x": 1}
 
     journal = sample_six_times(
-        {"absent": open_absent, "broken": open_broken, "fails": lambda: sample_and_fail, "good": lambda: sample_steadily},
+        {
+            "absent": open_absent,
+            "broken": open_broken,
+            "fails": lambda: sample_and_fail,
+            "good": lambda: sample_steadily,
+        },
         tmp_path,
         monkeypatch,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.launch import enter_view, sandbox
+from gapless.launch.trial import enter_view, sandbox
 
 _WRITERS = {
     "emergency save": """
@@ -171,9 +171,9 @@ def test_what_a_killed_process_wrote_through_a_view_is_removed_by_the_next(workd
     script = """
 import os, signal, sys
 from pathlib import Path
-from gapless.launch import sandbox
+from gapless.launch.trial import sandbox
 view = sandbox.make(Path(sys.argv[1]))
-print(view.place, flush=True)
+print(view.layers, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     env = {**os.environ, "TMPDIR": tempfile.gettempdir()}  # which it has found out before

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from gapless.launch import sandbox
+from gapless.launch.trial import sandbox
 
 CONFINED = (sys.executable, str(Path(__file__).with_name("confined.py")))
 _TRY_VIEW = """
 import json, sys
 from pathlib import Path
-from gapless.launch import sandbox
-why = sandbox.available(Path(sys.argv[1]), sys.argv[3:])
-made = sandbox.make(Path(sys.argv[1])) if why is None else None
+from gapless.launch.trial import sandbox
+why = sandbox.explain_unavailable(Path(sys.argv[1]), sys.argv[3:])
+view = sandbox.make(Path(sys.argv[1])) if why is None else None
 code = None
-if made is not None:
+if view is not None:
     import subprocess
-    code = subprocess.run([*sandbox.prefix(made), *json.loads(sys.argv[2])], cwd=sys.argv[1])
+    code = subprocess.run([*sandbox.prefix(view), *json.loads(sys.argv[2])], cwd=sys.argv[1])
     code = code.returncode
-    sandbox.remove(made)
-print(json.dumps([why, code, None if made is None else made.place.exists()]))
+    sandbox.remove(view)
+print(json.dumps([why, code, None if view is None else view.layers.exists()]))
 """
 
 
@@ -35,9 +35,19 @@ def read_folder(folder: Path) -> dict[str, str | None]:
     }
 
 
-def try_view(restriction: str, folder: Path, command: Sequence[str], *written_paths: Path) -> list[object]:
+def try_view(
+    restriction: str, folder: Path, command: Sequence[str], *written_paths: Path
+) -> list[object]:
     """Ask for a view under fewer rights; give the reason why not, the exit code, what is left."""
-    words = (*CONFINED, restriction, sys.executable, "-c", _TRY_VIEW, str(folder), json.dumps(command))
+    words = (
+        *CONFINED,
+        restriction,
+        sys.executable,
+        "-c",
+        _TRY_VIEW,
+        str(folder),
+        json.dumps(command),
+    )
     process = subprocess.run(
         (*words, *map(str, written_paths)), capture_output=True, text=True, check=True, timeout=240
     )

@@ -112,7 +112,8 @@ def test_we_stop_and_go_on_with_the_command(tmp_path: Path) -> None:
 def test_the_training_goes_on_when_we_are_killed(tmp_path: Path) -> None:
     spools = tmp_path / "spools"
     spools.mkdir()
-    script = f'echo $PPID $$; printf kept > "$GAPLESS_SPOOL/rank0.log"; {WAITS_FOR_GO}; echo done > ended'
+    keep_log = 'printf kept > "$GAPLESS_SPOOL/rank0.log"'
+    script = f"echo $PPID $$; {keep_log}; {WAITS_FOR_GO}; echo done > ended"
     env = {**os.environ, "TMPDIR": str(spools)}
     with starting.start(["bash", "-c", script], tmp_path, env=env) as process:
         assert process.stdout is not None

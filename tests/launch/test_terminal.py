@@ -32,7 +32,7 @@ class Terminal:
         os.write(self.screen, keys.encode())
 
     def reads_lines(self) -> bool:
-        """Tell whether the shell has left the terminal to a program."""
+        """Return whether the shell has left the terminal to a program."""
         return bool(termios.tcgetattr(self.screen)[3] & termios.ICANON)
 
     def expect(self, pattern: str, seconds: float = starting.PATIENCE_S) -> re.Match[str]:

@@ -5,11 +5,17 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from gapless.launch import tree
+from gapless.launch import process_tree
 
 
 def write_process(
-    proc: Path, number: int, parent: int, name: str = "python", *, start_ticks: int = 7, spool: str = ""
+    proc: Path,
+    number: int,
+    parent: int,
+    name: str = "python",
+    *,
+    start_ticks: int = 7,
+    spool: str = "",
 ) -> None:
     folder = proc / str(number)
     folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +38,7 @@ def proc(tmp_path: Path) -> Path:
 
 
 def test_children_of_children_belong_and_strangers_do_not(proc: Path) -> None:
-    run_tree = tree.Tree(10, Path("/spool"), proc)
+    run_tree = process_tree.Tree(10, Path("/spool"), proc)
     run_tree.look()
     assert set(run_tree.members) == {10, 11, 12}
     assert run_tree.statuses()[11].cpu_ns == 2 * 10**9
@@ -40,7 +46,7 @@ def test_children_of_children_belong_and_strangers_do_not(proc: Path) -> None:
 
 
 def test_only_new_processes_are_examined(proc: Path) -> None:
-    run_tree = tree.Tree(10, Path("/spool"), proc)
+    run_tree = process_tree.Tree(10, Path("/spool"), proc)
     run_tree.look()
     write_process(proc, 20, 10)  # moved to us: nobody looks again
     write_process(proc, 21, 12)
@@ -52,15 +58,15 @@ def test_only_new_processes_are_examined(proc: Path) -> None:
 def test_an_orphan_is_known_by_its_environment(proc: Path) -> None:
     write_process(proc, 30, 1, spool="/spool")
     write_process(proc, 31, 1, spool="/spool2")
-    run_tree = tree.Tree(10, Path("/spool"), proc)
+    run_tree = process_tree.Tree(10, Path("/spool"), proc)
     run_tree.look()
     assert 30 in run_tree.members
     assert 31 not in run_tree.members
-    assert tree.find_by_spool(Path("/spool"), proc) == {30: 7}
+    assert process_tree.find_by_spool(Path("/spool"), proc) == {30: 7}
 
 
 def test_a_number_that_another_process_got_is_not_ours(proc: Path) -> None:
-    run_tree = tree.Tree(10, Path("/spool"), proc)
+    run_tree = process_tree.Tree(10, Path("/spool"), proc)
     run_tree.look()
     write_process(proc, 12, 1, start_ticks=8)
     assert set(run_tree.statuses()) == {10, 11}
@@ -68,7 +74,7 @@ def test_a_number_that_another_process_got_is_not_ours(proc: Path) -> None:
 
 
 def test_a_process_that_ended_is_forgotten(proc: Path) -> None:
-    run_tree = tree.Tree(10, Path("/spool"), proc)
+    run_tree = process_tree.Tree(10, Path("/spool"), proc)
     run_tree.look()
     (proc / "12" / "stat").unlink()
     assert set(run_tree.statuses()) == {10, 11}
@@ -78,8 +84,8 @@ def test_a_process_that_ended_is_forgotten(proc: Path) -> None:
 def test_with_many_processes_files_are_not_kept_open(
     proc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "_OPEN", 1)
-    run_tree = tree.Tree(10, Path("/spool"), proc)
+    monkeypatch.setattr(process_tree, "_OPEN", 1)
+    run_tree = process_tree.Tree(10, Path("/spool"), proc)
     run_tree.look()
     for _ in range(3):
         assert set(run_tree.statuses()) == {10, 11, 12}

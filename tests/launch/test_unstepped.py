@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gapless.launch import unstepped
-from gapless.launch.pacing import USUAL_S, Patience
+from gapless.launch.run import unstepped
+from gapless.launch.run.pacing import USUAL_S, Patience
 from tests.launch import starting
 
 S = 1_000_000_000
@@ -115,6 +115,8 @@ def test_a_check_ends_where_nothing_steps_and_says_what_it_saw(tmp_path: Path) -
     output = process.stderr.decode()
     assert "nothing has ended a step yet; the check ends 2 s after PyTorch was loaded" in output
     assert "nothing was recorded: PyTorch was loaded, but no optimizer stepped" in output
-    assert "(sim.py): with PyTorch for 40 s, 1.0 processors busy; its main thread stood at" in output
+    assert (
+        "(sim.py): with PyTorch for 40 s, 1.0 processors busy; its main thread stood at" in output
+    )
     assert "in or around relax (sim.py:8)" in output
     assert starting.read_unobserved(starting.run_folder(tmp_path))["to see its steps"]

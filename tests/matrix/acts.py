@@ -65,7 +65,7 @@ class RunningCommand:
 
 
 def _is_waiting(pid: int) -> bool:
-    """Tell whether a process's first thread waits for something, and did so for a while."""
+    """Return whether a process's first thread waits for something, and did so for a while."""
     cpu_times: set[bytes] = set()
     for _ in range(8):
         line = Path(f"/proc/{pid}/task/{pid}/stat").read_bytes().rpartition(b")")[2].split()

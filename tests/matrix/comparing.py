@@ -39,7 +39,7 @@ class RecordedCounts:
 
 
 def find_differences(row: Row, plain: RowOutcome, recorded: RowOutcome) -> list[str]:
-    """Give all in which two runs differ, but for our report at the end of what was printed."""
+    """Return all in which two runs differ, but for our report at the end of what was printed."""
     differing: list[str] = []
     expected = EXITS.get(row.act, plain.code)
     if recorded.code != expected:
@@ -69,7 +69,7 @@ def _compare_output(stream: str, plain: bytes, recorded: bytes, *, report: bool)
 
 
 def find_missing(row: Row, counts: RecordedCounts) -> list[str]:
-    """Give what should have been recorded and was not, or too often."""
+    """Return what should have been recorded and was not, or too often."""
     faults: list[str] = []
     pairs = (("steps", row.steps, counts.steps), ("batches", row.batches, counts.batches))
     for kind, expected, count in pairs:
@@ -98,7 +98,9 @@ def read_counts(*folders: Path) -> RecordedCounts:
             counts += _count_frame(frame)
             if frame.kind == wire.UNOBSERVED:
                 unobserved[frame.text()["what"]] = frame.text()["why"]
-    return RecordedCounts(counts["steps"], counts["batches"], counts["windows"], tuple(cut), unobserved)
+    return RecordedCounts(
+        counts["steps"], counts["batches"], counts["windows"], tuple(cut), unobserved
+    )
 
 
 def _count_frame(frame: wire.Frame) -> Counter[str]:

@@ -25,7 +25,7 @@ class RowFolders:
 
 
 def packages_without_gapless(shared: Path) -> Path:
-    """Give a folder of all that is installed here but gapless."""
+    """Return a folder of all that is installed here but gapless."""
     folder = shared / "packages"
     if not folder.exists():
         folder.mkdir(parents=True)
@@ -36,7 +36,7 @@ def packages_without_gapless(shared: Path) -> Path:
 
 
 def python_of_other_venv(shared: Path) -> str:
-    """Give the Python of a virtual environment in which gapless is not installed."""
+    """Return the Python of a virtual environment in which gapless is not installed."""
     folder = shared / "venv"
     python = str(folder / "bin" / "python")
     if not folder.exists():
@@ -50,7 +50,7 @@ def python_of_other_venv(shared: Path) -> str:
 
 
 def launch_command(name: str, folders: RowFolders, arguments: list[str]) -> Start:
-    """Give the command line of a launcher, to be run in a place, and what it adds to variables."""
+    """Return the command line of a launcher, run in a place, and what it adds to variables."""
     if name in _SIMPLE:
         return [PYTHON, *_SIMPLE[name], *arguments], {}
     with _PREPARE_LOCK:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.matrix.acts import ACTS, ON_A_TERMINAL, RunningCommand
-from tests.matrix.comparing import RowOutcome, RecordedCounts, read_counts
+from tests.matrix.comparing import RecordedCounts, RowOutcome, read_counts
 from tests.matrix.launchers import RowFolders, launch_command
 from tests.matrix.rows import Row
 
@@ -34,7 +34,7 @@ class RunFolders:
     base: RowFolders
 
     def path_beside(self, name: str) -> Path:
-        """Give a path that is not among the training's."""
+        """Return a path that is not among the training's."""
         if name == "tmp":  # multiprocessing binds sockets in it, whose paths must be short
             digest = hashlib.sha256(str(self.base.folder).encode()).hexdigest()[:12]
             return Path(tempfile.gettempdir()) / f"row-{digest}"
@@ -52,7 +52,7 @@ class RunFolders:
         }
 
     def blur(self, text: bytes, varies: Sequence[str]) -> bytes:
-        """Give what was printed without what differs anyway."""
+        """Return what was printed without what differs anyway."""
         for path in (self.path_beside("tmp"), self.base.folder):
             text = text.replace(str(path).encode(), b"@")
         for expression in varies:
@@ -152,7 +152,7 @@ def _act_and_wait(
 
 
 def _surviving_names(paths: RunFolders) -> tuple[str, ...]:
-    """Give the names of processes of a row that do not end."""
+    """Return the names of processes of a row that do not end."""
     mark = f"TMPDIR={paths.path_beside('tmp')}\0".encode()
     end = time.monotonic() + _LEFT_S
     while (processes := _processes_with(mark)) and time.monotonic() < end:
@@ -161,7 +161,7 @@ def _surviving_names(paths: RunFolders) -> tuple[str, ...]:
 
 
 def _processes_with(mark: bytes) -> dict[int, str]:
-    """Give the processes in whose environment there is something."""
+    """Return the processes in whose environment there is something."""
     names_by_pid: dict[int, str] = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -173,7 +173,7 @@ def _processes_with(mark: bytes) -> dict[int, str]:
 
 
 def _file_contents(paths: RunFolders, varies: Sequence[str]) -> dict[str, str]:
-    """Give what each file of the training's holds; ours are elsewhere."""
+    """Return what each file of the training's holds; ours are elsewhere."""
     folder = paths.base.folder
     contents: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
@@ -187,7 +187,7 @@ def _file_contents(paths: RunFolders, varies: Sequence[str]) -> dict[str, str]:
 
 
 def _temporary_names(paths: RunFolders, row: Row) -> tuple[str, ...]:
-    """Give what was left among temporary files; ours are there only if the launcher was killed."""
+    """Return what was left among temporary files; ours only if the launcher was killed."""
     names = (path.name for path in paths.path_beside("tmp").iterdir())
     relevant = (name for name in names if row.act != "kill-launcher" or "gapless" not in name)
     return tuple(sorted({_TEMPORARY_NAME.sub("…", name) for name in relevant}))

@@ -65,7 +65,11 @@ def test_a_process_that_goes_on_is_found(tmp_path: Path, monkeypatch: pytest.Mon
         (Row("", "", batches=1), RecordedCounts(), 1),
         (Row("", "", windows=1), RecordedCounts(), 1),
         (Row("", ""), RecordedCounts(cut=("rank0.log",)), 1),
-        (Row("", "", why="-I"), RecordedCounts(unobserved={"training": "Python was started with -I"}), 0),
+        (
+            Row("", "", why="-I"),
+            RecordedCounts(unobserved={"training": "Python was started with -I"}),
+            0,
+        ),
         (Row("", "", why="-I"), RecordedCounts(unobserved={"gpu": "-I"}), 1),
     ],
 )
@@ -83,11 +87,15 @@ def test_what_was_recorded_is_counted(tmp_path: Path) -> None:
     log = wire.frame(wire.MARKS, b"".join(wire.MARK.pack(*mark) for mark in marks))
     for path in (None, "windows/a.json"):
         log += wire.text_frame(wire.WINDOW, {"path": path})
-    log += wire.text_frame(wire.UNOBSERVED, {"what": "training", "why": "for some reason", "count": 1})
+    log += wire.text_frame(
+        wire.UNOBSERVED, {"what": "training", "why": "for some reason", "count": 1}
+    )
     for folder, length in (("run", len(log)), ("spool", len(log)), ("other", len(log) - 1)):
         (tmp_path / folder).mkdir()
         name = "rank1.log" if folder == "other" else "rank0.log"
         (tmp_path / folder / name).write_bytes(log[:length])
     counts_once = RecordedCounts(1, 1, 1, (), {"training": "for some reason"})
     assert read_counts(tmp_path / "run", tmp_path / "spool") == counts_once
-    assert read_counts(tmp_path / "other", tmp_path / "nowhere") == RecordedCounts(1, 1, 1, ("rank1.log",))
+    assert read_counts(tmp_path / "other", tmp_path / "nowhere") == RecordedCounts(
+        1, 1, 1, ("rank1.log",)
+    )

@@ -30,7 +30,7 @@ def test_the_grammar_of_later_versions_is_refused() -> None:
 
 
 def _imported_packages(node: ast.AST) -> list[str]:
-    """Give the packages that a statement imports, but for its neighbours."""
+    """Return the packages that a statement imports, but for its neighbours."""
     if isinstance(node, ast.Import):
         return [alias.name.partition(".")[0] for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

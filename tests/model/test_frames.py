@@ -22,7 +22,9 @@ def account(steps: int | None = 1) -> Account:
         {"busy.math": 700, "idle.data.main": 300},
         {"compute": 700, "data": 300},
     )
-    left_out_row = RowAccount(Row(0, 0, 2, 0, 50, left_out=True), {"busy.math": 50}, {"compute": 50})
+    left_out_row = RowAccount(
+        Row(0, 0, 2, 0, 50, left_out=True), {"busy.math": 50}, {"compute": 50}
+    )
     leaves, groups = {"busy.math": 700, "idle.data.main": 300}, {"compute": 700, "data": 300}
     return Account(1000, steps, leaves, groups, {}, (kept_row,), (left_out_row,))
 

@@ -183,7 +183,9 @@ def test_an_interrupt_is_raised_at_once_and_loses_nothing() -> None:
 def test_several_iterations_go_on_at_once() -> None:
     prefetcher = DevicePrefetcher(CountingLoader(6))
     pairs = list(zip(prefetcher, prefetcher, strict=True))
-    assert batch_values(first_batch for first_batch, _ in pairs) == batch_values(second for _, second in pairs)
+    assert batch_values(first_batch for first_batch, _ in pairs) == batch_values(
+        second for _, second in pairs
+    )
     assert batch_values(first_batch for first_batch, _ in pairs) == expected_values(6)
 
 

@@ -79,7 +79,7 @@ def func_grad() -> object:
 
 
 def nested() -> object:
-    """Give the sum of a training in whose backward pass another runs: one step, not two."""
+    """Return the sum of a training in whose backward pass another runs: one step, not two."""
     net = model()
     for _ in range(STEPS):
         hidden: object = torch.utils.checkpoint.checkpoint(  # pyright: ignore[reportUnknownVariableType]

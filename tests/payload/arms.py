@@ -46,7 +46,9 @@ def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor
     optimizer.step()
 
 
-def batches_of_epochs(batches: DataLoader[tuple[Tensor, ...]], n_epochs: int = 8) -> Iterator[Tensor]:
+def batches_of_epochs(
+    batches: DataLoader[tuple[Tensor, ...]], n_epochs: int = 8
+) -> Iterator[Tensor]:
     for _ in range(n_epochs):
         for (batch,) in batches:
             yield batch

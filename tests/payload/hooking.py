@@ -67,11 +67,17 @@ class Recorder:
         self.marks.append(Mark(kind, start, end, subject, value, flags))
 
     def fact(
-        self, noun: str, entity: object, values: dict[str, Any], location: tuple[str, int, str] | None
+        self,
+        noun: str,
+        entity: object,
+        values: dict[str, Any],
+        location: tuple[str, int, str] | None,
     ) -> int:
         if not any(entity is known_entity for known_entity in self.entities):
             self.entities.append(entity)
-        number = next(index for index, known_entity in enumerate(self.entities) if known_entity is entity)
+        number = next(
+            index for index, known_entity in enumerate(self.entities) if known_entity is entity
+        )
         self.facts.append(Fact(noun, number, values, location))
         return number
 
@@ -147,7 +153,7 @@ def hook_module(name: str) -> Any:  # noqa: ANN401 - a module
 
 
 def traceback_of(action: Callable[[], object]) -> list[str]:
-    """Give the traceback that an action ends with, as the interpreter would print it."""
+    """Return the traceback that an action ends with, as the interpreter would print it."""
     try:
         action()
     except BaseException as error:  # noqa: BLE001 - whatever it is
@@ -156,7 +162,7 @@ def traceback_of(action: Callable[[], object]) -> list[str]:
 
 
 def warnings_of(action: Callable[[], object]) -> list[tuple[str, int, str]]:
-    """Give the file, line and text of what an action warns of."""
+    """Return the file, line and text of what an action warns of."""
     with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         action()

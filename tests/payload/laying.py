@@ -9,7 +9,8 @@ import pytest
 
 from gapless.model.edit import Edit, edit_to_json
 from gapless.payload import overlay, recorder
-from gapless.payload.overlay import moments, telling
+from gapless.payload.overlay import reapply
+from gapless.payload.overlay.patch import edit_counters
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,7 +24,9 @@ class EditLog:
         self.values: dict[int, dict[str, Any]] = {}  # by the edit's number: the latest fact
         self.edges: list[Any] = []
 
-    def fact(self, noun: str, entity: object, values: dict[str, Any], location: object = None) -> int:
+    def fact(
+        self, noun: str, entity: object, values: dict[str, Any], location: object = None
+    ) -> int:
         assert noun == "edit"
         assert entity is not None
         assert location is None
@@ -34,8 +37,8 @@ class EditLog:
         self.unobserved.append(f"{topic}: {why}")
 
     def times(self, number: int = 0) -> int:
-        """Give how often an edit took effect so far."""
-        return telling.times(number)
+        """Return how often an edit took effect so far."""
+        return edit_counters.times(number)
 
     def edge(self, number: int = 1) -> None:
         """Be at a step edge."""
@@ -56,7 +59,7 @@ def apply_edits(*edits: Edit) -> Generator[EditLog]:
         patch.setattr(recorder, "fact", edit_log.fact)
         patch.setattr(recorder, "on_edge", edit_log.on_edge)
         patch.setattr(recorder, "on_stop", lambda _action: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        patch.setitem(moments._state, "watching", False)  # noqa: FBT003, SLF001  # pyright: ignore[reportPrivateUsage]
+        patch.setitem(reapply._state, "watching", False)  # noqa: FBT003, SLF001  # pyright: ignore[reportPrivateUsage]
         try:
             overlay.apply([edit_to_json(edit) for edit in edits])
             yield edit_log

@@ -68,7 +68,9 @@ class RecordedRun(NamedTuple):
         return [frame.text() for frame in self.frames if frame.kind == kind]
 
 
-def run_script(folder: Path, script: str, *, is_recorded: bool = True, **options: object) -> RecordedRun:
+def run_script(
+    folder: Path, script: str, *, is_recorded: bool = True, **options: object
+) -> RecordedRun:
     """Run the script below ``START`` in a folder; it must end well."""
     path = folder / "script.py"
     path.write_text(PRELUDE + textwrap.dedent(script))

@@ -15,7 +15,7 @@ import time
 import traceback
 
 import torch
-from loop_shapes import DATA, Images, train_over, train_step, make_training
+from loop_shapes import DATA, Images, make_training, train_over, train_step
 from torch.utils.data import DataLoader, IterableDataset
 
 torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.5  # s: so long are workers waited for
@@ -57,7 +57,10 @@ def broken_recorder():
         module = recorder_module(name)
         original = getattr(module, attribute, None)
         if module is not None:
-            for hook in (*recorder_module("patching")._guards, *recorder_module("patching")._patches):
+            for hook in (
+                *recorder_module("patching")._guards,
+                *recorder_module("patching")._patches,
+            ):
                 hook.on, hook.failures = True, 0
             setattr(module, attribute, raise_broken)
         losses.append(train_over(DataLoader(DATA, 8, shuffle=True)))
@@ -174,7 +177,8 @@ def threads():
             train_step(model, optimizer, DATA[:4])
 
     trainers = [
-        threading.Thread(target=train_loop, args=pair) for pair in ((model, optimizer), (second_model, second_optimizer))
+        threading.Thread(target=train_loop, args=pair)
+        for pair in ((model, optimizer), (second_model, second_optimizer))
     ]
     for thread in trainers:
         thread.start()

@@ -33,7 +33,7 @@ def inference() -> None:
 
 
 def broken_off() -> object:
-    """Give what the compiler made of a loop whose graph breaks at the backward pass."""
+    """Return what the compiler made of a loop whose graph breaks at the backward pass."""
     net = model()
     counters = importlib.import_module("torch._dynamo.utils").counters
 

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import WrittenLog, logs_by_process, read_logs, run_preloaded, script_command, run_recorded
+from tests.payload.watching import (
+    WrittenLog,
+    logs_by_process,
+    read_logs,
+    run_preloaded,
+    run_recorded,
+    script_command,
+)
 
 KINDS = (wire.USER_STEP, wire.STEP, wire.BACKWARD, wire.FORWARD)
 MARKS = {
@@ -24,7 +31,7 @@ ARMS = ("by_hand", "func_grad", "inference", "marked")
 
 
 def logs_by_name(folder: Path, names: Iterable[str]) -> Mapping[str, WrittenLog]:
-    """Give the logs by the loop that made them."""
+    """Return the logs by the loop that made them."""
     logs_by_pid = logs_by_process(folder / "spool")
     return {name: logs_by_pid[int((folder / name).read_text())] for name in names}
 

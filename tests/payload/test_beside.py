@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gapless.payload import beside, recorder
+from gapless.payload import recorder
+from gapless.payload.stacks import threads as threads_module
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 LASTS_S = 0.6
@@ -27,9 +28,9 @@ def thread_facts(
         return 0
 
     monkeypatch.setattr(recorder, "fact", fact)
-    beside.forget()
+    threads_module.forget()
     yield facts_by_name
-    beside.forget()
+    threads_module.forget()
 
 
 def burn(stop: threading.Event) -> None:
@@ -54,8 +55,8 @@ def test_a_thread_that_burns_is_told_with_its_line_and_one_that_waits_is_not(
     while time.monotonic() < end:
         time.sleep(0.05)
         frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        beside.look(frames, own_thread, threading.get_native_id())
-    beside.report_threads()
+        threads_module.look(frames, own_thread, threading.get_native_id())
+    threads_module.report_threads()
     stop.set()
     for thread in threads:
         thread.join()

@@ -25,7 +25,9 @@ def test_a_torch_that_does_not_tell_is_not_asked(version: str) -> None:
 def test_a_torch_that_tells_is_asked_each_time(version: str) -> None:
     answers = iter((True, False))
     compiler = SimpleNamespace(is_compiling=lambda: next(answers))
-    is_compiling = compiling.defer_is_compiling(SimpleNamespace(__version__=version, compiler=compiler))
+    is_compiling = compiling.defer_is_compiling(
+        SimpleNamespace(__version__=version, compiler=compiler)
+    )
     assert (is_compiling(), is_compiling()) == (True, False)
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 
-from gapless.payload import batchfacts, datasets
+from gapless.payload.loading import batch_facts, datasets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +199,8 @@ def test_nothing_of_the_data_set_is_run() -> None:
 
 def test_a_huge_state_is_looked_at_in_part() -> None:
     huge = Plain(
-        paths=[f"{index}.jpg" for index in range(200_000)], tables=[[index] for index in range(100_000)]
+        paths=[f"{index}.jpg" for index in range(200_000)],
+        tables=[[index] for index in range(100_000)],
     )
     walk = datasets._Walk()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     walk.state(huge, sent=True)
@@ -242,16 +243,16 @@ TENSOR = torch.ones(4, 3)
     ],
 )
 def test_what_a_batch_is_made_of(batch: Any, pinnable: bool | None, size: int) -> None:  # noqa: ANN401
-    facts = batchfacts.values(batch)
+    facts = batch_facts.values(batch)
     assert facts["pinnable"] is pinnable
     assert facts["bytes"] == size
 
 
 def test_of_a_batch_of_countless_parts_the_size_is_not_told() -> None:
-    facts = batchfacts.values([TENSOR] * (batchfacts.MAX_PARTS + 1))
+    facts = batch_facts.values([TENSOR] * (batch_facts.MAX_PARTS + 1))
     assert facts["bytes"] is None
     assert facts["pinnable"] is True
-    assert batchfacts.values([Bag()])["others"] == [f"{Bag.__module__}.Bag"]
+    assert batch_facts.values([Bag()])["others"] == [f"{Bag.__module__}.Bag"]
 
 
 # ── Where samples are made ──────────────────────────────────────────────────────────────────────

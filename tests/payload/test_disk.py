@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gapless import wire
 from gapless.model.recording import Process
-from gapless.store.logs import open_log, read_processes
+from gapless.store.logs.logs import open_log, read_processes
 from tests.payload import loading
 
 EPOCHS, STEPS = 12, 1000
@@ -57,7 +57,9 @@ def test_a_loader_that_is_made_anew_each_epoch_makes_no_new_logs(tmp_path: Path)
     }
     all_processes = read_spool(tmp_path / "spool")
     assert len(all_processes) == 1 + 2 * EPOCHS
-    writers = {(process.loader, process.worker) for process in all_processes if process.role == "worker"}
+    writers = {
+        (process.loader, process.worker) for process in all_processes if process.role == "worker"
+    }
     assert writers == {(loader, worker) for loader in range(EPOCHS) for worker in (0, 1)}
     assert sum(len(process.batches) for process in all_processes) == 2 * EPOCHS
     assert all(process.end is not None for process in all_processes)

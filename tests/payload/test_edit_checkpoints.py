@@ -91,7 +91,10 @@ def test_what_is_saved_into_memory_is_saved_and_told_of() -> None:
             buffer.seek(0)
             assert torch.load(buffer) == step
         assert edit_log.times() == 0
-        assert edit_log.unobserved == ["no checkpoint: saved into memory or an open file: it was saved"] * 2
+        assert (
+            edit_log.unobserved
+            == ["no checkpoint: saved into memory or an open file: it was saved"] * 2
+        )
 
 
 def test_a_save_that_fails_fails_as_ever(tmp_path: Path) -> None:

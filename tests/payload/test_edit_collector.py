@@ -19,7 +19,7 @@ def collecting() -> Iterator[None]:
 
 
 def freed_edges(edit_log: EditLog, n_edges: int) -> list[int]:
-    """Give the edges at which a cycle made before them was collected."""
+    """Return the edges at which a cycle made before them was collected."""
     freed = list[int]()
     for edge in range(n_edges):
         cycle = Cycle(edge, freed)

@@ -107,7 +107,9 @@ def test_streams_and_persistent_workers_are_cut_too() -> None:
         job = start_job(edit_log)
         stream = DataLoader(Stream(), batch_size=2)
         persistent = DataLoader(Numbers(10), batch_size=2, num_workers=1, persistent_workers=True)
-        assert [job.evaluate(loader, "mode") for loader in (stream, persistent, stream, persistent)] == [1, 1, 1, 1]
+        assert [
+            job.evaluate(loader, "mode") for loader in (stream, persistent, stream, persistent)
+        ] == [1, 1, 1, 1]
         assert edit_log.times() == 4
     assert (job.evaluate(stream), job.evaluate(persistent)) == (6, 5)
 
@@ -148,7 +150,13 @@ def test_each_second_evaluation_is_whole() -> None:
 
 
 def test_a_cadence_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="cadence needs what"), apply_edits(make_cadence("coffee", 2)):
+    with (
+        pytest.raises(ValueError, match="cadence needs what"),
+        apply_edits(make_cadence("coffee", 2)),
+    ):
         pass
-    with pytest.raises(ValueError, match="cadence needs what"), apply_edits(make_cadence("logging", 0)):
+    with (
+        pytest.raises(ValueError, match="cadence needs what"),
+        apply_edits(make_cadence("logging", 0)),
+    ):
         pass

@@ -103,7 +103,9 @@ class tqdm:
 def loggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have loggers that look like the ones people use, as far as we touch them."""
     packages = {name.split("/")[0] for name in LOGGERS}
-    for name in [module_name for module_name in sys.modules if module_name.split(".")[0] in packages]:
+    for name in [
+        module_name for module_name in sys.modules if module_name.split(".")[0] in packages
+    ]:
         monkeypatch.delitem(sys.modules, name)
     for name, source in LOGGERS.items():
         path = tmp_path / "site" / name
@@ -112,7 +114,9 @@ def loggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     yield
-    for name in [module_name for module_name in sys.modules if module_name.split(".")[0] in packages]:
+    for name in [
+        module_name for module_name in sys.modules if module_name.split(".")[0] in packages
+    ]:
         del sys.modules[name]
 
 
@@ -203,7 +207,10 @@ def test_loggers_are_kept_from_their_services_whatever_the_script_says(tmp_path:
         comet_ml, mlflow, tensorboard_x, wandb = map(
             import_named, ("comet_ml", "mlflow", "tensorboardX", "wandb")
         )
-        first_writer, second_writer = tensorboard_x.SummaryWriter("/runs/a"), tensorboard_x.SummaryWriter()
+        first_writer, second_writer = (
+            tensorboard_x.SummaryWriter("/runs/a"),
+            tensorboard_x.SummaryWriter(),
+        )
         assert Path(first_writer.logdir).parent == tmp_path / "logs" / "tensorboard"
         assert Path(first_writer.logdir).name.startswith("a-")
         assert first_writer.logdir != second_writer.logdir

@@ -205,7 +205,9 @@ def test_a_training_that_makes_an_optimizer_a_step_is_not_searched_for_ever() ->
 
 
 @pytest.mark.parametrize("copy_net", [copy.deepcopy, copy_by_pickle])
-def test_a_copy_that_is_trained_is_a_model(copy_net: Callable[[Net], Net], met_models: Models) -> None:
+def test_a_copy_that_is_trained_is_a_model(
+    copy_net: Callable[[Net], Net], met_models: Models
+) -> None:
     net = copy_net(Net())
     make_optimizer(net.parameters())
 

@@ -67,7 +67,9 @@ def test_autocast_within_the_users_is_no_edit() -> None:
         with torch.autocast("cpu", torch.bfloat16):
             assert net(images())["logits"].dtype is torch.bfloat16
         assert edit_log.times() == 0
-        assert edit_log.unobserved == ["edit 0: torch.autocast: the forward is under autocast already"]
+        assert edit_log.unobserved == [
+            "edit 0: torch.autocast: the forward is under autocast already"
+        ]
 
 
 def test_autocast_of_weights_that_are_low_already_is_no_edit() -> None:
@@ -163,5 +165,7 @@ def test_the_scaler_gives_way_to_the_users() -> None:
         assert bias_gradient is not None
         assert torch.equal(bias_gradient, torch.full((2,), 16.0))
         scaler.step(optimizer)
-        assert edit_log.unobserved == ["edit 0: torch.amp.GradScaler: the training has a scaler of its own"]
+        assert edit_log.unobserved == [
+            "edit 0: torch.amp.GradScaler: the training has a scaler of its own"
+        ]
         assert edit_log.times() == 0

@@ -39,7 +39,7 @@ RankResult = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[RankResult]:
-    """Give what each of two ranks found, side by side."""
+    """Return what each of two ranks found, side by side."""
     out = tmp_path_factory.mktemp("ranks") / "out"
     sides = {
         name: ([edit_to_json(edit) for edit in edits], 3 if name in {"plain", "no-sync"} else 1)
@@ -59,10 +59,14 @@ def test_the_training_is_the_same(ranks: list[RankResult], side: str) -> None:
     for rank in ranks:
         for plain, edited in zip(rank["plain"]["ways"], rank[side]["ways"], strict=False):
             assert edited["losses"] == close_to(plain["losses"])
-            for edited_weights, plain_weights in zip(edited["weights"], plain["weights"], strict=True):
+            for edited_weights, plain_weights in zip(
+                edited["weights"], plain["weights"], strict=True
+            ):
                 assert edited_weights == close_to(plain_weights)
         assert rank[side]["unseen"] == []
-    first_weights, second_weights = ([way["weights"] for way in rank[side]["ways"]] for rank in ranks)
+    first_weights, second_weights = (
+        [way["weights"] for way in rank[side]["ways"]] for rank in ranks
+    )
     assert first_weights == second_weights
 
 

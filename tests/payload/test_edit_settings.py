@@ -131,7 +131,11 @@ def test_foreach_reaches_the_optimizer(kind: Any) -> None:  # noqa: ANN401
     with apply_edits(SetArgument(name, "foreach", value=True)) as edit_log:
         optimizer = kind(parameters(), foreach=False)
         assert optimizer.param_groups[0]["foreach"] is True
-        assert (edit_log.values[0]["old"], edit_log.values[0]["new"], edit_log.times()) == (False, True, 1)
+        assert (edit_log.values[0]["old"], edit_log.values[0]["new"], edit_log.times()) == (
+            False,
+            True,
+            1,
+        )
     assert kind(parameters(), foreach=False).param_groups[0]["foreach"] is False
 
 
@@ -180,7 +184,9 @@ def test_tensors_that_cannot_be_fused_are_stepped_as_it_was_written_and_told() -
 
 def test_gradients_are_dropped() -> None:
     targets = "torch.optim.Optimizer.zero_grad", "torch.nn.Module.zero_grad"
-    with apply_edits(*(SetArgument(target, "set_to_none", value=True) for target in targets)) as edit_log:
+    with apply_edits(
+        *(SetArgument(target, "set_to_none", value=True) for target in targets)
+    ) as edit_log:
         tensors = parameters()
         optimizer = torch.optim.SGD(tensors, lr=0.1)
         net = torch.nn.Linear(1, 1)

@@ -133,7 +133,9 @@ def test_what_is_compiled_already_is_not_compiled_again() -> None:
 
 
 def test_a_lower_precision_a_layout_and_compiling_go_together() -> None:
-    with apply_edits(BF16, CHANNELS_LAST, compile_wrap(backend="eager", fullgraph=True)) as edit_log:
+    with apply_edits(
+        BF16, CHANNELS_LAST, compile_wrap(backend="eager", fullgraph=True)
+    ) as edit_log:
         net = Net()
         optimizer = make_optimizer(net)
         for step_index in range(2):

@@ -34,7 +34,10 @@ def find_interpreters() -> dict[str, str]:
     paths: dict[str, str] = {}
     for minor in range(9, 15):
         version = f"3.{minor}"
-        for path in (shutil.which(f"python{version}"), *versions_folder.glob(f"{version}.*/bin/python")):
+        for path in (
+            shutil.which(f"python{version}"),
+            *versions_folder.glob(f"{version}.*/bin/python"),
+        ):
             if (
                 path
                 and not subprocess.run(
@@ -53,7 +56,10 @@ def test_a_process_without_torch_is_left_as_it_was_but_for_one_finder(
     tmp_path: Path, version: str
 ) -> None:
     command = [INTERPRETERS[version], "-c", STATE]
-    plain, recorded = (run_plain(command, tmp_path), run_recorded(command, tmp_path, tmp_path / "spool"))
+    plain, recorded = (
+        run_plain(command, tmp_path),
+        run_recorded(command, tmp_path, tmp_path / "spool"),
+    )
     assert plain.out.startswith("0 [")
     assert recorded.out == "1" + plain.out[1:]
     assert (recorded.code, recorded.err) == (0, "")
@@ -94,7 +100,9 @@ def test_the_users_own_sitecustomize_runs_as_without_us(
     (own_folder / "sitecustomize.py").write_text(text)
     command = [sys.executable, "-c", STATE]
     plain = run_plain(command, tmp_path, PYTHONPATH=str(own_folder))
-    recorded = run_recorded(command, tmp_path, tmp_path / "spool", PYTHONPATH=f"{SITE}:{own_folder}")
+    recorded = run_recorded(
+        command, tmp_path, tmp_path / "spool", PYTHONPATH=f"{SITE}:{own_folder}"
+    )
     assert plain.out.startswith(says)
     assert recorded.out == plain.out.replace("\n0 [", "\n1 [") if says else "1" + plain.out[1:]
     assert (recorded.code, recorded.err) == (plain.code, plain.err)

@@ -183,7 +183,10 @@ def test_how_a_model_is_spread_is_a_fact_with_its_line(monkeypatch: pytest.Monke
     (model_fact,) = recorder.facts_about("model")
     assert model_fact.values["class"].endswith("Linear")
     modes = recorder.marks_of(wire.MODE)
-    assert [(mark.subject, mark.value) for mark in modes] == [(model_fact.id, 0), (model_fact.id, 1)]
+    assert [(mark.subject, mark.value) for mark in modes] == [
+        (model_fact.id, 0),
+        (model_fact.id, 1),
+    ]
 
 
 def test_without_a_process_group_there_is_no_fact_of_one() -> None:

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import WrittenLog, read_logs, run_preloaded, script_command, run_recorded
+from tests.payload.watching import (
+    WrittenLog,
+    read_logs,
+    run_preloaded,
+    run_recorded,
+    script_command,
+)
 
 KILLED = """
 import os, time, torch

@@ -39,7 +39,10 @@ def test_paths_are_counted_and_only_what_is_new_is_told(file_frames: list[dict[s
     files.note_open("a", "r")
     files.write_paths()
     files.write_paths()
-    assert file_frames == [{"read": {"a": 2, "b": 1}, "written": []}, {"read": {"a": 1}, "written": []}]
+    assert file_frames == [
+        {"read": {"a": 2, "b": 1}, "written": []},
+        {"read": {"a": 1}, "written": []},
+    ]
 
 
 def test_paths_are_told_ever_more_rarely_and_each_is_counted(
@@ -142,7 +145,10 @@ def test_a_loader_within_a_fetch_belongs_to_that_fetch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     recorded = run_script(tmp_path, "import builtins\n" + NESTED)
     assert recorded.out == "[[112, 112, 112, 112], [112, 112, 112, 112]]\nTrue\n"
-    assert {(row.value_of("loader"), row.value_of("sequence")) for row in recorded.rows} == {(0, 0), (0, 1)}
+    assert {(row.value_of("loader"), row.value_of("sequence")) for row in recorded.rows} == {
+        (0, 0),
+        (0, 1),
+    }
     assert all(row.value_of("samples") == 4 for row in recorded.rows)
 
 
@@ -168,7 +174,9 @@ def test_where_thousands_of_files_are_open_each_look_takes_a_few(
         assert 0 < len(checked) < 20
         for _ in Path("/proc/self/fd").iterdir():
             files.edge(2, 0, 0)
-    written_paths = {path for frame in file_frames for path in frame["written"] if path.startswith(str(tmp_path))}
+    written_paths = {
+        path for frame in file_frames for path in frame["written"] if path.startswith(str(tmp_path))
+    }
     assert len(written_paths) == 20
 
 

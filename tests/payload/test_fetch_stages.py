@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless import wire
-from tests.payload.loading import RecordedRun, FetchRow, run_script
+from tests.payload.loading import FetchRow, RecordedRun, run_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,7 +133,9 @@ CASES_BY_SETTING = {"training": ALL_CASES, "fork": "decode collate stream", "spa
 
 
 @pytest.fixture(scope="module", params=LOADER_SETTINGS)
-def recorded_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
+def recorded_run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> RecordedRun:
     folder = tmp_path_factory.mktemp("fetches")
     for path, text in LIBRARIES.items():
         target = folder / path
@@ -143,11 +145,17 @@ def recorded_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     script = SCRIPT.replace("HOW", LOADER_SETTINGS[request.param]).replace("CHOSEN", str(cases))
     recorded_run = run_script(folder, script)
     names = {str(number): name for number, name in enumerate(cases)}
-    return recorded_run._replace(out=" ".join(names[str(row.value_of("loader"))] for row in recorded_run.rows))
+    return recorded_run._replace(
+        out=" ".join(names[str(row.value_of("loader"))] for row in recorded_run.rows)
+    )
 
 
 def rows_of_case(recorded_run: RecordedRun, case: str) -> list[FetchRow]:
-    case_rows = [row for row, name in zip(recorded_run.rows, recorded_run.out.split(), strict=True) if name == case]
+    case_rows = [
+        row
+        for row, name in zip(recorded_run.rows, recorded_run.out.split(), strict=True)
+        if name == case
+    ]
     if not case_rows:
         pytest.skip("not tried there")
     return case_rows
@@ -156,12 +164,16 @@ def rows_of_case(recorded_run: RecordedRun, case: str) -> list[FetchRow]:
 def test_prints_nothing_and_misses_nothing(recorded_run: RecordedRun) -> None:
     assert recorded_run.error == ""
     own_topics = ("fetch", "stage of", "file", "run queue", "bytes", "faults")
-    assert [note for note in recorded_run.texts(wire.UNOBSERVED) if note["what"].startswith(own_topics)] == []
+    assert [
+        note for note in recorded_run.texts(wire.UNOBSERVED) if note["what"].startswith(own_topics)
+    ] == []
 
 
 def test_wall_is_processor_and_run_queue_and_blocked(recorded_run: RecordedRun) -> None:
     for row in recorded_run.rows:
-        tolerance_ns = 100_000 + row.wall_ns // 20  # clocks are read one after another, on a busy machine
+        tolerance_ns = (
+            100_000 + row.wall_ns // 20
+        )  # clocks are read one after another, on a busy machine
         assert 0 < row.value_of("cpu") <= row.wall_ns + tolerance_ns
         assert row.value_of("run_queue") >= 0
         assert -tolerance_ns < row.blocked_ns < row.wall_ns
@@ -200,7 +212,10 @@ def test_counts_the_bytes_of_read_calls(recorded_run: RecordedRun) -> None:
 
 
 def test_rows_of_workers_carry_worker_loader_and_sequence(recorded_run: RecordedRun) -> None:
-    positions = [(row.value_of("worker"), row.value_of("sequence")) for row in rows_of_case(recorded_run, "decode")]
+    positions = [
+        (row.value_of("worker"), row.value_of("sequence"))
+        for row in rows_of_case(recorded_run, "decode")
+    ]
     assert sorted(positions) in ([(-1, 0), (-1, 1)], [(0, 0), (1, 0)])
 
 
@@ -216,14 +231,20 @@ def test_a_batch_got_at_once_is_four_samples(recorded_run: RecordedRun) -> None:
 
 
 def test_a_list_of_indices_from_a_sampler_is_as_many_samples(recorded_run: RecordedRun) -> None:
-    samples_by_sequence = {row.value_of("sequence"): row.value_of("samples") for row in rows_of_case(recorded_run, "indexed")}
+    samples_by_sequence = {
+        row.value_of("sequence"): row.value_of("samples")
+        for row in rows_of_case(recorded_run, "indexed")
+    }
     assert samples_by_sequence.items() <= {0: 3, 1: 2}.items()
     assert samples_by_sequence
 
 
 def test_without_batches_a_fetch_is_one_sample(recorded_run: RecordedRun) -> None:
     assert {row.value_of("samples") for row in rows_of_case(recorded_run, "single")} == {1}
-    samples_by_sequence = {row.value_of("sequence"): row.value_of("samples") for row in rows_of_case(recorded_run, "stream_of_singles")}
+    samples_by_sequence = {
+        row.value_of("sequence"): row.value_of("samples")
+        for row in rows_of_case(recorded_run, "stream_of_singles")
+    }
     expected = dict(enumerate([1] * 6 + [0]))
     assert samples_by_sequence.items() <= expected.items()
     assert {0, 1} <= samples_by_sequence.keys()
@@ -278,6 +299,8 @@ def test_tells_whether_a_generator_was_advanced_and_advances_none(tmp_path: Path
         "draws = [", "torch.manual_seed(3)\nnp.random.seed(3)\nrandom.seed(3)\ndraws = ["
     )
     recorded_run = run_script(tmp_path, script, random_every=1)
-    advanced = [row.value_of("random") for row in recorded_run.rows if row.value_of("sequence") == 0]
+    advanced = [
+        row.value_of("random") for row in recorded_run.rows if row.value_of("sequence") == 0
+    ]
     assert advanced == [1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1]
     assert recorded_run.out == run_script(tmp_path, script, is_recorded=False).out

@@ -142,7 +142,9 @@ def test_errors_warnings_names_and_files_are_as_without_us(tmp_path: Path) -> No
         assert bool(recorded.rows) == is_recorded
     assert printed[0][0].count("Traceback") == 12 + 2  # two of them within one of torch's
     assert "UserWarning: from the library\n  encode(" in printed[0][1]
-    plain_texts, recorded_texts = ([_without_addresses(text) for text in texts] for texts in printed)
+    plain_texts, recorded_texts = (
+        [_without_addresses(text) for text in texts] for texts in printed
+    )
     assert recorded_texts == plain_texts
 
 

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.profiler import profile
 
 from gapless import wire
-from gapless.payload import fullness
+from gapless.payload.loading import padding
 from tests.payload.loading import run_script
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ WITHOUT_LENGTH: list[object] = [
 
 
 def rows(length: int | None = None) -> torch.Tensor:
-    """Give recordings in one tensor, padded to the longest, or to a length."""
+    """Return recordings in one tensor, padded to the longest, or to a length."""
     generator = torch.Generator().manual_seed(0)
     recordings = [torch.randn(n_frames, 20, generator=generator) for n_frames in LENGTHS]
     padded = pad_sequence(recordings, batch_first=True)
@@ -53,14 +53,14 @@ def tokens(length: int = 120) -> torch.Tensor:
 
 
 def facts_of_length(batch: object, length: int) -> dict[str, Any]:
-    return next(facts for facts in fullness.values(batch) if facts["length"] == length)
+    return next(facts for facts in padding.values(batch) if facts["length"] == length)
 
 
 @pytest.fixture(autouse=True)
 def forget_looks() -> Iterator[None]:
-    fullness.forget()
+    padding.forget()
     yield
-    fullness.forget()
+    padding.forget()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_mask_tells_where_rows_end(*, inverted: bool) -> None:
     ids = tokens()
     mask = ids == 0 if inverted else (ids != 0).long()
     batch = UserDict({"input_ids": ids, "attention_mask": mask, "kinds": torch.zeros_like(ids)})
-    facts = fullness.values(batch)
+    facts = padding.values(batch)
     assert len(facts) == 1
     assert (facts[0]["by"], facts[0]["kind"], facts[0]["dimensions"]) == ("mask", "int", 2)
     assert facts[0]["filled"] == pytest.approx(SHARE / 120, abs=1e-3)
@@ -123,7 +123,7 @@ def test_long_rows_are_sampled() -> None:
 
 @pytest.mark.parametrize("batch", WITHOUT_LENGTH, ids=range(len(WITHOUT_LENGTH)))
 def test_what_has_no_length_or_no_memory_to_see_is_left_alone(batch: object) -> None:
-    assert fullness.values(batch) == []
+    assert padding.values(batch) == []
 
 
 def test_nothing_shows_that_a_batch_was_looked_at() -> None:
@@ -131,7 +131,7 @@ def test_nothing_shows_that_a_batch_was_looked_at() -> None:
     versions = [tensor._version for tensor in batch]  # noqa: SLF001 - counts what is written
     copies, random_state = [tensor.detach().clone() for tensor in batch], torch.get_rng_state()
     with profile() as profiled:
-        fullness.values(batch)
+        padding.values(batch)
     assert len(profiled.events() or ()) == 0
     assert all(torch.equal(tensor, copied) for tensor, copied in zip(batch, copies, strict=True))
     assert torch.equal(random_state, torch.get_rng_state())
@@ -141,21 +141,21 @@ def test_nothing_shows_that_a_batch_was_looked_at() -> None:
 def test_looks_are_few_and_take_a_small_share_of_the_time() -> None:
     second, cost_ns, now_ns, spent_ns = 1_000_000_000, 2_000_000, 0, 0
     while now_ns < 600 * second:
-        if fullness.is_look_due(0, now_ns, window=False):
-            fullness.note_look(0, now_ns, now_ns + cost_ns, window=False, has_lengths=True)
+        if padding.is_look_due(0, now_ns, window=False):
+            padding.note_look(0, now_ns, now_ns + cost_ns, window=False, has_lengths=True)
             spent_ns += cost_ns
-            assert spent_ns - cost_ns <= now_ns / fullness.PAUSE_FACTOR
+            assert spent_ns - cost_ns <= now_ns / padding.PAUSE_FACTOR
         now_ns += second // 20
-    assert spent_ns == fullness.MAX_LOOKS * cost_ns
+    assert spent_ns == padding.MAX_LOOKS * cost_ns
 
 
 def test_a_loader_without_lengths_is_left_alone_soon() -> None:
-    for index in range(fullness.MAX_BLANK_LOOKS):
-        assert fullness.is_look_due(3, index << 40, window=False)
-        fullness.note_look(3, index << 40, (index << 40) + 1, window=False, has_lengths=False)
-    assert not fullness.is_look_due(3, 1 << 60, window=False)
-    assert not fullness.is_look_due(3, 1 << 60, window=True)
-    assert fullness.is_look_due(4, 1 << 60, window=False)
+    for index in range(padding.MAX_BLANK_LOOKS):
+        assert padding.is_look_due(3, index << 40, window=False)
+        padding.note_look(3, index << 40, (index << 40) + 1, window=False, has_lengths=False)
+    assert not padding.is_look_due(3, 1 << 60, window=False)
+    assert not padding.is_look_due(3, 1 << 60, window=True)
+    assert padding.is_look_due(4, 1 << 60, window=False)
 
 
 SCRIPT = """
@@ -180,7 +180,9 @@ def test_a_run_tells_of_the_batches_that_were_looked_at(tmp_path: Path) -> None:
     recorded = run_script(tmp_path, SCRIPT)
     filling_facts = [fact for fact in recorded.texts(wire.FACT) if fact["noun"] == "filling"]
     assert [fact["id"] for fact in filling_facts] == list(range(len(filling_facts)))
-    assert 2 <= len(filling_facts) <= 2 + float(recorded.out) / 0.25  # so long from one to the next, at the least
+    assert (
+        2 <= len(filling_facts) <= 2 + float(recorded.out) / 0.25
+    )  # so long from one to the next, at the least
     assert {fact["values"]["loader"] for fact in filling_facts} == {0}
     assert filling_facts[0]["values"]["lengths"] == [
         {

@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from gapless.payload import identities, imports, places
+from gapless.payload import identities, imports
+from gapless.payload.stacks import locations
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,10 @@ def test_things_are_known_as_long_as_they_live_and_keep_no_memory() -> None:
     number, new = identities.register_entity("thing", entity, {"a": 1}, ("file", 3, "f"))
     assert new
     assert identities.register_entity("thing", entity, {"a": 1}, None) == (number, False)
-    assert identities.register_entity("thing", entity, {"a": 2}, ("elsewhere", 9, "g")) == (number, True)
+    assert identities.register_entity("thing", entity, {"a": 2}, ("elsewhere", 9, "g")) == (
+        number,
+        True,
+    )
     assert identities.description("thing", number)["line"] == 3, "where it was made"
     assert identities.find("thing", entity) == number
     for _ in range(1000):
@@ -89,13 +93,13 @@ def test_things_are_known_as_long_as_they_live_and_keep_no_memory() -> None:
 
 
 def test_the_users_line_is_the_innermost_outside_libraries() -> None:
-    def through_a_library() -> places.CodeLocation | None:
-        return next(iter([places.users_line() for _ in range(1)]))
+    def through_a_library() -> locations.CodeLocation | None:
+        return next(iter([locations.users_line() for _ in range(1)]))
 
     location = through_a_library()
     assert location is not None
     assert location[0] == __file__
-    namespace = {"users_line": places.users_line}
+    namespace = {"users_line": locations.users_line}
     code = compile("def f():\n    return users_line()\n", "/x/site-packages/lib/a.py", "exec")
     exec(code, namespace)  # noqa: S102
     location = namespace["f"]()

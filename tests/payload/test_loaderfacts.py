@@ -18,7 +18,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from gapless.payload import loaderfacts
+from gapless.payload.loading import loader_facts
 
 WIDE = 3
 
@@ -76,7 +76,7 @@ class Choosing(Samples):
     [(Listed(), 4), (Paired(), 2), (TensorDataset(torch.ones(WIDE, 1)), WIDE), ([1, 2], 2)],
 )
 def test_a_length_that_lies_there_is_told(data: object, length: int) -> None:
-    assert loaderfacts._length(data) == length
+    assert loader_facts._length(data) == length
 
 
 @pytest.mark.parametrize("kind", [Counting, Printing, Computing, Choosing])
@@ -85,7 +85,7 @@ def test_a_length_that_takes_code_of_the_users_is_not_asked_for(
 ) -> None:
     data = kind()
 
-    assert loaderfacts._length(data) is None
+    assert loader_facts._length(data) is None
     assert data.n_calls == 0
     assert not capsys.readouterr().out
 
@@ -115,4 +115,4 @@ def test_a_loader_shuffles_whoever_draws_the_order(
     settings: dict[str, Any], shuffles: bool
 ) -> None:
     loader = DataLoader(TensorDataset(torch.ones(WIDE, 1)), **settings)
-    assert loaderfacts.values(loader)["shuffle"] is shuffles
+    assert loader_facts.values(loader)["shuffle"] is shuffles

@@ -51,7 +51,11 @@ def loggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source)
-    for name in [module_name for module_name in sys.modules if module_name.split(".")[0] in {"tqdm", "wandb", "mlflow"}]:
+    for name in [
+        module_name
+        for module_name in sys.modules
+        if module_name.split(".")[0] in {"tqdm", "wandb", "mlflow"}
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -63,7 +67,9 @@ def import_fresh(name: str) -> ModuleType:
 
 
 def forget(name: str) -> None:
-    for module_name in [module_name for module_name in sys.modules if module_name.split(".")[0] == name]:
+    for module_name in [
+        module_name for module_name in sys.modules if module_name.split(".")[0] == name
+    ]:
         del sys.modules[module_name]
 
 

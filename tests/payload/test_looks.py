@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import blocked, recorder, stacks, switching
+from gapless.payload import recorder
+from gapless.payload.stacks import blocked, gil_switch, stacks
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -91,7 +92,9 @@ def test_looks_stand_for_time_whoever_lets_go_of_the_gil(
     stacks.stop()
     sampled_ns = Counter[str]()
     for stack in stack_frames[0]["stacks"]:
-        sampled_ns.update({name: stack[RAN] + stack[OFF] for _, _, name in stack[1] if name in spent_ns})
+        sampled_ns.update(
+            {name: stack[RAN] + stack[OFF] for _, _, name in stack[1] if name in spent_ns}
+        )
     for name, ns in spent_ns.items():
         share = ns / spent_ns.total()
         deviation = math.sqrt(share * (1 - share) * sum(ns * ns for ns in lengths)) / sum(lengths)
@@ -184,16 +187,16 @@ def test_where_the_system_tells_of_no_call_the_clock_decides(
 
 def test_an_interval_that_the_user_sets_stays() -> None:
     try:
-        switching.shorten_interval()
+        gil_switch.shorten_interval()
         sys.setswitchinterval(0.003)
-        switching.restore()
+        gil_switch.restore()
         assert sys.getswitchinterval() == pytest.approx(0.003)
-        switching.shorten_interval()
+        gil_switch.shorten_interval()
         interval_s = sys.getswitchinterval()  # by the user, in the middle of a look
-        switching.restore()
+        gil_switch.restore()
         sys.setswitchinterval(interval_s)
-        switching.shorten_interval()
-        switching.restore()
+        gil_switch.shorten_interval()
+        gil_switch.restore()
         assert sys.getswitchinterval() == pytest.approx(0.003)
     finally:
         sys.setswitchinterval(DEFAULT_INTERVAL_S)
@@ -201,17 +204,19 @@ def test_an_interval_that_the_user_sets_stays() -> None:
 
 def test_nothing_is_shortened_while_the_interval_is_held() -> None:
     try:
-        switching.shorten_interval()
-        switching.hold(1.0)
-        switching.shorten_interval()
+        gil_switch.shorten_interval()
+        gil_switch.hold(1.0)
+        gil_switch.shorten_interval()
         assert sys.getswitchinterval() == 1.0
-        switching.release()
+        gil_switch.release()
         assert sys.getswitchinterval() == DEFAULT_INTERVAL_S
     finally:
         sys.setswitchinterval(DEFAULT_INTERVAL_S)
 
 
-def test_random_numbers_and_the_interval_are_the_users_own(stack_frames: list[dict[str, Any]]) -> None:
+def test_random_numbers_and_the_interval_are_the_users_own(
+    stack_frames: list[dict[str, Any]],
+) -> None:
     state = random.getstate()
     stacks.start()
     hold_in_python(time.monotonic() + 0.1)

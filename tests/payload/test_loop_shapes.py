@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import WrittenLog, read_logs, run_preloaded, script_command, run_recorded
+from tests.payload.watching import (
+    WrittenLog,
+    read_logs,
+    run_preloaded,
+    run_recorded,
+    script_command,
+)
 
 ALONE = (
     "for_loop",
@@ -48,7 +54,9 @@ def test_loops_without_workers_run_as_alone_and_every_step_and_batch_is_seen(
     assert log.is_complete
     assert set(log.unobserved_reasons()) <= {"model"}  # nobody told it to train
     assert log.count(wire.STEP) == STEPS
-    batch_marks = [mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED]
+    batch_marks = [
+        mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED
+    ]
     assert len(batch_marks) == BATCHES
     assert log.count(wire.ITER) == 2 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 3
     assert log.kinds()[wire.END] == 1

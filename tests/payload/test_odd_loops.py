@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from tests.payload.watching import ScriptResult, read_logs, run_preloaded, script_command, run_recorded
+from tests.payload.watching import (
+    ScriptResult,
+    read_logs,
+    run_preloaded,
+    run_recorded,
+    script_command,
+)
 
 
 def drop_dates(output: ScriptResult) -> ScriptResult:

@@ -15,11 +15,17 @@ from gapless import wire
 from tests.payload.loop_shapes import DATA, train_over  # pyright: ignore[reportUnknownVariableType]
 from tests.payload.watching import read_logs
 
-HOOKED_MODULES = ("torch.utils.data", "torch.optim", "torch.serialization", "multiprocessing.spawn", "os")
+HOOKED_MODULES = (
+    "torch.utils.data",
+    "torch.optim",
+    "torch.serialization",
+    "multiprocessing.spawn",
+    "os",
+)
 
 
 def snapshot() -> dict[object, object]:
-    """Give the identity of whatever a hook may have replaced."""
+    """Return the identity of whatever a hook may have replaced."""
     identities: dict[object, object] = {
         "gc": [id(callback) for callback in gc.callbacks],
         "finders": [id(finder) for finder in sys.meta_path],

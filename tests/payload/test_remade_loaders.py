@@ -47,7 +47,9 @@ def test_a_loader_made_anew_is_told_with_the_line_of_the_first(tmp_path: Path) -
     recorded = run_recorded(command, tmp_path, tmp_path / "spool")
     assert recorded == run_preloaded(command, tmp_path)
     assert (recorded.code, recorded.err) == (0, "")
-    lines_by_id = {fact["id"]: fact["line"] for fact in read_logs(tmp_path / "spool")["rank0"].facts("loader")}
+    lines_by_id = {
+        fact["id"]: fact["line"] for fact in read_logs(tmp_path / "spool")["rank0"].facts("loader")
+    }
     assert [lines_by_id[number] for number in sorted(lines_by_id)] == [9, 10, 10, 12, 12, 13, 14]
 
 

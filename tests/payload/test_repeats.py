@@ -20,7 +20,9 @@ RepeatFacts = list[tuple[dict[str, Any], tuple[str, int, str]]]
 def repeat_facts(monkeypatch: pytest.MonkeyPatch) -> RepeatFacts:
     facts: RepeatFacts = []
 
-    def fact(noun: str, _entity: object, values: dict[str, Any], location: tuple[str, int, str]) -> int:
+    def fact(
+        noun: str, _entity: object, values: dict[str, Any], location: tuple[str, int, str]
+    ) -> int:
         assert noun == "repeat"
         facts.append((values, location))
         return 0
@@ -98,7 +100,9 @@ def test_other_arguments_and_changed_parameters_are_another_pass(
     assert repeat_facts == []
 
 
-def test_a_helper_that_calls_both_is_no_line_of_the_second(watched_repeats: Repeats, repeat_facts: RepeatFacts) -> None:
+def test_a_helper_that_calls_both_is_no_line_of_the_second(
+    watched_repeats: Repeats, repeat_facts: RepeatFacts
+) -> None:
     net, batch = network(), torch.ones(2, 3)
     for with_gradients in (True, False):
         with torch.set_grad_enabled(with_gradients):
@@ -107,7 +111,9 @@ def test_a_helper_that_calls_both_is_no_line_of_the_second(watched_repeats: Repe
     assert repeat_facts == []
 
 
-def test_what_is_compiled_meanwhile_meets_no_hook(watched_repeats: Repeats, repeat_facts: RepeatFacts) -> None:
+def test_what_is_compiled_meanwhile_meets_no_hook(
+    watched_repeats: Repeats, repeat_facts: RepeatFacts
+) -> None:
     forwards._note_compiling()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     forwards._state["compiled"] = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert not hooks._global_forward_pre_hooks  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -45,9 +45,21 @@ def test_each_evaluation_ends_where_the_next_batch_to_train_on_is_asked_for(
     assert (recorded.code, recorded.err) == (0, "")
     log = read_logs(tmp_path / "spool")["rank0"]
     mode_changes = [(mark[6], mark[4]) for mark in log.marks if mark[0] == wire.MODE]
-    assert [value for value, _ in sorted(mode_changes, key=lambda change: change[1])] == [0, 1, 0, 1, 0, 1, 0]
-    train, test = (fact["id"] for fact in sorted(log.facts("loader"), key=lambda fact: fact["id"])[:2])
-    batch_marks = [mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED]
+    assert [value for value, _ in sorted(mode_changes, key=lambda change: change[1])] == [
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+    ]
+    train, test = (
+        fact["id"] for fact in sorted(log.facts("loader"), key=lambda fact: fact["id"])[:2]
+    )
+    batch_marks = [
+        mark for mark in log.marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED
+    ]
     modes = {
         loader: {_mode(mode_changes, mark[4]) for mark in batch_marks if mark[2] == loader}
         for loader in (train, test)
@@ -56,5 +68,7 @@ def test_each_evaluation_ends_where_the_next_batch_to_train_on_is_asked_for(
 
 
 def _mode(mode_changes: list[tuple[int, int]], time_ns: int) -> int:
-    """Give the mode that a time lies in."""
-    return max((changed_ns, value) for value, changed_ns in mode_changes if changed_ns <= time_ns)[1]
+    """Return the mode that a time lies in."""
+    return max((changed_ns, value) for value, changed_ns in mode_changes if changed_ns <= time_ns)[
+        1
+    ]

@@ -44,7 +44,9 @@ def test_only_long_choices_are_marks_on_the_thread_that_asks(tmp_path: Path, wor
     (loader,) = training.facts("loader")
     marks = [mark for mark in training.marks if mark[0] == wire.SAMPLER]
     long_marks = [mark for mark in marks if mark[5] - mark[4] >= 20_000_000]
-    assert len(long_marks) == 4 - workers  # a worker was given two batches while the loader was made
+    assert (
+        len(long_marks) == 4 - workers
+    )  # a worker was given two batches while the loader was made
     assert {mark[2] for mark in marks} == {loader["id"]}
     assert all(mark[5] - mark[4] >= 100_000 for mark in marks)
     kinds = (wire.NEXT, wire.DISPATCH)

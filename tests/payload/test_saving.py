@@ -38,7 +38,9 @@ def test_the_file_is_noted_whatever_it_was_given_as(
         torch.save(2, f=tmp_path / "two.pt")
         with (tmp_path / "three.pt").open("wb") as file:
             torch.save(3, file)
-    assert recorder.written_paths() == [str(tmp_path / f"{name}.pt") for name in ("one", "two", "three")]
+    assert recorder.written_paths() == [
+        str(tmp_path / f"{name}.pt") for name in ("one", "two", "three")
+    ]
 
 
 def test_saving_into_memory_is_a_mark_without_a_file() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from gapless.payload import sink
+from gapless.payload.log import sink
 
 NOTE_FRAME = wire.text_frame(wire.UNOBSERVED, {"what": "a", "why": "b"})
 END_FRAME = wire.text_frame(wire.END, {"ns": 1, "how": "exit"})
@@ -23,7 +23,7 @@ def forget_sink() -> Iterator[None]:
 
 
 def frame_kinds(path: Path) -> list[int]:
-    """Give the kinds of the whole frames of a log; nothing may follow them."""
+    """Return the kinds of the whole frames of a log; nothing may follow them."""
     data = path.read_bytes()
     frames, length = wire.frames(data)
     assert length == len(data)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import recorder, stacks, thinning
+from gapless.payload import recorder
+from gapless.payload.log import thinning
+from gapless.payload.stacks import stacks
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -32,7 +34,7 @@ def stack_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch, stack_frames: list[dict[str, Any]]) -> list[int]:
-    """Give a list that grows with each look."""
+    """Return a list that grows with each look."""
     looks_ns, original_look = list[int](), stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def look(elapsed_ns: int, ran_ns: int | None) -> None:
@@ -51,7 +53,7 @@ def busy_here(looks: list[int]) -> None:
 
 
 def looking_task() -> Path:
-    """Give the task of the thread that looks, once it has begun."""
+    """Return the task of the thread that looks, once it has begun."""
     wait_until(lambda: _STATE["tid"])
     return Path(f"/proc/self/task/{_STATE['tid']}")
 
@@ -69,7 +71,9 @@ def test_the_stack_of_the_training_thread_is_counted_innermost_first(
     (frame,) = stack_frames
     assert frame["thread"] == "training"
     assert frame["looks"] == sum(stack[0] for stack in frame["stacks"])
-    busy_stacks = [stack for stack in frame["stacks"] if [__file__, "busy_here"] == stack[1][0][::2]]
+    busy_stacks = [
+        stack for stack in frame["stacks"] if [__file__, "busy_here"] == stack[1][0][::2]
+    ]
     assert sum(stack[0] for stack in busy_stacks) > 5
     assert all(stack[1][1][2].startswith("test_") for stack in busy_stacks)
 
@@ -100,7 +104,9 @@ def test_what_was_seen_is_told_again_after_half_of_the_time_since_the_start(
     assert 300e9 <= _STATE["wait"] < 600e9
 
 
-def test_the_thread_is_gone_for_a_fork_and_back_after_it(stack_frames: list[dict[str, Any]]) -> None:
+def test_the_thread_is_gone_for_a_fork_and_back_after_it(
+    stack_frames: list[dict[str, Any]],
+) -> None:
     old_task = looking_task()
     assert old_task.exists()
     stacks.pause()

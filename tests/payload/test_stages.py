@@ -16,9 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless.payload import measure, pacing, patching, reading, stopwatch
+from gapless.payload import patching
 from gapless.payload.hooks import stages
-from gapless.payload.stopwatch import AUGMENT, DECODE, OTHER, READ, Stopwatch, running, time_function
+from gapless.payload.loading import measure, pacing, reads, stopwatch
+from gapless.payload.loading.stopwatch import (
+    AUGMENT,
+    DECODE,
+    OTHER,
+    READ,
+    Stopwatch,
+    running,
+    time_function,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +53,7 @@ def once(value: Any) -> Any:  # noqa: ANN401 - a tensor
 
 
 def example(number: int, *, second: str = "x") -> tuple[int, str]:
-    """Give both back."""
+    """Return both back."""
     if number < 0:
         raise ValueError("negative")
     return number, second
@@ -54,9 +63,9 @@ def example(number: int, *, second: str = "x") -> tuple[int, str]:
 def watch() -> Iterator[Stopwatch]:
     new_watch = Stopwatch()
     new_watch.start(time.monotonic_ns(), time.thread_time_ns())
-    reading.begin(new_watch)
+    reads.begin(new_watch)
     yield new_watch
-    reading.finish()
+    reads.finish()
 
 
 def test_a_stage_within_a_stage_takes_its_own_time(watch: Stopwatch) -> None:
@@ -126,7 +135,9 @@ def test_a_warning_names_the_callers_line(watch: Stopwatch) -> None:
 def test_a_compiler_takes_it_for_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     replaced = time_function(twice, AUGMENT)
-    monkeypatch.setitem(globals(), "once", time_function(once, AUGMENT))  # called inside, as libraries do
+    monkeypatch.setitem(
+        globals(), "once", time_function(once, AUGMENT)
+    )  # called inside, as libraries do
     compiled = torch.compile(replaced, backend="eager", fullgraph=True)
     assert compiled(torch.ones(1)).item() == 3
 
@@ -177,15 +188,15 @@ def test_open_is_another_only_while_a_fetch_is_looked_at(tmp_path: Path) -> None
     path.write_bytes(b"0123456789")
     before = builtins.open, io.open, os.read, os.pread
     outer_watch, thread_watch = Stopwatch(), Stopwatch()
-    reading.begin(outer_watch)
+    reads.begin(outer_watch)
     assert builtins.open is io.open is not before[0]
-    thread = threading.Thread(target=lambda: (reading.begin(thread_watch), reading.finish()))
+    thread = threading.Thread(target=lambda: (reads.begin(thread_watch), reads.finish()))
     thread.start()
     thread.join()
     assert builtins.open is io.open is not before[0]
     fetch_open = builtins.open
     file = fetch_open(path, "rb")
-    reading.finish()
+    reads.finish()
     assert (builtins.open, io.open, os.read, os.pread) == before
     with file, fetch_open(path, "rb") as later:  # both outlive the fetch
         assert (file.read(3), later.read()) == (b"012", b"0123456789")
@@ -199,7 +210,7 @@ def test_a_file_opened_in_a_fetch_is_of_the_same_kind(
     path = tmp_path / "file"
     path.write_bytes(bytes(range(65, 91)) * 9000)
     opener: Any = builtins.open
-    native: Any = reading.NATIVE
+    native: Any = reads.NATIVE
     with opener(path, *arguments) as fetch_file, native(path, *arguments) as plain_file:
         assert type(fetch_file) is type(plain_file)
         assert repr(fetch_file) == repr(plain_file)
@@ -214,19 +225,19 @@ def test_a_file_opened_in_a_fetch_is_of_the_same_kind(
 def test_someone_elses_open_is_kept() -> None:
     native, watch = builtins.open, Stopwatch()
     users_open: Any = object()
-    reading.begin(watch)
+    reads.begin(watch)
     fetch_open = builtins.open
     builtins.open = users_open  # what a test's mock does
-    reading.finish()
+    reads.finish()
     assert builtins.open is users_open
     builtins.open = fetch_open  # put back by whoever replaced it, after the fetch
-    reading.begin(watch)
-    reading.finish()
+    reads.begin(watch)
+    reads.finish()
     assert builtins.open is native
 
 
 def test_a_child_of_a_fork_in_a_fetch_has_its_own_open_back(watch: Stopwatch) -> None:
-    native = reading.NATIVE
+    native = reads.NATIVE
     assert builtins.open is not native
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # other threads of pytest's plugins

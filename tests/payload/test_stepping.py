@@ -163,7 +163,9 @@ def test_the_users_own_word_leads_before_all_else(edges: list[tuple[int, int, in
         stepping.note_step(0, 1, number)
         stepping.note_backward(0, 2, number)
         stepping.note_user_step(0, 1000 + number)
-    assert edge_starts(edges) == [1, *range(1004, 1010)], "until it was said five times, the optimizer"
+    assert edge_starts(edges) == [1, *range(1004, 1010)], (
+        "until it was said five times, the optimizer"
+    )
 
 
 def test_backward_passes_are_marked_until_an_optimizer_anchors_and_when_it_stops() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless import wire
-from gapless.payload import sums, thinning
-from gapless.payload.thinning import PERIOD_NS, RARE_FIRST, STRETCH_NS, Thinning
+from gapless.payload.log import sums, thinning
+from gapless.payload.log.thinning import PERIOD_NS, RARE_FIRST, STRETCH_NS, Thinning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,18 +31,23 @@ class FrameRecords:
         self.batches: list[Mark] = self._records_of(decoded, wire.BATCHES)
         fields = wire.MARK_SUM_FIELDS
         self.mark_sums = [
-            dict(zip(fields, record, strict=True)) for record in self._records_of(decoded, wire.MARK_SUMS)
+            dict(zip(fields, record, strict=True))
+            for record in self._records_of(decoded, wire.MARK_SUMS)
         ]
         fields = wire.BATCH_SUM_FIELDS
         self.batch_sums = [
-            dict(zip(fields, record, strict=True)) for record in self._records_of(decoded, wire.BATCH_SUMS)
+            dict(zip(fields, record, strict=True))
+            for record in self._records_of(decoded, wire.BATCH_SUMS)
         ]
 
     @staticmethod
     def _records_of(frames: Sequence[wire.Frame], kind: int) -> list[Mark]:
         layout = wire.RECORDS[kind]
         return [
-            record for frame in frames if frame.kind == kind for record in layout.iter_unpack(frame.body)
+            record
+            for frame in frames
+            if frame.kind == kind
+            for record in layout.iter_unpack(frame.body)
         ]
 
     def counts(self) -> Counter[tuple[int, int]]:
@@ -54,7 +59,7 @@ class FrameRecords:
 
 
 def spent_thinning(first_bytes: float = 0, rate: float = 100, now_ns: int = 1) -> Thinning:
-    """Give one in which detail has ended until the next period."""
+    """Return one in which detail has ended until the next period."""
     thinner = Thinning(first_bytes, rate, now_ns)
     thinner.closed_until = PERIOD_NS
     return thinner
@@ -174,9 +179,22 @@ def test_fetches_are_added_up_and_what_was_not_observed_of_one_is_not_known() ->
     first_row, second_row = FrameRecords(thinner.frames([], rows, 2, last=True)).batch_sums
     values = {name: first_row[name] for name in ("start", "end", "count", "samples", "wall", "cpu")}
     assert values == {"start": 10, "end": 45, "count": 2, "samples": 8, "wall": 25, "cpu": 10}
-    assert (first_row["run_queue"], first_row["minor_faults"], second_row["run_queue"]) == (-1, 6, 1)
-    assert (first_row["random"], first_row["looked"], second_row["random"], second_row["looked"]) == (1, 1, 0, 1)
-    assert (first_row["detailed"], first_row["detailed_wall"], first_row["detailed_samples"]) == (1, 20, 4)
+    assert (first_row["run_queue"], first_row["minor_faults"], second_row["run_queue"]) == (
+        -1,
+        6,
+        1,
+    )
+    assert (
+        first_row["random"],
+        first_row["looked"],
+        second_row["random"],
+        second_row["looked"],
+    ) == (1, 1, 0, 1)
+    assert (first_row["detailed"], first_row["detailed_wall"], first_row["detailed_samples"]) == (
+        1,
+        20,
+        4,
+    )
     assert {first_row[name] for name in stages} == {2}
     assert second_row["detailed"] == second_row["collate_cpu"] == 0
 
@@ -263,7 +281,9 @@ def test_rare_marks_are_kept_one_by_one_while_they_are_rare() -> None:
     n_marks = 2 * RARE_FIRST
     frames: list[bytes] = []
     for index in range(n_marks):
-        marks = [mark(wire.LOGGING, 10 * index, 10 * index + 5), mark(wire.ITER, index, index)][: 1 + (index < 9)]
+        marks = [mark(wire.LOGGING, 10 * index, 10 * index + 5), mark(wire.ITER, index, index)][
+            : 1 + (index < 9)
+        ]
         frames += thinner.frames(marks, [], 2)
     window = mark(wire.OBSERVER, 10 * n_marks, 10 * n_marks + 1, value=wire.OBSERVER_WINDOW)
     exhausted = mark(wire.NEXT, 10 * n_marks + 1, 10 * n_marks + 2, flags=wire.EXHAUSTED)
@@ -303,7 +323,9 @@ def test_a_mark_around_more_than_is_remembered_is_kept() -> None:
     thinner.rare[wire.ITER] = (0, 0)
     waits = [mark(wire.NEXT, 2 * n + 1, 2 * n + 2) for n in range(2 * sums.MAX_THREAD_MARKS)]
     outer, later = mark(wire.ITER, 1, 9_999), mark(wire.ITER, 2 * sums.MAX_THREAD_MARKS + 3, 9_998)
-    records = FrameRecords([*thinner.frames(waits, [], 2), *thinner.frames([later, outer], [], 3, last=True)])
+    records = FrameRecords(
+        [*thinner.frames(waits, [], 2), *thinner.frames([later, outer], [], 3, last=True)]
+    )
     assert records.marks == [outer]
     totals = {row["kind"]: row["total"] for row in records.mark_sums}
     n_inside = sum(start >= later[4] for _, _, _, _, start, *_ in waits)

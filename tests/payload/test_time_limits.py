@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gapless.payload import sink, surroundings, tracebacks
+from gapless.payload import surroundings, tracebacks
 from gapless.payload.hooks import files
+from gapless.payload.log import sink
 from gapless.payload.windows import agreeing, cupti, save
 
 

@@ -13,8 +13,8 @@ from gapless import wire
 from gapless.launch.environment import RecorderSettings, build_environment
 from gapless.model.edit import SetArgument, SetGlobal, edit_to_json
 from gapless.model.recording import ArmObservation, Process
-from gapless.store.framing import read_frames
-from gapless.store.logs import read_processes
+from gapless.store.logs.framing import read_frames
+from gapless.store.logs.logs import read_processes
 from tests.payload.watching import PLAIN, script_command
 
 STOP = 24
@@ -106,7 +106,12 @@ def test_each_leaves_at_the_planned_step_with_success(arm: ArmOutcome) -> None:
     assert {name: arm.codes[name] for name in STOPPED_NAMES} == dict.fromkeys(STOPPED_NAMES, 0)
     assert {arm.trainings[name].end_kind for name in STOPPED_NAMES} == {"trial"}
     assert {observation_of(arm, name).stopped for name in STOPPED_NAMES} == {STOP}
-    assert count_steps(arm, "plain") == count_steps(arm, "workers") == count_steps(arm, "accumulation") == [STOP]
+    assert (
+        count_steps(arm, "plain")
+        == count_steps(arm, "workers")
+        == count_steps(arm, "accumulation")
+        == [STOP]
+    )
     assert count_steps(arm, "gan") == [STOP, 2 * STOP], "its cycle is the step"
     assert count_steps(arm, "no_optimizer") == []
 
@@ -132,13 +137,17 @@ def test_a_worker_does_not_count_what_took_effect_in_the_training(arm: ArmOutcom
 
 
 def test_each_edit_that_could_not_be_made_says_why(arm: ArmOutcome) -> None:
-    reasons = {note.what: note.why for note in arm.trainings["plain"].unobserved if "edit" in note.what}
+    reasons = {
+        note.what: note.why for note in arm.trainings["plain"].unobserved if "edit" in note.what
+    }
     assert reasons.keys() == {"edit 1", "edit 2"}
     assert reasons["edit 1"] == "torch.optim.NoSuchThing: there is no such thing"
     assert "there is no argument 'no_such_thing'" in reasons["edit 2"]
 
 
-def test_nothing_of_the_users_runs_afterwards_and_what_was_printed_is_there(arm: ArmOutcome) -> None:
+def test_nothing_of_the_users_runs_afterwards_and_what_was_printed_is_there(
+    arm: ArmOutcome,
+) -> None:
     assert arm.printed["plain"] == "begun\n"
 
 
@@ -147,12 +156,17 @@ def test_a_training_that_ends_before_ends_as_it_does(arm: ArmOutcome) -> None:
     assert arm.printed["raising"] == "it gave up\n"
     assert observation_of(arm, "short").stopped is observation_of(arm, "raising").stopped is None
     assert len(observation_of(arm, "short").losses) == 8, "what was seen is told"
-    assert (arm.trainings["short"].end_kind, arm.trainings["raising"].end_kind) == ("os._exit", "exit")
+    assert (arm.trainings["short"].end_kind, arm.trainings["raising"].end_kind) == (
+        "os._exit",
+        "exit",
+    )
 
 
 def test_losses_are_those_of_the_first_backward_passes(arm: ArmOutcome) -> None:
     assert len(observation_of(arm, "plain").losses) == STOP
-    assert len(observation_of(arm, "accumulation").losses) == PLAN["losses"], "no more than asked for"
+    assert len(observation_of(arm, "accumulation").losses) == PLAN["losses"], (
+        "no more than asked for"
+    )
     assert observation_of(arm, "no_optimizer").losses == ()
     assert not observation_of(arm, "plain").scaled
     assert observation_of(arm, "scaled").scaled
@@ -167,7 +181,9 @@ def test_two_arms_draw_alike_and_their_losses_are_the_same_to_the_bit(
     assert first_arm.drawn == second_arm.drawn
     for name in REPEATED_NAMES:
         assert observation_of(first_arm, name).losses == observation_of(second_arm, name).losses
-        assert len(set(observation_of(first_arm, name).losses)) > 20, "they are not all the same anyway"
+        assert len(set(observation_of(first_arm, name).losses)) > 20, (
+            "they are not all the same anyway"
+        )
         assert observation_of(first_arm, name).indices == observation_of(second_arm, name).indices
 
 
@@ -209,7 +225,9 @@ def test_generators_and_the_hashes_of_strings_are_seeded_before_the_training_dra
     trial = RecorderSettings(trial=PLAN)
     assert draw_numbers(trial) == draw_numbers(trial)
     assert draw_numbers(trial) != draw_numbers(trial, RANK="1"), "each rank draws its own"
-    assert draw_numbers(RecorderSettings()).split()[0] != draw_numbers(RecorderSettings()).split()[0]
+    assert (
+        draw_numbers(RecorderSettings()).split()[0] != draw_numbers(RecorderSettings()).split()[0]
+    )
     assert draw_numbers(trial, PYTHONHASHSEED="5").split()[1] != draw_numbers(trial).split()[1]
 
 
@@ -219,7 +237,9 @@ def test_variables_are_edited_before_the_command_starts(tmp_path: Path) -> None:
         {"kind": "set_env", "name": "TWO", "value": None},
         {"kind": "skip", "target": "torch.save", "every": None, "where": None},
     )
-    variables = build_environment({"TWO": "2", "THREE": "3"}, tmp_path, RecorderSettings(edits=edits))
+    variables = build_environment(
+        {"TWO": "2", "THREE": "3"}, tmp_path, RecorderSettings(edits=edits)
+    )
     assert {name: variables.get(name) for name in ("ONE", "TWO", "THREE")} == {
         "ONE": "1",
         "TWO": None,

@@ -11,7 +11,7 @@ import pytest
 
 from gapless import wire
 from gapless.payload import recorder, unstepped
-from tests.payload.watching import script_command, run_recorded
+from tests.payload.watching import run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -88,7 +88,7 @@ def test_what_steps_leaves_no_file(spool: Path) -> None:
 
 
 def looking_task() -> Path:
-    """Give the task of the thread that looks, once it has begun."""
+    """Return the task of the thread that looks, once it has begun."""
     state = unstepped._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     wait_until(lambda: state["tid"])
     return Path(f"/proc/self/task/{state['tid']}")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gapless import wire
-from gapless.accounting import sum_ledgers, partition
+from gapless.accounting import partition, sum_ledgers
 from gapless.formats import read
 from gapless.model.trace import Trace
 from gapless.payload.hooks import collector
@@ -25,20 +25,23 @@ def train(tmp_path: Path, *wishes: str, **options: object) -> tuple[dict[str, An
     spool = tmp_path / "spool"
     options_json = json.dumps({"windows": True, "most_windows": 1, "any_cost": True, **options})
     completed = watching.run_recorded(
-        watching.script_command("train_and_evaluate.py", *wishes), tmp_path, spool, **{wire.OPTIONS: options_json}
+        watching.script_command("train_and_evaluate.py", *wishes),
+        tmp_path,
+        spool,
+        **{wire.OPTIONS: options_json},
     )
     assert (completed.code, completed.err) == (0, "")
     return json.loads(completed.out), spool
 
 
 def windows(spool: Path) -> list[dict[str, Any]]:
-    """Give the last frame of each window."""
+    """Return the last frame of each window."""
     texts = watching.read_logs(spool)["rank0"].texts
     return list({text["number"]: text for kind, text in texts if kind == wire.WINDOW}.values())
 
 
 def range_lengths(trace: Trace, range_name: str) -> list[int]:
-    """Give how long the ranges of a name took, in ns."""
+    """Return how long the ranges of a name took, in ns."""
     events = trace.events
     rows = [row for row, name in enumerate(events.name.tolist()) if trace.names[name] == range_name]
     return [int(events.end[row] - events.start[row]) for row in rows]
@@ -76,7 +79,10 @@ def test_an_evaluation_does_not_keep_a_window_open_for_longer_than_it_may(tmp_pa
     results, spool = train(tmp_path, "late")
     assert results["seen to"]
     first_window, *_ = windows(spool)
-    assert (first_window["discarded"], first_window["last_step"] - first_window["first_step"]) == (None, 3)
+    assert (first_window["discarded"], first_window["last_step"] - first_window["first_step"]) == (
+        None,
+        3,
+    )
     trace = read(str(spool / first_window["path"]))
     assert len(range_lengths(trace, "gapless:eval")) == 6  # the last one ended with the window
 

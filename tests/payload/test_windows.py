@@ -11,14 +11,17 @@ import pytest
 
 from gapless import wire
 from gapless.accounting import partition
-from gapless.accounting.clock import match_clocks, clock_ranges
+from gapless.accounting.clock import clock_ranges, match_clocks
 from gapless.formats import read
 from gapless.model.trace import Trace
 from gapless.payload.windows import session
 from tests import preloaded
 
 TRAINING = Path(__file__).with_name("train_with_windows.py")
-FIRST_STEP, LAST_STEP = 13, 18  # steps of the first window of several ranks, which open theirs by number
+FIRST_STEP, LAST_STEP = (
+    13,
+    18,
+)  # steps of the first window of several ranks, which open theirs by number
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,14 @@ class Run:
         return [frame.text() for frame in self.frames if frame.kind == kind]
 
     def windows(self) -> list[dict[str, Any]]:
-        """Give the last frame of each window."""
+        """Return the last frame of each window."""
         return list({window["number"]: window for window in self.texts(wire.WINDOW)}.values())
 
     def trace(self, window: dict[str, Any]) -> Trace:
         return read(str(self.spool / window["path"]))
 
     def files(self) -> list[str]:
-        """Give the names of the files; a child may outlive the training, so wait for it."""
+        """Return the names of the files; a child may outlive the training, so wait for it."""
         folder, deadline = self.spool / "windows", time.monotonic() + 20
         while list(folder.glob("*.part*")) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -72,7 +75,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_the_first_window_holds_six_whole_steps(run: Run) -> None:
     first_window, *_ = run.windows()
-    assert (first_window["first_step"], first_window["last_step"], first_window["stacks"]) == (FIRST_STEP, LAST_STEP, False)
+    assert (first_window["first_step"], first_window["last_step"], first_window["stacks"]) == (
+        FIRST_STEP,
+        LAST_STEP,
+        False,
+    )
     partitioned = partition(run.trace(first_window))
     assert (len(partitioned.rows), partitioned.step_rule) == (6, "gapless:step")
 
@@ -94,7 +101,11 @@ def test_the_files_are_whole_and_nothing_else_lies_there(run: Run) -> None:
 def test_the_file_itself_says_which_window_it_is(run: Run) -> None:
     first_window, *_ = run.windows()
     header = json.loads((run.spool / first_window["path"]).read_text())["gapless"]
-    assert (header["number"], header["first_step"], header["last_step"]) == (1, FIRST_STEP, LAST_STEP)
+    assert (header["number"], header["first_step"], header["last_step"]) == (
+        1,
+        FIRST_STEP,
+        LAST_STEP,
+    )
     assert header["readings"] == first_window["readings"]
 
 
@@ -114,7 +125,9 @@ def test_marks_and_kineto_share_one_axis_within_the_error(run: Run) -> None:
 def test_ranges_show_only_in_windows(run: Run) -> None:
     first_window, *_ = run.windows()
     trace = run.trace(first_window)
-    iteration_ranges = [name for name in trace.events.name.tolist() if trace.names[name] == "gapless:iter"]
+    iteration_ranges = [
+        name for name in trace.events.name.tolist() if trace.names[name] == "gapless:iter"
+    ]
     assert len(iteration_ranges) == 6
 
 
@@ -125,7 +138,9 @@ def test_what_windows_cost_is_marked_as_ours(run: Run) -> None:
         if frame.kind == wire.MARKS
         for record in wire.MARK.iter_unpack(frame.body)
     ]
-    window_marks = [mark for mark in marks if (mark[0], mark[6]) == (wire.OBSERVER, wire.OBSERVER_WINDOW)]
+    window_marks = [
+        mark for mark in marks if (mark[0], mark[6]) == (wire.OBSERVER, wire.OBSERVER_WINDOW)
+    ]
     stop = run.windows()[0]["stop_ns"]
     assert len(window_marks) >= 6  # the probe, the window, the stacks: each was opened and closed
     assert any(mark[5] - mark[4] >= stop for mark in window_marks)
@@ -186,7 +201,11 @@ def test_a_child_that_hangs_is_ended_and_the_training_saves(tmp_path: Path) -> N
 def test_a_fork_cuts_a_window(tmp_path: Path) -> None:
     run = train(tmp_path, 30, "fork=17")
     first_window, *_ = run.windows()
-    assert (first_window["first_step"], first_window["last_step"], first_window["discarded"]) == (FIRST_STEP, 17, None)
+    assert (first_window["first_step"], first_window["last_step"], first_window["discarded"]) == (
+        FIRST_STEP,
+        17,
+        None,
+    )
     assert run.results["child"] == 0  # and records nothing itself
 
 
@@ -203,7 +222,9 @@ def test_the_users_profiler_goes_first(tmp_path: Path) -> None:
     assert [window["discarded"] for window in run.windows()] == [
         "the training started its own profiler"
     ]
-    assert "the training has its own profiler" in [note["why"] for note in run.texts(wire.UNOBSERVED)]
+    assert "the training has its own profiler" in [
+        note["why"] for note in run.texts(wire.UNOBSERVED)
+    ]
 
 
 def test_a_window_that_lasts_too_long_is_cut(tmp_path: Path) -> None:
@@ -220,7 +241,9 @@ def test_a_window_that_lasts_too_long_for_a_few_steps_is_discarded(tmp_path: Pat
 def test_a_profile_function_is_left_alone(tmp_path: Path) -> None:
     run = train(tmp_path, 40, "setprofile=2")
     assert run.files() == ["rank0-step13.json"]
-    assert [note["why"] for note in run.texts(wire.UNOBSERVED)] == ["the training has a profile function"]
+    assert [note["why"] for note in run.texts(wire.UNOBSERVED)] == [
+        "the training has a profile function"
+    ]
 
 
 def test_a_check_ends_after_the_first_windows(tmp_path: Path) -> None:
@@ -265,14 +288,20 @@ def test_a_window_that_is_open_at_the_end_is_kept_as_far_as_it_got(
 ) -> None:
     run = train(tmp_path, 17, leaves)
     (window,) = run.windows()
-    assert (window["first_step"], window["last_step"], window["discarded"]) == (FIRST_STEP, 16, None)
+    assert (window["first_step"], window["last_step"], window["discarded"]) == (
+        FIRST_STEP,
+        16,
+        None,
+    )
     assert run.files() == ["rank0-step13.json"]
     assert len(partition(run.trace(window)).rows) == 4
     assert run.code == (0 if leaves == "over" else 3)
 
 
 @pytest.mark.parametrize(("slow", "is_kept"), [("brisk=0", False), ("nap=12", True)])
-def test_one_step_of_a_window_is_kept_if_it_was_long(tmp_path: Path, slow: str, is_kept: bool) -> None:
+def test_one_step_of_a_window_is_kept_if_it_was_long(
+    tmp_path: Path, slow: str, is_kept: bool
+) -> None:
     run = train(tmp_path, 14, "over", slow)
     (window,) = run.windows()
     assert (window["discarded"] is None) == is_kept

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gapless.payload.windows import opened
-from gapless.payload.windows.opened import OpenWindow
+from gapless.payload.windows import open_window
+from gapless.payload.windows.open_window import OpenWindow
 from gapless.payload.windows.plan import PROBE, STACKS, WINDOW
 
 PLANNED_STEPS, EXTRA_STEPS = 4, 10
@@ -36,12 +36,14 @@ class Device:
             recorded_at.append(self.now)
             self.put.append(self.now)
 
-        return SimpleNamespace(record=record, query=lambda: self.now >= recorded_at[0] + self.behind)
+        return SimpleNamespace(
+            record=record, query=lambda: self.now >= recorded_at[0] + self.behind
+        )
 
 
 @pytest.fixture
 def closing_step(monkeypatch: pytest.MonkeyPatch) -> ClosingStep:
-    """Give a function that tells after how many steps a window closes."""
+    """Return a function that tells after how many steps a window closes."""
 
     def run_window(device: Device | None, kind: str = WINDOW, *, cuda: bool = True) -> int:
         capture = SimpleNamespace(cuda=cuda)
@@ -50,7 +52,7 @@ def closing_step(monkeypatch: pytest.MonkeyPatch) -> ClosingStep:
             assert stacks is (kind is STACKS)
             return capture
 
-        monkeypatch.setattr(opened, "ProfilerCapture", start_capture)
+        monkeypatch.setattr(open_window, "ProfilerCapture", start_capture)
         if device is None:
             monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
         else:
@@ -101,7 +103,9 @@ def test_a_graph_that_is_being_captured_is_left_alone(closing_step: ClosingStep)
     assert not device.put
 
 
-def test_a_capture_that_begins_while_a_window_waits_ends_the_waiting(closing_step: ClosingStep) -> None:
+def test_a_capture_that_begins_while_a_window_waits_ends_the_waiting(
+    closing_step: ClosingStep,
+) -> None:
     device = Device(50)
     original = OpenWindow.is_done
 

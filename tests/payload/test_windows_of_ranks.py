@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gapless.payload.windows import opened, session
+from gapless.payload.windows import open_window, session
 from gapless.payload.windows.session import Session
 
 BEHIND = (0, 2, 5, 8, 1000)
@@ -64,8 +64,8 @@ def no_intervals(*_: object) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Actions]:
-    """Give a function that trains one rank, which forks behind some steps."""
-    monkeypatch.setattr(opened.OpenWindow, "watch", do_nothing)
+    """Return a function that trains one rank, which forks behind some steps."""
+    monkeypatch.setattr(open_window.OpenWindow, "watch", do_nothing)
     for name in ("obstacle", "no_stacks"):
         monkeypatch.setattr(session, name, do_nothing)
     monkeypatch.setattr(session, "bracket", no_intervals)
@@ -78,8 +78,8 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Actions]:
         **options: object,
     ) -> Actions:
         monkeypatch.setenv("WORLD_SIZE", str(world))
-        monkeypatch.setattr(opened, "ProfilerCapture", rank.capture)
-        monkeypatch.setattr(opened, "DeviceMark", rank.device_mark)
+        monkeypatch.setattr(open_window, "ProfilerCapture", rank.capture)
+        monkeypatch.setattr(open_window, "DeviceMark", rank.device_mark)
         monkeypatch.setattr(session, "leave", rank.leave)
         rank_session = Session("spool", options)
         rank_session.keeping = SimpleNamespace(  # type: ignore[assignment]

@@ -23,7 +23,7 @@ FREE = {"any_cost": True}
 def simulate_plan(
     plan: WindowPlan, lengths: list[int], events: int = 500, cost: int = COST
 ) -> list[tuple[int, str]]:
-    """Give what opens after which step, if every window is kept and closed at its last step."""
+    """Return what opens after which step, if every window is kept and closed at its last step."""
     openings, now, step = list[tuple[int, str]](), 10**12, 0
     for step, length in enumerate(lengths):
         now += length
@@ -46,7 +46,9 @@ def test_the_first_window_waits_for_steady_steps() -> None:
     assert even[0] == (5, PROBE)
     assert even[1] == (8, WINDOW)  # one step of the probe, two of rest
     assert even[2] == (16, STACKS)
-    late_openings = simulate_plan(WindowPlan({}, 1), [*range(10 * MS, 100 * MS, 10 * MS), *[120 * MS] * 30])
+    late_openings = simulate_plan(
+        WindowPlan({}, 1), [*range(10 * MS, 100 * MS, 10 * MS), *[120 * MS] * 30]
+    )
     assert late_openings[0][0] == 11  # the third of equal length
 
 
@@ -74,7 +76,9 @@ def test_a_training_of_twenty_seconds_has_its_window() -> None:
         uneven = [length * MS * tenths // 10 for tenths in (16, 4, 9, 13, 5, 7)] * 1000
         for world in (1, 2):
             plan = WindowPlan({}, world)
-            step_by_kind = {kind: step for step, kind in reversed(simulate_plan(plan, uneven[:10_000]))}
+            step_by_kind = {
+                kind: step for step, kind in reversed(simulate_plan(plan, uneven[:10_000]))
+            }
             last_step = step_by_kind[WINDOW] + plan.steps(WINDOW)
             assert sum(uneven[: last_step + 1]) < 20_000 * MS, (length, world)
             assert sum(uneven[: step_by_kind[PROBE] + 1]) < 1_500 * MS + 4 * max(uneven)
@@ -249,7 +253,9 @@ def test_a_device_is_waited_for_as_long_as_memory_allows() -> None:
     assert plan.extra_steps(STACKS) == 2
     plan.note_probe(6, 50_000, COST)
     assert plan.extra_steps(WINDOW) == 2
-    assert WindowPlan({}, 2).extra_steps(WINDOW) == WindowPlan({}, 2).extra_steps(STACKS) == 8  # known beforehand
+    assert (
+        WindowPlan({}, 2).extra_steps(WINDOW) == WindowPlan({}, 2).extra_steps(STACKS) == 8
+    )  # known beforehand
 
 
 def test_ranks_plan_so_that_waiting_for_a_device_runs_into_no_other_window() -> None:
@@ -274,7 +280,12 @@ def test_a_rhythm_is_seen_through_windows_and_steps_that_something_held_up() -> 
     lengths = ([2] * 15 + [70]) * 6
     assert make_rhythm(lengths).ahead(96) == 15
     assert make_rhythm(lengths, *range(12, 20), 47).ahead(96) == 15
-    assert make_rhythm([9 if index % 7 == 3 else length for index, length in enumerate(lengths)]).ahead(96) == 15
+    assert (
+        make_rhythm(
+            [9 if index % 7 == 3 else length for index, length in enumerate(lengths)]
+        ).ahead(96)
+        == 15
+    )
     assert make_rhythm(lengths).ahead(96, max_ratio=30) is None  # too many events for a window
 
 

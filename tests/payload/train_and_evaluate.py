@@ -22,7 +22,7 @@ results: dict[str, Any] = {}
 
 
 def window_session() -> Any:  # noqa: ANN401 - it is the recorder's, in a package without a type
-    """Give what our windows know; nothing before the first step."""
+    """Return what our windows know; nothing before the first step."""
     return vars(sys.modules["_gapless.payload.windows"])["_session"]
 
 

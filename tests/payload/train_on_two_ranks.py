@@ -85,7 +85,12 @@ def train_side(edits: list[dict[str, Any]], n_ways: int, calls: list[int]) -> di
         way_results.append(train(**options))
         n_reductions.append(calls[0] - n_before)
     overlay.revert()
-    return {"ways": way_results, "reduced": n_reductions, "unseen": unobserved, "told": list(facts_by_edit.values())}
+    return {
+        "ways": way_results,
+        "reduced": n_reductions,
+        "unseen": unobserved,
+        "told": list(facts_by_edit.values()),
+    }
 
 
 def main(sides: str, out: str) -> None:
@@ -98,7 +103,9 @@ def main(sides: str, out: str) -> None:
     )
     calls = count_reductions()
     edits_by_side: dict[str, Any] = json.loads(sides)
-    results = {name: train_side(edits, n_ways, calls) for name, (edits, n_ways) in edits_by_side.items()}
+    results = {
+        name: train_side(edits, n_ways, calls) for name, (edits, n_ways) in edits_by_side.items()
+    }
     Path(f"{out}.{rank}.json").write_text(json.dumps(results))
     distributed.destroy_process_group()
     if child:

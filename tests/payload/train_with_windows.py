@@ -24,7 +24,9 @@ from gapless.payload.hooks import profilers
 
 STEPS = int(sys.argv[1])
 WISH_PAIRS = [wish.split("=") for wish in sys.argv[2:]]
-WISHES = {pair[0]: int(pair[-1]) if len(pair) > 1 else -1 for pair in WISH_PAIRS}  # what, which step
+WISHES = {
+    pair[0]: int(pair[-1]) if len(pair) > 1 else -1 for pair in WISH_PAIRS
+}  # what, which step
 is_profiling = vars(_autograd)["_profiler_enabled"]
 RESULTS: dict[str, Any] = {"waits": [], "signals": 0, "threads": threading.active_count()}
 
@@ -83,7 +85,7 @@ def nap() -> None:
 
 def brisk() -> None:
     """Let no step be long, however busy the machine is."""
-    vars(sys.modules["gapless.payload.windows.opened"])["TELLS_NS"] = 1 << 62
+    vars(sys.modules["gapless.payload.windows.open_window"])["TELLS_NS"] = 1 << 62
 
 
 def quit() -> None:  # noqa: A001 - the name of the wish

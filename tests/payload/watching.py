@@ -39,11 +39,11 @@ class WrittenLog(NamedTuple):
         return sum(mark[0] == kind for mark in self.marks)
 
     def facts(self, noun: str) -> list[dict[str, Any]]:
-        """Give the facts of a noun, in the order of writing."""
+        """Return the facts of a noun, in the order of writing."""
         return [text for kind, text in self.texts if kind == wire.FACT and text["noun"] == noun]
 
     def unobserved_reasons(self) -> dict[str, str]:
-        """Give what was not observed, and why."""
+        """Return what was not observed, and why."""
         return {text["what"]: text["why"] for kind, text in self.texts if kind == wire.UNOBSERVED}
 
     def kinds(self) -> Counter[int]:
@@ -61,14 +61,16 @@ def run_preloaded(command: Sequence[str], folder: Path) -> ScriptResult:
     return run(command[1:], folder, PLAIN)
 
 
-def run_recorded(command: Sequence[str | Path], folder: Path, spool: Path, **variables: str) -> ScriptResult:
+def run_recorded(
+    command: Sequence[str | Path], folder: Path, spool: Path, **variables: str
+) -> ScriptResult:
     """Run a command with the recorder inside, without windows."""
     spool.mkdir(exist_ok=True)
     return run_command(command, folder, {**PLAIN, **recorder_environment(spool), **variables})
 
 
 def recorder_environment(spool: Path, **options: object) -> Mapping[str, str]:
-    """Give what the launcher sets."""
+    """Return what the launcher sets."""
     return {
         "PYTHONPATH": str(SITE),
         "KINETO_LOG_LEVEL": "99",
@@ -97,11 +99,13 @@ def logs_by_process(spool: Path) -> dict[int, WrittenLog]:
 
 
 def script_command(name: str, *arguments: str) -> list[str]:
-    """Give the command of a script that lies beside the tests."""
+    """Return the command of a script that lies beside the tests."""
     return [sys.executable, str(SCRIPTS / name), *arguments]
 
 
-def run_command(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]) -> ScriptResult:
+def run_command(
+    command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]
+) -> ScriptResult:
     """Run a command with these variables alone."""
     process = subprocess.run(
         command,

@@ -10,9 +10,9 @@ import pytest
 
 from gapless.probe import copies, launches, session, storage
 from gapless.probe.figures import (
-    ProbeFigure,
     Measurement,
     ProbeConditions,
+    ProbeFigure,
     RoundSeries,
     make_absent,
     make_figure,
@@ -33,7 +33,9 @@ def test_acts_take_turns_and_the_first_round_does_not_count() -> None:
         order.append(name)
         return len(order)
 
-    series = run_rounds({"a": lambda: act("a"), "b": lambda: act("b")}, time.monotonic() + 60, max_rounds=2)
+    series = run_rounds(
+        {"a": lambda: act("a"), "b": lambda: act("b")}, time.monotonic() + 60, max_rounds=2
+    )
     assert order == ["a", "b"] * 3
     assert (series["a"].values, series["b"].values) == ([3, 5], [4, 6])
 
@@ -46,7 +48,13 @@ def test_one_round_counts_however_late_it_is() -> None:
 def test_a_figure_is_the_median_with_tenths_around_it() -> None:
     median_figure = make_figure("x", [float(number) for number in range(11)], [0.5] * 11, 4, "note")
     assert (median_figure.low, median_figure.value, median_figure.high) == (1.0, 5.0, 9.0)
-    assert (median_figure.times, median_figure.spent_s, median_figure.at, median_figure.note, median_figure.why) == (
+    assert (
+        median_figure.times,
+        median_figure.spent_s,
+        median_figure.at,
+        median_figure.note,
+        median_figure.why,
+    ) == (
         11,
         5.5,
         4,
@@ -76,7 +84,9 @@ def test_a_profile_gives_lags_gaps_and_returns() -> None:
     calls = [
         ProfileSpan("cudaLaunchKernel", 0, 10, 1),  # the queue is empty: a lag of 3
         ProfileSpan("cudaLaunchKernel", 12, 15, 2),  # launched while the first runs: a gap of 1
-        ProfileSpan("cudaLaunchKernel", 95, 105, 3),  # begun while the second ran, ended after it: neither
+        ProfileSpan(
+            "cudaLaunchKernel", 95, 105, 3
+        ),  # begun while the second ran, ended after it: neither
     ]
     kernels = [
         ProfileSpan("spin_kernel", 13, 60, 1),
@@ -129,13 +139,17 @@ def test_a_gpu_with_too_little_free_memory_is_left_alone(
 
 @pytest.mark.skipif(not Path(MEMORY).is_dir(), reason="no file system in memory")
 def test_what_stays_in_memory_is_not_called_cold() -> None:
-    conditions = EMPTY_CONDITIONS._replace(path=MEMORY, until=time.monotonic() + 30, largest=2 << 20)
+    conditions = EMPTY_CONDITIONS._replace(
+        path=MEMORY, until=time.monotonic() + 30, largest=2 << 20
+    )
     figures = list(storage.measure_own_file(conditions))
     assert {figure_row.name for figure_row in figures if figure_row.value} == {
         "storage.ordered.warm",
         "storage.random.warm",
     }
-    assert {figure_row.why for figure_row in figures if not figure_row.value} == {"the kernel keeps it in memory"}
+    assert {figure_row.why for figure_row in figures if not figure_row.value} == {
+        "the kernel keeps it in memory"
+    }
 
 
 def test_every_constant_is_declared_once_and_has_a_method() -> None:
@@ -150,7 +164,7 @@ def test_a_measurement_that_fails_says_why_and_keeps_what_it_had() -> None:
         raise OSError(5, "disk on fire")
 
     measurement = session.MEASUREMENTS[0]._replace(
-        part="x", act=act, units={"a": "ns", "b": "ns"}, gpu=False, torch=False
+        part_name="x", act=act, units={"a": "ns", "b": "ns"}, gpu=False, torch=False
     )
     state = session._ProbeState(None, None, time.monotonic() + 60, EMPTY_CONDITIONS)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     record = session._take_measurement(measurement, state, 1.0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

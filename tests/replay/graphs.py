@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gapless.model.leaf import LEAF, LEAVES
-from gapless.replay.nodes import Graph, Op, GraphThread, GraphWork
+from gapless.replay.graph.nodes import Graph, GraphThread, GraphWork, Op
 
 PYTHON = "idle.host.python"
 
@@ -96,5 +96,5 @@ def launch_anchors(*jobs: int, segment_ns: int = 10, own_ns: int = 5) -> list[An
 
 
 def with_steps(graph: Graph, steps: Sequence[int]) -> Graph:
-    """Give a graph with the ends of steps that a trace would have shown."""
+    """Return a graph with the ends of steps that a trace would have shown."""
     return replace(graph, steps=np.array(steps, np.int64))

@@ -69,16 +69,28 @@ def run_program(program: Iterable[Action], costs: MachineCosts, seed: int) -> Ma
             case "cpu":
                 _run_host(machine_run, add_jitter(action.ns), costs, in_op=action.in_op)
             case "launch":
-                _launch_work(machine_run, action, add_jitter(action.ns), add_jitter(action.device_ns), (costs, rng))
+                _launch_work(
+                    machine_run,
+                    action,
+                    add_jitter(action.ns),
+                    add_jitter(action.device_ns),
+                    (costs, rng),
+                )
             case "sync":
                 since = machine_run.now
-                machine_run.now = max(since, *machine_run.free_ns.values(), 0) + rng.randint(*costs.sync_return)
-                machine_run.frames.append(Frame("sync", since, machine_run.now, name="cudaDeviceSynchronize"))
+                machine_run.now = max(since, *machine_run.free_ns.values(), 0) + rng.randint(
+                    *costs.sync_return
+                )
+                machine_run.frames.append(
+                    Frame("sync", since, machine_run.now, name="cudaDeviceSynchronize")
+                )
             case "data":
                 since = machine_run.now
                 machine_run.now = max(since, machine_run.batch_ready) + add_jitter(action.ns)
                 machine_run.frames.append(Frame("data", since, machine_run.now))
-                machine_run.batch_ready = max(machine_run.batch_ready, since) + add_jitter(action.device_ns)
+                machine_run.batch_ready = max(machine_run.batch_ready, since) + add_jitter(
+                    action.device_ns
+                )
             case "step":
                 machine_run.steps.append(machine_run.now)
                 machine_run.step_ends.append(max(machine_run.now, *machine_run.free_ns.values(), 0))
@@ -92,14 +104,23 @@ def _run_host(machine_run: MachineRun, ns: int, costs: MachineCosts, *, in_op: b
         machine_run.frames.append(Frame("op", since, machine_run.now))
 
 
-def _launch_work(machine_run: MachineRun, action: Action, ns: int, device_ns: int, costs_and_rng: tuple[MachineCosts, random.Random]) -> None:
+def _launch_work(
+    machine_run: MachineRun,
+    action: Action,
+    ns: int,
+    device_ns: int,
+    costs_and_rng: tuple[MachineCosts, random.Random],
+) -> None:
     costs, rng = costs_and_rng
     queue_ends = machine_run.ends_by_stream.setdefault(action.stream, [])
     since = machine_run.now
     if len(queue_ends) >= costs.capacity:
         machine_run.now = max(machine_run.now, queue_ends[len(queue_ends) - costs.capacity])
     machine_run.now += ns + costs.tracing_ns
-    start = max(machine_run.now + rng.randint(*costs.lag), machine_run.free_ns.get(action.stream, -GAP) + GAP)
+    start = max(
+        machine_run.now + rng.randint(*costs.lag),
+        machine_run.free_ns.get(action.stream, -GAP) + GAP,
+    )
     for stream in action.awaited_streams:
         start = max(start, machine_run.free_ns.get(stream, -HOP) + HOP)
     machine_run.free_ns[action.stream] = start + device_ns
@@ -107,7 +128,13 @@ def _launch_work(machine_run: MachineRun, action: Action, ns: int, device_ns: in
     kind = "h2d" if action.name == "h2d" else "comm" if action.name == "comm" else "compute"
     name = "" if kind != "compute" else action.name
     act = Act(
-        f"{len(machine_run.acts)}", start, start + device_ns, Call(since, machine_run.now), kind, name, action.stream
+        f"{len(machine_run.acts)}",
+        start,
+        start + device_ns,
+        Call(since, machine_run.now),
+        kind,
+        name,
+        action.stream,
     )
     machine_run.acts.append(act)
 
@@ -120,7 +147,11 @@ def make_program(rng: random.Random, steps: int = 6) -> list[Action]:
     copy = rng.choice([0, 100_000, 800_000])
     step_actions = list(_make_step((kernel, python, count), copy, rng))
     tail = [Action("sync")] if has_syncs else []
-    return [action for _ in range(steps) for action in [Action("data", 20_000, batch_ns), *step_actions, *tail, Action("step")]]
+    return [
+        action
+        for _ in range(steps)
+        for action in [Action("data", 20_000, batch_ns), *step_actions, *tail, Action("step")]
+    ]
 
 
 def _make_step(sizes: tuple[int, int, int], copy: int, rng: random.Random) -> Iterable[Action]:
@@ -130,7 +161,9 @@ def _make_step(sizes: tuple[int, int, int], copy: int, rng: random.Random) -> It
     for _ in range(count):
         yield Action("cpu", round(rng.uniform(500, 1500) * python), in_op=rng.random() < 0.5)
         device_ns = round(rng.uniform(500, 1500) * kernel)
-        yield Action("launch", rng.randint(3_000, 7_000), device_ns, name=rng.choice(["gemm", "add"]))
+        yield Action(
+            "launch", rng.randint(3_000, 7_000), device_ns, name=rng.choice(["gemm", "add"])
+        )
         if rng.random() < 0.05:
             yield Action("launch", 6_000, kernel * 1000, SIDE, "comm", (MATH,))
 

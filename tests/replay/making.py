@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from gapless.accounting import join_trace, partition
-from gapless.replay.graph import build_graph
-from gapless.replay.nodes import Graph
+from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.nodes import Graph
 from tests.accounting.drawing import Drawing, draw
 
 

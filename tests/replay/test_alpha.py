@@ -5,16 +5,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.replay.alpha import MIN_ALPHA, MAX_ALPHA, MAX_DEVICE_NS, USUAL_ALPHA_NS, PlainSteps, ease_devices, fit_alpha
-from gapless.replay.identity import check_identity, mean_step_ns
-from gapless.replay.simulate import simulate
-from tests.replay.machine import MachineCosts, Action, run_program
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.predict.alpha import (
+    MAX_ALPHA,
+    MAX_DEVICE_NS,
+    MIN_ALPHA,
+    USUAL_ALPHA_NS,
+    PlainSteps,
+    ease_devices,
+    fit_alpha,
+)
+from gapless.replay.predict.identity import check_identity, mean_step_ns
+from tests.replay.machine import Action, MachineCosts, run_program
 from tests.replay.making import graph_of
 
 
 def make_actions(kernel: int, python: int = 20_000) -> list[Action]:
     step_actions = [
-        action for _ in range(40) for action in (Action("cpu", python, in_op=True), Action("launch", 6_000, kernel))
+        action
+        for _ in range(40)
+        for action in (Action("cpu", python, in_op=True), Action("launch", 6_000, kernel))
     ]
     return [action for _ in range(5) for action in [*step_actions, Action("step")]]
 
@@ -35,7 +45,9 @@ def test_alpha_of_a_host_bound_run_is_found_again(traced: int) -> None:
     assert alpha.mid == pytest.approx(traced * 2 / 3, rel=0.1)
     assert alpha.low <= alpha.mid <= alpha.high
     assert alpha.refused is None
-    assert mean_step_ns(graph, simulate(graph, alpha.mid)) == pytest.approx(plain_step(actions), rel=0.01)
+    assert mean_step_ns(graph, simulate(graph, alpha.mid)) == pytest.approx(
+        plain_step(actions), rel=0.01
+    )
 
 
 def test_alpha_of_a_device_bound_run_has_only_bounds() -> None:
@@ -55,7 +67,9 @@ def test_short_steps_of_a_host_that_is_ahead_tell_what_tracing_cost(traced: int)
     assert alpha.only_bounds
     assert alpha.mid == pytest.approx(traced * 2 / 3, rel=0.15)
     assert alpha.low <= alpha.mid <= alpha.high
-    wider = fit_alpha(graph, plain_step(actions), simulate, PlainSteps(host_step_ns, host_step_ns * 1.2))
+    wider = fit_alpha(
+        graph, plain_step(actions), simulate, PlainSteps(host_step_ns, host_step_ns * 1.2)
+    )
     assert wider.low < alpha.low
     assert wider.mid == alpha.mid
     assert wider.high >= alpha.high
@@ -65,7 +79,9 @@ def test_steps_as_long_as_the_device_needs_tell_nothing_of_the_host() -> None:
     actions = make_actions(kernel=200_000)
     graph = graph_of(run_program(actions, MachineCosts(tracing_ns=1_700), 1).drawing())
     step = plain_step(actions)
-    assert fit_alpha(graph, step, simulate, PlainSteps(step, step)) == fit_alpha(graph, step, simulate)
+    assert fit_alpha(graph, step, simulate, PlainSteps(step, step)) == fit_alpha(
+        graph, step, simulate
+    )
 
 
 def test_short_steps_say_nothing_where_the_host_makes_the_step() -> None:
@@ -79,8 +95,8 @@ def test_short_steps_say_nothing_where_the_host_makes_the_step() -> None:
 def test_a_window_that_no_host_is_so_far_off_is_refused() -> None:
     graph = graph_of(run_program(make_actions(kernel=2_000), MachineCosts(), 1).drawing())
     step = mean_step_ns(graph, simulate(graph))
-    assert "off those" in str(fit_alpha(graph, step / 5, simulate).refused)
-    assert "off those" in str(fit_alpha(graph, step * 5, simulate).refused)
+    assert "off un-profiled steps" in str(fit_alpha(graph, step / 5, simulate).refused)
+    assert "off un-profiled steps" in str(fit_alpha(graph, step * 5, simulate).refused)
 
 
 @pytest.mark.parametrize("slower", [1.3, 1.6, 2.0])
@@ -96,7 +112,9 @@ def test_a_longer_window_has_two_explanations(slower: float) -> None:
     assert alternative is not None
     assert (alternative.mid, alternative.pace) == (USUAL_ALPHA_NS, pytest.approx(slower, rel=0.05))
     paced_graph = replace(graph, pace=alternative.pace)
-    assert mean_step_ns(graph, simulate(paced_graph, alternative.mid)) == pytest.approx(target, rel=0.01)
+    assert mean_step_ns(graph, simulate(paced_graph, alternative.mid)) == pytest.approx(
+        target, rel=0.01
+    )
     assert alpha.notes == alternative.notes
     assert "or the host was" in alpha.notes[0]
 
@@ -121,9 +139,10 @@ def test_a_shorter_window_has_one_explanation_without_a_device() -> None:
 def test_what_so_few_steps_are_off_by_chance_is_no_finding() -> None:
     graph = graph_of(run_program(make_actions(kernel=2_000), MachineCosts(), 1).drawing())
     target = mean_step_ns(graph, simulate(graph)) * 1.15
-    assert "off those" in fit_alpha(graph, target, simulate).notes[0]
+    assert "off un-profiled steps" in fit_alpha(graph, target, simulate).notes[0]
     assert not any(
-        "off those" in note for note in fit_alpha(graph, target, simulate, chance=0.4).notes
+        "off un-profiled steps" in note
+        for note in fit_alpha(graph, target, simulate, chance=0.4).notes
     )
 
 
@@ -147,12 +166,18 @@ def test_pace_takes_the_host_and_no_waits() -> None:
 
 def test_what_tracing_cost_a_device_is_found_again() -> None:
     actions = make_actions(kernel=400_000)
-    slow_actions = [replace(action, device_ns=action.device_ns + 2_000) if action.kind == "launch" else action for action in actions]
+    slow_actions = [
+        replace(action, device_ns=action.device_ns + 2_000) if action.kind == "launch" else action
+        for action in actions
+    ]
     graph = graph_of(run_program(slow_actions, MachineCosts(), 1).drawing())
     alpha = fit_alpha(graph, plain_step(actions), simulate)
     assert alpha.device == 0.0  # a hundredth of a step is what a step is known to
     actions = make_actions(kernel=30_000, python=1_000)
-    slow_actions = [replace(action, device_ns=action.device_ns + 2_000) if action.kind == "launch" else action for action in actions]
+    slow_actions = [
+        replace(action, device_ns=action.device_ns + 2_000) if action.kind == "launch" else action
+        for action in actions
+    ]
     graph = graph_of(run_program(slow_actions, MachineCosts(), 1).drawing())
     alpha = fit_alpha(graph, plain_step(actions), simulate)
     assert alpha.device == pytest.approx(2_000, abs=50)
@@ -189,7 +214,10 @@ def test_where_the_device_alone_makes_the_step_more_is_allowed() -> None:
 
 def test_a_stall_of_one_step_is_not_taken_for_tracing() -> None:
     actions = make_actions(kernel=2_000)
-    slow_actions = [replace(action, ns=action.ns * 200) if index == 90 else action for index, action in enumerate(actions)]
+    slow_actions = [
+        replace(action, ns=action.ns * 200) if index == 90 else action
+        for index, action in enumerate(actions)
+    ]
     graph = graph_of(run_program(slow_actions, MachineCosts(tracing_ns=1_700), 1).drawing())
     assert sum(int(thread.stall.sum()) for thread in graph.threads) > 1_000_000
     alpha = fit_alpha(graph, plain_step(actions), simulate)

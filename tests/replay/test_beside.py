@@ -3,9 +3,9 @@
 import pytest
 
 from gapless.accounting import join_trace, partition
-from gapless.model.interval import Estimate
-from gapless.replay.beside import copy_interference
-from gapless.replay.select import ReplayView, view_of
+from gapless.model.estimate import Estimate
+from gapless.replay.edits.copy_interference import copy_interference
+from gapless.replay.edits.select import ReplayView, view_of
 from tests.accounting.drawing import Act, Drawing, draw
 from tests.replay.windows import act, call
 
@@ -17,7 +17,9 @@ def make_view(pairs: int, stretch: float) -> ReplayView:
     acts = list[Act]()
     for index in range(pairs):
         begin = index * 1000
-        alone_call, copy_call, paired_call = (call(begin + offset, begin + offset + 5) for offset in (0, 300, 310))
+        alone_call, copy_call, paired_call = (
+            call(begin + offset, begin + offset + 5) for offset in (0, 300, 310)
+        )
         copy = act(begin + 320, begin + 900, copy_call, "h2d")
         acts += [
             act(begin + 10, begin + 110, alone_call),

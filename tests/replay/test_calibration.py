@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.model.change import Prediction
-from gapless.model.interval import Estimate
-from gapless.replay.calibration import (
+from gapless.model.estimate import Estimate
+from gapless.replay.predict.calibration import (
     EXPECTED,
     MIN_RESIDUALS,
     Residual,
     calibrate,
-    load_residuals,
     factor_of,
+    load_residuals,
     score_prediction,
     stretch,
     widen_estimate,

@@ -9,13 +9,13 @@ import pytest
 
 from gapless.accounting import join_trace, partition
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale
-from gapless.model.interval import Estimate
-from gapless.replay.changes import apply_changes
-from gapless.replay.graph import build_graph
-from gapless.replay.nodes import Graph
-from gapless.replay.select import view_of
+from gapless.model.estimate import Estimate
+from gapless.replay.edits.changes import apply_changes
+from gapless.replay.edits.select import view_of
+from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.nodes import Graph
 from tests.accounting.drawing import draw
-from tests.replay.machine import MachineCosts, Action, make_program, run_program, drop_kind
+from tests.replay.machine import Action, MachineCosts, drop_kind, make_program, run_program
 from tests.replay.test_oracle import mean_step, play_with_producer
 
 PROGRAMS = 16
@@ -28,13 +28,16 @@ def point_estimate(factor: float) -> Estimate:
 
 def speed_up_host(program: Sequence[Action]) -> list[Action]:
     return [
-        replace(action, ns=round(action.ns * 0.2)) if action.kind in ("cpu", "launch") else action for action in program
+        replace(action, ns=round(action.ns * 0.2)) if action.kind in ("cpu", "launch") else action
+        for action in program
     ]
 
 
 def halve_math(program: Sequence[Action]) -> list[Action]:
     return [
-        replace(action, device_ns=action.device_ns // 2) if action.kind == "launch" and action.name == "gemm" else action
+        replace(action, device_ns=action.device_ns // 2)
+        if action.kind == "launch" and action.name == "gemm"
+        else action
         for action in program
     ]
 
@@ -70,9 +73,17 @@ def test_gains_are_those_of_the_machine(
         graph = build_graph(joined_trace, ledger)
         assert isinstance(graph, Graph)
         changed_graph = apply_changes(view_of(joined_trace, ledger), graph, changes)
-        truth = mean_step(run_program(edit(actions), MachineCosts(), seed + 2).step_ends) / mean_step(machine_run.step_ends)
+        truth = mean_step(
+            run_program(edit(actions), MachineCosts(), seed + 2).step_ends
+        ) / mean_step(machine_run.step_ends)
         gains.append(1 - truth)
-        errors.append(abs(mean_step(play_with_producer(changed_graph, actions)) / mean_step(play_with_producer(graph, actions)) - truth))
+        errors.append(
+            abs(
+                mean_step(play_with_producer(changed_graph, actions))
+                / mean_step(play_with_producer(graph, actions))
+                - truth
+            )
+        )
     assert max(gains) > 0.03
     assert median(errors) < 0.0005
     assert max(errors) < 0.01

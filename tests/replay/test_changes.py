@@ -9,16 +9,16 @@ import pytest
 from gapless.accounting import partition
 from gapless.model.change import CopyChange, Drop, HostChange, Merge, Omit, Scale
 from gapless.model.edit import Location
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 from gapless.model.leaf import LEAVES
-from gapless.replay.changes import ChangeParams, apply_changes
-from gapless.replay.copies import USUAL_RATES
-from gapless.replay.cuts import find_cuts
-from gapless.replay.nodes import Op
-from gapless.replay.retimed import retime_trace
-from gapless.replay.scene import Scene
-from gapless.replay.simulate import simulate
-from gapless.replay.tiling import tile_graph
+from gapless.replay.edits.call_selection import find_cuts
+from gapless.replay.edits.changes import ChangeParams, apply_changes
+from gapless.replay.edits.copies import USUAL_RATES
+from gapless.replay.graph.nodes import Op
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.graph.tiling import tile_graph
+from gapless.replay.predict.predicted_trace import retime_trace
+from gapless.replay.predict.scene import Scene
 from tests.accounting.drawing import US, Act, Frame
 from tests.replay import windows
 from tests.replay.windows import Step, step_lengths
@@ -106,17 +106,32 @@ def test_changes_that_overlap_take_nothing_twice() -> None:
 
 
 def test_activities_by_leaf_or_name_take_another_time() -> None:
-    assert step_lengths(make_scene("queueing"), Scale(point_estimate(0.5), names=("tensorop*",))) == [254] * 4
-    assert step_lengths(make_scene("queueing"), Scale(point_estimate(0.5), leaves=("busy.",))) == [254] * 4
-    assert step_lengths(make_scene("queueing"), Scale(point_estimate(0.0), leaves=("copy.h2d",))) == [304] * 4
+    assert (
+        step_lengths(make_scene("queueing"), Scale(point_estimate(0.5), names=("tensorop*",)))
+        == [254] * 4
+    )
+    assert (
+        step_lengths(make_scene("queueing"), Scale(point_estimate(0.5), leaves=("busy.",)))
+        == [254] * 4
+    )
+    assert (
+        step_lengths(make_scene("queueing"), Scale(point_estimate(0.0), leaves=("copy.h2d",)))
+        == [304] * 4
+    )
 
 
 def test_python_takes_another_time() -> None:
-    assert step_lengths(make_scene("looping"), HostChange(("idle.host.python",), point_estimate(0.5))) == [500] * 4
+    assert (
+        step_lengths(make_scene("looping"), HostChange(("idle.host.python",), point_estimate(0.5)))
+        == [500] * 4
+    )
 
 
 def test_launches_take_another_time() -> None:
-    assert step_lengths(make_scene("looping"), HostChange(("idle.launch.api",), point_estimate(0.5))) == [576] * 4
+    assert (
+        step_lengths(make_scene("looping"), HostChange(("idle.launch.api",), point_estimate(0.5)))
+        == [576] * 4
+    )
 
 
 def test_many_launches_become_few() -> None:
@@ -159,7 +174,10 @@ def test_pinned_copies_are_not_staged_and_still_waited_for() -> None:
 
 def test_who_pins_gives_workers_memory_back_too() -> None:
     """2.5 MB at 0.1 ns a byte; memory of the training process itself it gives back as before."""
-    own_lengths, shared_lengths = step_lengths(make_scene("drawing-in"), PINNED), step_lengths(make_scene("handing"), PINNED)
+    own_lengths, shared_lengths = (
+        step_lengths(make_scene("drawing-in"), PINNED),
+        step_lengths(make_scene("handing"), PINNED),
+    )
     assert own_lengths == [726 + 300] * 4
     assert shared_lengths == [726 + 300 - 250] * 4
 
@@ -173,7 +191,9 @@ def test_no_more_python_goes_than_there_was() -> None:
 
 
 def test_copies_that_are_not_waited_for_free_the_host() -> None:
-    assert step_lengths(make_scene("staging"), CopyChange(pinned=True, non_blocking=True)) == [620] * 4
+    assert (
+        step_lengths(make_scene("staging"), CopyChange(pinned=True, non_blocking=True)) == [620] * 4
+    )
 
 
 def test_copies_from_pinned_memory_that_were_waited_for_are_not() -> None:
@@ -192,7 +212,9 @@ def test_pageable_memory_keeps_the_call_waiting_but_not_the_synchronisation() ->
 
 def test_copies_a_batch_ahead_leave_the_work_alone() -> None:
     ahead = CopyChange(pinned=True, non_blocking=True, ahead=True)
-    assert step_lengths(make_scene("queueing"), ahead) == [304] * 4  # 300, a gap, 2 % of 100 beside it
+    assert (
+        step_lengths(make_scene("queueing"), ahead) == [304] * 4
+    )  # 300, a gap, 2 % of 100 beside it
 
 
 def test_what_is_left_of_a_segment_comes_before_the_next_anchor() -> None:
@@ -217,7 +239,13 @@ def test_the_account_of_a_prediction_is_that_of_its_trace() -> None:
     scene, changes = make_scene("reading"), [Omit(("aten::item",))]
     changed_graph = apply_changes(scene.view, scene.graph, changes)
     simulated = simulate(changed_graph)
-    trace = retime_trace(scene.view, scene.graph, changed_graph, simulated, find_cuts(scene.view, scene.graph, changes))
+    trace = retime_trace(
+        scene.view,
+        scene.graph,
+        changed_graph,
+        simulated,
+        find_cuts(scene.view, scene.graph, changes),
+    )
     ledger = partition(trace)
     assert [row.end for row in ledger.rows] == simulated.steps.tolist()
     busy = np.array([leaf.startswith("busy.") for leaf in LEAVES], bool)[ledger.leaf]

@@ -3,7 +3,7 @@
 import pytest
 
 from gapless.model.machine import Constant, Constants
-from gapless.replay.copies import USUAL_RATES, rates_of
+from gapless.replay.edits.copies import USUAL_RATES, rates_of
 
 
 def test_without_a_known_device_the_usual_rates_of_all_generations_hold() -> None:

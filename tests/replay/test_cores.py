@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.replay.cores import CoreDemand, find_contention, mean_batch_ns
+from gapless.replay.loader.cores import CoreDemand, find_contention, mean_batch_ns
 
 ALONE = CoreDemand(cores=16, workers=2, on=10e6, off=0, host=10e6)
 
@@ -21,7 +21,9 @@ def test_three_threads_share_two_processors() -> None:
     assert slowdown.fetch == pytest.approx(1.5, rel=0.01)
     assert slowdown.host == pytest.approx(1.5, rel=0.01)
     # Two processors do twice as much as one, and no more.
-    assert 150e6 / mean_batch_ns(demand, slowdown.fetch, slowdown.host) == pytest.approx(2, rel=0.01)
+    assert 150e6 / mean_batch_ns(demand, slowdown.fetch, slowdown.host) == pytest.approx(
+        2, rel=0.01
+    )
 
 
 @pytest.mark.parametrize(("cores", "workers", "host"), [(2, 2, 15e6), (2, 4, 15e6), (4, 4, 5e6)])
@@ -85,7 +87,9 @@ def test_a_device_that_takes_its_time_leaves_workers_idle() -> None:
 
 
 def test_without_workers_nobody_contends() -> None:
-    slowdown = find_contention(CoreDemand(cores=2, workers=0, on=10e6, off=0, host=5e6, threads=2), crowding=0)
+    slowdown = find_contention(
+        CoreDemand(cores=2, workers=0, on=10e6, off=0, host=5e6, threads=2), crowding=0
+    )
     assert (slowdown.fetch, slowdown.host) == (1, 1)
 
 

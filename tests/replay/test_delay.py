@@ -3,10 +3,10 @@
 import pytest
 
 from gapless.model.change import Delay, LoaderChange
-from gapless.replay.predict import family_of, predict
+from gapless.replay.predict.predict import family_of, predict
 from tests.accounting.drawing import Act, Frame
 from tests.replay.test_fed import FETCH, HOST, predict_speedup
-from tests.replay.windows import act, call, frame, step_lengths, scene_of, draw_training
+from tests.replay.windows import act, call, draw_training, frame, scene_of, step_lengths
 
 
 def host_bound_step(start: int, _number: int) -> tuple[list[Frame], list[Act]]:
@@ -17,7 +17,9 @@ def host_bound_step(start: int, _number: int) -> tuple[list[Frame], list[Act]]:
 
 def test_a_delay_of_a_host_that_limits_costs_all_of_it() -> None:
     scene = scene_of(draw_training(host_bound_step, 1000))
-    assert step_lengths(scene, Delay(200_000)) == pytest.approx([length + 200 for length in step_lengths(scene)])
+    assert step_lengths(scene, Delay(200_000)) == pytest.approx(
+        [length + 200 for length in step_lengths(scene)]
+    )
     prediction = predict((scene,), (Delay(200_000),))
     assert prediction.speedup is not None
     assert prediction.speedup.low < 1 / 1.2 < prediction.speedup.high < 1
@@ -51,9 +53,14 @@ def awaited_device_step(start: int, _number: int) -> tuple[list[Frame], list[Act
         frame("sync", start + 410, start + 980),
     ]
     back = call(start + 404, start + 408)
-    return frames, [act(start + 38, start + 938, launch), act(start + 940, start + 942, back, "d2h")]
+    return frames, [
+        act(start + 38, start + 938, launch),
+        act(start + 940, start + 942, back, "d2h"),
+    ]
 
 
 def test_what_the_thread_does_before_it_launches_is_hidden_by_nothing() -> None:
     scene = scene_of(draw_training(awaited_device_step, 1000))
-    assert step_lengths(scene, Delay(100_000)) == pytest.approx([length + 100 for length in step_lengths(scene)])
+    assert step_lengths(scene, Delay(100_000)) == pytest.approx(
+        [length + 100 for length in step_lengths(scene)]
+    )

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gapless.catalogue.work_examples import example_work
+from gapless.catalogue.examples.work import example_work
 from gapless.model.work import Work
-from gapless.replay.embeddings import EmbeddingTables, dense_tables, sparse_factor
-from gapless.replay.roofline import NO_CHANGE
+from gapless.roofline.embeddings import EmbeddingTables, dense_tables, sparse_factor
+from gapless.roofline.roofline import NO_CHANGE
 
 TABLE = (100_000, 16)
 LOOKUP = example_work("aten::embedding", (TABLE, (8, 50)), 0.1, "busy.index", calls=2)
@@ -64,7 +64,9 @@ def test_an_optimizer_of_all_parameters_at_once_is_parted_too() -> None:
 
 
 def test_a_device_fills_with_zeros_in_a_kernel_of_its_own() -> None:
-    back = example_work("aten::embedding_dense_backward", ((8, 50, 16),), 2, "busy.index", backward=True)
+    back = example_work(
+        "aten::embedding_dense_backward", ((8, 50, 16),), 2, "busy.index", backward=True
+    )
     zeros = example_work("aten::fill_", (TABLE,), 1, "busy.mem", backward=True)
     tables = find_tables(LOOKUP, back, zeros)
     assert tables.rows == (zeros,)

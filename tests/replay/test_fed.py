@@ -4,10 +4,10 @@ from functools import cache
 
 import pytest
 
-from gapless.model.change import Change, LoaderChange, HostChange
-from gapless.model.interval import Estimate
-from gapless.replay.predict import PredictionInputs, predict
-from gapless.replay.scene import Scene
+from gapless.model.change import Change, HostChange, LoaderChange
+from gapless.model.estimate import Estimate
+from gapless.replay.predict.predict import PredictionInputs, predict
+from gapless.replay.predict.scene import Scene
 from tests.accounting.drawing import Act, Frame
 from tests.replay import windows
 from tests.replay.test_feeding import HAND, MS, draw_lengths, make_inputs
@@ -42,7 +42,9 @@ def test_the_loader_as_it_is_gains_nothing() -> None:
 
 def test_workers_gain_until_the_host_is_what_limits() -> None:
     assert predict_speedup(LoaderChange(1, num_workers=2)).mid == pytest.approx(2, rel=0.03)
-    assert predict_speedup(LoaderChange(1, num_workers=16)).mid == pytest.approx(FETCH / (HOST + 0.4), rel=0.05)
+    assert predict_speedup(LoaderChange(1, num_workers=16)).mid == pytest.approx(
+        FETCH / (HOST + 0.4), rel=0.05
+    )
 
 
 def test_a_faster_host_waits_instead() -> None:

@@ -7,14 +7,28 @@ import numpy as np
 import pytest
 
 from gapless.model.change import LoaderChange
+from gapless.model.estimate import Estimate
 from gapless.model.facts import Loader, Machine
-from gapless.model.interval import Estimate
 from gapless.model.trace import Int64
-from gapless.replay.asrun import LoaderBaseline
-from gapless.replay.feeding import rank_choices, couple_loader, predict_loader, replay_error, usual_choices
-from gapless.replay.plans import merge_changes
-from gapless.replay.queue import Consumer, LoaderCosts, Queue, QueueSettings, play_batches
-from gapless.replay.service import BLOCKED, SAMPLER, LoaderInputs, BatchRows, Turns, make_draws, middle_draw
+from gapless.replay.loader.baseline import LoaderBaseline
+from gapless.replay.loader.costs import (
+    BLOCKED,
+    SAMPLER,
+    BatchRows,
+    LoaderInputs,
+    Turns,
+    make_draws,
+    middle_draw,
+)
+from gapless.replay.loader.queue import Consumer, LoaderCosts, Queue, QueueSettings, play_batches
+from gapless.replay.loader.scenario import merge_changes
+from gapless.replay.loader.whatif import (
+    couple_loader,
+    predict_loader,
+    rank_choices,
+    replay_error,
+    usual_choices,
+)
 
 MS = 1_000_000
 HAND = 400_000
@@ -58,15 +72,21 @@ def draw_lengths(mean: float, spread: float = 0.3, seed: int = 0) -> Int64:
 
 
 def true_step(workers: int, fetch: Int64, host: int, prefetch: int = 2) -> float:
-    """Give the mean step of a training whose loader has so many workers and all processors."""
+    """Return the mean step of a training whose loader has so many workers and all processors."""
     costs = LoaderCosts(fetch.tolist(), hand=[HAND], transit=200_000 if workers else 0)
-    return play_batches(Queue(QueueSettings(workers, prefetch), costs), Consumer([host]), N_BATCHES).step(20)
+    return play_batches(
+        Queue(QueueSettings(workers, prefetch), costs), Consumer([host]), N_BATCHES
+    ).step(20)
 
 
-def make_inputs(workers: int, fetch: Int64, host: int, running: float = 0.0, prefetch: int = 2) -> LoaderInputs:
-    """Give what would be recorded of such a training; ``running``: of a fetch, on a processor."""
+def make_inputs(
+    workers: int, fetch: Int64, host: int, running: float = 0.0, prefetch: int = 2
+) -> LoaderInputs:
+    """Return what would be recorded of such a training; ``running``: of a fetch, on a processor."""
     costs = LoaderCosts(fetch.tolist(), hand=[HAND], transit=200_000 if workers else 0)
-    batch_times = play_batches(Queue(QueueSettings(workers, prefetch), costs), Consumer([host]), N_BATCHES)
+    batch_times = play_batches(
+        Queue(QueueSettings(workers, prefetch), costs), Consumer([host]), N_BATCHES
+    )
     asks, hand_overs = np.array(batch_times.asks), np.array(batch_times.hand_overs)
     on = np.rint(fetch * running).astype(np.int64)
     rows = BatchRows(
@@ -77,7 +97,9 @@ def make_inputs(workers: int, fetch: Int64, host: int, running: float = 0.0, pre
         queue=np.zeros(N_BATCHES - 21, np.int64),
         off=(fetch - on)[21:],
     )
-    settings: dict[str, Any] = {"num_workers": workers, "prefetch_factor": prefetch} if workers else {}
+    settings: dict[str, Any] = (
+        {"num_workers": workers, "prefetch_factor": prefetch} if workers else {}
+    )
     return LoaderInputs(
         make_loader(**settings),
         MACHINE,
@@ -99,9 +121,13 @@ def predict_speedup(inputs: LoaderInputs, *changes: LoaderChange) -> Estimate:
 
 
 @pytest.mark.parametrize(("n_before", "n_after"), [(1, 4), (4, 1), (2, 8), (2, 3), (3, 2)])
-def test_other_workers_for_samples_that_wait_are_predicted_closely(n_before: int, n_after: int) -> None:
+def test_other_workers_for_samples_that_wait_are_predicted_closely(
+    n_before: int, n_after: int
+) -> None:
     fetch, host = draw_lengths(60 * MS), 12 * MS
-    estimate = predict_speedup(make_inputs(n_before, fetch, host), LoaderChange(1, num_workers=n_after))
+    estimate = predict_speedup(
+        make_inputs(n_before, fetch, host), LoaderChange(1, num_workers=n_after)
+    )
     true_speedup = true_step(n_before, fetch, host) / true_step(n_after, fetch, host)
     assert estimate.mid == pytest.approx(true_speedup, rel=0.08)
     assert estimate.low * 0.97 <= true_speedup <= estimate.high * 1.03
@@ -118,8 +144,12 @@ def test_no_workers_are_predicted_where_batches_are_made_in_no_time() -> None:
 @pytest.mark.parametrize(("workers", "host"), [(0, 12), (2, 12), (2, 120)])
 def test_a_delay_of_fetches_costs_what_workers_do_not_hide(workers: int, host: int) -> None:
     fetch, delay = draw_lengths(60 * MS), 20 * MS
-    estimate = predict_speedup(make_inputs(workers, fetch, host * MS), LoaderChange(1, delay_ns=delay))
-    true_speedup = true_step(workers, fetch, host * MS) / true_step(workers, fetch + delay, host * MS)
+    estimate = predict_speedup(
+        make_inputs(workers, fetch, host * MS), LoaderChange(1, delay_ns=delay)
+    )
+    true_speedup = true_step(workers, fetch, host * MS) / true_step(
+        workers, fetch + delay, host * MS
+    )
     assert estimate.mid == pytest.approx(true_speedup, rel=0.03)
     assert (true_speedup < 0.95) == (host < 100)
 
@@ -132,13 +162,18 @@ def test_workers_where_there_were_none_are_predicted_within_an_interval() -> Non
     assert estimate.low <= true_speedup * 1.02
     assert true_speedup <= estimate.high * 1.02
     assert estimate.high / estimate.low < 1.4
-    assert "no workers" in " ".join(predict_loader(inputs, (LoaderChange(1, num_workers=8),), 9).notes)
+    assert "no workers" in " ".join(
+        predict_loader(inputs, (LoaderChange(1, num_workers=8),), 9).notes
+    )
 
 
 def test_deeper_prefetch_helps_where_samples_have_heavy_tails() -> None:
     fetch = np.where(np.arange(N_BATCHES) % 16 == 5, 300 * MS, 10 * MS)
     inputs = make_inputs(2, fetch, 20 * MS)
-    deep, wide = predict_speedup(inputs, LoaderChange(1, prefetch_factor=16)), predict_speedup(inputs, LoaderChange(1))
+    deep, wide = (
+        predict_speedup(inputs, LoaderChange(1, prefetch_factor=16)),
+        predict_speedup(inputs, LoaderChange(1)),
+    )
     true_speedup = true_step(2, fetch, 20 * MS) / true_step(2, fetch, 20 * MS, prefetch=16)
     assert wide.mid == 1
     assert deep.mid == pytest.approx(true_speedup, rel=0.1)
@@ -147,26 +182,38 @@ def test_deeper_prefetch_helps_where_samples_have_heavy_tails() -> None:
 
 def test_more_workers_than_processors_gain_nothing_where_fetches_run() -> None:
     small_machine = replace(MACHINE, cpus=2, intra_op_threads=1)
-    inputs = replace(make_inputs(2, draw_lengths(60 * MS), 5 * MS, running=1.0), machine=small_machine)
+    inputs = replace(
+        make_inputs(2, draw_lengths(60 * MS), 5 * MS, running=1.0), machine=small_machine
+    )
     running = predict_speedup(inputs, LoaderChange(1, num_workers=8))
     assert running.low < 1.02
-    waiting = replace(make_inputs(2, draw_lengths(60 * MS), 5 * MS, running=0.05), machine=small_machine)
+    waiting = replace(
+        make_inputs(2, draw_lengths(60 * MS), 5 * MS, running=0.05), machine=small_machine
+    )
     assert predict_speedup(waiting, LoaderChange(1, num_workers=8)).low > 2
 
 
 def test_where_workers_fill_all_processors_the_interval_is_wide() -> None:
     fetch, host = draw_lengths(160 * MS), 5 * MS
-    full = predict_speedup(make_inputs(2, fetch, host, running=1.0), LoaderChange(1, num_workers=16))
-    room = predict_speedup(make_inputs(2, fetch, host, running=0.0), LoaderChange(1, num_workers=16))
+    full = predict_speedup(
+        make_inputs(2, fetch, host, running=1.0), LoaderChange(1, num_workers=16)
+    )
+    room = predict_speedup(
+        make_inputs(2, fetch, host, running=0.0), LoaderChange(1, num_workers=16)
+    )
     assert full.high / full.low > 1.4
     assert room.high / room.low < 1.25
 
 
 def test_a_device_is_a_floor() -> None:
-    inputs = replace(make_inputs(0, draw_lengths(60 * MS), 5 * MS), on_device=True, device_ns=40.0 * MS)
+    inputs = replace(
+        make_inputs(0, draw_lengths(60 * MS), 5 * MS), on_device=True, device_ns=40.0 * MS
+    )
     estimate = predict_speedup(inputs, LoaderChange(1, wait=False))
     assert estimate.mid == pytest.approx(65.4 / 40, rel=0.05)
-    assert predict_speedup(inputs, LoaderChange(1, num_workers=16)).mid == pytest.approx(estimate.mid, rel=0.03)
+    assert predict_speedup(inputs, LoaderChange(1, num_workers=16)).mid == pytest.approx(
+        estimate.mid, rel=0.03
+    )
 
 
 def test_where_no_window_shows_the_device_it_may_be_anything() -> None:
@@ -265,7 +312,10 @@ def test_a_run_that_its_own_replay_misses_is_refused() -> None:
     assert prediction.speedup is None
     assert "misses the run's step" in (prediction.refused or "")
     near = replace(inputs, rows=replace(rows, wait=rows.wait + round(rows.step() * 0.08)))
-    wide, sure = (predict_loader(case_inputs, (LoaderChange(1, num_workers=3),), 20) for case_inputs in (near, inputs))
+    wide, sure = (
+        predict_loader(case_inputs, (LoaderChange(1, num_workers=3),), 20)
+        for case_inputs in (near, inputs)
+    )
     assert wide.speedup is not None
     assert sure.speedup is not None
     assert wide.speedup.high / wide.speedup.low > 1.1 * sure.speedup.high / sure.speedup.low
@@ -274,7 +324,9 @@ def test_a_run_that_its_own_replay_misses_is_refused() -> None:
 
 def test_what_cannot_be_replayed_is_refused_with_the_reason() -> None:
     inputs = make_inputs(2, draw_lengths(60 * MS), 12 * MS)
-    few_rows = replace(inputs, rows=BatchRows(**{name: column[:7] for name, column in vars(inputs.rows).items()}))
+    few_rows = replace(
+        inputs, rows=BatchRows(**{name: column[:7] for name, column in vars(inputs.rows).items()})
+    )
     unknown = np.full(len(inputs.rows), -1)
     blind = replace(inputs, rows=replace(inputs.rows, on=unknown, queue=unknown, off=unknown))
     for case_inputs, change, why in (
@@ -290,12 +342,16 @@ def test_what_cannot_be_replayed_is_refused_with_the_reason() -> None:
 
 
 def test_one_thread_in_each_worker_makes_nothing_slower_where_there_is_time_for_it() -> None:
-    inputs = replace(make_inputs(4, draw_lengths(20 * MS), 30 * MS, running=1.0), worker_threads=3.0)
+    inputs = replace(
+        make_inputs(4, draw_lengths(20 * MS), 30 * MS, running=1.0), worker_threads=3.0
+    )
     alone = LoaderChange(1, worker_threads=1)
     assert predict_loader(inputs, (alone,), 9).floor == pytest.approx(0.97)
     # It would have to make a batch with one thread in the time in which three made one.
     assert predict_loader(replace(inputs, worker_threads=8.0), (alone,), 9).floor is None
-    assert predict_loader(inputs, (LoaderChange(1, worker_threads=1, num_workers=2),), 9).floor is None
+    assert (
+        predict_loader(inputs, (LoaderChange(1, worker_threads=1, num_workers=2),), 9).floor is None
+    )
 
 
 def test_threads_that_others_keep_waiting_have_no_price() -> None:
@@ -304,8 +360,13 @@ def test_threads_that_others_keep_waiting_have_no_price() -> None:
     fewer = LoaderChange(1, intra_op_threads=1)
     assert predict_loader(inputs, (fewer,)).refused is None
     shared_inputs = replace(inputs, other_cpus=1.4)
-    assert str(predict_loader(shared_inputs, (fewer,)).refused).startswith("others took 1.4 processors")
-    assert predict_loader(shared_inputs, (LoaderChange(1, num_workers=1, intra_op_threads=1),)).refused is None
+    assert str(predict_loader(shared_inputs, (fewer,)).refused).startswith(
+        "others took 1.4 processors"
+    )
+    assert (
+        predict_loader(shared_inputs, (LoaderChange(1, num_workers=1, intra_op_threads=1),)).refused
+        is None
+    )
     assert predict_loader(replace(inputs, other_cpus=0.2), (fewer,)).refused is None
 
 
@@ -328,7 +389,9 @@ def test_changes_of_one_loader_become_one() -> None:
             LoaderChange(1, prefetch_factor=8, num_workers=2, stages={"read": 0.5, "decode": 0.1}),
         ),
     )
-    assert change == LoaderChange(1, num_workers=2, prefetch_factor=8, stages={"read": 0.25, "decode": 0.1})
+    assert change == LoaderChange(
+        1, num_workers=2, prefetch_factor=8, stages={"read": 0.25, "decode": 0.1}
+    )
     assert not merge_changes(1, (LoaderChange(1, wait=False), LoaderChange(1))).wait
 
 
@@ -338,7 +401,11 @@ def test_a_window_is_fed_as_the_loader_would() -> None:
     assert slow.host == 1
     first_ns = slow.source.hand_over(7_012 * MS)
     assert 7_055 * MS < first_ns < 7_065 * MS
-    quick = couple_loader(LoaderBaseline(inputs, middle_draw(inputs)), (LoaderChange(1, num_workers=8),), start_ns=7_000 * MS)
+    quick = couple_loader(
+        LoaderBaseline(inputs, middle_draw(inputs)),
+        (LoaderChange(1, num_workers=8),),
+        start_ns=7_000 * MS,
+    )
     assert quick.source.hand_over(7_012 * MS) == 7_012 * MS + HAND
 
 
@@ -348,7 +415,8 @@ def test_the_best_settings_are_the_smallest_of_those_that_are_near_the_best() ->
     assert choices[0].change.num_workers == 8
     assert choices[0].predicted.speedup is not None
     assert choices[0].predicted.speedup.mid == pytest.approx(
-        true_step(1, draw_lengths(60 * MS), 12 * MS) / true_step(8, draw_lengths(60 * MS), 12 * MS), rel=0.05
+        true_step(1, draw_lengths(60 * MS), 12 * MS) / true_step(8, draw_lengths(60 * MS), 12 * MS),
+        rel=0.05,
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gapless.model.trace import Shape
-from gapless.replay.formulas import channels_first, operator_demand, dtype_of
+from gapless.roofline.formulas import channels_first, dtype_of, operator_demand
 
 FLOAT, HALF = "float", "c10::BFloat16"
 
@@ -46,9 +46,13 @@ def test_a_convolution_is_counted_window_by_window() -> None:
 
 def test_padding_makes_no_difference_between_names_of_the_same_convolution() -> None:
     settings = {3: "[1, 1]", 4: "[1, 1]", 5: "[1, 1]", 6: "False"}
-    outer_demand = operator_demand("aten::convolution", shape((2, 3, 8, 8), (5, 3, 3, 3), arguments=settings))
+    outer_demand = operator_demand(
+        "aten::convolution", shape((2, 3, 8, 8), (5, 3, 3, 3), arguments=settings)
+    )
     inner = {2: "[1, 1]", 3: "[1, 1]", 4: "[1, 1]"}
-    kernel = operator_demand("aten::cudnn_convolution", shape((2, 3, 8, 8), (5, 3, 3, 3), arguments=inner))
+    kernel = operator_demand(
+        "aten::cudnn_convolution", shape((2, 3, 8, 8), (5, 3, 3, 3), arguments=inner)
+    )
     assert outer_demand == kernel
 
 
@@ -59,7 +63,9 @@ def test_a_transposed_convolution_spreads_each_pixel() -> None:
     assert needs.flops == 2 * (2 * 3 * 64) * (5 * 4)
 
 
-@pytest.mark.parametrize(("mask", "n_gradients"), [("[True, True, False]", 2), ("[False, True, True]", 1)])
+@pytest.mark.parametrize(
+    ("mask", "n_gradients"), [("[True, True, False]", 2), ("[False, True, True]", 1)]
+)
 def test_gradients_of_a_convolution_that_nobody_asks_for_are_not_counted(
     mask: str, n_gradients: int
 ) -> None:

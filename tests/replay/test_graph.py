@@ -8,9 +8,9 @@ import pytest
 
 from gapless.accounting import join_trace, partition
 from gapless.model.leaf import LEAF
-from gapless.replay.graph import build_graph
-from gapless.replay.nodes import Graph, Op, Refusal, GraphThread
-from gapless.replay.simulate import simulate
+from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.nodes import Graph, GraphThread, Op, Refusal
+from gapless.replay.graph.simulate import simulate
 from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
 from tests.replay.making import graph_of, with_durations
 

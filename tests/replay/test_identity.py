@@ -11,12 +11,12 @@ import pytest
 from gapless.accounting import join_trace, partition
 from gapless.formats import read
 from gapless.model.leaf import LEAVES
-from gapless.replay.graph import build_graph
-from gapless.replay.identity import check_identity, find_fault
-from gapless.replay.nodes import Graph, Op, SimulatedSteps, GraphThread
-from gapless.replay.scene import Scene, usual_alpha
-from gapless.replay.select import view_of
-from gapless.replay.simulate import simulate
+from gapless.replay.edits.select import view_of
+from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.nodes import Graph, GraphThread, Op, SimulatedSteps
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.predict.identity import check_identity, find_fault
+from gapless.replay.predict.scene import Scene, usual_alpha
 from tests.accounting.drawing import Act, Call, Drawing
 from tests.replay.making import graph_of
 
@@ -103,7 +103,9 @@ def test_what_an_identity_misses_makes_intervals_wider() -> None:
     joined_trace = join_trace(read(DATA / "compiled.json.gz"))
     ledger = partition(joined_trace.threads.trace, joined_trace=joined_trace)
     inexact = replace(check, error=-0.012)
-    scene = Scene(view_of(joined_trace, ledger), read_graph("compiled"), inexact, usual_alpha(), anchored=True)
+    scene = Scene(
+        view_of(joined_trace, ledger), read_graph("compiled"), inexact, usual_alpha(), anchored=True
+    )
     assert scene.error_share == pytest.approx(0.007)
     assert replace(scene, identity=replace(check, error=0.004)).error_share == 0.0
 

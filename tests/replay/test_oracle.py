@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from gapless.model.leaf import LEAF, LEAVES
-from gapless.replay.identity import check_identity
-from gapless.replay.nodes import Graph, Op, GraphThread
-from gapless.replay.simulate import simulate
-from tests.replay.machine import SIDE, MachineCosts, Action, make_program, run_program, drop_kind
+from gapless.replay.graph.nodes import Graph, GraphThread, Op
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.predict.identity import check_identity
+from tests.replay.machine import SIDE, Action, MachineCosts, drop_kind, make_program, run_program
 from tests.replay.making import graph_of
 
 PROGRAMS = 24
@@ -53,11 +53,17 @@ def with_faster_math(graph: Graph, is_halved: np.ndarray) -> Graph:
 
 
 def speed_up_host(action: Action) -> Action:
-    return replace(action, ns=round(action.ns * 0.2)) if action.kind in ("cpu", "launch") else action
+    return (
+        replace(action, ns=round(action.ns * 0.2)) if action.kind in ("cpu", "launch") else action
+    )
 
 
 def speed_up_math(action: Action) -> Action:
-    return replace(action, device_ns=action.device_ns // 2) if action.kind == "launch" and action.name == "gemm" else action
+    return (
+        replace(action, device_ns=action.device_ns // 2)
+        if action.kind == "launch" and action.name == "gemm"
+        else action
+    )
 
 
 @dataclass
@@ -86,7 +92,7 @@ def mean_step(steps: list[int] | np.ndarray) -> float:
 
 
 def measure_gains(jitter: float, edit: str) -> list[tuple[float, float]]:
-    """Give (predicted, true) shares of a step for each program, and check the identity."""
+    """Return (predicted, true) shares of a step for each program, and check the identity."""
     gain_pairs = list[tuple[float, float]]()
     for seed in range(PROGRAMS):
         actions, costs = make_program(random.Random(seed)), MachineCosts(jitter=jitter)
@@ -96,13 +102,20 @@ def measure_gains(jitter: float, edit: str) -> list[tuple[float, float]]:
         if edit == "sync":
             edited_actions, edited_graph = drop_kind(actions, "sync"), without_syncs(graph)
         elif edit == "host":
-            edited_actions, edited_graph = [speed_up_host(action) for action in actions], with_faster_host(graph)
+            edited_actions, edited_graph = (
+                [speed_up_host(action) for action in actions],
+                with_faster_host(graph),
+            )
         else:
             edited_actions = [speed_up_math(action) for action in actions]
             is_gemm = np.array([act.name == "gemm" for act in machine_run.acts])
             edited_graph = with_faster_math(graph, is_gemm)
-        truth = mean_step(run_program(edited_actions, costs, seed + 2).step_ends) / mean_step(machine_run.step_ends)
-        gain_pairs.append((1 - mean_step(play_with_producer(edited_graph, actions)) / base_step, 1 - truth))
+        truth = mean_step(run_program(edited_actions, costs, seed + 2).step_ends) / mean_step(
+            machine_run.step_ends
+        )
+        gain_pairs.append(
+            (1 - mean_step(play_with_producer(edited_graph, actions)) / base_step, 1 - truth)
+        )
     return gain_pairs
 
 
@@ -110,7 +123,9 @@ def measure_gains(jitter: float, edit: str) -> list[tuple[float, float]]:
 def test_an_unchanged_replay_gives_random_programs_back(jitter: float) -> None:
     errors = list[float]()
     for seed in range(PROGRAMS):
-        machine_run = run_program(make_program(random.Random(seed)), MachineCosts(jitter=jitter), seed + 1)
+        machine_run = run_program(
+            make_program(random.Random(seed)), MachineCosts(jitter=jitter), seed + 1
+        )
         graph = graph_of(machine_run.drawing())
         assert graph.steps.tolist() == machine_run.step_ends
         check = check_identity(graph, simulate)
@@ -138,7 +153,11 @@ def test_a_second_stream_waits_for_the_first_without_a_record_of_it() -> None:
     assert side_rows
     graph = graph_of(machine_run.drawing())
     calls = {index: machine_run.acts[index].call for index in side_rows}
-    late_rows = [index for index, call in calls.items() if call and machine_run.acts[index].start - call.end > 20_000]
+    late_rows = [
+        index
+        for index, call in calls.items()
+        if call and machine_run.acts[index].start - call.end > 20_000
+    ]
     waiting_rows = [index for index in range(len(graph.work.after)) if graph.work.after[index]]
     assert len(waiting_rows) >= len(late_rows) * 0.9
     assert graph.unexplained < 0.01

@@ -7,11 +7,11 @@ import pytest
 
 from gapless.model.change import LoaderChange
 from gapless.model.machine import Constant, Constants
-from gapless.replay import service, sharing
-from gapless.replay.asrun import LoaderBaseline, fit_worker_threads
-from gapless.replay.plans import LoaderScenario, make_scenario
-from gapless.replay.service import LoaderInputs, Turns, middle_draw
-from tests.replay.test_feeding import HAND, MACHINE, MS, draw_lengths, make_loader, make_inputs
+from gapless.replay.loader import costs, sharing
+from gapless.replay.loader.baseline import LoaderBaseline, fit_worker_threads
+from gapless.replay.loader.costs import LoaderInputs, Turns, middle_draw
+from gapless.replay.loader.scenario import LoaderScenario, make_scenario
+from tests.replay.test_feeding import HAND, MACHINE, MS, draw_lengths, make_inputs, make_loader
 
 
 def scenario_of(inputs: LoaderInputs, change: LoaderChange) -> LoaderScenario:
@@ -19,7 +19,9 @@ def scenario_of(inputs: LoaderInputs, change: LoaderChange) -> LoaderScenario:
 
 
 def make_constants(*values: tuple[str, int | None, float]) -> Constants:
-    constants = tuple(Constant(name, "ns", size, value, None, None, 9, 0.1) for name, size, value in values)
+    constants = tuple(
+        Constant(name, "ns", size, value, None, None, 9, 0.1) for name, size, value in values
+    )
     return Constants(None, constants, (), 0.0, 0.0)
 
 
@@ -68,7 +70,7 @@ def test_no_more_is_gained_by_threads_than_large_products_gain() -> None:
     measured_inputs = replace(
         inputs, constants=make_constants(("cpu.gemm.fp32", 1, 1e11), ("cpu.gemm.fp32", 2, 1.1e11))
     )
-    draw = service.Draw(np.arange(9), {"threads": 0.95})
+    draw = costs.Draw(np.arange(9), {"threads": 0.95})
     assert sharing.parallel_share(inputs, draw) == pytest.approx(0.9)
     assert sharing.parallel_share(measured_inputs, draw) == pytest.approx(2 * (1 - 1 / 1.1))
 
@@ -80,18 +82,23 @@ def test_threads_that_sleep_give_nothing_and_take_nothing() -> None:
     assert sharing.helper_share(inputs) is None
     assert sharing.helper_share(asleep) == pytest.approx(0, abs=0.05)
     assert sharing.helper_share(spinning) == pytest.approx(1, abs=0.1)
-    lowest, highest = (service.Draw(np.arange(9), {"threads": chance}) for chance in (0.05, 0.95))
+    lowest, highest = (costs.Draw(np.arange(9), {"threads": chance}) for chance in (0.05, 0.95))
     assert sharing.parallel_share(asleep, highest) < 0.1
     assert sharing.parallel_share(spinning, highest) > 0.8
     # Where they spin without giving anything, they are in the way of workers all the same.
     two = LoaderChange(1, num_workers=2)
-    hosts = [make_scenario(LoaderBaseline(case_inputs, lowest), two).host for case_inputs in (asleep, spinning)]
+    hosts = [
+        make_scenario(LoaderBaseline(case_inputs, lowest), two).host
+        for case_inputs in (asleep, spinning)
+    ]
     assert hosts[0] < 0.9 * hosts[1]
 
 
 def test_while_a_read_waits_the_training_thread_runs_nothing_either() -> None:
     machine = replace(MACHINE, cpus=2, intra_op_threads=2)
-    waiting = replace(make_inputs(0, draw_lengths(40 * MS), 10 * MS), machine=machine)  # all of it is blocked
+    waiting = replace(
+        make_inputs(0, draw_lengths(40 * MS), 10 * MS), machine=machine
+    )  # all of it is blocked
     spinning = replace(waiting, used_cpus=20 / 50)  # both threads, between reads
     assert sharing.helper_share(spinning) == pytest.approx(1, abs=0.1)
     assert sharing.helper_share(replace(waiting, used_cpus=10 / 50)) == pytest.approx(0, abs=0.1)
@@ -100,40 +107,51 @@ def test_while_a_read_waits_the_training_thread_runs_nothing_either() -> None:
 def test_threads_share_no_more_than_long_operators_take() -> None:
     machine = replace(MACHINE, cpus=2, intra_op_threads=2)
     inputs = replace(make_inputs(0, draw_lengths(10 * MS), 12 * MS), machine=machine)
-    highest = service.Draw(np.arange(9), {"threads": 0.95})
+    highest = costs.Draw(np.arange(9), {"threads": 0.95})
     # A quarter of its time in two threads is half as much again in one: two fifths of all.
     assert sharing.parallel_share(replace(inputs, shareable=0.25), highest) == pytest.approx(0.4)
     assert sharing.parallel_share(replace(inputs, shareable=0.0), highest) == 0
 
 
 def crowded_inputs() -> LoaderInputs:
-    """Give four workers on two processors, whose threads wait for those, and for one another."""
+    """Return four workers on two processors, whose threads wait for those, and for one another."""
     small_machine = replace(MACHINE, cpus=2, intra_op_threads=1)
-    inputs = replace(make_inputs(4, draw_lengths(40 * MS), 16 * MS, running=0.2), machine=small_machine)
+    inputs = replace(
+        make_inputs(4, draw_lengths(40 * MS), 16 * MS, running=0.2), machine=small_machine
+    )
     return replace(inputs, rows=replace(inputs.rows, queue=4 * inputs.rows.on))
 
 
 def test_a_training_thread_that_waited_less_felt_fewer_threads() -> None:
     plain = fit_worker_threads(crowded_inputs())
     assert plain.felt_threads is None
-    slight, heavy = (fit_worker_threads(replace(crowded_inputs(), delay_share=share)) for share in (0.1, 0.5))
+    slight, heavy = (
+        fit_worker_threads(replace(crowded_inputs(), delay_share=share)) for share in (0.1, 0.5)
+    )
     assert slight.felt_threads is not None
     assert heavy.felt_threads is not None
     assert 1 <= slight.felt_threads < heavy.felt_threads <= plain.worker_threads
-    host_factors = [LoaderBaseline(case_inputs, middle_draw(case_inputs)).equilibrium[1].host for case_inputs in (slight, heavy)]
+    host_factors = [
+        LoaderBaseline(case_inputs, middle_draw(case_inputs)).equilibrium[1].host
+        for case_inputs in (slight, heavy)
+    ]
     assert host_factors[0] < host_factors[1]
 
 
 def test_workers_with_one_thread_each_wait_for_no_other_and_leave_processors() -> None:
     inputs = fit_worker_threads(crowded_inputs())
-    current, changed = scenario_of(inputs, LoaderChange(1)), scenario_of(inputs, LoaderChange(1, worker_threads=1))
+    current, changed = (
+        scenario_of(inputs, LoaderChange(1)),
+        scenario_of(inputs, LoaderChange(1, worker_threads=1)),
+    )
     assert changed.load < current.load
     assert changed.host < current.host
     assert np.mean(changed.costs.fetch) < np.mean(current.costs.fetch)
     # The more of what its threads ran was work, the longer one takes for it.
     spun, worked = (
         make_scenario(
-            LoaderBaseline(inputs, replace(middle_draw(inputs), chances={"team": chance})), LoaderChange(1, worker_threads=1)
+            LoaderBaseline(inputs, replace(middle_draw(inputs), chances={"team": chance})),
+            LoaderChange(1, worker_threads=1),
         )
         for chance in (0.05, 0.95)
     )
@@ -149,8 +167,15 @@ def test_hand_overs_are_work_of_a_thread_that_has_more_room_or_less() -> None:
 def test_a_worker_that_stays_is_started_once() -> None:
     turns = Turns(batches=8, begin=60 * MS, close=30 * MS, first_fetch=20 * MS)
     inputs = replace(make_inputs(2, draw_lengths(60 * MS), 12 * MS), turns=turns)
-    current, changed = scenario_of(inputs, LoaderChange(1)), scenario_of(inputs, LoaderChange(1, persistent_workers=True))
-    assert (current.costs.fork, current.costs.close, current.costs.begin) == (30 * MS, 30 * MS, 20 * MS)
+    current, changed = (
+        scenario_of(inputs, LoaderChange(1)),
+        scenario_of(inputs, LoaderChange(1, persistent_workers=True)),
+    )
+    assert (current.costs.fork, current.costs.close, current.costs.begin) == (
+        30 * MS,
+        30 * MS,
+        20 * MS,
+    )
     assert changed.settings.persistent
     assert changed.costs.close == 0
     assert 0 < changed.costs.reset < 5 * MS
@@ -169,7 +194,9 @@ def test_first_fetches_and_the_time_after_a_fork_are_not_those_of_workers_that_s
 
 def test_fetches_that_wait_to_run_tell_of_workers_with_several_threads() -> None:
     small_machine = replace(MACHINE, cpus=2, intra_op_threads=1)
-    inputs = replace(make_inputs(4, draw_lengths(40 * MS), 8 * MS, running=0.5), machine=small_machine)
+    inputs = replace(
+        make_inputs(4, draw_lengths(40 * MS), 8 * MS, running=0.5), machine=small_machine
+    )
     assert fit_worker_threads(inputs).worker_threads == 1
     busy_inputs = replace(inputs, rows=replace(inputs.rows, queue=4 * inputs.rows.on))
     assert 1.5 < fit_worker_threads(busy_inputs).worker_threads < 16
@@ -190,7 +217,7 @@ def test_what_is_not_known_of_workers_is_drawn() -> None:
     inputs = make_inputs(0, draw_lengths(60 * MS), 12 * MS)
     takes = {
         make_scenario(LoaderBaseline(inputs, draw), LoaderChange(1, num_workers=2)).costs.take[0]
-        for draw in service.make_draws(inputs, 8)
+        for draw in costs.make_draws(inputs, 8)
     }
     assert len(takes) == 8
     assert min(takes) < MS < max(takes)

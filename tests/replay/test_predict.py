@@ -7,12 +7,27 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Scale
-from gapless.model.interval import Estimate
-from gapless.replay.alpha import Alpha
-from gapless.replay.predict import family_of, predict
-from gapless.replay.scene import Scene
-from gapless.replay.uncertainty import BoundLengths, StepComparison, estimate_speedup, pool_windows, widen_by_mismatch
+from gapless.model.change import (
+    Change,
+    CopyChange,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Merge,
+    Omit,
+    Scale,
+)
+from gapless.model.estimate import Estimate
+from gapless.replay.predict.alpha import Alpha
+from gapless.replay.predict.predict import family_of, predict
+from gapless.replay.predict.scene import Scene
+from gapless.replay.predict.uncertainty import (
+    BoundLengths,
+    StepComparison,
+    estimate_speedup,
+    pool_windows,
+    widen_by_mismatch,
+)
 from tests.replay import windows
 
 ITEM = Omit(("aten::item",))
@@ -62,7 +77,7 @@ def test_of_steps_that_tracing_may_have_cost_whole_nothing_is_predicted(
     def play_nothing(*_: object) -> StepComparison:
         return StepComparison(np.zeros(3), np.zeros(3))
 
-    monkeypatch.setattr("gapless.replay.predict._compare_steps", play_nothing)
+    monkeypatch.setattr("gapless.replay.predict.predict._compare_steps", play_nothing)
     prediction = predict([readback_scene()], (ITEM,))
     assert prediction.speedup is None
     assert prediction.refused is not None
@@ -76,14 +91,23 @@ def test_a_change_that_leaves_nothing_has_a_bounded_gain() -> None:
 
 
 def test_a_sync_is_worth_no_more_than_at_the_most_that_tracing_may_have_cost() -> None:
-    dear_scene = replace(readback_scene(), alpha=Alpha(0.0, 0.0, 60_000.0, only_bounds=True, error=0.0), lengths_by_alpha={})
-    at_most = dear_scene.unchanged_steps(60_000.0).sum() / dear_scene.changed_steps([ITEM], 60_000.0).sum()
+    dear_scene = replace(
+        readback_scene(),
+        alpha=Alpha(0.0, 0.0, 60_000.0, only_bounds=True, error=0.0),
+        lengths_by_alpha={},
+    )
+    at_most = (
+        dear_scene.unchanged_steps(60_000.0).sum()
+        / dear_scene.changed_steps([ITEM], 60_000.0).sum()
+    )
     assert at_most < predict_speedup(ITEM).mid
     assert predict_speedup(ITEM, scene=dear_scene).low <= at_most
 
 
 def test_a_replay_that_misses_the_plain_step_is_told_with_a_wider_interval() -> None:
-    inexact_scene = replace(readback_scene(), alpha=Alpha(0.0, 0.0, 0.0, only_bounds=False, error=0.08, wide=True))
+    inexact_scene = replace(
+        readback_scene(), alpha=Alpha(0.0, 0.0, 0.0, only_bounds=False, error=0.08, wide=True)
+    )
     assert predict_speedup(ITEM, scene=inexact_scene).low < predict_speedup(ITEM).low
 
 
@@ -145,7 +169,10 @@ def test_the_interval_holds_the_ratio() -> None:
 def test_an_end_that_is_far_off_pulls_its_side_only() -> None:
     plain = StepComparison(steps(10, 10, 10), steps(8, 8, 8))
     ends = BoundLengths(steps(8, 8, 8), steps(10, 10, 10))
-    narrow, wide = estimate_speedup(plain, "kernel"), estimate_speedup(replace(plain, change_bounds=(ends,)), "kernel")
+    narrow, wide = (
+        estimate_speedup(plain, "kernel"),
+        estimate_speedup(replace(plain, change_bounds=(ends,)), "kernel"),
+    )
     assert wide.low < narrow.low
     assert wide.high == pytest.approx(narrow.high)
 

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
-from gapless.replay.queue import BatchTimes, Consumer, LoaderCosts, Queue, QueueSettings, play_batches, warm_up
+from gapless.replay.loader.queue import (
+    BatchTimes,
+    Consumer,
+    LoaderCosts,
+    Queue,
+    QueueSettings,
+    play_batches,
+    warm_up,
+)
 
 MS = 1_000_000
 durations = st.lists(st.integers(0, 50), min_size=1, max_size=30)
@@ -42,7 +50,9 @@ def expected_times(
         give_out(0)
     for due in range(n_batches):
         waiting = sorted(
-            (end, index) for index, end in enumerate(done_ns) if index not in ready and end <= done_ns[due]
+            (end, index)
+            for index, end in enumerate(done_ns)
+            if index not in ready and end <= done_ns[due]
         )
         for end, index in waiting:
             pinning = max(pinning, end) + pin
@@ -77,10 +87,18 @@ def test_in_order_it_hands_over_when_the_oracle_does(
 def test_without_workers_a_batch_is_made_while_it_is_asked_for(
     fetch: list[int], step: list[int], hand: int
 ) -> None:
-    batch_times = play_batches(Queue(QueueSettings(0), LoaderCosts(fetch, hand=[hand])), Consumer(step), 40)
-    waits = [hand_over - ask for ask, hand_over in zip(batch_times.asks, batch_times.hand_overs, strict=True)]
+    batch_times = play_batches(
+        Queue(QueueSettings(0), LoaderCosts(fetch, hand=[hand])), Consumer(step), 40
+    )
+    waits = [
+        hand_over - ask
+        for ask, hand_over in zip(batch_times.asks, batch_times.hand_overs, strict=True)
+    ]
     assert waits == [fetch[number % len(fetch)] + hand for number in range(40)]
-    host_times = [ask - hand_over for hand_over, ask in zip(batch_times.hand_overs[:-1], batch_times.asks[1:], strict=True)]
+    host_times = [
+        ask - hand_over
+        for hand_over, ask in zip(batch_times.hand_overs[:-1], batch_times.asks[1:], strict=True)
+    ]
     assert host_times == [step[number % len(step)] for number in range(39)]
 
 
@@ -108,7 +126,9 @@ def test_a_batch_that_is_done_early_is_held_back_until_it_is_due() -> None:
 
 def test_out_of_order_the_batch_that_is_there_is_handed_over() -> None:
     settings = QueueSettings(2, 1, in_order=False)
-    batch_times = play_batches(Queue(settings, LoaderCosts([50, 10, 10, 10, 10, 10])), Consumer([0]), 5)
+    batch_times = play_batches(
+        Queue(settings, LoaderCosts([50, 10, 10, 10, 10, 10])), Consumer([0]), 5
+    )
     assert batch_times.hand_overs == (10, 20, 30, 40, 50)
 
 
@@ -120,10 +140,17 @@ def test_out_of_order_a_worker_without_room_is_passed_over() -> None:
 
 
 def test_a_message_that_is_not_due_is_taken_all_the_same() -> None:
-    early = play_batches(Queue(QueueSettings(2, 1), LoaderCosts([50, 10], take=[5])), Consumer([0]), 2)
+    early = play_batches(
+        Queue(QueueSettings(2, 1), LoaderCosts([50, 10], take=[5])), Consumer([0]), 2
+    )
     assert early.hand_overs == (55, 55)  # batch 1 was taken at 15, while batch 0 was waited for
-    late = play_batches(Queue(QueueSettings(2, 1), LoaderCosts([10, 50], take=[5])), Consumer([100]), 2)
-    assert late.hand_overs == (15, 125)  # batch 2 came at 25, before batch 1, and was taken before it
+    late = play_batches(
+        Queue(QueueSettings(2, 1), LoaderCosts([10, 50], take=[5])), Consumer([100]), 2
+    )
+    assert late.hand_overs == (
+        15,
+        125,
+    )  # batch 2 came at 25, before batch 1, and was taken before it
 
 
 def test_the_next_list_is_given_out_at_the_hand_over() -> None:
@@ -136,7 +163,9 @@ def test_the_next_list_is_given_out_at_the_hand_over() -> None:
 def test_workers_that_stay_begin_an_iteration_without_being_started() -> None:
     costs = LoaderCosts([10], fork=100, begin=1000, close=50, reset=7)
     restarting = play_batches(Queue(QueueSettings(2, 1, batches=2), costs), Consumer([0]), 4)
-    staying = play_batches(Queue(QueueSettings(2, 1, persistent=True, batches=2), costs), Consumer([0]), 4)
+    staying = play_batches(
+        Queue(QueueSettings(2, 1, persistent=True, batches=2), costs), Consumer([0]), 4
+    )
     assert restarting.hand_overs[:2] == staying.hand_overs[:2]
     assert restarting.hand_overs[1] == 2 * 100 + 1000 + 10
     assert restarting.hand_overs[2] == restarting.hand_overs[1] + 50 + 100 + 1000 + 10
@@ -154,7 +183,12 @@ def test_a_device_bounds_how_fast_batches_are_asked_for() -> None:
     queue = Queue(QueueSettings(2, 2), LoaderCosts([1]))
     batch_times = play_batches(queue, Consumer([3], device=20), 50)
     assert batch_times.step(10) == 20
-    assert play_batches(Queue(QueueSettings(0), LoaderCosts([30])), Consumer([3], device=20), 50).step(10) == 33
+    assert (
+        play_batches(Queue(QueueSettings(0), LoaderCosts([30])), Consumer([3], device=20), 50).step(
+            10
+        )
+        == 33
+    )
 
 
 def test_a_loader_that_ran_before_has_a_full_queue() -> None:
@@ -182,7 +216,7 @@ class SleepingDataset(Dataset[int]):
 
 
 def measure_loader(loader: "DataLoader[int]", step_s: float) -> BatchTimes:
-    """Give when torch was asked for batches and handed them over, in ns."""
+    """Return when torch was asked for batches and handed them over, in ns."""
     asks, hand_overs = list[int](), list[int]()
     batches = iter(loader)
     for _ in range(60):
@@ -209,7 +243,10 @@ def test_it_hands_over_when_torch_does(workers: int, prefetch: int, in_order: bo
         SleepingDataset(lengths), batch_size=None, num_workers=workers, in_order=in_order, **options
     )
     measured = quickest_run(lambda: measure_loader(loader, 0.008), 2)
-    host = [after - before for before, after in zip(measured.hand_overs[:-1], measured.asks[1:], strict=True)]
+    host = [
+        after - before
+        for before, after in zip(measured.hand_overs[:-1], measured.asks[1:], strict=True)
+    ]
     waits = sorted(hand_over - ask for ask, hand_over in ask_pairs(measured))
     hand = waits[0] if workers else 200_000  # of a batch that was there
     costs = LoaderCosts([round(length * 1e9) + 150_000 for length in lengths], hand=[hand])
@@ -219,6 +256,6 @@ def test_it_hands_over_when_torch_does(workers: int, prefetch: int, in_order: bo
 
 
 def quickest_run(act: Callable[[], BatchTimes], times: int) -> BatchTimes:
-    """Give the quickest of several runs: the least disturbed."""
+    """Return the quickest of several runs: the least disturbed."""
     torch.manual_seed(0)
     return min((act() for _ in range(times)), key=BatchTimes.step)

@@ -6,19 +6,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gapless.accounting import sum_ledgers, join_trace, partition
+from gapless.accounting import join_trace, partition, sum_ledgers
 from gapless.formats import read
-from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Scale
-from gapless.model.interval import Estimate
+from gapless.model.change import (
+    Change,
+    CopyChange,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Merge,
+    Omit,
+    Scale,
+)
+from gapless.model.estimate import Estimate
 from gapless.model.leaf import LEAVES
-from gapless.replay.changes import apply_changes
-from gapless.replay.cuts import find_cuts
-from gapless.replay.nodes import Graph
-from gapless.replay.predict import predict
-from gapless.replay.retimed import retime_trace
-from gapless.replay.scene import Scene, play_steps, make_scene
-from gapless.replay.simulate import simulate
-from gapless.replay.tiling import tile_graph
+from gapless.replay.edits.call_selection import find_cuts
+from gapless.replay.edits.changes import apply_changes
+from gapless.replay.graph.nodes import Graph
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.graph.tiling import tile_graph
+from gapless.replay.predict.predict import predict
+from gapless.replay.predict.predicted_trace import retime_trace
+from gapless.replay.predict.scene import Scene, make_scene, play_steps
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = ("amp_fp16_scaler", "eager_launch_bound", "loader_workers", "side_stream_copies")
@@ -74,7 +83,13 @@ def test_the_account_of_a_replay_ends_where_its_steps_do(case: str) -> None:
     for changes in ((), (ITEM,), (Omit(("Optimizer.step#*",)),)):
         changed_graph = apply_changes(scene.view, scene.graph, changes)
         simulated = simulate(changed_graph)
-        trace = retime_trace(scene.view, scene.graph, changed_graph, simulated, find_cuts(scene.view, scene.graph, changes))
+        trace = retime_trace(
+            scene.view,
+            scene.graph,
+            changed_graph,
+            simulated,
+            find_cuts(scene.view, scene.graph, changes),
+        )
         ledger = partition(trace)
         assert [row.end for row in ledger.rows] == simulated.steps.tolist()
 

@@ -6,17 +6,18 @@ from pathlib import Path
 import pytest
 
 from gapless.accounting import join_trace, partition
-from gapless.formats import read
-from gapless.replay.graph import build_graph
-from gapless.replay.identity import check_identity
-from gapless.replay.nodes import Graph
-from gapless.replay.simulate import simulate
-from gapless.store.unpack import unpack
+from gapless.capture.reading import read_trace
+from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.nodes import Graph
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.predict.identity import check_identity
+from gapless.store.run.unpack import unpack
 
 RECORDS = Path(__file__).parents[1] / "zoo" / "records"
 CASES = sorted(menu.parent.name for menu in RECORDS.glob("*/menu.json"))
 SOME_FAST = [
-    pytest.param(case, marks=[pytest.mark.slow] if index % 8 else []) for index, case in enumerate(CASES)
+    pytest.param(case, marks=[pytest.mark.slow] if index % 8 else [])
+    for index, case in enumerate(CASES)
 ]
 
 
@@ -27,7 +28,7 @@ def test_windows_of_records_are_given_back(case: str, tmp_path: Path) -> None:
     for window in sorted(run.glob("windows/*")):
         if "stacks" in window.name:
             continue
-        trace = read(window)
+        trace = read_trace(window)
         joined_trace = join_trace(trace)
         graph = build_graph(joined_trace, partition(trace, joined_trace=joined_trace))
         assert isinstance(graph, Graph), graph

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.work_examples import amx, h200, example_work
+from gapless.catalogue.examples.work import amx, example_work, h200
 from gapless.model.change import Change, HostChange, Scale
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 from gapless.model.work import Work
-from gapless.replay import formats
-from gapless.replay.attention import fusion_changes, find_unfused
-from gapless.replay.peaks import device_peaks, processor_peaks
-from gapless.replay.recomputed import keep_activations
-from gapless.replay.roofline import Roof, narrow_peaks
+from gapless.roofline import formats
+from gapless.roofline.attention import find_unfused, fusion_changes
+from gapless.roofline.peaks import device_peaks, processor_peaks
+from gapless.roofline.recomputed import keep_activations
+from gapless.roofline.roofline import Roof, narrow_peaks
 
 PEAKS = device_peaks(h200(), None)
 assert PEAKS is not None
@@ -23,7 +23,12 @@ SIMT, CORES = "busy.tc_eligible_not_used", "busy.tc_math"
 
 
 def factors_by_leaf(changes: tuple[Change, ...]) -> dict[str, Estimate]:
-    return {leaf: change.factor for change in changes if isinstance(change, Scale) for leaf in change.leaves}
+    return {
+        leaf: change.factor
+        for change in changes
+        if isinstance(change, Scale)
+        for leaf in change.leaves
+    }
 
 
 def host_factors(changes: tuple[Change, ...]) -> list[Estimate]:
@@ -57,7 +62,10 @@ def test_tf32_leaves_alone_what_it_is_not_about(row: object) -> None:
 
 
 def test_half_precision_costs_casts_on_the_device_and_on_the_host() -> None:
-    rows = [example_work("aten::mm", LARGE, 230, SIMT, calls=10), example_work("aten::mm", TINY, 1, SIMT)]
+    rows = [
+        example_work("aten::mm", LARGE, 230, SIMT, calls=10),
+        example_work("aten::mm", TINY, 1, SIMT),
+    ]
     changes = formats.half_changes(rows, ROOF, "bf16")
     assert factors_by_leaf(changes)[SIMT].mid < 0.1
     (factor,) = host_factors(changes)
@@ -66,7 +74,9 @@ def test_half_precision_costs_casts_on_the_device_and_on_the_host() -> None:
 
 def test_casts_cost_a_host_less_where_its_operators_are_many_events_each() -> None:
     rows = [example_work("aten::mm", LARGE, 23, SIMT)]
-    few_events, many_events = (host_factors(formats.half_changes(rows, ROOF, "bf16", events))[0] for events in (100, 1000))
+    few_events, many_events = (
+        host_factors(formats.half_changes(rows, ROOF, "bf16", events))[0] for events in (100, 1000)
+    )
     assert 1 < many_events.mid < few_events.mid
 
 
@@ -107,7 +117,8 @@ def test_products_that_come_to_the_peak_of_a_generation_prove_that_it_is_no_slow
     assert narrowed.flops == usual.flops
     assert narrow_peaks(ROOF.peaks, fast) == ROOF.peaks  # measured ones are known better
     before, after = (
-        factors_by_leaf(formats.tf32_changes(fast, Roof(peaks), convolutions=False))[SIMT] for peaks in (usual, narrowed)
+        factors_by_leaf(formats.tf32_changes(fast, Roof(peaks), convolutions=False))[SIMT]
+        for peaks in (usual, narrowed)
     )
     assert after.high < before.high
     assert (after.low, after.mid) == (before.low, before.mid)
@@ -150,7 +161,9 @@ def test_norms_of_few_channels_ask_for_too_little_at_a_time(
         image = (16, channels, 512, 512 * 32 // channels)
         row = example_work("aten::native_batch_norm", (image, (channels,)), 14, "busy.norm_reduce",
                      dtype="bf16", channels_first=True, kernel=name)  # fmt: skip
-        return factors_by_leaf(formats.channels_last_changes([row], ROOF, half=True, tf32=True))[row.leaf].mid
+        return factors_by_leaf(formats.channels_last_changes([row], ROOF, half=True, tf32=True))[
+            row.leaf
+        ].mid
 
     usual = factor(32, None)
     assert usual == factor(256, None)
@@ -160,10 +173,18 @@ def test_norms_of_few_channels_ask_for_too_little_at_a_time(
 
 def test_a_norm_that_streams_already_gains_nothing() -> None:
     image = (16, 64, 256, 256)
-    row = example_work("aten::native_batch_norm", (image, (64,)), 0.3, "busy.norm_reduce", dtype="bf16",
-                 channels_first=True)  # fmt: skip
+    row = example_work(
+        "aten::native_batch_norm",
+        (image, (64,)),
+        0.3,
+        "busy.norm_reduce",
+        dtype="bf16",
+        channels_first=True,
+    )
     assert (
-        factors_by_leaf(formats.channels_last_changes([row], ROOF, half=True, tf32=True))["busy.norm_reduce"].low
+        factors_by_leaf(formats.channels_last_changes([row], ROOF, half=True, tf32=True))[
+            "busy.norm_reduce"
+        ].low
         >= 0.6
     )
 
@@ -212,7 +233,9 @@ def test_what_is_computed_again_goes_with_its_launches() -> None:
 def test_what_goes_of_the_host_follows_the_time_that_it_takes_to_come_to_the_launches() -> None:
     row = replace(example_work("aten::mm", LARGE, 3, CORES, dtype="bf16"), host_ns=1_000)
     recomputed = replace(row, again=True, backward=True, host_ns=3_000)
-    (host_change,) = [change for change in keep_activations([row, recomputed]) if isinstance(change, HostChange)]
+    (host_change,) = [
+        change for change in keep_activations([row, recomputed]) if isinstance(change, HostChange)
+    ]
     assert host_change.factor.mid == pytest.approx(1 - 0.98 * 3 / 4)
     assert host_change.factor.low < host_change.factor.mid < host_change.factor.high
     assert "idle.host.python" in host_change.leaves
@@ -281,7 +304,10 @@ def test_fused_on_processors_products_reach_about_the_speed_of_the_best() -> Non
     )
     softmax = make_row("aten::softmax", 1, scores)
     mask, scale = make_row("aten::masked_fill", 5, scores), make_row("aten::mul", 5, scores)
-    plain, masked = factor_on_processors(*products, softmax, scale), factor_on_processors(*products, softmax, mask)
+    plain, masked = (
+        factor_on_processors(*products, softmax, scale),
+        factor_on_processors(*products, softmax, mask),
+    )
     assert plain is not None
     assert masked is not None
     needs = (1 + 1.25) * 3  # as fast as the first product; a fifth one in the backward pass

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.work_examples import example_work
+from gapless.catalogue.examples.work import example_work
 from gapless.model.facts import PaddingStats
 from gapless.model.work import Work
-from gapless.replay.roofline import NO_CHANGE
-from gapless.replay.shorter import length_target, is_looked_up, shorten_factor, rows_with_length
+from gapless.roofline.padding import is_looked_up, length_target, rows_with_length, shorten_factor
+from gapless.roofline.roofline import NO_CHANGE
 
 PADDING = PaddingStats(
     batches=9,
@@ -24,7 +24,9 @@ PADDING = PaddingStats(
     dimensions=3,
 )
 STRIDED = example_work("aten::conv1d", ((8, 80, 600), (64, 80, 3)), 10, "busy.math")
-SHORT = example_work("aten::mm", ((1200, 64), (64, 256)), 5, "busy.math")  # 8 times a quarter of 600
+SHORT = example_work(
+    "aten::mm", ((1200, 64), (64, 256)), 5, "busy.math"
+)  # 8 times a quarter of 600
 HEAD = example_work("aten::mm", ((8, 64), (64, 32)), 1, "busy.math")
 STEP = example_work("aten::add_", ((600, 64), (600, 64)), 2, "busy.optimizer")
 WEIGHTS = example_work("aten::to", ((600, 64),), 1, "busy.cast")  # as a parameter is

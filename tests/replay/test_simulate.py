@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.model.trace import Int64
-from gapless.replay.nodes import Graph, Op, SimulatedSteps
-from gapless.replay.simulate import StuckError, simulate
-from tests.replay.graphs import Anchor, Job, make_graph, launch_anchors
+from gapless.replay.graph.nodes import Graph, Op, SimulatedSteps
+from gapless.replay.graph.simulate import StuckError, simulate
+from tests.replay.graphs import Anchor, Job, launch_anchors, make_graph
 
 
 def starts(simulated: SimulatedSteps) -> list[int]:
@@ -30,7 +30,9 @@ def test_an_activity_starts_a_lag_after_its_launch_has_returned() -> None:
 
 
 def test_a_queued_activity_starts_a_gap_after_the_one_before() -> None:
-    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(100, lag=3), Job(50, lag=3, gap=2)]))
+    simulated = simulate(
+        make_graph(launch_anchors(0, 1), acts=[Job(100, lag=3), Job(50, lag=3, gap=2)])
+    )
     assert starts(simulated) == [18, 120]
 
 
@@ -43,7 +45,9 @@ def test_a_queued_activity_starts_a_gap_after_the_one_before() -> None:
     ],
 )
 def test_a_gap_is_of_what_came_before_the_other_was_over(duration: int, start: int) -> None:
-    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(duration, lag=3), Job(50, lag=3, gap=8)]))
+    simulated = simulate(
+        make_graph(launch_anchors(0, 1), acts=[Job(duration, lag=3), Job(50, lag=3, gap=8)])
+    )
     assert starts(simulated) == [18, start]
 
 
@@ -56,12 +60,16 @@ def test_a_gap_is_of_what_came_before_the_other_was_over(duration: int, start: i
     ],
 )
 def test_what_comes_sooner_may_have_to_queue(lag: int, start: int) -> None:
-    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(13, lag=3), Job(50, lag=lag, gap=8)]))
+    simulated = simulate(
+        make_graph(launch_anchors(0, 1), acts=[Job(13, lag=3), Job(50, lag=lag, gap=8)])
+    )
     assert starts(simulated) == [18, start]
 
 
 def test_what_came_with_its_predecessor_follows_by_its_gap() -> None:
-    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(13, lag=3), Job(50, lag=3, gap=8, slot=0)]))
+    simulated = simulate(
+        make_graph(launch_anchors(0, 1), acts=[Job(13, lag=3), Job(50, lag=3, gap=8, slot=0)])
+    )
     assert starts(simulated) == [18, 39]
 
 
@@ -76,7 +84,9 @@ def test_a_wait_for_another_stream_takes_a_hop() -> None:
 
 
 def test_what_nothing_explains_is_added() -> None:
-    simulated = simulate(make_graph(launch_anchors(0, 1), acts=[Job(100, late=7), Job(50, gap=1, late=9)]))
+    simulated = simulate(
+        make_graph(launch_anchors(0, 1), acts=[Job(100, late=7), Job(50, gap=1, late=9)])
+    )
     assert starts(simulated) == [22, 132]
 
 
@@ -87,24 +97,33 @@ def test_a_wait_for_what_is_not_enqueued_is_none() -> None:
 
 def test_a_synchronisation_waits_for_what_is_enqueued_by_then() -> None:
     sync = Anchor(Op.SYNC, -1, segment_ns=20, own_ns=6)
-    simulated = simulate(make_graph([*launch_anchors(0), sync, *launch_anchors(1)], acts=[Job(100), Job(100)]))
+    simulated = simulate(
+        make_graph([*launch_anchors(0), sync, *launch_anchors(1)], acts=[Job(100), Job(100)])
+    )
     assert simulated.threads[0].tolist() == [15, 121, 136]
     assert starts(simulated) == [15, 136]
 
 
 def test_a_synchronisation_of_one_stream_does_not_wait_for_another() -> None:
     sync = Anchor(Op.SYNC, 1, segment_ns=0, own_ns=0)
-    simulated = simulate(make_graph([*launch_anchors(0, 1), sync], acts=[Job(100), Job(10, stream=1)]))
+    simulated = simulate(
+        make_graph([*launch_anchors(0, 1), sync], acts=[Job(100), Job(10, stream=1)])
+    )
     assert simulated.threads[0].tolist() == [15, 30, 40]
 
 
 def test_a_synchronisation_with_nothing_to_wait_for_costs_its_return() -> None:
     sync = Anchor(Op.SYNC, -1, segment_ns=500, own_ns=6)
-    assert simulate(make_graph([*launch_anchors(0), sync], acts=[Job(100)])).threads[0].tolist() == [15, 521]
+    assert simulate(make_graph([*launch_anchors(0), sync], acts=[Job(100)])).threads[
+        0
+    ].tolist() == [15, 521]
 
 
 def test_an_event_holds_the_host_until_its_activity_has_ended() -> None:
-    waits = [Anchor(Op.EVENT, 0, segment_ns=1, own_ns=2), Anchor(Op.EVENT, -1, segment_ns=1, own_ns=2)]
+    waits = [
+        Anchor(Op.EVENT, 0, segment_ns=1, own_ns=2),
+        Anchor(Op.EVENT, -1, segment_ns=1, own_ns=2),
+    ]
     simulated = simulate(make_graph([*launch_anchors(0, 1), *waits], acts=[Job(100), Job(100)]))
     assert simulated.threads[0].tolist() == [15, 30, 117, 120]
 
@@ -117,7 +136,9 @@ def test_a_blocking_copy_holds_the_host_until_it_has_ended() -> None:
 
 
 def test_a_copy_that_is_only_staged_returns_before_its_end() -> None:
-    assert simulate(make_graph([Anchor(Op.COPY, 0, own_ns=-30)], acts=[Job(100)])).threads[0].tolist() == [70]
+    assert simulate(make_graph([Anchor(Op.COPY, 0, own_ns=-30)], acts=[Job(100)])).threads[
+        0
+    ].tolist() == [70]
 
 
 def test_a_full_queue_holds_the_launch() -> None:
@@ -128,13 +149,26 @@ def test_a_full_queue_holds_the_launch() -> None:
 
 def test_the_kernels_of_a_graph_take_one_place_in_the_queue() -> None:
     acts = [Job(100), Job(100, slot=0), Job(100, slot=0), Job(100)]
-    anchors = [*launch_anchors(0), *launch_anchors(1, 2, segment_ns=0, own_ns=0), *launch_anchors(3)]
-    assert simulate(make_graph(anchors, acts=acts, capacity=2)).threads[0].tolist() == [15, 15, 15, 30]
+    anchors = [
+        *launch_anchors(0),
+        *launch_anchors(1, 2, segment_ns=0, own_ns=0),
+        *launch_anchors(3),
+    ]
+    assert simulate(make_graph(anchors, acts=acts, capacity=2)).threads[0].tolist() == [
+        15,
+        15,
+        15,
+        30,
+    ]
 
 
 def test_what_was_enqueued_before_the_window_is_in_the_way() -> None:
-    queued_graph = make_graph(launch_anchors(0, 1), acts=[Job(10, gap=1), Job(10, gap=1)], capacity=2)
-    warm = replace(queued_graph, backlog_ends=np.array([500]), heads=(np.array([400, 500], np.int64),))
+    queued_graph = make_graph(
+        launch_anchors(0, 1), acts=[Job(10, gap=1), Job(10, gap=1)], capacity=2
+    )
+    warm = replace(
+        queued_graph, backlog_ends=np.array([500]), heads=(np.array([400, 500], np.int64),)
+    )
     simulated = simulate(warm)
     assert starts(simulated) == [501, 512]
     assert simulated.threads[0].tolist() == [405, 505]
@@ -152,7 +186,11 @@ def test_without_a_device_a_step_ends_on_the_thread() -> None:
 
 
 def test_a_thread_waits_for_what_is_handed_to_it() -> None:
-    main = [Anchor(Op.EMIT, 0, segment_ns=50, own_ns=1), Anchor(Op.WAIT, 1, segment_ns=5), *launch_anchors(0)]
+    main = [
+        Anchor(Op.EMIT, 0, segment_ns=50, own_ns=1),
+        Anchor(Op.WAIT, 1, segment_ns=5),
+        *launch_anchors(0),
+    ]
     helper = [Anchor(Op.WAIT, 0, own_ns=2), *launch_anchors(1), Anchor(Op.EMIT, 1, segment_ns=3)]
     simulated = simulate(make_graph(main, helper, acts=[Job(10), Job(10)]))
     assert simulated.threads[0].tolist() == [51, 71, 86]
@@ -165,13 +203,19 @@ def test_threads_enqueue_in_the_order_of_their_clocks() -> None:
 
 
 def test_threads_that_wait_for_ever_are_refused() -> None:
-    main, helper = [Anchor(Op.WAIT, 1), Anchor(Op.EMIT, 0)], [Anchor(Op.WAIT, 0), Anchor(Op.EMIT, 1)]
+    main, helper = (
+        [Anchor(Op.WAIT, 1), Anchor(Op.EMIT, 0)],
+        [Anchor(Op.WAIT, 0), Anchor(Op.EMIT, 1)],
+    )
     with pytest.raises(StuckError, match="2 of 2 threads"):
         simulate(make_graph(main, helper))
 
 
 def test_what_tracing_cost_comes_off_each_event_and_a_launch_call() -> None:
-    anchors = [Anchor(Op.LAUNCH, 0, segment_ns=10, own_ns=5, counts=4), Anchor(Op.STEP, 0, segment_ns=100, counts=6)]
+    anchors = [
+        Anchor(Op.LAUNCH, 0, segment_ns=10, own_ns=5, counts=4),
+        Anchor(Op.STEP, 0, segment_ns=100, counts=6),
+    ]
     traced_graph = make_graph(anchors, acts=[Job(1)])
     assert simulate(traced_graph, 2.0).threads[0].tolist() == [7, 95]
     assert simulate(traced_graph, 3.0).threads[0].tolist() == [3, 85]  # two of twelve from the call
@@ -196,8 +240,18 @@ class PeriodicLoader:
 
 
 def _make_data_graph(loader: int = -1) -> Graph:
-    data_anchors = [Anchor(Op.ASK, loader, segment_ns=10), Anchor(Op.DATA, loader, segment_ns=70, own_ns=3)]
-    return make_graph([*data_anchors, Anchor(Op.STEP, 0, segment_ns=5), *data_anchors, Anchor(Op.STEP, 1, segment_ns=5)])
+    data_anchors = [
+        Anchor(Op.ASK, loader, segment_ns=10),
+        Anchor(Op.DATA, loader, segment_ns=70, own_ns=3),
+    ]
+    return make_graph(
+        [
+            *data_anchors,
+            Anchor(Op.STEP, 0, segment_ns=5),
+            *data_anchors,
+            Anchor(Op.STEP, 1, segment_ns=5),
+        ]
+    )
 
 
 def test_without_a_source_a_batch_takes_what_it_took() -> None:
@@ -211,7 +265,10 @@ def test_a_source_is_asked_in_place_of_the_recorded_wait() -> None:
 
 
 def test_a_loader_without_a_source_keeps_its_waits() -> None:
-    assert simulate(_make_data_graph(3), sources={4: PeriodicLoader(40)}).steps.tolist() == [88, 176]
+    assert simulate(_make_data_graph(3), sources={4: PeriodicLoader(40)}).steps.tolist() == [
+        88,
+        176,
+    ]
     assert simulate(_make_data_graph(3), sources={3: PeriodicLoader(40)}).steps.tolist() == [45, 85]
 
 
@@ -245,7 +302,9 @@ def test_on_one_stream_less_work_is_never_slower(
 ) -> None:
     dropped_index = data.draw(st.integers(0, len(jobs) - 1))
     remaining_jobs = [job for index, job in enumerate(jobs) if index != dropped_index]
-    assert not remaining_jobs or _last_end(_graph_of_jobs(remaining_jobs)) <= _last_end(_graph_of_jobs(jobs))
+    assert not remaining_jobs or _last_end(_graph_of_jobs(remaining_jobs)) <= _last_end(
+        _graph_of_jobs(jobs)
+    )
 
 
 @given(_JOBS, st.lists(st.integers(1, 5), min_size=12, max_size=12))
@@ -253,7 +312,9 @@ def test_longer_activities_are_never_faster(
     jobs: list[tuple[int, int, int, bool]], factors: list[int]
 ) -> None:
     job_graph = _graph_of_jobs(jobs)
-    longer = _with_columns(job_graph, duration=job_graph.work.duration * np.array(factors[: len(jobs)]))
+    longer = _with_columns(
+        job_graph, duration=job_graph.work.duration * np.array(factors[: len(jobs)])
+    )
     assert _last_end(longer) >= _last_end(job_graph)
 
 

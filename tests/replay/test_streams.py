@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gapless.replay.nodes import Op
-from gapless.replay.simulate import simulate
+from gapless.replay.graph.nodes import Op
+from gapless.replay.graph.simulate import simulate
 from tests.accounting.drawing import Act, Call, Drawing, Frame, SyncRecord
 from tests.replay.making import graph_of, with_durations
 
@@ -23,7 +23,9 @@ def test_a_recorded_wait_of_a_stream_is_an_edge() -> None:
         ],
         [0, 60_000],
         syncs=[
-            SyncRecord(40_000, 41_000, 72, 9, name="Stream Wait Event", wait_event=71, wait_stream=7)
+            SyncRecord(
+                40_000, 41_000, 72, 9, name="Stream Wait Event", wait_event=71, wait_stream=7
+            )
         ],
     )
     graph = graph_of(drawing)
@@ -37,7 +39,12 @@ def test_lateness_that_nothing_explains_is_kept_and_told() -> None:
     drawing = Drawing(
         [
             *(
-                Act(f"{index}", index * 100_000 + 10_000, index * 100_000 + 20_000, _make_call(index))
+                Act(
+                    f"{index}",
+                    index * 100_000 + 10_000,
+                    index * 100_000 + 20_000,
+                    _make_call(index),
+                )
                 for index in range(8)
             ),
             Act("late", 890_000, 900_000, _make_call(8)),

@@ -3,9 +3,9 @@
 import numpy as np
 
 from gapless.model.category import RUNTIME
-from gapless.replay.capacity import QUEUE_CAPACITY
-from gapless.replay.nodes import Graph, Op
-from gapless.replay.simulate import simulate
+from gapless.replay.graph.nodes import Graph, Op
+from gapless.replay.graph.queue_capacity import QUEUE_CAPACITY
+from gapless.replay.graph.simulate import simulate
 from tests.accounting.drawing import Act, Call, Drawing, Frame, SyncRecord
 from tests.replay.making import graph_of, with_durations
 
@@ -29,7 +29,9 @@ def sync(start: int, end: int, name: str, correlation: int = -1) -> Frame:
 def test_a_device_wide_sync_waits_for_all_streams() -> None:
     graph = graph_of(Drawing(TWO_STREAMS, [sync(200, 505, "cudaDeviceSynchronize")], [0, 600]))
     assert list_waits(graph) == [(Op.SYNC, -1, 5)]
-    assert simulate(with_durations(graph, 90, 690)).steps.tolist() == [900]  # B ends at 800: 300 later
+    assert simulate(with_durations(graph, 90, 690)).steps.tolist() == [
+        900
+    ]  # B ends at 800: 300 later
 
 
 def test_a_sync_of_one_stream_is_of_the_one_that_was_through_last() -> None:
@@ -103,11 +105,23 @@ def test_work_before_the_window_that_nobody_recorded_is_reckoned() -> None:
     acts, now, first_start = list[Act](), 0, 5_000_000
     for index in range(60):
         since, now = now, now + (4_000 if index < 20 else 100_000)
-        acts.append(Act(f"{index}", first_start + index * 90_000, first_start + index * 90_000 + 89_000, Call(since, now)))
+        acts.append(
+            Act(
+                f"{index}",
+                first_start + index * 90_000,
+                first_start + index * 90_000 + 89_000,
+                Call(since, now),
+            )
+        )
         now += 1_000
     second_start = first_start + 60 * 90_000
     acts += [
-        Act(f"next {index}", second_start + index * 9_000, second_start + index * 9_000 + 8_000, _make_call(now, index))
+        Act(
+            f"next {index}",
+            second_start + index * 9_000,
+            second_start + index * 9_000 + 8_000,
+            _make_call(now, index),
+        )
         for index in range(20)
     ]
     graph = graph_of(Drawing(acts, [], [0, now, now + 120_000]))

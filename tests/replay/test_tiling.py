@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.replay.nodes import Graph, Op
-from gapless.replay.simulate import simulate
-from gapless.replay.tiling import tile_graph
-from tests.replay.graphs import Anchor, Job, make_graph, launch_anchors, with_steps
+from gapless.replay.graph.nodes import Graph, Op
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.graph.tiling import tile_graph
+from tests.replay.graphs import Anchor, Job, launch_anchors, make_graph, with_steps
 
 
 def step_lengths(graph: Graph) -> list[int]:
@@ -20,8 +20,17 @@ def two_threads(steps: int) -> Graph:
     main, helper, acts = list[Anchor](), list[Anchor](), list[Job]()
     for index in range(steps):
         outward, back, job = 2 * index, 2 * index + 1, 2 * index
-        main += [*launch_anchors(job), Anchor(Op.EMIT, outward), Anchor(Op.WAIT, back), Anchor(Op.STEP, index, segment_ns=5)]
-        helper += [Anchor(Op.WAIT, outward), *launch_anchors(job + 1, segment_ns=30), Anchor(Op.EMIT, back)]
+        main += [
+            *launch_anchors(job),
+            Anchor(Op.EMIT, outward),
+            Anchor(Op.WAIT, back),
+            Anchor(Op.STEP, index, segment_ns=5),
+        ]
+        helper += [
+            Anchor(Op.WAIT, outward),
+            *launch_anchors(job + 1, segment_ns=30),
+            Anchor(Op.EMIT, back),
+        ]
         acts += [Job(7), Job(9)]
     short_graph = make_graph(main, helper, acts=acts)
     second = replace(short_graph.threads[1], step=np.repeat(np.arange(steps, dtype=np.int32), 3))
@@ -38,7 +47,11 @@ def test_threads_work_for_each_other_in_each_turn() -> None:
 
 
 def test_the_first_step_comes_once() -> None:
-    main = [Anchor(Op.STEP, 0, segment_ns=1000), Anchor(Op.STEP, 1, segment_ns=10), Anchor(Op.STEP, 2, segment_ns=20)]
+    main = [
+        Anchor(Op.STEP, 0, segment_ns=1000),
+        Anchor(Op.STEP, 1, segment_ns=10),
+        Anchor(Op.STEP, 2, segment_ns=20),
+    ]
     short_graph = with_steps(make_graph(main), [1000, 1010, 1030])
     tiled_graph = tile_graph(short_graph, 3)
     assert step_lengths(tiled_graph) == [10, 20] * 3
@@ -61,7 +74,11 @@ def test_waits_for_the_step_before_reach_over_the_seam() -> None:
 
 
 def test_a_queue_that_fills_slowly_is_seen_in_the_end() -> None:
-    main = [anchor for index in range(3) for anchor in [*launch_anchors(index), Anchor(Op.STEP, index, segment_ns=5)]]
+    main = [
+        anchor
+        for index in range(3)
+        for anchor in [*launch_anchors(index), Anchor(Op.STEP, index, segment_ns=5)]
+    ]
     short_graph = make_graph(main, acts=[Job(100)] * 3, capacity=4)
     short_graph = with_steps(short_graph, simulate(short_graph).steps.tolist())
     short_run, long_run = simulate(short_graph), simulate(tile_graph(short_graph, 10))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.replay.typical import impute, medians
+from gapless.replay.graph.imputation import impute, medians
 
 
 def column(values: list[int]) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from gapless.model.change import Omit
 from gapless.model.study import UNUSED
 from tests.accounting.passes import Script, run_model, train
-from tests.replay.windows import step_lengths, scene_of
+from tests.replay.windows import scene_of, step_lengths
 
 LEFT_OUT = Omit((UNUSED,))
 KERNEL = 50  # µs, the only one of a pass

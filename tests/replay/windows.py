@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from gapless.accounting import join_trace, partition
-from gapless.replay.alpha import Alpha
-from gapless.replay.graph import build_graph
-from gapless.replay.identity import check_identity
-from gapless.replay.nodes import Graph
-from gapless.replay.scene import Scene
-from gapless.replay.select import view_of
-from gapless.replay.simulate import simulate
+from gapless.replay.edits.select import view_of
+from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.nodes import Graph
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.predict.alpha import Alpha
+from gapless.replay.predict.identity import check_identity
+from gapless.replay.predict.scene import Scene
 from tests.accounting.drawing import US, Act, Call, Drawing, Frame, Kind, draw
 
 STEPS = 5
@@ -55,7 +55,11 @@ def scene_of(drawing: Drawing) -> Scene:
 
 def readback_step(start: int, _number: int) -> tuple[list[Frame], list[Act]]:
     """Read a number back in the middle of a step of 1,000 µs."""
-    first_launch, readback_call, second_launch = call(start + 30, start + 36), call(start + 110, start + 115), call(start + 610, start + 616)
+    first_launch, readback_call, second_launch = (
+        call(start + 30, start + 36),
+        call(start + 110, start + 115),
+        call(start + 610, start + 616),
+    )
     frames = [
         frame("op", start + 20, start + 40),
         frame("op", start + 100, start + 560, "aten::item"),
@@ -114,7 +118,10 @@ def awaited_copy_step(start: int, _number: int) -> tuple[list[Frame], list[Act]]
         frame("sync", start + 18, start + 122, "cudaStreamSynchronize"),
         frame("op", start + 134, start + 150),
     ]
-    acts = [act(start + 18, start + 118, copy_call, "h2d"), act(start + 148, start + 448, work_call)]
+    acts = [
+        act(start + 18, start + 118, copy_call, "h2d"),
+        act(start + 148, start + 448, work_call),
+    ]
     return frames, acts
 
 
@@ -129,6 +136,6 @@ def optimizer_loop_step(start: int, _number: int) -> tuple[list[Frame], list[Act
 
 
 def step_lengths(scene: Scene, *changes: object) -> Sequence[float]:
-    """Give the lengths of the counted steps, in µs, with some changes made."""
+    """Return the lengths of the counted steps, in µs, with some changes made."""
     lengths_ns = scene.changed_steps(changes, 0.0)  # pyright: ignore[reportArgumentType]
     return [length_ns / US for length_ns in lengths_ns.tolist()]

@@ -9,25 +9,25 @@ import pytest
 from inline_snapshot import snapshot
 from rich.cells import cell_len
 
-from gapless.catalogue.examples import gpu, loader
-from gapless.catalogue.seen_examples import evidence_of, with_steps
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.example_facts import gpu, loader
 from gapless.errors import UsageError
 from gapless.model.change import Prediction
 from gapless.model.edit import Applicability
-from gapless.model.finding import Diagnosis, Finding, Remedy, TrialCandidate, StepVerdict
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Diagnosis, Finding, Remedy, StepVerdict, TrialCandidate
 from gapless.model.run import CpuContention
-from gapless.model.seen import Evidence
 from gapless.model.study import Study
 from gapless.model.trial import Side, Trial
 from gapless.model.trial import TrialVerdict as Shown
 from gapless.report.brief import brief_screen
-from gapless.report.chosen import section_screen
 from gapless.report.forms import write_ended_run
-from gapless.report.onward import next_step, proven_lines, cause_rows
-from gapless.report.pen import pen_for
-from gapless.report.run_notable import notable_lines
+from gapless.report.run.notable import notable_lines
+from gapless.report.sections.next_command import cause_rows, next_step, proven_lines
+from gapless.report.sections_asked import section_screen
 from gapless.report.terminal import TableView
+from gapless.report.text.console import pen_for
 from gapless.study import Options, open_study
 from tests.report.test_causes import DATA, DIAGNOSIS, PINNED, READ, REFUSED, WORKERS
 from tests.study import writing
@@ -44,7 +44,9 @@ WHY = StepVerdict(
 FUSED = Remedy("fused", "fused", (), Applicability.EQUIVALENT)
 COMPILED = Remedy("compile", "compile", (), Applicability.RISKY)
 AT_STAKE = Finding(READ, Prediction(None, "sync", refused="no window"), None, 0.58, (FUSED,))
-RUN = evidence_of(gpu(loader()), {"busy.math": 18, "idle.data.decode": 80, "idle.gc": 1, "idle.sync": 1})
+RUN = evidence_of(
+    gpu(loader()), {"busy.math": 18, "idle.data.decode": 80, "idle.gc": 1, "idle.sync": 1}
+)
 
 
 @pytest.fixture
@@ -108,7 +110,11 @@ def test_shares_of_the_account_are_those_of_the_whole(study: Study) -> None:
 
 
 def test_of_a_run_that_has_just_ended_the_next_command_is_the_last_line(study: Study) -> None:
-    assert screen_text(study, has_ended=True).splitlines()[-1].startswith("next: gapless try --fix more-w")
+    assert (
+        screen_text(study, has_ended=True)
+        .splitlines()[-1]
+        .startswith("next: gapless try --fix more-w")
+    )
     stream = io.StringIO()
     write_ended_run(study, Namespace(section=None, full=False), stream)
     assert "next: gapless try" in stream.getvalue().splitlines()[-1]
@@ -119,7 +125,7 @@ def test_of_a_run_that_has_just_ended_the_next_command_is_the_last_line(study: S
 
 
 def test_without_a_cause_the_screen_says_so_and_what_to_look_at(study: Study) -> None:
-    outlook = f"{WHY.sentence}; what could be changed about it was not found"
+    outlook = f"{WHY.sentence}; nothing was found that could be changed about it"
     causeless = replace(study, diagnosis=Diagnosis(outlook=outlook, verdict=WHY), proposals=())
     text = " ".join(screen_text(causeless).split())
     assert outlook in text
@@ -152,14 +158,21 @@ def test_a_fix_stands_beside_a_second_cause_only_if_nothing_else_helps_there(stu
     other_finding = replace(finding, detection=replace(DATA, code="G104"))
     shared_fix = replace(WORKERS, remedies=("G101", "G104"))
     deeper = replace(WORKERS, fix="prefetch", remedies=("G104",), speedup=Estimate(1.4, 1.5, 1.6))
-    shared_study, two_fix_study = (replace(study, proposals=proposals) for proposals in ((shared_fix,), (shared_fix, deeper)))
-    assert rows(shared_study, finding, other_finding) == 2 * [("4.60× [4.10 … 5.00]", "--fix more-workers")]
-    assert rows(two_fix_study, finding, other_finding)[1] == ("1.50× [1.40 … 1.60]", "--fix prefetch")
+    shared_study, two_fix_study = (
+        replace(study, proposals=proposals) for proposals in ((shared_fix,), (shared_fix, deeper))
+    )
+    assert rows(shared_study, finding, other_finding) == 2 * [
+        ("4.60× [4.10 … 5.00]", "--fix more-workers")
+    ]
+    assert rows(two_fix_study, finding, other_finding)[1] == (
+        "1.50× [1.40 … 1.60]",
+        "--fix prefetch",
+    )
 
 
 def test_values_are_typed_as_the_rule_asks_for_them(study: Study) -> None:
     detection = replace(DATA, helps=("more-workers=12",))
-    named_finding = replace(DIAGNOSIS.findings[0], loss=detection)
+    named_finding = replace(DIAGNOSIS.findings[0], detection=detection)
     assert rows(study, named_finding)[0][1] == "--fix more-workers=12"
 
 
@@ -196,13 +209,15 @@ def test_the_biggest_bar_gets_the_advice_where_no_cause_is_about_it(study: Study
     bare_study = replace(study, diagnosis=diagnosis)
     assert next_step(bare_study)[0] == "gapless try --ceilings"
     assert next_step(add_trial(bare_study, CEILING))[0] == "gapless try --fix fused"
-    assert next_step(replace(study, diagnosis=replace(diagnosis, findings=())))[0].endswith("ceilings")
+    assert next_step(replace(study, diagnosis=replace(diagnosis, findings=())))[0].endswith(
+        "ceilings"
+    )
 
 
 def test_after_a_trial_the_screen_says_what_was_proven(study: Study) -> None:
     assert list(proven_lines(add_trial(study, SIDE, CEILING))) == [
         "proven: more-workers 3.00× [2.00 … 4.00]",
-        "measured: if it went altogether, at most: cached-batch 3.00× [2.00 … 4.00]",
+        "measured: if it were removed altogether, at most: cached-batch 3.00× [2.00 … 4.00]",
     ]
     undecided_side = replace(SIDE, verdict=Shown.UNDECIDED)
     (line,) = proven_lines(add_trial(study, undecided_side))
@@ -266,13 +281,15 @@ def notable_text(run: Evidence, **fields: object) -> str:
 def test_steps_that_vary_by_themselves_are_told_from_a_machine_that_others_use() -> None:
     plain = evidence_of(gpu(loader()), {"busy.math": 90, "idle.gc": 10})
     varied = with_steps(plain, noise=0.42, p10_ns=2_000_000, p90_ns=70_000_000)
-    alone = notable_text(varied, fields=CpuContention(0.0, 0.0, 8))
+    alone = notable_text(varied, contention=CpuContention(0.0, 0.0, 8))
     assert "nothing else used the machine: they differ by themselves (lengths of" in alone
-    shared = notable_text(varied, fields=CpuContention(4.0, 0.0, 8))
-    assert "the machine was not theirs alone" in shared
+    shared = notable_text(varied, contention=CpuContention(4.0, 0.0, 8))
+    assert "others used the machine, too" in shared
     assert "by themselves" not in shared
-    assert "was not recorded" in notable_text(varied, fields=None)
+    assert "was not recorded" in notable_text(varied, contention=None)
     steady = with_steps(plain, noise=0.02, p10_ns=60_000_000, p90_ns=70_000_000)
-    assert "steps take" not in notable_text(steady, fields=CpuContention(0.0, 0.0, 8))
+    assert "steps take" not in notable_text(steady, contention=CpuContention(0.0, 0.0, 8))
     waits = with_steps(RUN, noise=0.42, p10_ns=2_000_000, p90_ns=70_000_000)
-    assert "by how long they wait for data" in notable_text(waits, fields=CpuContention(0.0, 0.0, 8))
+    assert "by how long they wait for data" in notable_text(
+        waits, contention=CpuContention(0.0, 0.0, 8)
+    )

@@ -9,30 +9,37 @@ import pytest
 from inline_snapshot import snapshot
 from rich.cells import cell_len
 
-from gapless.catalogue.examples import LOADER_LINE, gpu, loader
-from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import LOADER_LINE, gpu, loader
 from gapless.model.change import LoaderChange, Omit, Prediction
-from gapless.model.edit import Applicability, Proposal, Location
+from gapless.model.edit import Applicability, Location, Proposal
+from gapless.model.estimate import Estimate
 from gapless.model.finding import (
     Abstention,
+    Detection,
     Diagnosis,
     Finding,
-    Detection,
     Measure,
-    ReplayFidelity,
     Remedy,
-    TrialCandidate,
+    ReplayFidelity,
     StepVerdict,
+    TrialCandidate,
 )
-from gapless.model.interval import Estimate
 from gapless.model.study import Study
-from gapless.report import markdown, run_markdown, terminal
-from gapless.report.causes import first_lines, harmless_lines, replay_lines, worth, try_lines
-from gapless.report.document import StudyObject, schema, study_json
-from gapless.report.pen import pen_for
-from gapless.report.remedies import remedy_screen
-from gapless.report.run import run_screen
+from gapless.report import markdown, terminal
+from gapless.report.documents.document import StudyObject, schema, study_json
+from gapless.report.run import markdown_page
+from gapless.report.run.page import run_screen
+from gapless.report.sections.causes import (
+    first_lines,
+    harmless_lines,
+    replay_lines,
+    try_lines,
+    worth,
+)
+from gapless.report.sections.remedies import remedy_screen
 from gapless.report.terminal import TableView
+from gapless.report.text.console import pen_for
 
 DATA = Detection(
     "G101",
@@ -57,7 +64,9 @@ DIAGNOSIS = Diagnosis(
         Finding(
             replace(READ, code="G303", name="odd"), Prediction(Estimate(1.0, 1.1, 1.2), "sync"), 9
         ),
-        Finding(replace(READ, code="G5", name="new"), Prediction(None, "host", refused="why"), None),
+        Finding(
+            replace(READ, code="G5", name="new"), Prediction(None, "host", refused="why"), None
+        ),
     ),
     abstentions=(Abstention("G601", "straggler", "ranks", "there is one"),),
     fidelity=ReplayFidelity(2, -0.004, 0.018, 1700.0, 0.002),
@@ -148,7 +157,9 @@ their kind stand behind them
 prove it: gapless try     why: gapless explain G101
 """)
     for width in range(40, 130, 7):
-        assert all(cell_len(line) <= width for line in remedy_text(study, width).splitlines()), width
+        assert all(cell_len(line) <= width for line in remedy_text(study, width).splitlines()), (
+            width
+        )
 
 
 WHY = StepVerdict("72 % of each step the GPU waits for data", "data", 0.72, named=True)
@@ -210,22 +221,22 @@ AT_STAKE = Finding(READ, Prediction(None, "sync", refused="no window"), None, 0.
         (
             AT_STAKE,
             (
-                "58 % of each step is at stake, at most 2.4×; what the fix gives is not known "
+                "58 % of each step is at stake, at most 2.4×; the gain of the fix is not known "
                 "before it is tried: gapless try --fix fused"
             ),
         ),
         (
             replace(AT_STAKE, share=0.97, remedies=()),
             (
-                "97.0 % of each step is at stake; what changing it gives is not known before it is "
+                "97.0 % of each step is at stake; the gain of a change is not known before it is "
                 "tried"
             ),
         ),
         (
             replace(AT_STAKE, prediction=Prediction(Estimate(0.9, 1.3, 1.9), "sync"), remedies=()),
             (
-                "likely 1.30× [0.90 … 1.90]; 58 % of each step is at stake, at most 2.4×; what "
-                "changing it gives is not known before it is tried"
+                "likely 1.30× [0.90 … 1.90]; 58 % of each step is at stake, at most 2.4×; the "
+                "gain of a change is not known before it is tried"
             ),
         ),
     ],
@@ -246,16 +257,18 @@ def test_the_json_tells_what_is_at_stake_and_the_verdict(study: Study) -> None:
     (finding,) = page["findings"]
     assert (finding["share"], finding["fixes"], finding["speedup"]) == (0.58, ["fused"], None)
     assert page["verdict"]["owner"] == "data"
-    assert f"**{WHY.sentence}.**" in run_markdown.run_page(replace(study, diagnosis=diagnosis), TableView())
+    assert f"**{WHY.sentence}.**" in markdown_page.run_page(
+        replace(study, diagnosis=diagnosis), TableView()
+    )
 
 
 def test_the_checks_of_the_replay_are_shown() -> None:
     assert list(replay_lines(replace(DIAGNOSIS, provisional=True))) == [
         (
             "2 windows, replayed unchanged: 0.4 % off the trace · 1.8 % off un-profiled steps · "
-            "the profiler costs 1.70 µs an event · waits without a reason 0.2 %"
+            "the profiler costs 1.70 µs an event · unexplained waits 0.2 %"
         ),
-        "fewer than 50 steps: what is found is provisional",
+        "fewer than 50 steps: findings are provisional",
         "not checked: G601 (reasons: --json)",
     ]
     refused_fidelity = ReplayFidelity(0, None, None, None, None, "it is too long", ("a note",))
@@ -281,7 +294,10 @@ def test_reports_of_runs_and_traces_have_them_as_text_and_as_markdown(study: Stu
     assert text.count("what costs time") == 2
     assert text.count("replay   2 windows, replayed unchanged") == 2
     assert text.splitlines()[3].startswith("cause: G101 loader-in-training-process, train.py:41;")
-    for page in (run_markdown.run_page(study, TableView()), markdown.study_page(foreign, TableView())):
+    for page in (
+        markdown_page.run_page(study, TableView()),
+        markdown.study_page(foreign, TableView()),
+    ):
         assert "### What costs time" in page
         assert "| 1 | num\\_workers 0 → 12 | train.py:41 | equivalent |" in page
         assert "- read-back train.py:70: harmless here: worth at most 0.2 %" in page
@@ -295,7 +311,7 @@ CANDIDATE = TrialCandidate(
 )
 NO_PRICE = (
     "worth trying: G302 read-back train.py:70: 20 values are read back; 12 % of a step is at "
-    "stake, what a fix gives of it is not predicted (no window was kept): gapless try --fix "
+    "stake, the gain of a fix is not predicted (no window was kept): gapless try --fix "
     "no-synchronize --risky"
 )
 
@@ -308,17 +324,23 @@ def test_what_is_worth_a_trial_without_a_price_stands_behind_all_that_have_one(
     assert list(try_lines(diagnosis)) == [NO_PRICE]
     text = " ".join(remedy_text(candidate_study).split())
     assert text.index("what would help") < text.index("? worth trying: G302")
-    assert "- worth trying: G302" in run_markdown.run_page(candidate_study, TableView())
+    assert "- worth trying: G302" in markdown_page.run_page(candidate_study, TableView())
     page = json.loads(study_json(candidate_study))
     jsonschema.validate(page, schema(StudyObject))
     (candidate_row,) = page["to_try"]
-    assert (candidate_row["code"], candidate_row["share"], candidate_row["fixes"]) == ("G302", 0.118, ["no-synchronize"])
+    assert (candidate_row["code"], candidate_row["share"], candidate_row["fixes"]) == (
+        "G302",
+        0.118,
+        ["no-synchronize"],
+    )
     assert candidate_row["unpredicted"] == "no window was kept"
     assert page["present"] == []
 
 
 def test_a_trial_that_asks_for_nothing_is_called_by_its_fix_alone() -> None:
-    usual = replace(CANDIDATE, remedies=(replace(CANDIDATE.remedies[0], applicability=Applicability.IDENTICAL),))
+    usual = replace(
+        CANDIDATE, remedies=(replace(CANDIDATE.remedies[0], applicability=Applicability.IDENTICAL),)
+    )
     (line,) = try_lines(Diagnosis(to_try=(usual,)))
     assert line.endswith("gapless try --fix no-synchronize")
 
@@ -359,8 +381,6 @@ def test_where_nothing_is_replayed_it_is_said_what_prices_rest_on() -> None:
     refused_fidelity = ReplayFidelity(1, None, None, None, None, "it is too long")
     lines = list(replay_lines(replace(DIAGNOSIS, fidelity=refused_fidelity)))
     assert lines[0] == "no window is replayed: it is too long"
-    assert lines[1].startswith(
-        "what has a price without a replay has it by its share of the account"
-    )
+    assert lines[1].startswith("prices without a replay rest on the share of the account")
     unpriced = replace(DIAGNOSIS, fidelity=refused_fidelity, findings=())
-    assert not any("has a price" in line for line in replay_lines(unpriced))
+    assert not any("prices without" in line for line in replay_lines(unpriced))

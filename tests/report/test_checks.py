@@ -6,8 +6,8 @@ import pytest
 
 from gapless.model.edit import Applicability
 from gapless.model.trial import Agreement, Check, DelayCost, TrialVerdict
-from gapless.report.checks import check_headline, check_line, check_lines
-from gapless.report.trial_document import trial_objects
+from gapless.report.documents.trials import trial_objects
+from gapless.report.sections.checks import check_headline, check_line, check_lines
 from tests.report.test_trials import FASTER, TRIAL, trial_text
 
 CHECK = Check(
@@ -20,7 +20,11 @@ CHECK = Check(
     agreement=Agreement.WITHIN,
 )
 SIDE = replace(
-    FASTER, applicability=Applicability.ABLATION, verdict=TrialVerdict.WORSE, check=CHECK, fixes=("delay",)
+    FASTER,
+    applicability=Applicability.ABLATION,
+    verdict=TrialVerdict.WORSE,
+    check=CHECK,
+    fixes=("delay",),
 )
 CHECKED = replace(TRIAL, sides=(SIDE,))
 
@@ -65,7 +69,7 @@ def test_later_reports_have_the_latest_check_of_each_place() -> None:
     later = replace(SIDE, check=replace(CHECK, agreement=Agreement.FAR))
     never = replace(SIDE, check=replace(CHECK, place="the training thread", measured=None))
     (line,) = check_lines([CHECKED, replace(TRIAL, sides=(later, never, FASTER))])
-    assert "not what was predicted" in line
+    assert "not as predicted" in line
 
 
 def test_json_has_the_check() -> None:

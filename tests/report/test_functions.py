@@ -1,10 +1,10 @@
 """The user's own functions, and how much of a step each holds."""
 
-from gapless.catalogue.examples import cpu
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import source_line
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu
+from gapless.catalogue.examples.parts import source_line
 from gapless.model.study import Site
-from gapless.report.functions import function_lines
+from gapless.report.sections.functions import function_lines
 
 
 def site(file: str, line: int, function: str) -> Site:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.report.life import life_line
+from gapless.report.sections.run_status import life_line
 from gapless.study import Options, study_recording
 from tests.study.recording import Log, recording
 

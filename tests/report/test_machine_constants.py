@@ -3,7 +3,7 @@
 from inline_snapshot import snapshot
 
 from gapless.model.machine import Constant, Constants, Gpu, Platform
-from gapless.report.machine_constants import constant_lines
+from gapless.report.sections.machine_constants import constant_lines
 
 
 def constant(name: str, unit: str, value: float | None, **fields: object) -> Constant:
@@ -30,13 +30,15 @@ def test_each_constant_has_a_line_and_what_is_absent_its_reason() -> None:
         constant("gemm.tf32", "FLOP/s", None, why="needs 8.9"),
         constant("decode.torchvision", "1/s", None, why="not\x1b[31m installed"),
     )
-    constants = Constants(platform, values, ("launches",), 0.0, 21.5, notes=("busy",), why="it hung")
+    constants = Constants(
+        platform, values, ("launches",), 0.0, 21.5, notes=("busy",), why="it hung"
+    )
     assert "\n".join(constant_lines(constants)) == snapshot("""\
 A processor, 16 processors, Python 3.12.3, torch 2.11.0
 A GPU, 6b29, driver 580.1
 data on nfs server:/data
 measured in 21.5 s
-not to its end: it hung
+incomplete: it hung
 launch.call                         2.10 µs  1.89 µs – 2.31 µs           × 30
 copy.h2d.pinned 64.0 MiB            1.20 ms  1.08 ms – 1.32 ms           × 30
 copy.h2d.pinned.bandwidth         55.0 GB/s  49.5 GB/s – 60.5 GB/s       × 30
@@ -52,5 +54,5 @@ note: busy\
 
 def test_without_a_place_there_is_only_the_reason() -> None:
     assert constant_lines(Constants(None, (), (), 0.0, 0.012, why="no python")) == snapshot(
-        ("measured in 12.0 ms", "not to its end: no python")
+        ("measured in 12.0 ms", "incomplete: no python")
     )

@@ -5,7 +5,7 @@ import io
 from gapless import wire
 from gapless.model.recording import Unobserved
 from gapless.model.study import Study
-from gapless.report.run import print_run
+from gapless.report.run.page import print_run
 from gapless.study import Options, study_recording
 from tests.study.recording import Log, recording
 
@@ -39,7 +39,9 @@ def test_a_first_step_that_came_late_stands_before_the_account() -> None:
     log = Log(end=60_000)
     log.add_mark("next", 2000, 40_000, value=0)
     log.add_steps(*range(41_000, 50_000, 100))
-    above, _, _ = page_text(study_recording(recording(log, ended_ms=60_000), Options())).partition("where")
+    above, _, _ = page_text(study_recording(recording(log, ended_ms=60_000), Options())).partition(
+        "where"
+    )
     assert (
         "the first step was done after 41.0 s, 68 % of the whole; 38.0 s of that it waited for the "
         "first batch"
@@ -124,14 +126,18 @@ def test_workers_that_are_made_anew_are_counted_by_how_many_there_are_at_a_time(
         worker.add_fetch(100 + 500 * index, 110 + 500 * index)
         log.add_mark("next", 100 + 500 * index, 111 + 500 * index, value=0)
         log.add_steps(120 + 500 * index)
-    text = " ".join(page_text(study_recording(recording(log, *workers, ended_ms=2000), Options())).split())
-    assert "1 worker at a time (3 processes, made anew for epochs): 3 fetches" in text
+    text = " ".join(
+        page_text(study_recording(recording(log, *workers, ended_ms=2000), Options())).split()
+    )
+    assert "1 worker at a time (3 processes, restarted for epochs): 3 fetches" in text
 
 
 def test_how_windows_were_saved_is_nothing_that_was_not_seen() -> None:
     log = Log(end=1000)
     log.add_steps(100, 200, 300)
-    log.unobserved.append(Unobserved("saving beside the training", "the child failed; saved in place"))
+    log.unobserved.append(
+        Unobserved("saving beside the training", "the child failed; saved in place")
+    )
     assert "saving beside" not in page_text(study_recording(recording(log), Options()))
 
 
@@ -155,7 +161,7 @@ def test_loaders_that_one_line_makes_anew_are_one() -> None:
     assert [(loader.made, loader.waits) for loader in study.recorded.loaders] == [(3, 18), (1, 1)]
     assert study.recorded.steps is not None
     assert study.recorded.steps.samples_per_s == 80
-    assert "num_workers=0), made anew 2 times" in " ".join(page_text(study).split())
+    assert "num_workers=0), created again 2 times" in " ".join(page_text(study).split())
 
 
 def test_without_an_optimizer_the_loaders_of_all_epochs_make_the_steps() -> None:
@@ -173,6 +179,8 @@ def test_without_an_optimizer_the_loaders_of_all_epochs_make_the_steps() -> None
 def test_a_first_batch_that_did_not_come_is_what_a_run_without_a_step_waited_for() -> None:
     log = Log(end=20_000)
     log.add_mark("next", 4000, 19_000, flags=wire.RAISED)
-    above, _, _ = page_text(study_recording(recording(log, ended_ms=20_000), Options())).partition("comm")
+    above, _, _ = page_text(study_recording(recording(log, ended_ms=20_000), Options())).partition(
+        "comm"
+    )
     assert "no step in 20.0 s" in above
     assert "15.0 s of 20.0 s it waited for data, and no batch came" in above

@@ -9,25 +9,27 @@ import pytest
 
 from gapless.model.recording import StackCount, Unobserved
 from gapless.model.study import Study
-from gapless.report.document import study_json
+from gapless.report.documents.document import study_json
 from gapless.report.forms import write_study
-from gapless.report.numbers import span
-from gapless.report.pen import ASCII, UNICODE, pen_for, spark
-from gapless.report.run import early_line, print_run, run_screen
-from gapless.report.run_markdown import run_page
+from gapless.report.run.markdown_page import run_page
+from gapless.report.run.page import early_line, print_run, run_screen
 from gapless.report.terminal import TableView
+from gapless.report.text.console import ASCII, UNICODE, pen_for, spark
+from gapless.report.text.numbers import span
 from gapless.study import Options, study_recording
 from tests.study.recording import MS, Log, recording
 
 
 def in_process_study(**options: float) -> Study:
-    """Give a run of 60 steps of 100 ms that waits 80 ms for data that it makes itself."""
+    """Return a run of 60 steps of 100 ms that waits 80 ms for data that it makes itself."""
     log = Log(start=0, end=7000)
     log.add_fact("loader", 0, ("src/train.py", 41), batch_size=8, num_workers=0)
     log.add_fact("optimizer", 0, ("src/train.py", 50), **{"class": "SGD"})
     for start in range(500, 6500, 100):
         log.add_mark("next", start, start + 80, value=(start - 500) // 100)
-        log.add_fetch(start, start + 79, samples=8, decode=60, collate=19, cpu=70 * MS, run_queue=MS)
+        log.add_fetch(
+            start, start + 79, samples=8, decode=60, collate=19, cpu=70 * MS, run_queue=MS
+        )
         log.add_steps(start + 100)
     series = {
         "gpu0.sm": ([0.0, 3500.0, 7000.0], [0.0, 20.0, 10.0]),
@@ -131,7 +133,9 @@ def test_json_has_the_keys_of_the_interface_and_exact_sums() -> None:
     assert document["step"]["count"] == 60
     assert document["step"]["rule"] == "optimizer"
     assert document["step"]["samples_per_s"] == pytest.approx(80)
-    assert sum(document["timeline"]["leaves"].values()) == document["timeline"]["wall_ns"] == 7000 * MS
+    assert (
+        sum(document["timeline"]["leaves"].values()) == document["timeline"]["wall_ns"] == 7000 * MS
+    )
     account = document["step_account"]
     assert sum(account["leaves"].values()) == account["wall_ns"] == 5900 * MS
     assert sum(account["groups"].values()) == account["wall_ns"]
@@ -186,12 +190,17 @@ def test_one_step_is_no_account() -> None:
 def test_what_could_not_be_observed_is_said_once() -> None:
     log = Log(end=1000)
     log.add_steps(100, 200, 300)
-    log.unobserved += [Unobserved("schedstat", "no such file", 2), Unobserved("schedstat", "no such file")]
+    log.unobserved += [
+        Unobserved("schedstat", "no such file", 2),
+        Unobserved("schedstat", "no such file"),
+    ]
     assert "schedstat: no such file (3 times)" in text_of_log(log)
 
 
 def test_why_no_process_was_seen_stands_in_the_headline() -> None:
-    unobserved_run = replace(recording(), unobserved=(Unobserved("training", "no Python process was seen"),))
+    unobserved_run = replace(
+        recording(), unobserved=(Unobserved("training", "no Python process was seen"),)
+    )
     text = page_text(study_recording(unobserved_run, Options()))
     assert text.startswith(
         "gapless · no process of this run stepped or loaded data: no Python process was seen\n"
@@ -228,7 +237,7 @@ def test_a_price_without_a_gpu_says_nothing() -> None:
     log = Log(end=1000)
     log.add_steps(100, 200, 300)
     text = page_text(study_recording(recording(log), Options(price=3)))
-    assert "no GPU was seen, so the price of one says nothing" in text
+    assert "no GPU was seen, so its price does not apply" in text
 
 
 @pytest.mark.parametrize(

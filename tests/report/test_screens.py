@@ -21,11 +21,12 @@ from gapless.model.leaf import GROUPS, LEAVES, group_of
 from gapless.model.ledger import Row
 from gapless.model.study import Steps, Straggler, Study
 from gapless.model.tables import Operator
-from gapless.report import changes, document, markdown, sheet_csv, terminal
-from gapless.report.account import account_sheet
-from gapless.report.grids import NAMES, SORT_KEYS, table_grid, order_rows
-from gapless.report.pen import Pen, pen_for
+from gapless.report import changes, markdown, sheet_csv, terminal
+from gapless.report.documents import document
+from gapless.report.sections.account import account_sheet
+from gapless.report.sections.grids import NAMES, SORT_KEYS, order_rows, table_grid
 from gapless.report.terminal import TableView
+from gapless.report.text.console import Pen, pen_for
 from gapless.study import Options, open_study
 from tests.study import writing
 
@@ -35,7 +36,7 @@ SCHEMA = Path(__file__).parents[2] / "docs/schema/study.json"
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """Give a study without causes: these have tests of their own, and change with the rules."""
+    """Return a study without causes: these have tests of their own, and change with the rules."""
     monkeypatch.chdir(tmp_path)
     path = writing.write(Path("trace.json"), writing.training())
     return open_study([path], Options(cache=False, diagnose=False))
@@ -158,7 +159,9 @@ def test_every_leaf_and_group_has_a_name_in_print() -> None:
     for leaf in LEAVES:
         parts[group_of(leaf)][leaf] = 1000
     groups = {name: sum(leaves.values()) for name, leaves in parts.items()}
-    row = RowAccount(Row(None, 0, None, 0, wall_ns, left_out=False), dict.fromkeys(LEAVES, 1000), {})
+    row = RowAccount(
+        Row(None, 0, None, 0, wall_ns, left_out=False), dict.fromkeys(LEAVES, 1000), {}
+    )
     sheet = account_sheet(Account(wall_ns, None, row.leaves, groups, parts, (row,)))
     assert {line.group for line in sheet.lines} == set(GROUPS)
     names = [leaf_part.name for line in sheet.lines for leaf_part in line.parts]
@@ -203,7 +206,9 @@ def test_no_name_of_a_trace_acts_on_a_terminal(evil_study: Study) -> None:
 
 
 def test_json_keeps_names_to_the_letter(evil_study: Study) -> None:
-    names = [row["name"] for row in json.loads(document.study_json(evil_study))["tables"]["operators"]]
+    names = [
+        row["name"] for row in json.loads(document.study_json(evil_study))["tables"]["operators"]
+    ]
     assert EVIL in names
 
 

@@ -8,18 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gapless.report.numbers import (
-    count,
-    duration,
-    percent,
-    rate,
-    shares,
-    size,
-    unit_for,
-)
-from gapless.report.pen import ASCII, UNICODE, bar
-from gapless.report.text import clean, cut_end, kernel_name, pad, cut_middle
-from gapless.report.wrap import fold
+from gapless.report.text.console import ASCII, UNICODE, bar
+from gapless.report.text.numbers import count, duration, percent, rate, shares, size, unit_for
+from gapless.report.text.text import clean, cut_end, cut_middle, kernel_name, pad
+from gapless.report.text.wrap import fold
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from dataclasses import replace
 import msgspec
 from inline_snapshot import snapshot
 
-from gapless.model.edit import Applicability, Proposal, SetArgument, Location
-from gapless.model.interval import Estimate
+from gapless.model.edit import Applicability, Location, Proposal, SetArgument
+from gapless.model.estimate import Estimate
 from gapless.model.trial import Arm, Parity, Side, Trial, TrialVerdict
-from gapless.report.pen import pen_for
-from gapless.report.trial_document import proposal_objects, trial_objects
-from gapless.report.trials import ratio_text, trial_screen
+from gapless.report.documents.trials import proposal_objects, trial_objects
+from gapless.report.sections.trials import ratio_text, trial_screen
+from gapless.report.text.console import pen_for
 
 WORKERS = SetArgument("torch.utils.data.DataLoader", "num_workers", 2, Location("train.py", 41))
 
@@ -170,7 +170,9 @@ def test_json_has_the_keys_that_scripts_rely_on() -> None:
 
 
 def test_a_refused_proposal_tells_its_reason() -> None:
-    proposal = Proposal("fused", "fused", (), Applicability.EQUIVALENT, refused="torch has none on CPU")
+    proposal = Proposal(
+        "fused", "fused", (), Applicability.EQUIVALENT, refused="torch has none on CPU"
+    )
     (document,) = json.loads(msgspec.json.encode(proposal_objects([proposal])))
     assert document["refused"] == "torch has none on CPU"
     assert document["where"] is None

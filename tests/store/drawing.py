@@ -9,7 +9,7 @@ Record = tuple[int, ...]
 
 
 def process(pid: int = 7, role: object = "training", **changes: object) -> bytes:
-    """Give the frame with which a process begins."""
+    """Return the frame with which a process begins."""
     fields = {
         "pid": pid,
         "ppid": 1,
@@ -27,22 +27,22 @@ def process(pid: int = 7, role: object = "training", **changes: object) -> bytes
 
 
 def marks(*records: Record) -> bytes:
-    """Give a frame of marks: (kind, flags, subject, thread, start, end, value)."""
+    """Return a frame of marks: (kind, flags, subject, thread, start, end, value)."""
     return wire.frame(wire.MARKS, b"".join(wire.MARK.pack(*record) for record in records))
 
 
 def batches(*records: Record) -> bytes:
-    """Give a frame of batches, each as wire.BATCH_FIELDS."""
+    """Return a frame of batches, each as wire.BATCH_FIELDS."""
     return wire.frame(wire.BATCHES, b"".join(wire.BATCH.pack(*record) for record in records))
 
 
 def mark_sums(*rows: Record) -> bytes:
-    """Give a frame of sums of marks, each as wire.MARK_SUM_FIELDS."""
+    """Return a frame of sums of marks, each as wire.MARK_SUM_FIELDS."""
     return wire.frame(wire.MARK_SUMS, b"".join(wire.MARK_SUM.pack(*row) for row in rows))
 
 
 def batch_sums(*rows: Record) -> bytes:
-    """Give a frame of sums of fetches, each as wire.BATCH_SUM_FIELDS."""
+    """Return a frame of sums of fetches, each as wire.BATCH_SUM_FIELDS."""
     return wire.frame(wire.BATCH_SUMS, b"".join(wire.BATCH_SUM.pack(*row) for row in rows))
 
 
@@ -77,7 +77,7 @@ def sample(ns: int, **values: object) -> bytes:
 
 
 def training(pid: int = 7) -> list[bytes]:
-    """Give the frames of a small training: one of every kind."""
+    """Return the frames of a small training: one of every kind."""
     frames = (wire.STACKS, {"thread": "training", "stacks": [[3, [["a.py", 1, "f"]]]]})
     files = {"read": {"a.jpg": 2, "b.jpg": 1}, "written": ["model.pt"]}
     return [

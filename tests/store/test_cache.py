@@ -21,7 +21,7 @@ FIXTURES = sorted((Path(__file__).parents[1] / "data").glob("*.json.gz"))
 
 @pytest.fixture(autouse=True)
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give each test a cache of its own."""
+    """Return each test a cache of its own."""
     cache_folder = tmp_path / "cache"
     monkeypatch.setenv("GAPLESS_CACHE", str(cache_folder))
     monkeypatch.delenv("GAPLESS_CACHE_SIZE", raising=False)
@@ -30,7 +30,7 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(name="trace", scope="module")
 def small_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """Give a trace with every kind of table."""
+    """Return a trace with every kind of table."""
     inputs = {"Input Dims": [[2], [[3, 4]]], "Input Strides": [[1], [[4, 1]]],
               "Input type": ["float", "TensorList"], "Concrete Inputs": ["", "2"]}  # fmt: skip
     point = '"name": "[memory]", "ts": 7.5, "args": {"Bytes": 64, "Device Id": -1}}'
@@ -61,7 +61,11 @@ def test_tables_of_every_kind_come_back_equal(trace: Trace) -> None:
     cached_trace = cache.load("k")
     assert cached_trace is not None
     assert differences(trace, cached_trace) == []
-    assert (len(cached_trace.memory.time), len(cached_trace.collectives), len(cached_trace.devices)) == (1, 1, 1)
+    assert (
+        len(cached_trace.memory.time),
+        len(cached_trace.collectives),
+        len(cached_trace.devices),
+    ) == (1, 1, 1)
     assert cached_trace.health.dropped != ()
 
 
@@ -180,7 +184,9 @@ def test_a_blobs_name_cannot_leave_the_folder(cache_folder: Path) -> None:
     assert [path.parent for path in cache_folder.parent.rglob("*.blob")] == [cache_folder] * 6
 
 
-def test_the_least_recently_used_go_first(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_go_first(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number, key in enumerate("abcd"):
         cache.save_blob(key, "x", bytes(1000))
         os.utime(cache_folder / f"{key}.x.blob", (number, number))
@@ -244,7 +250,9 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     assert reason is not None
     assert os.strerror(code) in reason
     assert cache.load("k") is None
-    assert not cache_folder.exists() or list(cache_folder.iterdir()) == []  # nothing half-written is left
+    assert (
+        not cache_folder.exists() or list(cache_folder.iterdir()) == []
+    )  # nothing half-written is left
 
 
 def test_a_place_that_is_a_file_is_no_error(trace: Trace, cache_folder: Path) -> None:
@@ -278,7 +286,9 @@ def test_writers_that_run_at_once_leave_one_whole_trace(trace: Trace, cache_fold
     assert [path.name for path in cache_folder.iterdir()] == ["k.trace"]
 
 
-def test_a_writer_that_is_killed_leaves_no_trace_and_its_rest_goes_in_time(cache_folder: Path) -> None:
+def test_a_writer_that_is_killed_leaves_no_trace_and_its_rest_goes_in_time(
+    cache_folder: Path,
+) -> None:
     code = (
         "import os, tempfile; from gapless.store import cache\n"
         "os.replace = lambda *_: os._exit(9)\n"

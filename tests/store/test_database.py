@@ -15,8 +15,8 @@ import pytest
 from gapless import wire
 from gapless.errors import RunFolderError
 from gapless.model.recording import Recording
-from gapless.store import database, rows
-from gapless.store.recordings import load
+from gapless.store.run import database, rows
+from gapless.store.run.recordings import load
 from tests.store import drawing
 
 WORKER = [
@@ -32,7 +32,7 @@ SUMS = [
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    """Give a recording with a row in every table."""
+    """Return a recording with a row in every table."""
     logs = {
         "rank0.log": b"".join([*drawing.training(), *drawing.training(9), *SUMS]),
         "rank0-worker1.log": b"".join(WORKER) + b"rubbish" + WORKER[1],
@@ -45,7 +45,7 @@ def recording(tmp_path: Path) -> Recording:
 
 @pytest.fixture
 def connection(recording: Recording, tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """Give its database, open."""
+    """Return its database, open."""
     assert database.write_database(recording, tmp_path / "run.sqlite") is None
     connection = database.connect(tmp_path / "run.sqlite")
     assert connection is not None
@@ -85,7 +85,9 @@ def test_counts_and_sums_are_the_recordings(
 
 
 def test_what_was_not_observed_is_null(connection: sqlite3.Connection) -> None:
-    assert fetch_value(connection, "SELECT count(*) FROM mark WHERE subject IS NULL") == 2  # collections
+    assert (
+        fetch_value(connection, "SELECT count(*) FROM mark WHERE subject IS NULL") == 2
+    )  # collections
     assert fetch_value(connection, f"SELECT count(*) FROM mark WHERE subject = {wire.NOBODY}") == 0  # noqa: S608
     assert fetch_value(connection, "SELECT DISTINCT read_wall_ns FROM batch") is None
     assert fetch_value(connection, "SELECT count(*) FROM batch WHERE worker IS NULL") == 2
@@ -100,7 +102,9 @@ def test_the_columns_of_batches_are_the_wires(connection: sqlite3.Connection) ->
 
 
 def test_views_speak_in_names_and_milliseconds(connection: sqlite3.Connection) -> None:
-    steps = connection.execute("SELECT number, call_ms, step_ms FROM steps WHERE process = 2").fetchall()
+    steps = connection.execute(
+        "SELECT number, call_ms, step_ms FROM steps WHERE process = 2"
+    ).fetchall()
     assert steps == [(1, 0.001, None), (2, 0.001, 0.01)]
     waits = "SELECT loader, file, line, position, wait_ms, exhausted FROM waits WHERE process = 2"
     assert fetch_value(connection, waits) == (0, "train.py", 10, 0, 0.008, 0)
@@ -121,7 +125,9 @@ def test_what_was_added_up_is_in_tables_of_its_own(connection: sqlite3.Connectio
     assert fetch_value(connection, totals) == (9, 4)
 
 
-def test_a_step_after_steps_that_were_added_up_has_no_length(connection: sqlite3.Connection) -> None:
+def test_a_step_after_steps_that_were_added_up_has_no_length(
+    connection: sqlite3.Connection,
+) -> None:
     steps = connection.execute("SELECT number, step_ms FROM steps WHERE process = 3").fetchall()
     assert sorted(steps) == [(1, None), (2, 0.01), (8, None), (9, 4e-6)]
 
@@ -165,7 +171,12 @@ def test_strange_texts_and_numbers_are_stored(tmp_path: Path) -> None:
         assert settings == {"lr": "NaN", "big": 1 << 80, "deep": {"a": ["-Infinity"]}}
         assert fetch_value(connection, "SELECT json_extract(\"values\", '$.lr') FROM fact") == "NaN"
         assert fetch_value(connection, "SELECT file, frames FROM stack") == (None, "[]")
-        assert fetch_value(connection, "SELECT ns, device, name, value FROM counter") == (5, None, "d", 1.0)
+        assert fetch_value(connection, "SELECT ns, device, name, value FROM counter") == (
+            5,
+            None,
+            "d",
+            1.0,
+        )
 
 
 def test_a_recording_without_processes_is_stored(tmp_path: Path) -> None:
@@ -173,7 +184,11 @@ def test_a_recording_without_processes_is_stored(tmp_path: Path) -> None:
     assert database.write_database(recording, tmp_path / "run.sqlite") is None
     with closing(sqlite3.connect(tmp_path / "run.sqlite")) as connection:
         assert fetch_value(connection, "SELECT count(*) FROM mark") == 0
-        assert fetch_value(connection, "SELECT id, status, exit_code FROM run") == ("r", "finished", 0)
+        assert fetch_value(connection, "SELECT id, status, exit_code FROM run") == (
+            "r",
+            "finished",
+            0,
+        )
 
 
 def test_records_beyond_one_portion_are_stored(
@@ -233,7 +248,9 @@ def test_what_is_no_database_of_ours_is_to_be_made_anew(
 def test_a_database_of_many_marks_is_made_in_seconds(tmp_path: Path) -> None:
     """A million marks take five seconds at most; this is a tenth."""
     mark_frame = drawing.marks(*[drawing.step(n, n, n + 1) for n in range(1_000)])
-    recording = load(drawing.write_run(tmp_path / "r", {"rank0.log": drawing.process() + mark_frame * 100}))
+    recording = load(
+        drawing.write_run(tmp_path / "r", {"rank0.log": drawing.process() + mark_frame * 100})
+    )
     start_s = time.process_time()
     assert database.write_database(recording, tmp_path / "run.sqlite") is None
     assert time.process_time() - start_s < 2

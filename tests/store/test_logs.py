@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from gapless import wire
 from gapless.errors import RunFolderError
 from gapless.model.recording import Process, StackCount, Unobserved
-from gapless.store import framing, packed
-from gapless.store.logs import find_damage, open_log, read_processes
-from gapless.store.series import read_samples
+from gapless.store.logs import framing, packed
+from gapless.store.logs.logs import find_damage, open_log, read_processes
+from gapless.store.logs.series import read_samples
 from tests.store import drawing
 
 COLUMN = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -35,7 +35,9 @@ FRAMES = st.lists(
 )
 
 
-def read_log(log: bytes, name: str = "rank0.log") -> tuple[tuple[Process, ...], tuple[Unobserved, ...]]:
+def read_log(
+    log: bytes, name: str = "rank0.log"
+) -> tuple[tuple[Process, ...], tuple[Unobserved, ...]]:
     return read_processes(name, framing.read_frames(log))
 
 
@@ -135,7 +137,10 @@ def test_what_is_told_again_holds_and_what_is_new_is_added() -> None:
         drawing.process(),
         *[drawing.fact("loader", 0, workers=n) for n in (2, 4)],
         *[drawing.window(1, discarded=why) for why in (None, "too long")],
-        *[wire.text_frame(wire.UNOBSERVED, {"what": "a", "why": "b", "count": n}) for n in (1, 9, 4)],
+        *[
+            wire.text_frame(wire.UNOBSERVED, {"what": "a", "why": "b", "count": n})
+            for n in (1, 9, 4)
+        ],
         *[wire.text_frame(wire.STACKS, stack)] * 2,
         *[wire.text_frame(wire.FILES, {"read": {"a": 2}, "written": ["b"]})] * 2,
         wire.text_frame(wire.FILES, {"written": ["t.json"], "kind": "trace"}),
@@ -154,9 +159,14 @@ def test_a_successor_in_the_same_slot_is_a_process_of_its_own() -> None:
     first_frames = [drawing.process(5, "worker", worker=1), drawing.batches(drawing.batch(1, 2))]
     next_frames = [drawing.process(6, "worker", worker=1), drawing.batches(drawing.batch(3, 4))]
     workers, _ = read_log(b"".join([*first_frames, *next_frames]), "rank0-worker1.log")
-    assert [(worker.pid, worker.worker, len(worker.batches)) for worker in workers] == [(5, 1, 1), (6, 1, 1)]
+    assert [(worker.pid, worker.worker, len(worker.batches)) for worker in workers] == [
+        (5, 1, 1),
+        (6, 1, 1),
+    ]
     assert [int(worker.batches.columns["start"][0]) for worker in workers] == [1, 3]
-    ended_worker, living_worker = read_log(b"".join([*first_frames, wire.text_frame(wire.END, {"ns": 9}), *next_frames]))[0]
+    ended_worker, living_worker = read_log(
+        b"".join([*first_frames, wire.text_frame(wire.END, {"ns": 9}), *next_frames])
+    )[0]
     assert (ended_worker.end, living_worker.end) == (9, None)
 
 
@@ -223,21 +233,32 @@ def test_any_changed_byte_costs_one_frame_and_no_other() -> None:
     for position in range(len(log)):
         damaged = log[:position] + bytes([log[position] ^ 0xFF]) + log[position + 1 :]
         hit_index = int(np.searchsorted(ends, position, side="right"))
-        is_kind_byte = position - (ends[hit_index - 1] if hit_index else 0) == 2  # it is in no sum; the frame stays, unknown
-        kept_bodies = known_bodies if is_kind_byte else known_bodies[:hit_index] + known_bodies[hit_index + 1 :]
+        is_kind_byte = (
+            position - (ends[hit_index - 1] if hit_index else 0) == 2
+        )  # it is in no sum; the frame stays, unknown
+        kept_bodies = (
+            known_bodies
+            if is_kind_byte
+            else known_bodies[:hit_index] + known_bodies[hit_index + 1 :]
+        )
         assert [body for _, body in bodies(damaged)] == kept_bodies, position
         read_log(damaged)
 
 
 def test_frames_behind_half_of_one_are_found_and_the_loss_is_told() -> None:
     first_frame, lost_frame, *other_frames = drawing.training()
-    log = framing.read_frames(b"rubbish" + first_frame + lost_frame[:-3] + b"".join(other_frames) + lost_frame[:5])
+    log = framing.read_frames(
+        b"rubbish" + first_frame + lost_frame[:-3] + b"".join(other_frames) + lost_frame[:5]
+    )
     assert len(log.frames) == 1 + len(other_frames)
     assert log.gaps == (7, len(lost_frame) - 3)
     assert find_damage("a.log", log, has_ended=False) == (
-        Unobserved("a part of a.log", f"{len(lost_frame) + 4} bytes are no whole frame: a full disk, "
-               "or a damaged file", 2),
-    )  # fmt: skip
+        Unobserved(
+            "a part of a.log",
+            f"{len(lost_frame) + 4} bytes are no whole frame: a full disk, or a damaged file",
+            2,
+        ),
+    )
     assert [gap.what for gap in find_damage("a.log", log, has_ended=True)] == [
         "a part of a.log",
         "the end of a.log",
@@ -275,7 +296,9 @@ def test_strange_frames_are_counted_and_the_rest_is_read() -> None:
         wire.text_frame(wire.END, {"ns": "now"}),
         wire.frame(wire.MARKS, bytes(wire.MARK.size + 3)),
     ]
-    (process,), unobserved = read_log(b"".join([drawing.process(), *strange_frames, *drawing.training()[1:]]))
+    (process,), unobserved = read_log(
+        b"".join([drawing.process(), *strange_frames, *drawing.training()[1:]])
+    )
     assert unobserved == (
         Unobserved("frames of kind 99 in rank0.log", "unknown to this version of gapless", 1),
         Unobserved("the end of frames in rank0.log", "no whole record", 1),
@@ -361,7 +384,9 @@ def test_series_hold_what_was_a_number() -> None:
         + drawing.sample(7, a=-3)
     )
     run_samples = read_samples([log])
-    assert {name: (times.tolist(), amounts) for name, (times, amounts) in run_samples.series.items()} == {
+    assert {
+        name: (times.tolist(), amounts) for name, (times, amounts) in run_samples.series.items()
+    } == {
         "a": ([5, 7], (1.0, -3.0)),
         "b": ([5], (2.5,)),
     }

@@ -14,25 +14,28 @@ import zstandard
 
 from gapless import wire
 from gapless.errors import NotFoundError, RunFolderError, UsageError
-from gapless.store import unpack as unpacking
-from gapless.store.pack import SUFFIXES, pack
-from gapless.store.recordings import load
-from gapless.store.unpack import unpack
+from gapless.formats import read
+from gapless.store import columns
+from gapless.store.run import unpack as unpacking
+from gapless.store.run.pack import SUFFIXES, pack
+from gapless.store.run.recordings import load
+from gapless.store.run.unpack import unpack
 from tests.store import drawing
 
+TRACE = Path(__file__).parents[1] / "data" / "amp_bf16.json.gz"
 ME = "/house/me"
 LIKE_HOME = [int.from_bytes(chunk, "little") for chunk in (b"/house/m", b"e/there ")]  # as numbers
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give this user a home folder that can be looked for."""
+    """Return this user a home folder that can be looked for."""
     monkeypatch.setenv("HOME", ME)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Give a run that names its user's home folder wherever it can."""
+    """Return a run that names its user's home folder wherever it can."""
     log = [
         *drawing.training(),
         drawing.mark_sums((wire.STEP, 0, 0, 11, *LIKE_HOME, 5, 50, 11, -1)),
@@ -70,7 +73,9 @@ def test_a_packed_run_comes_back(run: Path, tmp_path: Path, suffix: str) -> None
     assert packed_run.left_out == ("windows/rank0-step4.json.gz",)
     unpacked_folder = unpack(packed_run.path, tmp_path / "there")
     assert unpacked_folder == tmp_path / "there" / "2026-x"
-    assert sorted(str(p.relative_to(unpacked_folder)) for p in unpacked_folder.rglob("*") if p.is_file()) == sorted(names)
+    assert sorted(
+        str(p.relative_to(unpacked_folder)) for p in unpacked_folder.rglob("*") if p.is_file()
+    ) == sorted(names)
     old, new = load(run), load(unpacked_folder)
     assert new.processes[0].marks.start.tolist() == old.processes[0].marks.start.tolist()
     sums = new.processes[0].mark_sums
@@ -80,8 +85,21 @@ def test_a_packed_run_comes_back(run: Path, tmp_path: Path, suffix: str) -> None
     assert new.samples.series["a"][1] == old.samples.series["a"][1]
     assert new.unobserved == old.unobserved
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["2026-x"]
-    sizes = [(unpacked_folder / member.name).stat().st_size == member.bytes for member in packed_run.members[1:]]
+    sizes = [
+        (unpacked_folder / member.name).stat().st_size == member.bytes
+        for member in packed_run.members[1:]
+    ]
     assert sizes == [True] * 5
+
+
+def test_packed_columns_are_sent_as_they_are_unless_damaged(run: Path, tmp_path: Path) -> None:
+    content = columns.encode_trace(read(TRACE))
+    (run / "windows" / "rank0-step5.json.columns").write_bytes(content)
+    (run / "windows" / "rank0-step6.json.columns").write_bytes(content[:-9])
+    packed_run = pack(run, tmp_path / "x.zip")
+    assert packed_run.left_out[1:] == ("windows/rank0-step6.json.columns",)
+    unpacked_folder = unpack(packed_run.path, tmp_path / "there")
+    assert (unpacked_folder / "windows" / "rank0-step5.json.columns").read_bytes() == content
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -11,7 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "run-folder.md").read_text(encoding
 
 
 def first_cells(head: str) -> list[str]:
-    """Give the first column of the table with this head."""
+    """Return the first column of the table with this head."""
     _, _, below = PAGE.partition(f"| {head} |")
     rows = below.partition("\n\n")[0].splitlines()[2:]
     return [row.split("|")[1].strip() for row in rows]

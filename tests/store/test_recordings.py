@@ -20,9 +20,9 @@ import pytest
 from gapless import wire
 from gapless.errors import RunFolderError
 from gapless.model.recording import Unobserved
-from gapless.store import adopting, alive, manifest
-from gapless.store.framing import is_log
-from gapless.store.recordings import finish, load
+from gapless.store.logs.framing import is_log
+from gapless.store.run import liveness, manifest, recovery
+from gapless.store.run.recordings import finish, load
 from tests.store import drawing
 
 LOG = b"".join(drawing.training())
@@ -31,7 +31,7 @@ HOST = platform.node()
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
-    """Give a spool, such as launchers make."""
+    """Return a spool, such as launchers make."""
     folder = tmp_path / "gapless-spool-x"
     (folder / "windows").mkdir(parents=True)
     return folder
@@ -39,13 +39,15 @@ def spool(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dead_pid() -> int:
-    """Give the number of a process that has ended."""
+    """Return the number of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 
 
-def write_killed_run(folder: Path, spool: Path, launcher: int, logs: dict[str, bytes] | None = None) -> Path:
+def write_killed_run(
+    folder: Path, spool: Path, launcher: int, logs: dict[str, bytes] | None = None
+) -> Path:
     """Write the folder of a run whose launcher was killed."""
     return drawing.write_run(
         folder, logs or {}, status="running", ended=None, exit_code=None,
@@ -78,7 +80,11 @@ def test_a_finished_run_is_read(tmp_path: Path) -> None:
     (run / "windows" / "rank0-step1.json.gz").write_bytes(b"")
     before = (run / "run.json").read_bytes()
     recording = load(str(run))
-    assert (recording.path, recording.manifest.id, recording.manifest.status) == (str(run), "r", "finished")
+    assert (recording.path, recording.manifest.id, recording.manifest.status) == (
+        str(run),
+        "r",
+        "finished",
+    )
     assert recording.manifest.command == ("python", "train.py")
     (process,) = recording.processes
     assert (len(process.marks), len(process.batches)) == (4, 1)
@@ -104,7 +110,7 @@ def test_samples_are_found_where_either_version_puts_them(tmp_path: Path, subfol
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "gone"):
-        with pytest.raises(RunFolderError, match="is no run folder"):
+        with pytest.raises(RunFolderError, match="is not a run folder"):
             load(folder)
 
 
@@ -135,12 +141,19 @@ def test_a_manifest_of_strange_values_is_read(tmp_path: Path) -> None:
         tmp_path / "r", {}, command="x", ended="now", exit_code=1.5, status="odd", id=None, spool=5
     )
     run_manifest = load(run).manifest
-    assert (run_manifest.id, run_manifest.command, run_manifest.ended, run_manifest.exit_code) == ("r", (), None, None)
+    assert (run_manifest.id, run_manifest.command, run_manifest.ended, run_manifest.exit_code) == (
+        "r",
+        (),
+        None,
+        None,
+    )
     assert run_manifest.status == "killed"
 
 
 def test_what_a_killed_launcher_left_is_adopted(tmp_path: Path, spool: Path, dead_pid: int) -> None:
-    run = write_killed_run(tmp_path / "r", spool, dead_pid, {"rank0.log": LOG[:100], "samples.log": b""})
+    run = write_killed_run(
+        tmp_path / "r", spool, dead_pid, {"rank0.log": LOG[:100], "samples.log": b""}
+    )
     (spool / "rank0.log").write_bytes(LOG[:-5])
     (spool / "rank0-worker1.log").write_bytes(drawing.process(9, "worker", worker=1))
     (spool / "windows" / "rank0-step1.json").write_text('{"traceEvents": []}')
@@ -155,7 +168,11 @@ def test_what_a_killed_launcher_left_is_adopted(tmp_path: Path, spool: Path, dea
     assert gzip.decompress((run / "windows" / "rank0-step1.json.gz").read_bytes())[:2] == b'{"'
     assert recording.unobserved[0].what == "the end of rank0.log"
     remaining_names = sorted(path.name for path in spool.rglob("*"))
-    assert remaining_names == ["other.log", "rank0-step9.json.part", "windows"]  # not ours, or not whole
+    assert remaining_names == [
+        "other.log",
+        "rank0-step9.json.part",
+        "windows",
+    ]  # not ours, or not whole
     assert read_manifest(run)["status"] == "killed"
     assert "spool" not in read_manifest(run)
     second_recording = load(run)
@@ -171,7 +188,11 @@ def test_an_empty_spool_goes(tmp_path: Path, spool: Path, dead_pid: int) -> None
 def test_a_run_whose_spool_is_gone_is_killed_all_the_same(tmp_path: Path, dead_pid: int) -> None:
     run = write_killed_run(tmp_path / "r", tmp_path / "gone", dead_pid, {"rank0.log": LOG})
     recording = load(run)
-    assert (recording.manifest.status, len(recording.processes), recording.unobserved) == ("killed", 1, ())
+    assert (recording.manifest.status, len(recording.processes), recording.unobserved) == (
+        "killed",
+        1,
+        (),
+    )
 
 
 def test_a_folder_that_is_no_spool_is_left_alone(tmp_path: Path, dead_pid: int) -> None:
@@ -193,12 +214,14 @@ def test_a_killed_run_in_a_folder_that_cannot_be_written_is_read(
     (spool / "rank0.log").write_bytes(LOG)
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copyfileobj", refuse(code))
-        patch.setattr(adopting, "copyfileobj", refuse(code))
+        patch.setattr(recovery, "copyfileobj", refuse(code))
         patch.setattr(Path, "write_text", refuse(code))
         recording = load(run)
     assert recording.manifest.status == "killed"
     assert recording.processes[0].end == 30_000
-    assert recording.unobserved == (Unobserved(f"what is left in {spool}", f"{os.strerror(code)}: somewhere"),)
+    assert recording.unobserved == (
+        Unobserved(f"what is left in {spool}", f"{os.strerror(code)}: somewhere"),
+    )
     assert (spool / "rank0.log").read_bytes() == LOG
     assert sorted(path.name for path in (run / "logs").iterdir()) == ["rank0.log"]
     assert load(run).unobserved == ()  # once it can be written
@@ -280,19 +303,26 @@ def test_a_number_that_was_given_to_another_process_is_not_the_launcher(
 ) -> None:
     run = write_killed_run(tmp_path / "r", spool, os.getpid())
     document = manifest.read(run)
-    assert alive.goes_on(document, run)
+    assert liveness.goes_on(document, run)
     text = read_manifest(run) | {"started_unix_ns": 1_000_000_000}  # long before we began
     (run / "run.json").write_text(json.dumps(text))
-    assert not alive.goes_on(manifest.read(run), run)
+    assert not liveness.goes_on(manifest.read(run), run)
 
 
 @pytest.mark.parametrize("pid", [-5, 1 << 40])
 def test_a_number_that_is_no_process_is_not_alive(tmp_path: Path, spool: Path, pid: int) -> None:
-    assert not alive.goes_on(manifest.read(write_killed_run(tmp_path / "r", spool, pid)), tmp_path)
+    assert not liveness.goes_on(
+        manifest.read(write_killed_run(tmp_path / "r", spool, pid)), tmp_path
+    )
 
 
 def test_of_another_host_only_the_age_of_the_logs_tells(tmp_path: Path) -> None:
-    far_fields = {"status": "running", "host": "elsewhere", "launcher": os.getpid(), "exit_code": None}
+    far_fields = {
+        "status": "running",
+        "host": "elsewhere",
+        "launcher": os.getpid(),
+        "exit_code": None,
+    }
     run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG}, **far_fields)
     assert load(run).manifest.status == "running"
     long_ago = time.time() - 120
@@ -305,16 +335,18 @@ def test_files_that_go_while_they_are_looked_at_are_no_error(
 ) -> None:
     (spool / "rank0.log").write_bytes(LOG)
     run = write_killed_run(tmp_path / "r", spool, dead_pid, {"rank0.log": LOG})
-    far_run = drawing.write_run(tmp_path / "far", {"rank0.log": LOG}, status="running", host="elsewhere")
+    far_run = drawing.write_run(
+        tmp_path / "far", {"rank0.log": LOG}, status="running", host="elsewhere"
+    )
     with monkeypatch.context() as patch:
         patch.setattr(Path, "glob", always_give(far_run / "logs" / "gone.log"))
-        assert not alive.goes_on(manifest.read(far_run), far_run)
+        assert not liveness.goes_on(manifest.read(far_run), far_run)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "glob", refuse(2))
-        assert not alive.goes_on(manifest.read(run), run)
+        assert not liveness.goes_on(manifest.read(run), run)
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", refuse(2))
-        assert not alive.goes_on(manifest.read(run), run)
+        assert not liveness.goes_on(manifest.read(run), run)
 
 
 def test_a_log_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path: Path) -> None:
@@ -329,7 +361,10 @@ def test_a_log_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path: Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_bytes", read_bytes)
         recording = load(run)
-    assert (len(recording.processes), recording.unobserved) == (1, (Unobserved("rank0.log", "Permission denied"),))
+    assert (len(recording.processes), recording.unobserved) == (
+        1,
+        (Unobserved("rank0.log", "Permission denied"),),
+    )
 
 
 def test_logs_that_go_or_are_refused_while_they_are_looked_for_are_passed_over(
@@ -338,13 +373,13 @@ def test_logs_that_go_or_are_refused_while_they_are_looked_for_are_passed_over(
     (spool / "rank0.log").write_bytes(LOG)
     (tmp_path / "r" / "logs").mkdir(parents=True)
     (tmp_path / "r" / "logs" / "rank0.log").write_bytes(LOG)
-    assert adopting.find_logs(tmp_path / "r", spool) == [tmp_path / "r" / "logs" / "rank0.log"]
+    assert recovery.find_logs(tmp_path / "r", spool) == [tmp_path / "r" / "logs" / "rank0.log"]
     assert not is_log(tmp_path / "gone.log")
     with monkeypatch.context() as patch:
-        patch.setattr(adopting, "_files", always_give(tmp_path / "gone.log"))
-        assert adopting.find_logs(tmp_path / "r", None) == [tmp_path / "gone.log"]
+        patch.setattr(recovery, "_files", always_give(tmp_path / "gone.log"))
+        assert recovery.find_logs(tmp_path / "r", None) == [tmp_path / "gone.log"]
     monkeypatch.setattr(Path, "glob", refuse(13))
-    assert adopting.find_logs(tmp_path / "r", spool) == []
+    assert recovery.find_logs(tmp_path / "r", spool) == []
 
 
 def test_links_in_a_run_folder_are_not_followed(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from gapless import wire
 from gapless.errors import NotFoundError, RunFolderError
-from gapless.store import runs
-from gapless.store.recordings import finish
+from gapless.store.run import runs
+from gapless.store.run.recordings import finish
 from tests.store import drawing
 
 SECOND = 1_000_000_000
@@ -18,7 +18,7 @@ SECOND = 1_000_000_000
 
 @pytest.fixture
 def runs_folder(tmp_path: Path) -> Path:
-    """Give a folder with three runs and some things that are none."""
+    """Return a folder with three runs and some things that are none."""
     runs_folder = tmp_path / ".gapless" / "runs"
     for number, name in enumerate(["2026-a1", "2026-a2", "2026-b1"]):
         run = drawing.write_run(
@@ -65,7 +65,9 @@ def test_a_folder_that_cannot_be_listed_is_a_clear_error(
 
 
 def test_a_list_shows_also_what_cannot_be_read(runs_folder: Path) -> None:
-    later_run = drawing.write_run(runs_folder / "later", {}, version=99, started_unix_ns=99 * SECOND)
+    later_run = drawing.write_run(
+        runs_folder / "later", {}, version=99, started_unix_ns=99 * SECOND
+    )
     (runs_folder / "2026-a1" / "run.sqlite").unlink()
     with (runs_folder / "2026-a2" / "run.sqlite").open("r+b") as file:
         file.seek(60)
@@ -76,7 +78,9 @@ def test_a_list_shows_also_what_cannot_be_read(runs_folder: Path) -> None:
 
 
 def test_a_run_that_was_killed_is_listed_as_killed(runs_folder: Path) -> None:
-    drawing.write_run(runs_folder / "z", {}, status="running", started_unix_ns=99 * SECOND, launcher=1 << 30)
+    drawing.write_run(
+        runs_folder / "z", {}, status="running", started_unix_ns=99 * SECOND, launcher=1 << 30
+    )
     assert runs.list_runs(runs_folder)[0].manifest.status == "killed"
 
 
@@ -128,7 +132,10 @@ def test_a_run_is_found_by_its_beginning_by_last_and_by_path(runs_folder: Path) 
     assert runs.find(runs_folder, "last").name == "2026-b1"
     assert runs.find(runs_folder, "2026-b").name == "2026-b1"
     assert runs.find(runs_folder, "2026-a1").name == "2026-a1"
-    assert runs.find(runs_folder / "elsewhere", str(runs_folder / "2026-a2")) == runs_folder / "2026-a2"
+    assert (
+        runs.find(runs_folder / "elsewhere", str(runs_folder / "2026-a2"))
+        == runs_folder / "2026-a2"
+    )
 
 
 def test_an_id_that_others_begin_with_is_that_run(runs_folder: Path) -> None:
@@ -146,7 +153,9 @@ def test_an_id_that_others_begin_with_is_that_run(runs_folder: Path) -> None:
         ("notes", "there is no run 'notes'"),
     ],
 )
-def test_a_name_of_none_or_of_several_is_a_clear_error(runs_folder: Path, name: str, message: str) -> None:
+def test_a_name_of_none_or_of_several_is_a_clear_error(
+    runs_folder: Path, name: str, message: str
+) -> None:
     with pytest.raises(NotFoundError, match=message):
         runs.find(runs_folder, name)
 
@@ -165,14 +174,16 @@ def test_a_run_is_deleted_whole(runs_folder: Path) -> None:
 
 def test_only_runs_are_deleted(runs_folder: Path) -> None:
     for name in ("notes", "link", "gone"):
-        with pytest.raises(RunFolderError, match="is no run folder; nothing was deleted"):
+        with pytest.raises(RunFolderError, match="is not a run folder; nothing was deleted"):
             runs.delete(runs_folder / name)
     assert (runs_folder / "notes").exists()
     assert (runs_folder / "2026-a1").exists()
 
 
 def test_a_run_that_goes_on_is_deleted_by_force_only(runs_folder: Path) -> None:
-    running_run = drawing.write_run(runs_folder / "z", {}, status="running", host="", launcher=os.getpid())
+    running_run = drawing.write_run(
+        runs_folder / "z", {}, status="running", host="", launcher=os.getpid()
+    )
     text = json.loads((running_run / "run.json").read_text()) | {"started_unix_ns": 1 << 62}
     (running_run / "run.json").write_text(json.dumps(text))
     with pytest.raises(RunFolderError, match="z goes on; end it first"):

@@ -10,17 +10,17 @@ from gapless.model.account import Account, RowAccount
 from gapless.model.edit import (
     Applicability,
     Edit,
+    Location,
     SetArgument,
     SetEnv,
     SetGlobal,
     Skip,
-    Location,
     Wrap,
 )
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 from gapless.model.ledger import Row
 from gapless.model.trial import Arm, Parity, Side, Trial, TrialVerdict
-from gapless.store import trials
+from gapless.store.run import trials
 
 EDITS: tuple[Edit, ...] = (
     SetArgument("torch.optim.SGD", "foreach", value=True, where=Location("train.py", 3, "main")),

@@ -111,7 +111,13 @@ _FIRST_SET: Final = (
         FAULT,
         ("a whole file is read for each sample",),
         {"steps": 400},
-        (m.variant("reads"), m.workers(1), m.workers_and_thread(2), m.pin_memory(), m.cached_batch()),
+        (
+            m.variant("reads"),
+            m.workers(1),
+            m.workers_and_thread(2),
+            m.pin_memory(),
+            m.cached_batch(),
+        ),
         {"reads": _MAPPED},
     ),
     Case(
@@ -225,6 +231,6 @@ CASES: dict[str, Case] = {case.name: case for case in (*_FIRST_SET, *SECOND_SET)
 
 
 def command(case: Case) -> list[str]:
-    """Give the script of a case, and its arguments for the recorded run."""
+    """Return the script of a case, and its arguments for the recorded run."""
     words = (word for name, value in case.options.items() for word in (f"--{name}", str(value)))
     return [f"tests/strangers/trainings/{case.family}.py", *words]

@@ -31,7 +31,7 @@ class ScriptEnd(BaseException):
 
 
 def make(case: Case, device: str, variant: str | None = None) -> Job:
-    """Give a script, or what it is rewritten to, as a training that can be stepped."""
+    """Return a script, or what it is rewritten to, as a training that can be stepped."""
     path = TRAININGS / f"{case.family}.py"
     replacements: Mapping[str, Any] = {} if variant is None else case.variant(variant)
     options = Namespace(
@@ -44,7 +44,7 @@ def make(case: Case, device: str, variant: str | None = None) -> Job:
 
 
 def rewrite(text: str, replacements: Mapping[str, Any]) -> str:
-    """Give a source with some of it replaced. Raises ``ValueError`` for what is not there once."""
+    """Return a source with some of it replaced. Raises ``ValueError`` for what is absent."""
     for old, new in replacements.items():
         if text.count(old) != 1:
             raise ValueError(f"it stands there {text.count(old)} times: {old}")

@@ -100,7 +100,12 @@ SECOND_SET: Final = (
         FAULT,
         ("sentences are padded to the longest that there may be",),
         {"steps": 250},
-        (m.variant("padding"), m.workers(1, WRONG), m.fused_optimizer("AdamW", WRONG), m.pin_memory()),
+        (
+            m.variant("padding"),
+            m.workers(1, WRONG),
+            m.fused_optimizer("AdamW", WRONG),
+            m.pin_memory(),
+        ),
         {"padding": _LONGEST},
     ),
     Case(
@@ -110,7 +115,13 @@ SECOND_SET: Final = (
         FAULT,
         ("rows are taken from columns one by one, and put together by name",),
         {"steps": 300},
-        (m.variant("rows"), m.workers(1), m.workers_and_thread(2), m.pin_memory(), m.cached_batch()),
+        (
+            m.variant("rows"),
+            m.workers(1),
+            m.workers_and_thread(2),
+            m.pin_memory(),
+            m.cached_batch(),
+        ),
         {"rows": _COLUMNS},
     ),
     Case(

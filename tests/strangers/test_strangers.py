@@ -21,7 +21,7 @@ SCHEMA = json.loads((ROOT / "docs" / "schema" / "zoo-menu.json").read_text())
 RECORDS = sorted(run.parent for run in (FOLDER / "records").glob("*/run.tar.zst"))
 MEASURED = [record for record in RECORDS if (record / "menu.json").exists()]
 MIN_CASES = 12
-MAX_BYTES = 2_000_000
+MAX_BYTES = 500_000
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 CASE_PARAMS = [
     pytest.param(case, marks=[pytest.mark.slow] if index % 8 else [], id=case.name)
@@ -33,7 +33,9 @@ def test_there_are_enough_and_a_third_are_sound() -> None:
     assert len(CASES) >= MIN_CASES
     sound = [case for case in CASES.values() if case.kind in (HEALTHY, DECOY)]
     assert len(sound) >= len(CASES) / 3
-    assert {case.family for case in CASES.values()} == {path.stem for path in TRAININGS.glob("*.py")}
+    assert {case.family for case in CASES.values()} == {
+        path.stem for path in TRAININGS.glob("*.py")
+    }
 
 
 @each_case
@@ -85,7 +87,9 @@ def test_each_stranger_can_be_stepped_and_left(case: Case) -> None:
 @pytest.mark.slow
 def test_a_stranger_is_a_plain_training() -> None:
     line = [sys.executable, *command(CASES["translation"])[:1], "--updates", "3"]
-    process = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    process = subprocess.run(
+        line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
     assert process.returncode == 0, process.stderr
 
 

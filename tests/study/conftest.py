@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.replay import calibration
+from gapless.replay.predict import calibration
 
 
 @pytest.fixture

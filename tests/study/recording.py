@@ -80,7 +80,9 @@ class Log:
             row |= {f"{stage}_wall": ms * MS for stage, ms in stages.items()} | {"detailed": 1}
         self.rows.append(row | columns)
 
-    def add_mark_sum(self, kind: str, stretch: tuple[float, float], count: int, **columns: float) -> None:
+    def add_mark_sum(
+        self, kind: str, stretch: tuple[float, float], count: int, **columns: float
+    ) -> None:
         """Note marks of a stretch as a sum; ``total`` and ``longest`` in ms."""
         row = {"kind": KINDS[kind], "flags": 0, "subject": 0, "thread": MAIN, "value": -1}
         times = {"start": stretch[0], "end": stretch[1], "total": columns.pop("total", 0)}
@@ -88,26 +90,32 @@ class Log:
         row |= {name: round(ms * MS) for name, ms in times.items()} | {"count": count}
         self.sums.append(row | {name: int(value) for name, value in columns.items()})
 
-    def add_fetch_sum(self, stretch: tuple[float, float], count: int, wall: float, **columns: int) -> None:
+    def add_fetch_sum(
+        self, stretch: tuple[float, float], count: int, wall: float, **columns: int
+    ) -> None:
         """Note fetches of a stretch as a sum; stages as in ``fetch``."""
         row = dict.fromkeys(wire.BATCH_SUM_FIELDS, -1)
         row |= {"loader": 0 if self.loader is None else self.loader, "count": count}
         row |= {"worker": -1 if self.worker is None else self.worker, "samples": count}
         row |= {"random": 0, "looked": 0, "detailed": 0, "wall": round(wall * MS)}
-        stages = {f"{stage}_wall": columns.pop(stage) * MS for stage in wire.STAGES if stage in columns}
+        stages = {
+            f"{stage}_wall": columns.pop(stage) * MS for stage in wire.STAGES if stage in columns
+        }
         if stages:
             row |= dict.fromkeys(wire.BATCH_FIELDS[14:], 0) | stages | {"detailed": count}
             row |= {"detailed_wall": row["wall"], "detailed_samples": count}
         row |= {name: round(ms * MS) for name, ms in zip(("start", "end"), stretch, strict=True)}
         self.batch_sums.append(row | columns)
 
-    def add_fact(self, noun: str, number: int, location: tuple[str, int] | None, **values: object) -> None:
+    def add_fact(
+        self, noun: str, number: int, location: tuple[str, int] | None, **values: object
+    ) -> None:
         """Note a fact."""
         file, line = location or (None, None)
         self.facts.append(Fact(noun, number, file, line, "main" if file else None, values))
 
     def to_process(self) -> Process:
-        """Give the process."""
+        """Return the process."""
         marks = np.array(self.marks, np.int64).reshape(-1, 7)
         rows = [[row[name] for name in wire.BATCH_FIELDS] for row in self.rows]
         batches = np.array(rows, np.int64).reshape(-1, len(wire.BATCH_FIELDS))
@@ -149,7 +157,7 @@ def recording(
     series: dict[str, tuple[list[float], list[float]]] | None = None,
     **manifest: object,
 ) -> Recording:
-    """Give a recording of some processes; times of ``series`` are milliseconds, too."""
+    """Return a recording of some processes; times of ``series`` are milliseconds, too."""
     manifest_values: dict[str, Any] = {
         "id": "2026-11-21T10-15-03-3f9a",
         "command": ("python", "train.py"),

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from gapless.catalogue.examples import worker_loader, gpu
-from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import gpu, worker_loader
 from gapless.model.account import Account
-from gapless.model.change import Change, Drop, LoaderChange, HostChange, Omit, Prediction
+from gapless.model.change import Change, Drop, HostChange, LoaderChange, Omit, Prediction
 from gapless.model.edit import Applicability, Outcome, Proposal
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
-from gapless.model.interval import Estimate
 from gapless.model.leaf import PRINTED
-from gapless.model.seen import Evidence
-from gapless.report.remedies import then_line
-from gapless.store.recordings import load
+from gapless.pricing.after import predict_outcome
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.diagnose import diagnose
+from gapless.pricing.price import Prices, price_changes
+from gapless.pricing.propose import propose_fixes
+from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import LoaderSimulator, WindowSimulator
+from gapless.report.sections.remedies import then_line
+from gapless.store.run.recordings import load
 from gapless.study import Options
-from gapless.study.after import predict_outcome
-from gapless.study.ceilings import Ceilings
-from gapless.study.diagnose import diagnose
-from gapless.study.playing import LoaderSimulator, WindowSimulator
-from gapless.study.price import Prices, price_changes
-from gapless.study.propose import propose_fixes
-from gapless.study.recorded.making import account_run, prices_of_run
-from gapless.study.replaying import RefusingSimulator
+from gapless.study.build_run import account_run, prices_of_run
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 LEAVES = {"busy.math": 50, "idle.data.decode": 30, "idle.io_main.checkpoint": 20}
@@ -53,8 +53,10 @@ def story() -> Prices:
     return prices_of_run(account_run(load(STORY), Options(), lambda _: None), cached=True)
 
 
-def groups_after(evidence: Evidence, *changes: Change, simulator: HalfStepSimulator | None = None) -> dict[str, int]:
-    """Give what is left of each group, in ms."""
+def groups_after(
+    evidence: Evidence, *changes: Change, simulator: HalfStepSimulator | None = None
+) -> dict[str, int]:
+    """Return what is left of each group, in ms."""
     prices = Prices(evidence, simulator or RefusingSimulator("nothing is played"), Ceilings())
     predicted = price_changes(prices, changes) if simulator else half_step()
     outcome = predict_outcome(prices, changes, predicted)
@@ -87,7 +89,9 @@ def test_what_lies_outside_of_windows_goes_by_itself() -> None:
 def test_what_windows_show_has_the_shares_that_were_played() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 40, "idle.host.python": 60})
     change = HostChange(("idle.host.",), Estimate(0.1, 0.1, 0.1))
-    assert groups_after(evidence, change, simulator=HalfStepSimulator({"compute": 400, "host": 100})) == {
+    assert groups_after(
+        evidence, change, simulator=HalfStepSimulator({"compute": 400, "host": 100})
+    ) == {
         "compute": 40,
         "host": 10,
     }

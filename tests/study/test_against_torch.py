@@ -31,9 +31,13 @@ def test_operators_are_those_of_key_averages(tmp_path: Path) -> None:
         our_row = our_rows[name]
         assert our_row.calls == row.count, name
         rounding_ns = 2.0 * row.count  # ns: a start and a length of each
-        assert our_row.host_total_ns == pytest.approx(row.cpu_time_total * 1000, abs=rounding_ns), name
+        assert our_row.host_total_ns == pytest.approx(row.cpu_time_total * 1000, abs=rounding_ns), (
+            name
+        )
         tolerance_ns = 5.0 * row.count
-        assert our_row.host_self_ns == pytest.approx(row.self_cpu_time_total * 1000, abs=tolerance_ns), name
+        assert our_row.host_self_ns == pytest.approx(
+            row.self_cpu_time_total * 1000, abs=tolerance_ns
+        ), name
 
 
 def test_operators_by_shape_are_those_of_key_averages(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from gapless import wire
-from gapless.study.recorded.edges import find_edges, unprofiled_steps
-from gapless.study.recorded.steps import run_steps
-from gapless.study.recorded.training import left_out_steps, trainings
+from gapless.recorded.steps.step_times import run_steps
+from gapless.recorded.training.edges import find_edges, unprofiled_steps
+from gapless.recorded.training.processes import left_out_steps, trainings
 from tests.study.recording import Log, recording
 
 DEVICE = 60.0  # ms of a step on the device
 
 
 def log_of(lengths: list[float], device: float | list[float] | None) -> Log:
-    """Give a log of steps that long, in ms, and of what each took on the device."""
+    """Return a log of steps that long, in ms, and of what each took on the device."""
     ends = list(accumulate(lengths, initial=100.0))
     log = Log(start=0, end=ends[-1] + 100)
     log.add_steps(*ends)
@@ -27,7 +27,7 @@ def log_of(lengths: list[float], device: float | list[float] | None) -> Log:
 
 
 def left_out_numbers(log: Log) -> list[int]:
-    """Give the numbers of the steps that are left out."""
+    """Return the numbers of the steps that are left out."""
     (training,) = trainings(recording(log))
     return np.flatnonzero(left_out_steps(training)).tolist()
 
@@ -87,7 +87,11 @@ def test_steps_that_were_not_measured_are_like_those_beside_them(lengths: list[f
 
 def test_what_is_owed_may_be_paid_in_steps_that_were_summed() -> None:
     log = log_of([2.0] * 9, DEVICE)
-    (end,) = {step_mark[5] for step_mark in log.marks if step_mark[5] == max(mark[5] for mark in log.marks)}
+    (end,) = {
+        step_mark[5]
+        for step_mark in log.marks
+        if step_mark[5] == max(mark[5] for mark in log.marks)
+    }
     log.add_mark_sum("step", (end / 1e6, end / 1e6 + 10 * DEVICE * 4 - 9 * 2), 31)
     assert left_out_numbers(log) == []
 

@@ -1,8 +1,8 @@
 """How much a device still had to do when the training thread began to wait for data."""
 
 from gapless.accounting import join_trace, partition
+from gapless.capture.summarize import summarise_capture
 from gapless.study import Options
-from gapless.study.capture import summarise_capture
 from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
 
 STEPS = [(0, 100), (100, 200), (200, 300)]

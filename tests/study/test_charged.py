@@ -7,23 +7,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.catalogue.examples import cpu, worker_loader, gpu
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import example_workers, operator, example_use
-from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Prediction, Scale
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, gpu, worker_loader
+from gapless.catalogue.examples.parts import example_use, example_workers, operator
+from gapless.model.change import (
+    Change,
+    CopyChange,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Merge,
+    Omit,
+    Prediction,
+    Scale,
+)
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.study import Study
-from gapless.replay.calibration import EXPECTED
-from gapless.store.unpack import unpack
+from gapless.pricing.bounding import SLACK, bound_by_account
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.charged import charge_changes
+from gapless.pricing.conclude import conclude
+from gapless.pricing.price import Prices, price_changes
+from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.replay.predict.calibration import EXPECTED
+from gapless.store.run.unpack import unpack
 from gapless.study import Options
-from gapless.study.bounding import SLACK, bound_by_account
-from gapless.study.ceilings import Ceilings
-from gapless.study.charged import charge_changes
-from gapless.study.concluding import conclude
 from gapless.study.opening import open_study
-from gapless.study.price import Prices, price_changes
-from gapless.study.replaying import RefusingSimulator
 from tests.study.test_prices import ConstantSimulator
 
 TESTS = Path(__file__).parents[1]
@@ -52,7 +62,9 @@ def leaves(times: list[int]) -> dict[str, float]:
 
 def run(times: list[int], *, device: bool) -> Evidence:
     loader = worker_loader()
-    uses = example_use(loader, {"decode": float(times[4])}, example_workers(0, {"decode": 1.0}), restart_ns=0)
+    uses = example_use(
+        loader, {"decode": float(times[4])}, example_workers(0, {"decode": 1.0}), restart_ns=0
+    )
     facts = gpu(loader) if device else cpu(loader)
     item = operator("aten::item", calls=10, host_ms=2.0)
     return evidence_of(facts, leaves(times), uses, item)
@@ -85,7 +97,9 @@ def test_no_price_exceeds_what_is_charged(
 def test_a_loader_of_a_test_set_is_worth_no_more_than_it_was_waited_for() -> None:
     loader, test_set_loader = worker_loader(id=0), worker_loader(id=1)
     uses = [example_use(loader, {"decode": 80.0}), example_use(test_set_loader, {"decode": 25.0})]
-    evidence = evidence_of(cpu(loader, test_set_loader), {"busy.math": 1269, "idle.data.decode": 105}, *uses)
+    evidence = evidence_of(
+        cpu(loader, test_set_loader), {"busy.math": 1269, "idle.data.decode": 105}, *uses
+    )
     changes = (LoaderChange(1, persistent_workers=True),)
     assert charge_changes(evidence, changes).max_share == pytest.approx(25 / 1374, rel=0.01)
     prediction = Prediction(Estimate(1.47, 5.31, 11.01), "feed")
@@ -102,35 +116,56 @@ def test_what_begins_iterations_is_charged_to_their_loader() -> None:
     loader = worker_loader()
     use = example_use(loader, {"decode": 10.0}, restart_ns=0)
     evidence = evidence_of(cpu(loader), {"busy.math": 90, "idle.data.decode": 10}, use)
-    assert charge_changes(evidence, (LoaderChange(0, persistent_workers=True),)).max_share == pytest.approx(0.1)
+    assert charge_changes(
+        evidence, (LoaderChange(0, persistent_workers=True),)
+    ).max_share == pytest.approx(0.1)
     steps = evidence.study.recorded and evidence.study.recorded.steps
     assert steps is not None
-    restarting_use = example_use(loader, {"decode": 10.0}, restart_ns=round(0.2 * 100e6 * steps.count))
+    restarting_use = example_use(
+        loader, {"decode": 10.0}, restart_ns=round(0.2 * 100e6 * steps.count)
+    )
     evidence = evidence_of(cpu(loader), {"busy.math": 90, "idle.data.decode": 10}, restarting_use)
-    assert charge_changes(evidence, (LoaderChange(0, persistent_workers=True),)).max_share == pytest.approx(0.3)
+    assert charge_changes(
+        evidence, (LoaderChange(0, persistent_workers=True),)
+    ).max_share == pytest.approx(0.3)
 
 
 def test_threads_that_compute_may_give_more_than_a_loader_is_waited_for() -> None:
-    evidence = evidence_of(cpu(worker_loader()), {"busy.math": 90, "idle.data.decode": 10}, example_use(worker_loader(), {"decode": 10}))
-    assert charge_changes(evidence, (LoaderChange(0, num_workers=2, intra_op_threads=1),)).max_share == 1.0
+    evidence = evidence_of(
+        cpu(worker_loader()),
+        {"busy.math": 90, "idle.data.decode": 10},
+        example_use(worker_loader(), {"decode": 10}),
+    )
+    assert (
+        charge_changes(evidence, (LoaderChange(0, num_workers=2, intra_op_threads=1),)).max_share
+        == 1.0
+    )
     assert charge_changes(evidence, (LoaderChange(0, worker_threads=1),)).max_share < 1.0
 
 
 def test_without_a_synchronisation_what_was_idle_behind_it_goes_too() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 60, "idle.sync.return": 10, "idle.launch.api": 30})
     assert charge_changes(evidence, (Drop(("idle.sync",)),)).max_share == pytest.approx(0.4)
-    cpu_evidence = evidence_of(cpu(), {"busy.math": 60, "idle.sync.return": 10, "idle.host.python": 30})
+    cpu_evidence = evidence_of(
+        cpu(), {"busy.math": 60, "idle.sync.return": 10, "idle.host.python": 30}
+    )
     assert charge_changes(cpu_evidence, (Drop(("idle.sync",)),)).max_share == pytest.approx(0.1)
 
 
 def test_what_may_be_nothing_or_more_than_is_charged_is_no_price() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 80, "idle.gc": 20})
-    vague = bound_by_account(evidence, (Drop(("idle.gc",)),), Prediction(Estimate(0.9, 1.5, 2.0), "tail"))
+    vague = bound_by_account(
+        evidence, (Drop(("idle.gc",)),), Prediction(Estimate(0.9, 1.5, 2.0), "tail")
+    )
     assert vague.speedup is None
     assert vague.refused is not None
-    sure = bound_by_account(evidence, (Drop(("idle.gc",)),), Prediction(Estimate(1.1, 1.5, 2.0), "tail"))
+    sure = bound_by_account(
+        evidence, (Drop(("idle.gc",)),), Prediction(Estimate(1.1, 1.5, 2.0), "tail")
+    )
     assert sure.speedup is not None
-    bounded = bound_by_account(evidence, (Drop(("idle.gc",)),), Prediction(Estimate(0.9, 1.2, 2.0), "tail"))
+    bounded = bound_by_account(
+        evidence, (Drop(("idle.gc",)),), Prediction(Estimate(0.9, 1.2, 2.0), "tail")
+    )
     assert bounded.speedup is not None
     assert (bounded.speedup.low, bounded.speedup.mid) == (0.9, 1.2)
     refusal = Prediction(None, "tail", refused="why")
@@ -150,7 +185,10 @@ def test_what_is_at_stake_is_no_more_than_what_bounds_the_gain(
 def test_what_nobody_changes_is_charged_nothing() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 80, "idle.gc": 20})
     assert charge_changes(evidence, (Drop(("idle.gc",), keep=1.0),)).max_share == 0.0
-    assert price_changes(Prices(evidence, RefusingSimulator("not here"), Ceilings()), ()).refused is not None
+    assert (
+        price_changes(Prices(evidence, RefusingSimulator("not here"), Ceilings()), ()).refused
+        is not None
+    )
 
 
 def run_folder(name: str, folder: Path) -> Path:
@@ -168,11 +206,15 @@ def test_of_recorded_runs_no_cause_and_no_fix_exceeds_the_account(
         runs.append(prices.evidence)
         return conclude(prices)
 
-    monkeypatch.setattr("gapless.study.recorded.making.conclude", keep_evidence)
+    monkeypatch.setattr("gapless.study.build_run.conclude", keep_evidence)
     study = open_study([run_folder(name, tmp_path)], Options(cache=False))
     diagnosis = study.diagnosis
     assert diagnosis is not None
-    findings = (*diagnosis.findings, *diagnosis.present, *(candidate.finding for candidate in diagnosis.to_try))
+    findings = (
+        *diagnosis.findings,
+        *diagnosis.present,
+        *(candidate.finding for candidate in diagnosis.to_try),
+    )
     assert findings
     for finding in findings:
         speedup = finding.prediction.speedup or finding.prediction.at_most
@@ -180,7 +222,9 @@ def test_of_recorded_runs_no_cause_and_no_fix_exceeds_the_account(
         if speedup is not None and max_share < 0.98:
             assert speedup.low <= speedup.mid <= speedup.high
             assert speedup.mid <= (1 + 1e-9) / (1 - max_share), finding.detection.name
-        for match in re.finditer(r"([\d.]+) ms of each ([\d.]+) ms step", finding.detection.summary):
+        for match in re.finditer(
+            r"([\d.]+) ms of each ([\d.]+) ms step", finding.detection.summary
+        ):
             assert float(match[1]) <= float(match[2]), finding.detection.summary
 
 

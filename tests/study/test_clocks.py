@@ -9,9 +9,9 @@ import pytest
 import gapless
 from gapless.accounting.clock import ClockRanges
 from gapless.model.recording import Sums, Window
-from gapless.report.run import print_run
-from gapless.study.recorded.clocks import clock_disagreement, clock_error_ns
-from gapless.study.recorded.training import Training, trainings
+from gapless.recorded.clocks import clock_disagreement, clock_error_ns
+from gapless.recorded.training.processes import Training, trainings
+from gapless.report.run.page import print_run
 from tests.study import recording as by_hand
 from tests.study.recording import MS, Log
 
@@ -46,9 +46,11 @@ def window(*, readings: bool = True) -> Window:
 
 
 def clock_ranges(*steps: float) -> ClockRanges:
-    """Give ranges in ms on our clock as a file shows them, 5 µs after the ends of steps."""
+    """Return ranges in ms on our clock as a file shows them, 5 µs after the ends of steps."""
     edge_ns = OFFSET + 118 * MS + ERROR
-    return ClockRanges(((edge_ns, edge_ns),), tuple(OFFSET + round(end * MS) + 5000 for end in steps), 1)
+    return ClockRanges(
+        ((edge_ns, edge_ns),), tuple(OFFSET + round(end * MS) + 5000 for end in steps), 1
+    )
 
 
 def test_steps_that_follow_their_marks_are_in_order() -> None:
@@ -71,11 +73,13 @@ def test_a_range_before_its_mark_or_after_the_next_is_told(
 ) -> None:
     disagreement = clock_disagreement(training(*ENDS), window(), clock_ranges(*steps))
     assert disagreement is not None
-    assert f"its steps lie {far} beside the marks, with a clock error of 0.01 ms" in disagreement
+    assert f"its steps lie {far} off the marks, with a clock error of 0.01 ms" in disagreement
 
 
 def test_other_steps_than_the_marks_are_told() -> None:
-    disagreement = clock_disagreement(training(120, 150), window(), clock_ranges(120, 130, 140, 150))
+    disagreement = clock_disagreement(
+        training(120, 150), window(), clock_ranges(120, 130, 140, 150)
+    )
     assert disagreement == "its steps are not those of the marks"
 
 

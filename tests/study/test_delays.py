@@ -3,13 +3,13 @@
 import io
 
 from gapless.model.study import Study
-from gapless.report.run import print_run
+from gapless.report.run.page import print_run
 from gapless.study import Options, study_recording
 from tests.study.recording import MS, Log, recording
 
 
 def run(fetches: list[list[tuple[int, int]]], waits: list[tuple[int, int]]) -> Study:
-    """Give a run with two workers that fetch in turns, and wait as told; a step after each."""
+    """Return a run with two workers that fetch in turns, and wait as told; a step after each."""
     main = Log(end=1000)
     main.add_fact("loader", 0, ("train.py", 41), num_workers=2)
     main.add_mark("iter", 0, 1, value=0)
@@ -60,9 +60,7 @@ def test_a_worker_that_is_still_at_a_batch_of_the_last_epoch_lets_the_due_one_wa
         main.add_steps(wait_end + 2)
     study = study_recording(recording(main, worker), Options())
     assert facets(study) == (5 + 49, 39, 0)
-    assert "in 72 % of these waits, the worker of the batch was still at another one" in page(
-        study
-    )
+    assert "in 72 % of these waits, the worker of the batch was still at another one" in page(study)
 
 
 def test_waits_for_the_training_process_itself_have_no_facets() -> None:

@@ -5,26 +5,28 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gapless.catalogue.declare.rule import NotObservedError, Rule
 from gapless.catalogue.effects import Effect
-from gapless.catalogue.examples import LOADER_LINE, cpu, gpu, loader
-from gapless.catalogue.ruling import NotObservedError, Rule
-from gapless.catalogue.seen_examples import evidence_of, with_steps
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.example_facts import LOADER_LINE, cpu, gpu, loader
 from gapless.model.change import Change, CopyChange, LoaderChange, Omit, Prediction
-from gapless.model.edit import Applicability, Proposal, Location
+from gapless.model.edit import Applicability, Location, Proposal
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
-from gapless.model.finding import Diagnosis, Detection, ReplayFidelity
+from gapless.model.finding import Detection, Diagnosis, ReplayFidelity
 from gapless.model.host_code import HostCode, HotLine
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
-from gapless.study.ceilings import Ceilings
-from gapless.study.concluding import conclude, prices_of
-from gapless.study.diagnose import diagnose
-from gapless.study.price import Prices
-from gapless.study.propose import predict_together, propose_fixes
-from gapless.study.replaying import RefusingSimulator
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.conclude import conclude, prices_of
+from gapless.pricing.diagnose import diagnose
+from gapless.pricing.price import Prices
+from gapless.pricing.propose import predict_together, propose_fixes
+from gapless.pricing.simulators.protocol import RefusingSimulator
 
 LOCATION = Location("/job/train.py", 7, "main")
-WAITS = evidence_of(gpu(loader()), {"busy.math": 40, "idle.data.decode": 50, "idle.sync.return": 10})
+WAITS = evidence_of(
+    gpu(loader()), {"busy.math": 40, "idle.data.decode": 50, "idle.sync.return": 10}
+)
 _SPEEDUPS = {"feed": 2.0, "copied": 1.1, "omit": 1.001}
 
 
@@ -62,7 +64,7 @@ def rule_of(code: str, *changes: Change, helps: Sequence[str] = ()) -> Rule:
         del evidence
         return rule.detection(f"It is {code}.", *changes, helps=helps)
 
-    rule = Rule(code, f"fault-{code.lower()}", "0.1", (), "", check)
+    rule = Rule(code, f"fault-{code.lower()}", "0.1", tuple, "", check)
     return rule
 
 
@@ -84,17 +86,23 @@ def test_what_has_no_price_is_named_by_what_is_charged_to_it() -> None:
     silent = Prices(WAITS, RefusingSimulator("why not"), Ceilings())
     diagnosis = diagnose(silent, (LOADER_RULE, COPY_RULE))
     (finding,) = diagnosis.findings
-    assert (finding.detection.code, finding.share, finding.prediction.speedup) == ("G901", pytest.approx(0.5), None)
+    assert (finding.detection.code, finding.share, finding.prediction.speedup) == (
+        "G901",
+        pytest.approx(0.5),
+        None,
+    )
     assert [remedy.fix_spec for remedy in finding.remedies] == ["more-workers=8", "pin-memory"]
     assert [finding.prediction.refused for finding in diagnosis.present] == ["why not"]
     assert diagnosis.outlook is None
 
 
 def test_where_rules_could_not_look_the_outlook_is_no_all_clear() -> None:
-    blind = Rule("G904", "blind", "0.1", (), "", _needs_a_loader)
-    diagnosis = diagnose(prices(evidence_of(gpu(), {"busy.math": 50, "idle.data.decode": 50})), (blind,))
+    blind = Rule("G904", "blind", "0.1", tuple, "", _needs_a_loader)
+    diagnosis = diagnose(
+        prices(evidence_of(gpu(), {"busy.math": 50, "idle.data.decode": 50})), (blind,)
+    )
     assert str(diagnosis.outlook).endswith(
-        "what could be changed about it was not found (a rule could not be checked)"
+        "nothing was found that could be changed about it (a rule could not be checked)"
     )
 
 
@@ -102,7 +110,9 @@ def test_of_a_thread_that_no_rule_explains_the_sampled_lines_are_told() -> None:
     run = evidence_of(cpu(), {"busy.math": 40, "idle.host.python": 60})
     recorded = run.study.recorded
     assert recorded is not None
-    lines = tuple(HotLine("training", "/job/rl.py", line, "act", 9, 0.5 / line) for line in (1, 2, 9))
+    lines = tuple(
+        HotLine("training", "/job/rl.py", line, "act", 9, 0.5 / line) for line in (1, 2, 9)
+    )
     study = replace(run.study, recorded=replace(recorded, lines=lines))
     diagnosis = diagnose(prices(replace(run, study=study)), ())
     assert diagnosis.outlook == (
@@ -134,9 +144,13 @@ def test_a_rule_that_cannot_look_abstains() -> None:
     def check(evidence: Evidence, loader: Loader) -> Detection | None:
         raise NotObservedError("stages", f"{len(evidence.study.sites)} of {loader.dataset}")
 
-    blind = Rule("G904", "blind", "0.1", (), "", check)
+    blind = Rule("G904", "blind", "0.1", tuple, "", check)
     (abstention,) = diagnose(prices(), (blind,)).abstentions
-    assert (abstention.code, abstention.missing, abstention.reason) == ("G904", "stages", "0 of __main__.Images")
+    assert (abstention.code, abstention.missing, abstention.reason) == (
+        "G904",
+        "stages",
+        "0 of __main__.Images",
+    )
 
 
 def test_a_rule_that_fails_is_a_mistake_of_ours() -> None:
@@ -144,7 +158,7 @@ def test_a_rule_that_fails_is_a_mistake_of_ours() -> None:
         raise ZeroDivisionError(evidence)
 
     with pytest.raises(ZeroDivisionError):
-        diagnose(prices(), (Rule("G905", "wrong", "0.1", (), "", check),))
+        diagnose(prices(), (Rule("G905", "wrong", "0.1", tuple, "", check),))
 
 
 def test_steps_that_vary_do_not_keep_a_cause_from_being_named() -> None:
@@ -159,7 +173,7 @@ def test_a_likely_cause_that_is_mended_by_hand_is_named_if_much_is_charged_to_it
         changes = (CopyChange(pinned=True), LoaderChange(0, wait=False))
         return rule.detection("It is slow.", *changes, location=LOCATION, no_remedy="write it anew")
 
-    rule = Rule("G904", "slow-code", "0.1", (), "", check)
+    rule = Rule("G904", "slow-code", "0.1", tuple, "", check)
     (finding,) = diagnose(Prices(WAITS, VagueSimulator(), Ceilings()), (rule,)).findings
     assert (finding.detection.no_remedy, finding.share) == ("write it anew", pytest.approx(0.5))
     assert finding.prediction.speedup is not None
@@ -187,7 +201,9 @@ EFFECTS: dict[str, Effect] = {"more-workers": loader_effect, "pin-memory": copy_
 
 def proposals(evidence: Evidence = WAITS, *rules: Rule) -> tuple[Proposal, ...]:
     run_prices = prices(evidence)
-    return propose_fixes(run_prices, diagnose(run_prices, rules or (LOADER_RULE, COPY_RULE)), EFFECTS)
+    return propose_fixes(
+        run_prices, diagnose(run_prices, rules or (LOADER_RULE, COPY_RULE)), EFFECTS
+    )
 
 
 def test_the_first_proposal_gains_most_and_the_next_are_predicted_with_it() -> None:
@@ -223,12 +239,16 @@ def test_refusals_are_kept_with_their_reason() -> None:
 
 
 def test_what_no_effect_is_known_of_is_to_be_tried() -> None:
-    (proposal,) = proposals(WAITS, rule_of("G906", LoaderChange(0, wait=False), helps=("persistent-workers",)))
+    (proposal,) = proposals(
+        WAITS, rule_of("G906", LoaderChange(0, wait=False), helps=("persistent-workers",))
+    )
     assert proposal.refused is not None  # there are no workers
-    (compile_proposal,) = proposals(WAITS, rule_of("G906", LoaderChange(0, wait=False), helps=("compile",)))
+    (compile_proposal,) = proposals(
+        WAITS, rule_of("G906", LoaderChange(0, wait=False), helps=("compile",))
+    )
     assert (compile_proposal.speedup, compile_proposal.unpredicted) == (
         None,
-        "what it gives is not known before it is tried",
+        "its gain is not known before it is tried",
     )
 
 
@@ -254,7 +274,7 @@ def test_edits_are_foretold_together_or_not_at_all() -> None:
     refusal = predict_together(prices(), [best, compile_proposal], EFFECTS)
     assert (refusal.speedup, refusal.refused) == (
         None,
-        "compile: what it gives is not known before it is tried",
+        "compile: its gain is not known before it is tried",
     )
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gapless.store.recordings import load
+from gapless.recorded.facts import facts
+from gapless.recorded.steps.rows import passes_without_steps
+from gapless.recorded.training.processes import trainings
+from gapless.store.run.recordings import load
 from gapless.study import Options, open_run
-from gapless.study.recorded.facts import facts
-from gapless.study.recorded.rows import passes_without_steps
-from gapless.study.recorded.training import trainings
 from tests.payload import loading
 
 TRAINING = """
@@ -48,7 +48,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_graphs_are_counted_where_an_evaluation_makes_them(run: Path) -> None:
-    with_graphs, without_graphs = sorted(facts(load(run)).evaluations, key=lambda evaluation: -evaluation.nodes)
+    with_graphs, without_graphs = sorted(
+        facts(load(run)).evaluations, key=lambda evaluation: -evaluation.nodes
+    )
     assert with_graphs.passes == with_graphs.graphed == 8
     assert with_graphs.nodes >= 8 * 40 * 20  # a layer makes one at least
     assert with_graphs.tensors == without_graphs.tensors == 20
@@ -59,7 +61,9 @@ def test_the_report_names_the_one_evaluation_that_makes_graphs(run: Path) -> Non
     diagnosis = open_run(run, Options(cache=False)).diagnosis
     assert diagnosis is not None
     detections = [finding.detection for finding in (*diagnosis.findings, *diagnosis.present)]
-    (detection,) = [candidate for candidate in detections if candidate.name == "evaluation-with-autograd"]
+    (detection,) = [
+        candidate for candidate in detections if candidate.name == "evaluation-with-autograd"
+    ]
     assert detection.summary.startswith("Evaluation runs with autograd on: ")
     lines = (run.parent / "script.py").read_text().splitlines()
     assert detection.location is not None

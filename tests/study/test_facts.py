@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from gapless import wire
-from gapless.catalogue import listing, unnamed
-from gapless.catalogue.declare import describe_proposal
+from gapless.catalogue.declare import custom_settings, listing
+from gapless.catalogue.declare.fix import describe_proposal
 from gapless.model.edit import Applicability
 from gapless.model.facts import Facts, Loader
-from gapless.store.recordings import load
-from gapless.study.recorded.facts import facts
+from gapless.recorded.facts import facts
+from gapless.store.run.recordings import load
 from tests.payload import loading
 from tests.study.recording import Log, recording
 
@@ -121,7 +121,11 @@ def test_what_trains_is_told(run_facts: Facts) -> None:
     assert model.name == "__main__.Net"
     assert (model.convolutions, model.channels_last, model.compiled) == (1, False, False)
     assert model.checkpoints is True
-    assert (run_facts.world.micro_batches, run_facts.world.steps, run_facts.world.ranks) == (2.0, 16, 1)
+    assert (run_facts.world.micro_batches, run_facts.world.steps, run_facts.world.ranks) == (
+        2.0,
+        16,
+        1,
+    )
     assert run_facts.world.torch is not None
     assert run_facts.world.step_ns is not None
 
@@ -143,7 +147,11 @@ def test_the_machine_and_the_calls_are_told(run_facts: Facts) -> None:
 
 
 def test_fixes_speak_of_a_real_run(run_facts: Facts) -> None:
-    descriptions = {proposal.fix: describe_proposal(proposal) for fix in listing.FIXES for proposal in fix(run_facts)}
+    descriptions = {
+        proposal.fix: describe_proposal(proposal)
+        for fix in listing.FIXES
+        for proposal in fix(run_facts)
+    }
     assert descriptions["more-workers"].startswith("equivalent: num_workers 0 → ")
     assert descriptions["one-thread"] == "nothing to change: intra-op threads are already 1"
     assert descriptions["no-checkpoint"] == "trial: each kind of checkpoint is written once"
@@ -153,7 +161,9 @@ def test_fixes_speak_of_a_real_run(run_facts: Facts) -> None:
     lines = next(loader for loader in run_facts.loaders if loader.iterable)
     assert lines.location is not None
     text = f"DataLoader@script.py:{lines.location.line}.num_workers=2"
-    assert "never asks get_worker_info" in describe_proposal(unnamed.propose_setting(text, run_facts))
+    assert "never asks get_worker_info" in describe_proposal(
+        custom_settings.propose_setting(text, run_facts)
+    )
 
 
 def test_what_workers_made_is_told(tmp_path: Path) -> None:
@@ -170,7 +180,9 @@ def test_of_a_run_that_recorded_nothing_hardly_anything_is_true() -> None:
     assert empty_facts.loaders == ()
     proposals = listing.propose_ceilings(empty_facts)
     assert proposals
-    assert [proposal.applicability for proposal in proposals] == [Applicability.ABLATION] * len(proposals)
+    assert [proposal.applicability for proposal in proposals] == [Applicability.ABLATION] * len(
+        proposals
+    )
 
 
 def loaders_of(log: Log) -> dict[str, Loader]:
@@ -227,7 +239,9 @@ def test_the_share_of_a_fetch_off_the_processor_leaves_waits_for_one_out() -> No
     worker.add_fetch(10, 20, cpu=2_000_000, run_queue=3_000_000, random=0)
     worker.add_fetch(20, 30, cpu=2_000_000, run_queue=3_000_000, random=1)
     worker.add_fetch(30, 40)  # of which nothing is known
-    (loader,) = (candidate for candidate in facts(recording(log, worker)).loaders if candidate.dataset == "a")
+    (loader,) = (
+        candidate for candidate in facts(recording(log, worker)).loaders if candidate.dataset == "a"
+    )
     assert loader.blocked == pytest.approx(0.5)
     assert loader.random is True
 
@@ -277,7 +291,12 @@ def test_a_run_that_ended_in_its_first_step_has_no_step_time() -> None:
 
 def test_parameters_that_got_no_gradient_are_known_of_an_optimizer() -> None:
     log = Log()
-    values = {"class": "torch.optim.sgd.SGD", "tensors": 10, "ungraded": 4, "ungraded_parameters": 9}
+    values = {
+        "class": "torch.optim.sgd.SGD",
+        "tensors": 10,
+        "ungraded": 4,
+        "ungraded_parameters": 9,
+    }
     log.add_fact("optimizer", 0, ("train.py", 3), **values)
     log.add_steps(10)
     (optimizer,) = facts(recording(log)).optimizers

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.model.facts import PaddingStats, Loader
-from gapless.study.recorded.facts import facts
+from gapless.model.facts import Loader, PaddingStats
+from gapless.recorded.facts import facts
 from tests.study.recording import Log, recording
 
 TEXT = {"rows": 8, "length": 100, "kind": "int", "dimensions": 2, "along": 1, "by": "mask"}

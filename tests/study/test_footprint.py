@@ -11,8 +11,8 @@ import pytest
 from gapless import wire
 from gapless.model.footprint import AllocatorUse, FolderUse, Footprint
 from gapless.model.recording import Recording, Sums
-from gapless.report.document import study_json
-from gapless.report.run import print_run
+from gapless.report.documents.document import study_json
+from gapless.report.run.page import print_run
 from gapless.study import Options, study_recording
 from tests.study import recording as by_hand
 from tests.study.recording import MS, Log
@@ -47,7 +47,7 @@ def synchronising(rank: int = 0) -> Log:
 
 
 def with_fields(recording: Recording, **fields: object) -> Recording:
-    """Give a recording whose first process has other values."""
+    """Return a recording whose first process has other values."""
     first_process, *other_processes = recording.processes
     return replace(recording, processes=(replace(first_process, **fields), *other_processes))  # pyright: ignore[reportArgumentType]
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from gapless.capture.source_lines import WRAPPER
 from gapless.model.recording import StackCount
 from gapless.payload import tracebacks
-from gapless.study.recorded.hooks import hook_lines
-from gapless.study.recorded.lines import call_lines, host_code, hot_lines, loading_lines
-from gapless.study.source import WRAPPER
+from gapless.recorded.training.hooks import hook_lines
+from gapless.recorded.training.lines import call_lines, host_code, hot_lines, loading_lines
 from tests.study.recording import Log
 
 
@@ -20,8 +20,18 @@ def test_lines_are_hot_by_the_time_that_their_stacks_stand_for() -> None:
     hottest, second = hot_lines([log.to_process()])
     assert (hottest.line, hottest.share, second.line, second.share) == (88, 0.6, 12, 0.4)
     python_code, sleep_code = host_code([log.to_process()])
-    assert (python_code.kind, python_code.function, python_code.line, python_code.share) == ("python", "Tokenizer.encode", 88, 0.6)
-    assert (sleep_code.kind, sleep_code.function, sleep_code.line, sleep_code.share) == ("sleep", "main", 12, 0.1)
+    assert (python_code.kind, python_code.function, python_code.line, python_code.share) == (
+        "python",
+        "Tokenizer.encode",
+        88,
+        0.6,
+    )
+    assert (sleep_code.kind, sleep_code.function, sleep_code.line, sleep_code.share) == (
+        "sleep",
+        "main",
+        12,
+        0.1,
+    )
 
 
 def test_a_function_is_named_that_most_of_the_time_passed_below_with_the_library() -> None:

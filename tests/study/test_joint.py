@@ -4,28 +4,28 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue import ranked
-from gapless.catalogue.examples import cpu, ddp, gpu, world
-from gapless.catalogue.rank_examples import hot_line, with_rank_lines, evidence_of_ranks
-from gapless.catalogue.rules.straggling_rank import straggling_rank
-from gapless.catalogue.ruling import NotObservedError
-from gapless.catalogue.seen_examples import evidence_of, with_steps
-from gapless.catalogue.seen_parts import operator
+from gapless.catalogue.declare.rule import NotObservedError
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
+from gapless.catalogue.queries import rank_waits
+from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.model.change import Change, Drop, HostChange, Merge, Omit, Prediction, Scale
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.recording import StackCount
-from gapless.model.seen import Evidence
 from gapless.model.study import Steps, Straggler
-from gapless.study.ceilings import Ceilings
-from gapless.study.joint import JointSimulator, is_joint, marked_share
-from gapless.study.playing import build_simulator
-from gapless.study.price import Prices, price_changes
-from gapless.study.recorded.lines import lines_of_ranks
-from gapless.study.tracing import remove_tracing, tracing_cost_ns
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.price import Prices, price_changes
+from gapless.pricing.simulators.multi_rank import JointSimulator, is_joint, marked_share
+from gapless.pricing.simulators.simulator import build_simulator
+from gapless.pricing.simulators.tracing_cost import remove_tracing, tracing_cost_ns
+from gapless.recorded.training.lines import lines_of_ranks
 from tests.study.recording import Log, recording
 
 ZERO = Estimate(0.0, 0.0, 0.0)
-EVEN_RANKS = Drop((ranked.STRAGGLER_WAIT,))
+EVEN_RANKS = Drop((rank_waits.STRAGGLER_WAIT,))
 PYTHON = HostChange(("idle.host.python",), ZERO)
 WORLD = (ddp(), world(ranks=2))
 TWO_RANKS = cpu(*WORLD)
@@ -82,7 +82,11 @@ def test_without_its_surplus_the_next_slowest_rank_decides() -> None:
 def test_ranks_that_wait_in_turn_gain_nothing_from_being_evened() -> None:
     slow_step, quick_step = {"busy.math": 16}, {"busy.math": 8}
     waits = {**quick_step, "comm.straggler_wait": 8}
-    evidence = evidence_of_ranks(TWO_RANKS, [slow_step, waits, slow_step, quick_step], [waits, slow_step, slow_step, quick_step])
+    evidence = evidence_of_ranks(
+        TWO_RANKS,
+        [slow_step, waits, slow_step, quick_step],
+        [waits, slow_step, slow_step, quick_step],
+    )
     assert gain(evidence, EVEN_RANKS).mid == pytest.approx(1.0)
 
 
@@ -101,7 +105,10 @@ def test_steps_that_differ_more_make_the_interval_wider() -> None:
     steady = evidence_of_ranks(TWO_RANKS, {"busy.math": 10, "comm.straggler_wait": 10}, waits)
     steps = [{"busy.math": ms, "comm.straggler_wait": 20 - ms} for ms in (4, 16, 6, 14, 10)]
     varied = evidence_of_ranks(TWO_RANKS, steps, waits)
-    widths = [estimate.high / estimate.low for estimate in (gain(steady, EVEN_RANKS), gain(varied, EVEN_RANKS))]
+    widths = [
+        estimate.high / estimate.low
+        for estimate in (gain(steady, EVEN_RANKS), gain(varied, EVEN_RANKS))
+    ]
     assert widths[1] > 1.1 * widths[0]
 
 
@@ -128,7 +135,7 @@ def test_of_one_rank_alone_no_gain_is_sure() -> None:
     assert prediction.speedup is not None
     assert prediction.speedup.low == 1.0
     assert prediction.speedup.mid == pytest.approx(16 / 12)
-    assert "windows tell of one rank alone" in prediction.notes[-1]
+    assert "windows show only one rank" in prediction.notes[-1]
     refusal = play_jointly(evidence, Merge(("Optimizer.step#*",), 1))
     assert refusal.speedup is None
 
@@ -146,19 +153,28 @@ def test_what_cannot_be_played_on_one_rank_is_refused() -> None:
 LOADER_PREDICTION = Prediction(Estimate(1.2, 1.4, 1.6), "feed")
 
 
-def cap_speedup(evidence: Evidence, prediction: Prediction = LOADER_PREDICTION, *, hosts: bool = True) -> Estimate | None:
-    return JointSimulator(evidence, "not replayed", hosts=hosts).cap_by_data_wait(prediction).speedup
+def cap_speedup(
+    evidence: Evidence, prediction: Prediction = LOADER_PREDICTION, *, hosts: bool = True
+) -> Estimate | None:
+    return (
+        JointSimulator(evidence, "not replayed", hosts=hosts).cap_by_data_wait(prediction).speedup
+    )
 
 
 def test_a_loader_gives_no_more_than_its_waits_on_the_rank_that_decides() -> None:
     slow = {"busy.math": 16}
     waiting = {"busy.math": 6, "idle.data.read": 4, "comm.straggler_wait": 6}
     assert cap_speedup(evidence_of_ranks(TWO_RANKS, waiting, slow)) == Estimate(1.0, 1.0, 1.0)
-    speedup = cap_speedup(evidence_of_ranks(TWO_RANKS, *[{"busy.math": 14, "idle.data.read": 2}] * 2))
+    speedup = cap_speedup(
+        evidence_of_ranks(TWO_RANKS, *[{"busy.math": 14, "idle.data.read": 2}] * 2)
+    )
     assert speedup is not None
     assert (speedup.low, speedup.mid) == (pytest.approx(16 / 14), pytest.approx(16 / 14))
     assert 16 / 14 < speedup.high < 1.6
-    assert cap_speedup(evidence_of_ranks(TWO_RANKS, *[{"busy.math": 8, "idle.data.read": 8}] * 2)) == LOADER_PREDICTION.speedup
+    assert (
+        cap_speedup(evidence_of_ranks(TWO_RANKS, *[{"busy.math": 8, "idle.data.read": 8}] * 2))
+        == LOADER_PREDICTION.speedup
+    )
 
 
 def test_a_loader_is_not_capped_by_what_is_not_known() -> None:
@@ -190,11 +206,15 @@ SAVING = "idle.io_main.checkpoint"
 
 
 def price_jointly(evidence: Evidence, *changes: Change) -> Prediction:
-    return price_changes(Prices(evidence, JointSimulator(evidence, "not replayed", hosts=True), Ceilings()), changes)
+    return price_changes(
+        Prices(evidence, JointSimulator(evidence, "not replayed", hosts=True), Ceilings()), changes
+    )
 
 
 def test_what_one_rank_saves_all_ranks_wait_for() -> None:
-    evidence = evidence_of_ranks(TWO_RANKS, {"busy.math": 12, SAVING: 4}, {"busy.math": 12, "comm.straggler_wait": 4})
+    evidence = evidence_of_ranks(
+        TWO_RANKS, {"busy.math": 12, SAVING: 4}, {"busy.math": 12, "comm.straggler_wait": 4}
+    )
     share = marked_share(evidence, SAVING)
     assert share == Estimate(0.25, 0.25, 0.25)
     speedup = price_jointly(evidence, Drop((SAVING,))).speedup
@@ -206,7 +226,9 @@ def test_what_a_rank_saves_while_it_would_wait_is_no_sure_loss() -> None:
     idle = {"busy.math": 6, SAVING: 4, "comm.straggler_wait": 6}
     share = marked_share(evidence_of_ranks(TWO_RANKS, idle, {"busy.math": 16}), SAVING)
     assert share == Estimate(0.0, 0.25, 0.25)
-    share_of_both = marked_share(evidence_of_ranks(TWO_RANKS, idle, {"busy.math": 14, SAVING: 2}), SAVING)
+    share_of_both = marked_share(
+        evidence_of_ranks(TWO_RANKS, idle, {"busy.math": 14, SAVING: 2}), SAVING
+    )
     assert share_of_both == Estimate(0.125, 0.25, 0.25)
 
 
@@ -263,17 +285,19 @@ def test_tracing_is_taken_off_where_events_are() -> None:
 
 
 def test_what_each_rank_has_at_least_is_the_trainings() -> None:
-    assert ranked.min_rank_ns(UNEVEN, "busy.math") == pytest.approx(6e6)
-    assert ranked.min_rank_ns(UNEVEN, "idle.host.python") == 0
-    assert ranked.min_rank_ns(UNEVEN, "idle.gc") == 0
-    assert ranked.min_rank_ns(evidence_of(cpu(), {"busy.math": 12}), "busy.math") == pytest.approx(12e6)
+    assert rank_waits.min_rank_ns(UNEVEN, "busy.math") == pytest.approx(6e6)
+    assert rank_waits.min_rank_ns(UNEVEN, "idle.host.python") == 0
+    assert rank_waits.min_rank_ns(UNEVEN, "idle.gc") == 0
+    assert rank_waits.min_rank_ns(
+        evidence_of(cpu(), {"busy.math": 12}), "busy.math"
+    ) == pytest.approx(12e6)
 
 
 def test_windows_of_one_rank_do_not_tell_of_others() -> None:
     with pytest.raises(NotObservedError, match="of 2 ranks windows tell of no more than one"):
-        ranked.require_ranks(evidence_of(TWO_RANKS, {"busy.math": 12}))
-    assert ranked.require_ranks(evidence_of(cpu(), {"busy.math": 12})) == ()
-    assert [rank_rows.rank for rank_rows in ranked.require_ranks(UNEVEN)] == [0, 1]
+        rank_waits.require_ranks(evidence_of(TWO_RANKS, {"busy.math": 12}))
+    assert rank_waits.require_ranks(evidence_of(cpu(), {"busy.math": 12})) == ()
+    assert [rank_rows.rank for rank_rows in rank_waits.require_ranks(UNEVEN)] == [0, 1]
 
 
 @pytest.mark.parametrize(("late", "n_detections"), [(1, 1), (0, 0)])
@@ -284,13 +308,20 @@ def test_a_rank_is_slow_for_those_who_wait_for_it(late: int, n_detections: int) 
 
 
 def test_the_line_of_a_rank_is_where_it_stands_oftener_than_others() -> None:
-    evidence = with_rank_lines(UNEVEN, (hot_line(77, 0.9), hot_line(82, 0.1)), (hot_line(77, 0.4), hot_line(79, 0.6)))
-    surplus_line = ranked.find_surplus_line(evidence, 1)
+    evidence = with_rank_lines(
+        UNEVEN, (hot_line(77, 0.9), hot_line(82, 0.1)), (hot_line(77, 0.4), hot_line(79, 0.6))
+    )
+    surplus_line = rank_waits.find_surplus_line(evidence, 1)
     assert surplus_line is not None
     assert surplus_line.line == 79
-    assert ranked.find_surplus_line(with_rank_lines(UNEVEN, (hot_line(77, 0.9),), (hot_line(77, 0.9),)), 1) is None
-    assert ranked.find_surplus_line(with_rank_lines(UNEVEN, (hot_line(77, 0.9),)), 0) is None
-    assert ranked.find_surplus_line(UNEVEN, 1) is None
+    assert (
+        rank_waits.find_surplus_line(
+            with_rank_lines(UNEVEN, (hot_line(77, 0.9),), (hot_line(77, 0.9),)), 1
+        )
+        is None
+    )
+    assert rank_waits.find_surplus_line(with_rank_lines(UNEVEN, (hot_line(77, 0.9),)), 0) is None
+    assert rank_waits.find_surplus_line(UNEVEN, 1) is None
 
 
 def test_lines_are_told_by_rank_where_there_are_several() -> None:
@@ -300,5 +331,8 @@ def test_lines_are_told_by_rank_where_there_are_several() -> None:
         for index, process in enumerate(recording(*logs).processes)
     ]
     lines_by_rank = lines_of_ranks(processes)
-    assert {rank: [line.line for line in lines] for rank, lines in lines_by_rank.items()} == {0: [7], 1: [8]}
+    assert {rank: [line.line for line in lines] for rank, lines in lines_by_rank.items()} == {
+        0: [7],
+        1: [8],
+    }
     assert lines_of_ranks(processes[:1]) == {}

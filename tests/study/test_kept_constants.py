@@ -9,18 +9,27 @@ import pytest
 
 from gapless.launch.probing import ProbeRequest
 from gapless.model.machine import Constant, Constants, Gpu, Platform
+from gapless.model.options import Options
 from gapless.model.recording import Recording
 from gapless.store import constants as store
-from gapless.store.recordings import load
+from gapless.store.run.recordings import load
+from gapless.study import run_constants
+from gapless.study.build_run import account_run, prices_of_run
 from gapless.study.machine_constants import RunMachine, find_stored
-from gapless.study.options import Options
-from gapless.study.recorded import constants
-from gapless.study.recorded.making import account_run, prices_of_run
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 GPU = Gpu("a GPU", "6B29-11", "580.1", 1 << 34, 0)
 PLATFORM = Platform("/usr/bin/python3", "3.12.3", "2.11.0", "a processor", 16, gpu=GPU)
-RUN_MACHINE = RunMachine("3.12.3", "2.11.0+cu130", "a processor", 16, True, "gpu-6b29-11", "580.1", 1e9)  # noqa: FBT003
+RUN_MACHINE = RunMachine(
+    "3.12.3",
+    "2.11.0+cu130",
+    "a processor",
+    16,
+    True,  # noqa: FBT003
+    "gpu-6b29-11",
+    "580.1",
+    1e9,
+)
 DAY = 86_400.0
 
 
@@ -29,7 +38,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GAPLESS_CACHE", str(tmp_path / "cache"))
 
 
-def keep(platform: Platform = PLATFORM, unix_s: float = 1e9, launch: float = 2100.0, **changes: object) -> None:
+def keep(
+    platform: Platform = PLATFORM, unix_s: float = 1e9, launch: float = 2100.0, **changes: object
+) -> None:
     constant = Constant("launch.call", "ns", None, launch, 2000.0, 2400.0, 30, 0.5)
     measured = replace(Constants(platform, (constant,), ("launches",), unix_s, 3.5), **changes)  # type: ignore[arg-type]
     device = None if platform.gpu is None else 0
@@ -104,11 +115,16 @@ def test_the_nearest_in_time_is_taken() -> None:
 
 
 def recording_with(**values: object) -> Recording:
-    """Give the story, as if its process had told where it ran."""
+    """Return the story, as if its process had told where it ran."""
     recording = load(STORY)
-    (fact,) = (candidate for candidate in recording.processes[0].facts if candidate.noun == "machine")
+    (fact,) = (
+        candidate for candidate in recording.processes[0].facts if candidate.noun == "machine"
+    )
     extended_fact = replace(fact, values={**fact.values, **values})
-    facts = tuple(extended_fact if process_fact is fact else process_fact for process_fact in recording.processes[0].facts)
+    facts = tuple(
+        extended_fact if process_fact is fact else process_fact
+        for process_fact in recording.processes[0].facts
+    )
     first_process = replace(recording.processes[0], facts=facts)
     return replace(recording, processes=(first_process, *recording.processes[1:]))
 
@@ -124,18 +140,21 @@ PLATFORM_VALUES = {
 
 def test_an_old_record_that_does_not_tell_has_none() -> None:
     keep()
-    machine = constants.describe_machine(load(STORY))
+    machine = run_constants.describe_machine(load(STORY))
     assert machine is not None
     assert (machine.uuid, machine.driver, machine.processor) == (None, None, None)
-    assert constants.find_constants(load(STORY)) is None
-    assert constants.find_interpreter(load(STORY)) is None
+    assert run_constants.find_constants(load(STORY)) is None
+    assert run_constants.find_interpreter(load(STORY)) is None
 
 
 def test_a_study_predicts_with_them_and_says_when_they_were_measured() -> None:
     story = recording_with(**PLATFORM_VALUES)
-    machine = constants.describe_machine(story)
+    machine = run_constants.describe_machine(story)
     assert machine is not None
-    keep(replace(PLATFORM, python=str(machine.python), torch=machine.torch), unix_s=machine.at_unix_s - DAY)
+    keep(
+        replace(PLATFORM, python=str(machine.python), torch=machine.torch),
+        unix_s=machine.at_unix_s - DAY,
+    )
     run_account = account_run(story, Options(), lambda _: None)
     evidence = prices_of_run(run_account, cached=True).evidence
     assert evidence.constants is not None
@@ -147,5 +166,5 @@ def test_a_study_predicts_with_them_and_says_when_they_were_measured() -> None:
 
 
 def test_the_run_tells_where_to_measure() -> None:
-    interpreter = constants.find_interpreter(recording_with(**PLATFORM_VALUES))
-    assert interpreter == constants.Interpreter("/usr/bin/python3", 0)
+    interpreter = run_constants.find_interpreter(recording_with(**PLATFORM_VALUES))
+    assert interpreter == run_constants.Interpreter("/usr/bin/python3", 0)

@@ -8,8 +8,8 @@ from gapless.model.leaf import GROUPS, group_of
 from gapless.model.ledger import Row
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
-from gapless.study.recorded.account import STEP, StepTotals, step_account
-from gapless.study.recorded.kinds import match_kinds
+from gapless.recorded.steps.account import STEP, StepTotals, step_account
+from gapless.recorded.steps.kinds import match_kinds
 from tests.study.recording import MS
 
 PPO = np.array(([2 * MS] * 15 + [70 * MS]) * 10)
@@ -17,7 +17,7 @@ SHORT, LONG = {"busy.optimizer": 2 * MS, "busy.math": MS}, {"idle.host.python": 
 
 
 def windows(*rows: dict[str, int]) -> Study:
-    """Give a study of windows without a device whose rows hold these leaves."""
+    """Return a study of windows without a device whose rows hold these leaves."""
     account_rows, start = list[RowAccount](), 0
     for index, leaves in enumerate(rows):
         length = sum(leaves.values())
@@ -33,15 +33,24 @@ def windows(*rows: dict[str, int]) -> Study:
         run=RunInfo((), (), None, None, ()),
         health=StudyHealth("kineto", 0, 0, 0, False, 1, None, 0, (), ()),  # noqa: FBT003
         steps=None,
-        account=Account(start, len(rows), {}, dict.fromkeys(GROUPS, 0), leaves_by_group, rows=tuple(account_rows)),
+        account=Account(
+            start,
+            len(rows),
+            {},
+            dict.fromkeys(GROUPS, 0),
+            leaves_by_group,
+            rows=tuple(account_rows),
+        ),
         tables=Tables((), (), (), (), (), (), ()),
     )
 
 
 def leaves(*rows: dict[str, int], lengths_ns: np.ndarray = PPO) -> dict[str, float]:
-    """Give the shares of a run's account by leaf."""
+    """Return the shares of a run's account by leaf."""
     totals = {STEP: int(lengths_ns.sum())}
-    study = step_account(StepTotals(len(lengths_ns), totals[STEP], totals, totals, lengths_ns), windows(*rows))
+    study = step_account(
+        StepTotals(len(lengths_ns), totals[STEP], totals, totals, lengths_ns), windows(*rows)
+    )
     assert sum(study.account.leaves.values()) == totals[STEP]
     return {leaf: ns / totals[STEP] for leaf, ns in study.account.leaves.items()}
 
@@ -67,10 +76,20 @@ def test_steps_that_vary_or_are_held_up_now_and_then_are_of_one_kind() -> None:
     uneven = np.array([MS * tenths // 10 for tenths in range(4, 17)])
     slow = np.append(np.full(100, 3 * MS), 9 * MS)
     for lengths_ns in (uneven, slow, np.full(50, 10 * MS)):
-        kind_match = match_kinds(lengths_ns, np.array([lengths_ns.max(), lengths_ns.min()])) if lengths_ns is uneven else None
+        kind_match = (
+            match_kinds(lengths_ns, np.array([lengths_ns.max(), lengths_ns.min()]))
+            if lengths_ns is uneven
+            else None
+        )
         assert kind_match is None or kind_match.unlike is None
-        assert match_kinds(lengths_ns, np.full(4, round(1.3 * float(np.median(lengths_ns))))).unlike is None
-        assert match_kinds(lengths_ns, np.full(4, round(1.3 * float(np.median(lengths_ns))))).weights is None
+        assert (
+            match_kinds(lengths_ns, np.full(4, round(1.3 * float(np.median(lengths_ns))))).unlike
+            is None
+        )
+        assert (
+            match_kinds(lengths_ns, np.full(4, round(1.3 * float(np.median(lengths_ns))))).weights
+            is None
+        )
 
 
 def test_windows_that_a_profiler_slowed_twice_stand_for_the_steps() -> None:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.examples import cpu, gpu, loader, machine
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
+from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.model.change import Change, LoaderChange, Prediction
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
-from gapless.study.loader_marks import apply_marks
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.pricing.simulators.loader_marks import apply_marks
 
 LOADER = loader(num_workers=2, prefetch_factor=2, iterations=10)
 STEP = {"busy.math": 6.0, "idle.data.hand-over": 2.0, "idle.data.start-up": 2.0}
@@ -49,7 +49,12 @@ def test_without_workers_neither_starts_nor_waits_are_left_but_batches_are_made(
 
 def test_settings_of_workers_that_shall_not_be_change_nothing() -> None:
     without_workers = speedup_of(LoaderChange(LOADER.id, num_workers=0))
-    assert speedup_of(LoaderChange(LOADER.id, num_workers=0, persistent_workers=False, prefetch_factor=2)) == without_workers
+    assert (
+        speedup_of(
+            LoaderChange(LOADER.id, num_workers=0, persistent_workers=False, prefetch_factor=2)
+        )
+        == without_workers
+    )
     assert speedup_of(LoaderChange(LOADER.id, num_workers=0, intra_op_threads=4)) is None
 
 
@@ -72,12 +77,17 @@ def test_of_other_changes_and_other_loaders_marks_tell_nothing() -> None:
     assert speedup_of(LoaderChange(LOADER.id, num_workers=4)) is None
     assert speedup_of(LoaderChange(LOADER.id, persistent_workers=True, num_workers=4)) is None
     assert speedup_of(LoaderChange(LOADER.id + 1, persistent_workers=True)) is None
-    changes = [LoaderChange(LOADER.id, persistent_workers=True), LoaderChange(LOADER.id, num_workers=0)]
+    changes = [
+        LoaderChange(LOADER.id, persistent_workers=True),
+        LoaderChange(LOADER.id, num_workers=0),
+    ]
     assert apply_marks(run(), changes, REFUSED) == REFUSED
 
 
 def test_workers_that_start_in_no_time_gain_nothing() -> None:
-    assert speedup_of(LoaderChange(LOADER.id, persistent_workers=True), run(restarts_ms=0.01)) is None
+    assert (
+        speedup_of(LoaderChange(LOADER.id, persistent_workers=True), run(restarts_ms=0.01)) is None
+    )
 
 
 def test_a_replay_that_says_more_stands_and_one_that_says_less_is_raised() -> None:
@@ -96,7 +106,10 @@ def test_where_no_fetch_was_recorded_nothing_is_told_of_a_loader_without_workers
     evidence = run()
     assert evidence.study.recorded is not None
     uses = tuple(replace(use, workers=None) for use in evidence.study.recorded.loaders)
-    blind = replace(evidence, study=replace(evidence.study, recorded=replace(evidence.study.recorded, loaders=uses)))
+    blind = replace(
+        evidence,
+        study=replace(evidence.study, recorded=replace(evidence.study.recorded, loaders=uses)),
+    )
     assert speedup_of(LoaderChange(LOADER.id, num_workers=0), blind) is None
     assert speedup_of(LoaderChange(LOADER.id, persistent_workers=True), blind) is not None
 
@@ -105,11 +118,17 @@ def test_the_first_start_of_workers_is_part_of_no_step() -> None:
     evidence = run()
     assert evidence.study.recorded is not None
     uses = tuple(replace(use, iterations=1) for use in evidence.study.recorded.loaders)
-    single_start = replace(evidence, study=replace(evidence.study, recorded=replace(evidence.study.recorded, loaders=uses)))
+    single_start = replace(
+        evidence,
+        study=replace(evidence.study, recorded=replace(evidence.study.recorded, loaders=uses)),
+    )
     assert speedup_of(LoaderChange(LOADER.id, persistent_workers=True), single_start) is None
 
 
 def test_what_choosing_samples_takes_stays_without_workers() -> None:
     use = example_use(LOADER, {"sampler": 6.0}, example_workers(2, {"collate": 0.04}))
     step = {"busy.math": 10.0, "idle.data.sampler": 6.0}
-    assert speedup_of(LoaderChange(LOADER.id, num_workers=0), evidence_of(gpu(LOADER), step, use)) is None
+    assert (
+        speedup_of(LoaderChange(LOADER.id, num_workers=0), evidence_of(gpu(LOADER), step, use))
+        is None
+    )

@@ -2,17 +2,32 @@
 
 import pytest
 
-from gapless.catalogue.examples import LOADER_LINE, OPTIMIZER_LINE, worker_loader, gpu, loader
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import kernel, source_line
-from gapless.model.change import Change, CopyChange, Drop, LoaderChange, HostChange, Merge, Omit, Scale
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import (
+    LOADER_LINE,
+    OPTIMIZER_LINE,
+    gpu,
+    loader,
+    worker_loader,
+)
+from gapless.catalogue.examples.parts import kernel, source_line
+from gapless.model.change import (
+    Change,
+    CopyChange,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Merge,
+    Omit,
+    Scale,
+)
 from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
 from gapless.model.finding import Detection
 from gapless.model.footprint import SyncUse
 from gapless.model.host_code import HotLine
-from gapless.model.interval import Estimate
 from gapless.model.study import Site
-from gapless.study.locate import locate
+from gapless.pricing.locate import locate
 
 TORCH = "/venv/lib/python3.12/site-packages/torch/optim/adamw.py"
 UNCHANGED = Estimate(1.0, 1.0, 1.0)
@@ -22,7 +37,9 @@ def site(name: str, function: str, ns: int, file: str = "train.py", line: int = 
     return Site(name, file, line, function, ns, 1)
 
 
-def locate_change(change: Change, *parts: object, location: Location | None = None) -> Location | None:
+def locate_change(
+    change: Change, *parts: object, location: Location | None = None
+) -> Location | None:
     evidence = evidence_of(gpu(loader()), {"busy.math": 50, "idle.sync.return": 50}, *parts)
     return locate(Detection("G901", "slow", "It is slow.", (change,), location), evidence)
 
@@ -36,7 +53,9 @@ def test_the_rules_own_line_holds_unless_it_is_a_librarys() -> None:
 def test_what_the_machine_does_lies_at_no_line() -> None:
     evidence = evidence_of(gpu(loader()), {"busy.math": 50}, site("idle.host.python", "main", 70))
     changes = (HostChange(("idle.host",), UNCHANGED),)
-    assert locate(Detection("G204", "slow", "", changes), evidence) == Location("train.py", 10, "main")
+    assert locate(Detection("G204", "slow", "", changes), evidence) == Location(
+        "train.py", 10, "main"
+    )
     assert locate(Detection("G804", "taken", "", changes), evidence) is None
     location = Location("train.py", 70)
     assert locate(Detection("G803", "unused", "", changes, location), evidence) == location
@@ -77,7 +96,9 @@ def test_what_many_functions_share_is_blamed_on_the_one_that_calls_them() -> Non
         source_line(TORCH, 9, "step", total=60),
         source_line("train.py", 20, "loss", total=30),
     ]
-    assert locate_change(HostChange(("idle.host",), UNCHANGED), *sites, *calls) == Location("train.py", 8, "train")
+    assert locate_change(HostChange(("idle.host",), UNCHANGED), *sites, *calls) == Location(
+        "train.py", 8, "train"
+    )
 
 
 def test_a_sampled_stack_gives_the_line_within_the_function() -> None:
@@ -85,7 +106,9 @@ def test_a_sampled_stack_gives_the_line_within_the_function() -> None:
     other_function = HotLine("training", "/project/train.py", 5, "other", 90, 0.9)
     worker = HotLine("worker", "/project/train.py", 18, "main", 90, 0.9)
     change = Drop(("idle.sync",))
-    location = locate_change(change, site("idle.sync.return", "main", 70), worker, other_function, hot)
+    location = locate_change(
+        change, site("idle.sync.return", "main", 70), worker, other_function, hot
+    )
     assert location == Location("/project/train.py", 17, "main")
 
 
@@ -94,24 +117,30 @@ def test_a_function_that_had_begun_before_the_window_is_not_named_by_where_it_st
     change = Drop(("idle.sync",))
     sync_site = site("idle.sync.return", "main", 70, line=59)  # at the optimizer's step
     function_line = source_line("train.py", 59, "main", calls=0, total=9)
-    assert locate_change(change, sync_site, hot) == Location("train.py", 59, "main")  # another, of the same name
-    assert locate_change(change, sync_site, hot, function_line) == Location("/project/train.py", 17, "main")
+    assert locate_change(change, sync_site, hot) == Location(
+        "train.py", 59, "main"
+    )  # another, of the same name
+    assert locate_change(change, sync_site, hot, function_line) == Location(
+        "/project/train.py", 17, "main"
+    )
 
 
 def test_calls_that_python_sees_have_their_own_line() -> None:
     user_sync = SyncUse("train.py", 77, "main", 10, 1000, 1.0, 100.0)
     torch_sync = SyncUse(TORCH, 5, "step", 10, 9000, 1.0, 100.0)
     sites = site("cudaStreamSynchronize", "main", 70)
-    assert locate_change(Omit(("torch.cuda.synchronize",)), torch_sync, user_sync, sites) == Location(
-        "train.py", 77, "main"
-    )
+    assert locate_change(
+        Omit(("torch.cuda.synchronize",)), torch_sync, user_sync, sites
+    ) == Location("train.py", 77, "main")
     assert locate_change(Omit(("aten::item",)), user_sync) is None
     location = Location("train.py", 99)
     assert locate_change(Omit(("aten::item",), location), user_sync) == location
 
 
 def test_copies_and_kernels_are_blamed_on_who_calls_their_operators() -> None:
-    assert locate_change(CopyChange(pinned=True), site("aten::to", "main", 70)) == Location("train.py", 10, "main")
+    assert locate_change(CopyChange(pinned=True), site("aten::to", "main", 70)) == Location(
+        "train.py", 10, "main"
+    )
     gemm = kernel("sgemm", calls=10, ms=5.0, leaf="busy.math", operator="aten::mm")
     scale = Scale(UNCHANGED, ("busy.math",))
     assert locate_change(scale, gemm, site("aten::mm", "forward", 70, line=30)) == Location(
@@ -123,7 +152,9 @@ def test_copies_and_kernels_are_blamed_on_who_calls_their_operators() -> None:
 def test_of_several_loaders_the_one_that_was_waited_for_most_is_meant() -> None:
     second_location = Location("train.py", 45)
     evidence = evidence_of(
-        gpu(loader(waited_ns=5), worker_loader(id=1, where=second_location, waited_ns=9)),
+        gpu(loader(waited_ns=5), worker_loader(id=1, location=second_location, waited_ns=9)),
         {"busy.math": 50, "idle.data.decode": 50},
     )
-    assert locate(Detection("G901", "slow", "", (Drop(("idle.data",)),)), evidence) == second_location
+    assert (
+        locate(Detection("G901", "slow", "", (Drop(("idle.data",)),)), evidence) == second_location
+    )

@@ -47,7 +47,9 @@ def stub_probe(monkeypatch: pytest.MonkeyPatch) -> ProbeStub:
 
 def make_constants(platform: Platform | None = PLATFORM, **changes: object) -> Constants:
     constant = Constant("launch.call", "ns", None, 2100.5, 2000.0, 2400.0, 30, 0.5)
-    constants = Constants(platform, (constant,), ("launches",), 1e12, 3.5, {"launch.call": "by hand"})
+    constants = Constants(
+        platform, (constant,), ("launches",), 1e12, 3.5, {"launch.call": "by hand"}
+    )
     return replace(constants, **changes)  # type: ignore[arg-type]
 
 
@@ -91,7 +93,9 @@ def test_it_is_measured_anew_when_old(stub_probe: ProbeStub) -> None:
     ],
     ids=str,
 )
-def test_another_place_is_measured_for_itself(stub_probe: ProbeStub, changes: dict[str, object]) -> None:
+def test_another_place_is_measured_for_itself(
+    stub_probe: ProbeStub, changes: dict[str, object]
+) -> None:
     stub_probe(make_constants())
     ask()
     runs = stub_probe(make_constants(replace(PLATFORM, **changes)))  # type: ignore[arg-type]

@@ -15,14 +15,15 @@ import psutil
 import pytest
 
 import gapless
+from gapless.capture import memo
+from gapless.capture.ranks import tasks
+from gapless.capture.ranks.codec import decode, encode
+from gapless.capture.ranks.pool import crew
+from gapless.capture.ranks.tasks import Answer, Task
+from gapless.capture.ranks.worker import answer, receive, send, serve
 from gapless.errors import NotATraceError, NotFoundError, UsageError
-from gapless.study import memo, tasks
-from gapless.study.codec import decode, encode
-from gapless.study.crew import crew
+from gapless.model.options import Options, parse_selection
 from gapless.study.opening import open_study
-from gapless.study.options import Options, parse_selection
-from gapless.study.tasks import Answer, Task
-from gapless.study.worker import answer, receive, send, serve
 from tests.study import writing
 from tests.study.writing import Event, annotation, call, kernel, op
 from tests.waiting import PATIENCE_S, hold_pipes, wait_until
@@ -79,7 +80,9 @@ def test_ranks_are_matched_and_the_straggler_is_named(tmp_path: Path) -> None:
     assert study.run.ranks == (0, 1)
     assert study.run.world == 2
     assert study.account.leaves["comm.straggler_wait"] == 6 * 200_000
-    assert [(straggler.rank, straggler.ns, straggler.waits) for straggler in study.stragglers] == [(1, 6 * 200_000, 6)]
+    assert [(straggler.rank, straggler.ns, straggler.waits) for straggler in study.stragglers] == [
+        (1, 6 * 200_000, 6)
+    ]
     (row,) = study.tables.collectives
     assert (row.name, row.calls, row.bytes, row.group_size) == ("allreduce", 12, 4000, 2)
     assert row.device_ns == 6 * (500 + 300) * 1000
@@ -155,7 +158,7 @@ def test_a_study_is_kept_and_read_again_without_the_trace(
 ) -> None:
     path = writing.write(tmp_path / "trace.json", writing.training())
     fresh_study = gapless.open(path)
-    monkeypatch.setattr(tasks, "read", None)  # calling it would fail
+    monkeypatch.setattr(tasks, "read_trace", None)  # calling it would fail
     monkeypatch.setattr(tasks.cache, "load", None)
     assert gapless.open(path) == fresh_study
     path.write_text(path.read_text() + " ")
@@ -188,7 +191,7 @@ def test_a_trace_in_the_cache_is_not_parsed_again(
 ) -> None:
     path = writing.write(tmp_path / "trace.json", writing.training())
     study = gapless.open(path)
-    monkeypatch.setattr(tasks, "read", None)
+    monkeypatch.setattr(tasks, "read_trace", None)
     assert gapless.open(path, by_shape=True).account == study.account
 
 
@@ -298,11 +301,11 @@ def test_an_interrupt_ends_the_processes_without_starting_others(tmp_path: Path)
 
 
 def readers() -> list[psutil.Process]:
-    """Give the processes of a crew; this one may have children of other tests, loaders' workers."""
+    """Return the processes of a crew; this process may have other children: loaders' workers."""
     processes = list[psutil.Process]()
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
-            if any("gapless.study.worker" in word for word in child.cmdline()):
+            if any("gapless.capture.ranks.worker" in word for word in child.cmdline()):
                 processes.append(child)
     return processes
 
@@ -323,7 +326,8 @@ def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     for number in (0, 1):
         os.mkfifo(tmp_path / f"rank{number}.json")
     script = (
-        "import sys; from gapless.study.crew import crew; from gapless.study.tasks import Task\n"
+        "import sys; from gapless.capture.ranks.pool import crew\n"
+        "from gapless.capture.ranks.tasks import Task\n"
         "with crew(2, {}) as ask:\n"
         "    print('started', flush=True)\n"
         f"    list(ask([Task({str(tmp_path / 'rank0.json')!r}, 'a'),"

@@ -7,31 +7,43 @@ from pathlib import Path
 
 import pytest
 
-from gapless.catalogue.examples import cpu, worker_loader, gpu, loader
-from gapless.catalogue.seen_examples import with_recorded, evidence_of, with_steps
-from gapless.catalogue.seen_parts import example_workers, example_use
+from gapless.capture.reread import MAX_EVENTS, StudiedCapture, choose_captures, reread_captures
+from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
+from gapless.catalogue.examples.example_facts import cpu, gpu, loader, worker_loader
+from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.model.change import (
     NO_LOADER,
     Change,
     Drop,
-    LoaderChange,
     HostChange,
+    LoaderChange,
     Merge,
     Omit,
     Prediction,
     Scale,
 )
+from gapless.model.estimate import Estimate
 from gapless.model.finding import ReplayFidelity
-from gapless.model.interval import Estimate
 from gapless.model.rhythm import UnlikeSteps
-from gapless.store.recordings import load
+from gapless.pricing.price import Prices, price_changes
+from gapless.pricing.simulators.anchoring import (
+    drift_of,
+    most_waited_loader,
+    raise_to_device,
+    unprofiled_ns,
+)
+from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import (
+    AccountSimulator,
+    HostSimulator,
+    LoaderSimulator,
+    WindowSimulator,
+    build_simulator,
+    extend_to_all_steps,
+)
+from gapless.store.run.recordings import load
 from gapless.study import Options
-from gapless.study.anchoring import drift_of, raise_to_device, unprofiled_ns, most_waited_loader
-from gapless.study.playing import AccountSimulator, LoaderSimulator, HostSimulator, WindowSimulator, build_simulator, extend_to_all_steps
-from gapless.study.price import Prices, price_changes
-from gapless.study.recorded.making import RunAccount, account_run, prices_of_run
-from gapless.study.replaying import RefusingSimulator
-from gapless.study.rereading import MAX_EVENTS, StudiedCapture, choose_captures, reread_captures
+from gapless.study.build_run import RunAccount, account_run, prices_of_run
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 WINDOW = Path(__file__).parents[1] / "data/eager_launch_bound.json.gz"
@@ -47,7 +59,9 @@ def story() -> Prices:
     return prices_of_run(story_account(), cached=True)
 
 
-def capture(path: str = "a", events: int = 10, steps: int = 4, rank: int | None = None) -> StudiedCapture:
+def capture(
+    path: str = "a", events: int = 10, steps: int = 4, rank: int | None = None
+) -> StudiedCapture:
     return StudiedCapture(path, rank, events, steps)
 
 
@@ -96,10 +110,15 @@ def test_the_plain_step_has_waits_and_lumps_as_the_windows_have_them() -> None:
 
 
 def test_a_lump_in_one_step_of_four_is_in_neither() -> None:
-    evidence = evidence_of(gpu(), {"busy.math": 60, "idle.io_main.eval": 40}, in_windows={"busy.math": 60})
+    evidence = evidence_of(
+        gpu(), {"busy.math": 60, "idle.io_main.eval": 40}, in_windows={"busy.math": 60}
+    )
     usual_row = evidence.study.account.rows[0]
     lump_row = replace(usual_row, leaves={"busy.math": 60, "idle.io_main.eval": 90_000_000})
-    for rows, expected_ns in (([usual_row, lump_row, usual_row, usual_row], 60e6), ([usual_row, lump_row], 105e6)):
+    for rows, expected_ns in (
+        ([usual_row, lump_row, usual_row, usual_row], 60e6),
+        ([usual_row, lump_row], 105e6),
+    ):
         account = replace(evidence.study.account, rows=tuple(rows), steps=len(rows))
         step_ns = unprofiled_ns(replace(evidence.study, account=account))
         assert step_ns == pytest.approx(expected_ns, rel=1e-3)
@@ -107,7 +126,9 @@ def test_a_lump_in_one_step_of_four_is_in_neither() -> None:
 
 @pytest.mark.parametrize(("median_ms", "left_ms"), [(100, 100), (97, 97), (90, 95)])
 def test_of_our_own_cost_only_what_is_rare_is_left_out(median_ms: int, left_ms: int) -> None:
-    evidence = evidence_of(gpu(), {"busy.math": 95, "idle.profiler": 5}, in_windows={"busy.math": 95})
+    evidence = evidence_of(
+        gpu(), {"busy.math": 95, "idle.profiler": 5}, in_windows={"busy.math": 95}
+    )
     with_median = with_steps(evidence, median_ns=median_ms * 1_000_000)
     assert unprofiled_ns(with_median.study) == pytest.approx(left_ms * 1e6)
 
@@ -192,7 +213,7 @@ def test_a_loader_alone_is_played_on_its_queue_all_else_on_windows() -> None:
     inputs = (simulator.inputs[0], replace(simulator.inputs[0], loader=loader(id=99)))
     assert replace(with_spy, inputs=inputs).play([no_wait, LoaderChange(99)]).refused is not None
     prediction = with_spy.play([LoaderChange(NO_LOADER, intra_op_threads=2)])
-    assert prediction.refused == "no replay tells what so many threads do"
+    assert prediction.refused == "no replay shows what so many threads do"
 
 
 def test_the_story_is_played_and_its_replay_fits() -> None:
@@ -205,7 +226,10 @@ def test_the_story_is_played_and_its_replay_fits() -> None:
     unchanged = price_changes(prices, (Scale(Estimate(1.0, 1.0, 1.0), ("busy",)),))
     assert unchanged.speedup is not None
     assert unchanged.speedup.mid == pytest.approx(1.0, abs=1e-3)
-    no_wait = price_changes(prices, (LoaderChange(prices.evidence.facts.loaders[0].id, wait=False),))  # type: ignore[union-attr]
+    no_wait = price_changes(
+        prices,
+        (LoaderChange(prices.evidence.facts.loaders[0].id, wait=False),),  # type: ignore[union-attr]
+    )
     assert no_wait.speedup is not None
     assert no_wait.speedup.low > 2
 
@@ -220,7 +244,7 @@ def test_where_workers_are_waited_for_they_are_played_too(monkeypatch: pytest.Mo
         calls.append(tuple(changes))
         return Prediction(Estimate(1.5, 1.6, 1.7), "sync")
 
-    monkeypatch.setattr("gapless.study.playing.predict", play)
+    monkeypatch.setattr("gapless.pricing.simulators.simulator.predict", play)
     number, cut = simulator.inputs[0].loader.id, Drop(("idle.sync",))
     replace(simulator.windows, waited_loader=number).play([cut])
     assert calls == [(cut,), (cut, LoaderChange(number))]
@@ -233,7 +257,8 @@ def test_where_workers_are_waited_for_they_are_played_too(monkeypatch: pytest.Mo
 def test_without_windows_one_thread_is_played_and_a_device_is_not() -> None:
     cpu_evidence = evidence_of(cpu(), {"busy.math": 80, "idle.host.python": 20})
     (thread, device) = (
-        build_simulator([], evidence) for evidence in (cpu_evidence, evidence_of(gpu(), {"busy.math": 80, "idle.gc": 20}))
+        build_simulator([], evidence)
+        for evidence in (cpu_evidence, evidence_of(gpu(), {"busy.math": 80, "idle.gc": 20}))
     )
     assert isinstance(thread, LoaderSimulator)
     assert isinstance(thread.windows, AccountSimulator)
@@ -253,7 +278,9 @@ def test_steps_of_several_kinds_are_priced_as_the_account_weighs_them() -> None:
     loader_simulator = story().simulator
     assert isinstance(loader_simulator, LoaderSimulator)
     assert isinstance(loader_simulator.windows, WindowSimulator)
-    simulator = HostSimulator(AccountSimulator(evidence, None), loader_simulator.windows, weighed=True)
+    simulator = HostSimulator(
+        AccountSimulator(evidence, None), loader_simulator.windows, weighed=True
+    )
     drop = Drop(("idle.host.python",))
     assert simulator.play([drop]).speedup == AccountSimulator(evidence, None).play([drop]).speedup
     merge = (Merge(("aten::mm",), 1),)
@@ -271,7 +298,9 @@ def test_a_window_that_cannot_be_replayed_or_read_is_told(tmp_path: Path) -> Non
     unreadable = build_simulator([capture(str(tmp_path / "gone.json"))], evidence)
     assert unreadable.fidelity is not None
     assert unreadable.fidelity.refused == "no window can be read again"
-    wild = build_simulator([capture(str(WINDOW))], with_steps(evidence_of(gpu(), {"busy.math": 9e3})))
+    wild = build_simulator(
+        [capture(str(WINDOW))], with_steps(evidence_of(gpu(), {"busy.math": 9e3}))
+    )
     assert wild.fidelity is not None
     assert wild.fidelity.refused is not None
 
@@ -294,17 +323,23 @@ def test_a_window_unlike_plain_steps_still_tells_how_well_it_is_replayed_unchang
 def test_steps_that_no_window_holds_save_as_much_time_as_others_do() -> None:
     # Nineteen steps of 10 ms, one of 60 that windows do not show: each of them loses 2 ms.
     total_ms = 19 * 10 + 60
-    estimate = extend_to_all_steps(Estimate(1.25, 1.25, 1.25), UnlikeSteps(steps=1 / 20, time=60 / total_ms, mean_ns=60))
+    estimate = extend_to_all_steps(
+        Estimate(1.25, 1.25, 1.25), UnlikeSteps(steps=1 / 20, time=60 / total_ms, mean_ns=60)
+    )
     assert estimate.mid == pytest.approx(total_ms / (total_ms - 20 * 2))
     assert estimate.low == pytest.approx(total_ms / (total_ms - 19 * 2))
     assert estimate.high == 1.25
 
 
 def test_what_may_cost_time_costs_no_less_for_steps_that_no_window_holds() -> None:
-    estimate = extend_to_all_steps(Estimate(0.9, 1.0, 1.2), UnlikeSteps(steps=0.1, time=0.4, mean_ns=60))
+    estimate = extend_to_all_steps(
+        Estimate(0.9, 1.0, 1.2), UnlikeSteps(steps=0.1, time=0.4, mean_ns=60)
+    )
     assert (estimate.low, estimate.mid, estimate.high) == (0.9, 1.0, pytest.approx(1.2))
 
 
 def test_short_steps_that_no_window_holds_save_no_more_than_others() -> None:
-    estimate = extend_to_all_steps(Estimate(1.25, 1.25, 1.25), UnlikeSteps(steps=0.6, time=0.2, mean_ns=1))
+    estimate = extend_to_all_steps(
+        Estimate(1.25, 1.25, 1.25), UnlikeSteps(steps=0.6, time=0.2, mean_ns=1)
+    )
     assert estimate.mid == 1.25

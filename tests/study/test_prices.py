@@ -5,30 +5,30 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gapless.catalogue.examples import cpu, ddp, worker_loader, gpu, world
-from gapless.catalogue.rank_examples import evidence_of_ranks
-from gapless.catalogue.seen_examples import evidence_of, with_steps
-from gapless.catalogue.seen_parts import example_workers, operator, example_use
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, worker_loader, world
+from gapless.catalogue.examples.parts import example_use, example_workers, operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.model.change import (
     Change,
     CopyChange,
     Drop,
-    LoaderChange,
     HostChange,
+    LoaderChange,
     Merge,
     Omit,
     Prediction,
     Scale,
 )
 from gapless.model.edit import Applicability
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, ReplayFidelity
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
 from gapless.model.trial import Agreement, Check, DelayCost, Side, Trial, TrialVerdict
-from gapless.study.ceilings import Ceilings, ceilings_of
-from gapless.study.playing import AccountSimulator
-from gapless.study.price import Prices, price_detection, price_changes, is_worth_naming
-from gapless.study.replaying import RefusingSimulator
+from gapless.pricing.ceilings import Ceilings, ceilings_of
+from gapless.pricing.price import Prices, is_worth_naming, price_changes, price_detection
+from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import AccountSimulator
 
 HALF = Estimate(0.5, 0.5, 0.5)
 
@@ -50,7 +50,9 @@ class ConstantSimulator:
         del changes  # it plays no traces
 
 
-def predict_gain(evidence: Evidence, *changes: Change, simulator: ConstantSimulator | None = None) -> Prediction:
+def predict_gain(
+    evidence: Evidence, *changes: Change, simulator: ConstantSimulator | None = None
+) -> Prediction:
     replay = simulator or RefusingSimulator("nothing is replayed in this test")
     return price_changes(Prices(evidence, replay, Ceilings()), changes)
 
@@ -105,7 +107,9 @@ def test_a_foreign_trace_has_nothing_outside_its_windows() -> None:
 def test_what_a_device_leaves_undone_for_others_is_taken_off_the_step() -> None:
     simulator = ConstantSimulator(Estimate(2.0, 2.0, 2.0))
     evidence = evidence_of(gpu(), {"busy.math": 60, "idle.device.wait": 20, "idle.gc": 20})
-    low, mid, high = bounds(predict_gain(evidence, Drop(("idle.device.wait",)), simulator=simulator))
+    low, mid, high = bounds(
+        predict_gain(evidence, Drop(("idle.device.wait",)), simulator=simulator)
+    )
     assert (low, mid) == (pytest.approx(100 / 83), pytest.approx(100 / 80))
     assert high == pytest.approx(100 / 60)  # as much again within kernels
     assert simulator.calls == []
@@ -120,7 +124,9 @@ def test_of_several_ranks_what_devices_leave_undone_goes_likewise() -> None:
 def test_what_a_device_leaves_undone_stays_where_it_is_not_meant() -> None:
     simulator = ConstantSimulator(Estimate(2.0, 2.0, 2.0))
     leaves = {"busy.math": 20, "idle.sync.return": 40, "idle.device.wait": 20, "idle.gc": 20}
-    prediction = predict_gain(evidence_of(gpu(), leaves), Drop(("idle.gc", "idle.sync")), simulator=simulator)
+    prediction = predict_gain(
+        evidence_of(gpu(), leaves), Drop(("idle.gc", "idle.sync")), simulator=simulator
+    )
     assert bounds(prediction)[1] == pytest.approx(100 / (80 / 2))
 
 
@@ -150,11 +156,15 @@ def test_without_a_device_time_goes_off_the_thread() -> None:
     assert bounds(prediction)[1] == pytest.approx(100 / 80)
     halved = predict_one_thread(ONE_THREAD, Scale(HALF, ("busy.math",)))
     assert (halved.family, bounds(halved)[1]) == ("kernel", pytest.approx(100 / 70))
-    assert bounds(predict_one_thread(ONE_THREAD, HostChange(("idle.host",), HALF)))[1] == pytest.approx(100 / 90)
+    assert bounds(predict_one_thread(ONE_THREAD, HostChange(("idle.host",), HALF)))[
+        1
+    ] == pytest.approx(100 / 90)
 
 
 def test_operators_that_lie_within_one_another_are_not_taken_off_twice() -> None:
-    low, mid, high = bounds(predict_one_thread(ONE_THREAD, Omit(("aten::item", "aten::_local_scalar_dense"))))
+    low, mid, high = bounds(
+        predict_one_thread(ONE_THREAD, Omit(("aten::item", "aten::_local_scalar_dense")))
+    )
     assert low < mid == pytest.approx(100 / 90)
     assert high == pytest.approx(100 / 82)
 
@@ -173,7 +183,8 @@ def test_what_workers_are_waited_for_may_eat_what_the_thread_saves() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [Merge(("Optimizer.step#*",), 3), CopyChange(pinned=True), LoaderChange(0, wait=False)]
+    "change",
+    [Merge(("Optimizer.step#*",), 3), CopyChange(pinned=True), LoaderChange(0, wait=False)],
 )
 def test_of_one_thread_some_is_not_known(change: Change) -> None:
     assert predict_one_thread(ONE_THREAD, change).speedup is None
@@ -201,7 +212,9 @@ def test_a_finding_costs_what_the_middle_of_its_price_takes_off_a_step() -> None
     detection = Detection("G901", "slow", "It is slow.", (Drop(("idle.sync",)),))
     simulator = ConstantSimulator(Estimate(1.9, 2.0, 2.1))
     finding = price_detection(Prices(CHECKPOINTS, simulator, Ceilings()), detection)
-    assert finding.cost_ns == pytest.approx(100e6 * (1 - 1 / bounds(finding.prediction)[1]), rel=1e-6)
+    assert finding.cost_ns == pytest.approx(
+        100e6 * (1 - 1 / bounds(finding.prediction)[1]), rel=1e-6
+    )
 
 
 # ── Ceilings ────────────────────────────────────────────────────────────────────────────────────
@@ -209,7 +222,16 @@ def test_a_finding_costs_what_the_middle_of_its_price_takes_off_a_step() -> None
 
 def trial_of(*sides: tuple[tuple[str, ...], Estimate]) -> Trial:
     trial_sides = tuple(
-        Side(chr(66 + index), fixes, "", (), Applicability.ABLATION, TrialVerdict.CONFIRMED, speedup, None)
+        Side(
+            chr(66 + index),
+            fixes,
+            "",
+            (),
+            Applicability.ABLATION,
+            TrialVerdict.CONFIRMED,
+            speedup,
+            None,
+        )
         for index, (fixes, speedup) in enumerate(sides)
     )
     return Trial("01", ("python",), None, (), "AB", trial_sides, 0.01, None, None, "warm", 1.0)
@@ -237,7 +259,9 @@ def test_no_prediction_is_above_the_measured_ceiling_of_its_kind() -> None:
 
 
 def test_only_ablations_are_ceilings() -> None:
-    side = replace(trial_of((("cached-batch",), HALF)).sides[0], applicability=Applicability.IDENTICAL)
+    side = replace(
+        trial_of((("cached-batch",), HALF)).sides[0], applicability=Applicability.IDENTICAL
+    )
     assert not ceilings_of([replace(trial_of(), sides=(side,))]).measured
 
 
@@ -263,7 +287,9 @@ def test_what_a_check_refutes_is_not_predicted_until_one_agrees() -> None:
 
 def test_a_share_of_what_lies_outside_of_windows_has_an_interval() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 50, "idle.io_main.eval": 50})
-    speedup = predict_gain(evidence, HostChange(("idle.io_main.eval",), Estimate(0.6, 0.9, 1.0))).speedup
+    speedup = predict_gain(
+        evidence, HostChange(("idle.io_main.eval",), Estimate(0.6, 0.9, 1.0))
+    ).speedup
     assert speedup is not None
     assert speedup.low <= 1.0
     assert speedup.mid == pytest.approx(1 / (1 - 0.05), rel=1e-6)
@@ -274,7 +300,10 @@ def test_a_share_of_what_lies_outside_of_windows_has_an_interval() -> None:
 
 
 def test_what_is_measured_by_itself_is_worth_what_its_own_spread_leaves_of_it() -> None:
-    drop, leaves = Drop(("idle.io_main.checkpoint",)), {"busy.math": 94, "idle.io_main.checkpoint": 6}
+    drop, leaves = (
+        Drop(("idle.io_main.checkpoint",)),
+        {"busy.math": 94, "idle.io_main.checkpoint": 6},
+    )
     evidence = evidence_of(gpu(), leaves)
     certain = predict_gain(with_steps(evidence, spreads={"idle.io_main.checkpoint": 0.1}), drop)
     vague = predict_gain(with_steps(evidence, spreads={"idle.io_main.checkpoint": 0.9}), drop)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gapless.model.recording import Recording, Window
 from gapless.model.study import Study
-from gapless.report.run import print_run
-from gapless.report.run_ranks import rank_lines
+from gapless.report.run.page import print_run
+from gapless.report.run.ranks import rank_lines
 from gapless.study import Options, study_recording
 from tests.study.recording import MS, Log, recording
 
@@ -66,9 +66,11 @@ def test_windows_of_the_same_steps_tell_for_whom_the_others_waited() -> None:
 
 
 def lines(waiting: tuple[int, int]) -> str:
-    """Give what is said of ranks whose light marks are these, with the windows of the fixture."""
+    """Return what is said of ranks whose light marks are these, with the windows of the fixture."""
     run = two_ranks(waiting=waiting)
-    without_windows = replace(run, processes=tuple(replace(process, windows=()) for process in run.processes))
+    without_windows = replace(
+        run, processes=tuple(replace(process, windows=()) for process in run.processes)
+    )
     recorded = study_recording(without_windows, UNCACHED).recorded
     assert recorded is not None
     return " ".join(rank_lines(matched_study(), recorded))

@@ -6,27 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from gapless.catalogue import ranked
-from gapless.catalogue.examples import cpu, ddp, world
-from gapless.catalogue.rank_examples import evidence_of_ranks
-from gapless.catalogue.seen_examples import evidence_of, with_steps
-from gapless.catalogue.seen_parts import operator
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.example_facts import cpu, ddp, world
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.queries import rank_waits
 from gapless.model.change import Drop, Prediction
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
 from gapless.model.study import Steps
-from gapless.study import Options, joint
-from gapless.study.joint import JointSimulator
+from gapless.pricing.simulators import multi_rank
+from gapless.pricing.simulators.multi_rank import JointSimulator
+from gapless.pricing.simulators.validation import FidelityCheck, rehearse
+from gapless.study import Options
 from gapless.study.opening import open_study
-from gapless.study.rehearsing import FidelityCheck, rehearse
 
 DATA = Path(__file__).parents[1] / "data"
 TWO_RANKS = cpu(ddp(), world(ranks=2))
 SLOW_STEP, FAST_STEP = {"busy.math": 16}, {"busy.math": 8}
 WAITS = {**FAST_STEP, "comm.straggler_wait": 8}
 STEADY = evidence_of_ranks(TWO_RANKS, WAITS, SLOW_STEP)
-EVEN_RANKS = Drop((ranked.STRAGGLER_WAIT,))
+EVEN_RANKS = Drop((rank_waits.STRAGGLER_WAIT,))
 
 
 def fidelity_of(evidence: Evidence) -> ReplayFidelity:
@@ -34,9 +35,11 @@ def fidelity_of(evidence: Evidence) -> ReplayFidelity:
 
 
 def of_ranks(**changes: float) -> Evidence:
-    """Give ranks that are alike, with 2,000 traced operators a step, and steps unprofiled."""
+    """Return ranks that are alike, with 2,000 traced operators a step, and steps unprofiled."""
     leaves = {"busy.math": 10, "comm.exposed": 6}
-    traced = evidence_of_ranks(TWO_RANKS, leaves, leaves, parts=(operator("aten::add", calls=4000, host_ms=6),))
+    traced = evidence_of_ranks(
+        TWO_RANKS, leaves, leaves, parts=(operator("aten::add", calls=4000, host_ms=6),)
+    )
     steps = Steps(20, 0, round(changes["window_ms"] * 1e6), 0, 0, "gapless:step", (), None)
     plain_ns = round(changes["plain_ms"] * 1e6)
     evidence = with_steps(traced, median_ns=plain_ns, mean_ns=plain_ns)
@@ -56,7 +59,9 @@ def test_steps_of_which_one_rank_decides_each_are_made_again_exactly() -> None:
 
 def test_ranks_whose_long_steps_come_together_are_not_made_again() -> None:
     """Drawn independently, the longer of two steps is 14 on average; together they are 12."""
-    fidelity = fidelity_of(evidence_of_ranks(TWO_RANKS, [SLOW_STEP, FAST_STEP], [SLOW_STEP, FAST_STEP]))
+    fidelity = fidelity_of(
+        evidence_of_ranks(TWO_RANKS, [SLOW_STEP, FAST_STEP], [SLOW_STEP, FAST_STEP])
+    )
     assert fidelity.imputed == pytest.approx(14 / 12 - 1)
     assert fidelity.refused is not None
     assert "the step is +16.7% off" in fidelity.refused
@@ -65,11 +70,16 @@ def test_ranks_whose_long_steps_come_together_are_not_made_again() -> None:
 def test_ranks_whose_long_steps_come_in_turn_are_not_made_again() -> None:
     evidence = evidence_of_ranks(TWO_RANKS, [SLOW_STEP, WAITS], [WAITS, SLOW_STEP])
     assert fidelity_of(evidence).imputed == pytest.approx(14 / 16 - 1)
-    assert JointSimulator(evidence, "why", hosts=True).play([EVEN_RANKS]).refused == fidelity_of(evidence).refused
+    assert (
+        JointSimulator(evidence, "why", hosts=True).play([EVEN_RANKS]).refused
+        == fidelity_of(evidence).refused
+    )
 
 
 def test_of_ranks_that_are_not_made_again_a_loader_is_no_sure_gain() -> None:
-    simulator = JointSimulator(evidence_of_ranks(TWO_RANKS, [SLOW_STEP, WAITS], [WAITS, SLOW_STEP]), "why", hosts=True)
+    simulator = JointSimulator(
+        evidence_of_ranks(TWO_RANKS, [SLOW_STEP, WAITS], [WAITS, SLOW_STEP]), "why", hosts=True
+    )
     prediction = Prediction(Estimate(1.2, 1.4, 1.6), "feed")
     assert simulator.cap_by_data_wait(prediction).speedup == Estimate(1.0, 1.4, 1.6)
 
@@ -78,7 +88,9 @@ def test_few_steps_may_be_off_by_chance() -> None:
     """Of ten steps three are short on both ranks, and so were 1.5, if they were independent."""
     long, short = {"busy.math": 20}, {"busy.math": 12}
     waits = {**short, "comm.straggler_wait": 8}
-    fidelity = fidelity_of(evidence_of_ranks(TWO_RANKS, [short, long, waits, long], [short, long, long, long]))
+    fidelity = fidelity_of(
+        evidence_of_ranks(TWO_RANKS, [short, long, waits, long], [short, long, long, long])
+    )
     assert fidelity.imputed == pytest.approx(18.8 / 17.6 - 1)
     assert fidelity.refused is None
 
@@ -96,14 +108,14 @@ def test_waits_for_nobody_known_explain_nothing() -> None:
     wait = {**FAST_STEP, "comm.wait_estimated": 8}
     unknown = fidelity_of(evidence_of_ranks(TWO_RANKS, wait, SLOW_STEP))
     assert unknown.unexplained == pytest.approx(0.25)
-    assert unknown.refused == "for which rank others wait is not known of 25% of the step"
+    assert unknown.refused == "for 25% of the step it is not known which rank others wait for"
 
 
 def test_one_rank_alone_is_not_made_again() -> None:
     fidelity = fidelity_of(evidence_of(TWO_RANKS, {"busy.math": 12}))
     assert (fidelity.windows, fidelity.imputed) == (0, None)
     assert fidelity.refused is not None
-    assert "one rank alone" in fidelity.refused
+    assert "only one rank" in fidelity.refused
     assert JointSimulator(evidence_of(TWO_RANKS, {}), "why", hosts=True).fidelity is None
 
 
@@ -119,14 +131,17 @@ def test_what_tracing_cost_is_taken_off_before_plain_steps_are_compared() -> Non
 def test_far_from_plain_steps_intervals_are_wider(monkeypatch: pytest.MonkeyPatch) -> None:
     near, off = of_ranks(window_ms=16, plain_ms=14), of_ranks(window_ms=16, plain_ms=18)
     assert fidelity_of(off).unprofiled == pytest.approx(15 / 18 - 1, abs=1e-3)
-    assert [rehearse(evidence).error for evidence in (near, off)] == [0.0, fidelity_of(off).unprofiled]
+    assert [rehearse(evidence).error for evidence in (near, off)] == [
+        0.0,
+        fidelity_of(off).unprofiled,
+    ]
     wide = JointSimulator(off, "why", hosts=True).play([Drop(("busy.",))]).speedup
     check = FidelityCheck(fidelity_of(off))
 
     def not_wide(_: Evidence) -> FidelityCheck:
         return check
 
-    monkeypatch.setattr(joint, "rehearse", not_wide)
+    monkeypatch.setattr(multi_rank, "rehearse", not_wide)
     narrow = JointSimulator(off, "why", hosts=True).play([Drop(("busy.",))]).speedup
     assert wide is not None
     assert narrow is not None
@@ -140,8 +155,11 @@ def test_far_from_plain_steps_intervals_are_wider(monkeypatch: pytest.MonkeyPatc
 def test_farther_from_plain_steps_nothing_is_predicted() -> None:
     evidence = of_ranks(window_ms=16, plain_ms=60)
     assert fidelity_of(evidence).refused is not None
-    assert "off those that no profiler saw" in (fidelity_of(evidence).refused or "")
-    assert JointSimulator(evidence, "why", hosts=True).play([EVEN_RANKS]).refused == fidelity_of(evidence).refused
+    assert "off un-profiled steps" in (fidelity_of(evidence).refused or "")
+    assert (
+        JointSimulator(evidence, "why", hosts=True).play([EVEN_RANKS]).refused
+        == fidelity_of(evidence).refused
+    )
 
 
 def test_of_devices_less_is_allowed() -> None:
@@ -182,8 +200,8 @@ def test_steps_that_one_rank_alone_shows_are_left_out() -> None:
     ]
     account = replace(STEADY.study.account, rows=(*later_rows, *rows))
     evidence = replace(STEADY, study=replace(STEADY.study, account=account))
-    assert [rank.rows for rank in ranked.find_ranks(evidence)] == [
-        rank.rows for rank in ranked.find_ranks(STEADY)
+    assert [rank.rows for rank in rank_waits.find_ranks(evidence)] == [
+        rank.rows for rank in rank_waits.find_ranks(STEADY)
     ]
 
 
@@ -196,6 +214,9 @@ def test_without_a_common_clock_all_steps_count() -> None:
     )
     account = replace(STEADY.study.account, rows=rows)
     evidence = replace(STEADY, study=replace(STEADY.study, account=account))
-    assert [len(rank.rows) for rank in ranked.find_ranks(evidence)] == [10, 10]
+    assert [len(rank.rows) for rank in rank_waits.find_ranks(evidence)] == [10, 10]
     partial = replace(account, rows=rows[1:])
-    assert fidelity_of(replace(evidence, study=replace(evidence.study, account=partial))).refused is not None
+    assert (
+        fidelity_of(replace(evidence, study=replace(evidence.study, account=partial))).refused
+        is not None
+    )

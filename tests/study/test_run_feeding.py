@@ -3,9 +3,9 @@
 import pytest
 
 from gapless.model.recording import Window
-from gapless.replay.service import LoaderInputs
-from gapless.study.recorded.facts import facts
-from gapless.study.recorded.feeding import loader_inputs
+from gapless.recorded.facts import facts
+from gapless.recorded.loaders.whatif_inputs import loader_inputs
+from gapless.replay.loader.costs import LoaderInputs
 from tests.study.recording import MS, Log, recording
 
 
@@ -17,7 +17,7 @@ def inputs_of(log: Log, *workers: Log) -> LoaderInputs:
 
 
 def main_process_log(count: int = 60) -> Log:
-    """Give a training without workers: 70 ms of waiting, 64 in a fetch, and 30 beside."""
+    """Return a training without workers: 70 ms of waiting, 64 in a fetch, and 30 beside."""
     log = Log(end=100_000)
     log.add_fact("loader", 0, ("train.py", 41), num_workers=0, batch_size=4)
     log.add_fact("batch", 0, None, bytes=1000)
@@ -47,7 +47,9 @@ def test_a_wait_without_workers_is_parted_as_its_fetch() -> None:
 
 def test_how_many_processors_the_training_used_is_that_of_its_steps() -> None:
     run = recording(
-        main_process_log(), ended_ms=100_000, series={"process.10.cpu": ([50, 1000, 2000], [900, 150, 170])}
+        main_process_log(),
+        ended_ms=100_000,
+        series={"process.10.cpu": ([50, 1000, 2000], [900, 150, 170])},
     )
     assert loader_inputs(run, facts(run), None, None)[0].used_cpus == 1.6
     assert inputs_of(main_process_log()).used_cpus is None
@@ -59,7 +61,10 @@ def test_samples_that_hold_set_up_tell_nothing_of_steps() -> None:
         "process.10.run_queue": ([600, 3000, 5000], [0.0, 30.0, 40.0]),
     }
     inputs = loader_inputs(
-        run := recording(main_process_log(), ended_ms=100_000, series=series), facts(run), None, None
+        run := recording(main_process_log(), ended_ms=100_000, series=series),
+        facts(run),
+        None,
+        None,
     )
     assert inputs[0].used_cpus == pytest.approx(0.55)
     assert inputs[0].delay_share == pytest.approx(0.35)
@@ -109,7 +114,7 @@ def test_what_ends_and_begins_iterations_is_a_turn() -> None:
 
 
 def worker_logs(*, pinned: bool = False) -> tuple[Log, Log]:
-    """Give a training with one worker: every second batch was made long before."""
+    """Return a training with one worker: every second batch was made long before."""
     log, worker = Log(end=100_000), Log("worker", 20, worker=0, loader=0, end=100_000)
     settings = {"num_workers": 1, "prefetch_factor": 2, "pin_memory": pinned}
     log.add_fact("loader", 0, ("train.py", 41), batch_size=4, **settings)
@@ -149,7 +154,9 @@ def test_a_batch_that_was_taken_while_another_was_waited_for_is_no_hand_over() -
         log.add_mark("dispatch", start - 21, start - 20, value=(index << 16) | index % 2)
         log.add_mark("next", start, received, value=index)
         end = received - 4 if is_slow else start - 10 - 30 * (index % 4 == 3)
-        (second_worker if index % 2 else workers[0]).add_fetch(end - 5, end, sequence=index // 2, cpu=5 * MS)
+        (second_worker if index % 2 else workers[0]).add_fetch(
+            end - 5, end, sequence=index // 2, cpu=5 * MS
+        )
         log.add_steps(received + 30)
         start = received + 40
     inputs = inputs_of(log, *workers, second_worker)

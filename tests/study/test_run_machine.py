@@ -3,7 +3,13 @@
 import pytest
 
 from gapless.model.recording import Samples
-from gapless.study.recorded.machine import cost, energy, used_gpus, machine_series, gpu_utilisation
+from gapless.recorded.machine.samples import (
+    cost,
+    energy,
+    gpu_utilisation,
+    machine_series,
+    used_gpus,
+)
 from tests.study.recording import MS, recording
 
 SPAN = (0, 8000 * MS)
@@ -27,7 +33,11 @@ def test_series_are_means_of_equal_stretches_with_gaps() -> None:
         SPAN,
     )
     (gpu_series,) = series_list
-    assert (gpu_series.title, gpu_series.unit, gpu_series.ceiling) == ("GPU 0 runs a kernel", "%", 100)
+    assert (gpu_series.title, gpu_series.unit, gpu_series.ceiling) == (
+        "GPU 0 runs a kernel",
+        "%",
+        100,
+    )
     assert gpu_series.points == (20, 50, None, 60)
     assert (gpu_series.low, gpu_series.high) == (0, 100)
 
@@ -62,7 +72,11 @@ def test_energy_is_the_counters_difference_parted_by_utilisation() -> None:
 def test_without_a_counter_power_is_summed_and_without_utilisation_not_parted() -> None:
     energy_use = energy(samples(gpu0__power=flat(50), gpu1__power=flat(100)))
     assert energy_use is not None
-    assert (energy_use.joules, energy_use.idle_joules, energy_use.source) == (1200, None, "sampled power")
+    assert (energy_use.joules, energy_use.idle_joules, energy_use.source) == (
+        1200,
+        None,
+        "sampled power",
+    )
 
 
 def test_nothing_sampled_is_nothing_said() -> None:

@@ -16,16 +16,16 @@ from gapless.model.recording import StackCount
 from gapless.model.run import StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
+from gapless.recorded.loaders.waits import loader_waits
+from gapless.recorded.loaders.workers import worker_use
+from gapless.recorded.steps.account import StepTotals, step_account
+from gapless.recorded.steps.occasions import Occasions, find_occasions, sightings, spreads
+from gapless.recorded.steps.rows import charge_training, exposed_leaves
+from gapless.recorded.steps.timeline import timeline
+from gapless.recorded.training.edges import estimate_noise, find_edges
+from gapless.recorded.training.lines import hot_lines
+from gapless.recorded.training.processes import Training, counted_steps, trainings
 from gapless.study import study_recording
-from gapless.study.recorded.account import StepTotals, step_account
-from gapless.study.recorded.edges import find_edges, estimate_noise
-from gapless.study.recorded.lines import hot_lines
-from gapless.study.recorded.occasions import Occasions, find_occasions, sightings, spreads
-from gapless.study.recorded.rows import charge_training, exposed_leaves
-from gapless.study.recorded.timeline import timeline
-from gapless.study.recorded.training import Training, counted_steps, trainings
-from gapless.study.recorded.waits import loader_waits
-from gapless.study.recorded.workers import worker_use
 from tests.study.recording import MS, Log, recording
 
 
@@ -37,13 +37,17 @@ def in_ms(leaves: dict[str, int]) -> dict[str, float]:
     return {leaf: ns / MS for leaf, ns in leaves.items()}
 
 
-def run_leaves(*logs: Log, ended_ms: float | None = 1000, pid: int | None = None) -> dict[str, float]:
+def run_leaves(
+    *logs: Log, ended_ms: float | None = 1000, pid: int | None = None
+) -> dict[str, float]:
     training_process = training(*logs, ended_ms=ended_ms, pid=pid)
-    return in_ms(charge_training(training_process, loader_waits(training_process)).row.sum_by_leaf())
+    return in_ms(
+        charge_training(training_process, loader_waits(training_process)).row.sum_by_leaf()
+    )
 
 
 def r1() -> Log:
-    """Give the run of golden vector R1."""
+    """Return the run of golden vector R1."""
     log = Log()
     log.add_steps(300, 400, 500, 600, 760, 900)
     log.add_fact("loader", 0, ("train.py", 41), num_workers=0)
@@ -123,7 +127,7 @@ def test_marks_of_other_threads_are_not_charged_but_collections_are() -> None:
 
 
 def two_workers() -> list[Log]:
-    """Give a loader whose two workers each make one batch of two, the second one late."""
+    """Return a loader whose two workers each make one batch of two, the second one late."""
     log = Log(end=400)
     log.add_steps(100, 200, 300)
     log.add_mark("iter", 90, 101, subject=0)
@@ -176,7 +180,9 @@ def test_a_fetch_without_stages_is_parted_as_the_others_of_its_loader() -> None:
     second = [piece for piece in pieces(*two_workers()) if piece[0] == 1]
     assert [leaf for _, leaf, _, _ in second] == ["read", "decode", "other", "hand-over"]
     read_ns, decode_ns, other_ns = (end - start for _, _, start, end in second[:3])
-    assert (read_ns, decode_ns, other_ns) == pytest.approx((55 * 6 / 58, 55 * 42 / 58, 55 * 10 / 58))
+    assert (read_ns, decode_ns, other_ns) == pytest.approx(
+        (55 * 6 / 58, 55 * 42 / 58, 55 * 10 / 58)
+    )
 
 
 def test_a_wait_for_a_batch_behind_another_is_charged_to_the_stages_of_that() -> None:
@@ -325,7 +331,10 @@ def test_a_step_in_which_a_window_was_merely_saved_is_counted_and_pays_for_that(
     log.add_mark("observer", 250, 255, value=wire.OBSERVER_SAVED)
     training_process = training(log)
     assert counted_steps(training_process).all()
-    assert in_ms(charge_training(training_process, loader_waits(training_process)).step_leaves) == {"observer": 5, "step": 195}
+    assert in_ms(charge_training(training_process, loader_waits(training_process)).step_leaves) == {
+        "observer": 5,
+        "step": 195,
+    }
 
 
 def test_without_an_unprofiled_step_all_are_counted() -> None:
@@ -341,7 +350,9 @@ def test_a_backlog_hides_the_start_of_each_wait() -> None:
     log.add_mark("next", 110, 140, value=0)
     log.add_mark("next", 210, 215, value=1)
     training_process = training(log)
-    assert in_ms(exposed_leaves(charge_training(training_process, loader_waits(training_process)), 10 * MS)) == {"data.unstaged": 20, "step": 180}
+    assert in_ms(
+        exposed_leaves(charge_training(training_process, loader_waits(training_process)), 10 * MS)
+    ) == {"data.unstaged": 20, "step": 180}
 
 
 def test_without_a_window_the_step_is_one_part() -> None:
@@ -360,7 +371,7 @@ def test_noise_needs_fifty_steps_and_is_small_for_even_ones() -> None:
 
 
 def windows(backlog: int | None = None, **leaves: int) -> Study:
-    """Give the study of windows: one row on a device (or, with cpu=1, of the training thread)."""
+    """Return the study of windows: one row on a device (or, with cpu=1, of the training thread)."""
     device = None if leaves.pop("cpu", 0) else 0
     leaves_ns = {name.replace("__", "."): ns for name, ns in leaves.items()}
     wall = sum(leaves_ns.values())
@@ -492,7 +503,10 @@ def test_a_worker_that_records_one_fetch_in_several_is_not_called_idle_between()
 def test_a_wait_for_workers_to_start_and_a_turn_of_epochs_are_both_in_the_account() -> None:
     leaves = {"data.start-up": 30, "epoch-turn": 20, "step": 50}
     account = step_account(StepTotals(1, 100, leaves, leaves), None)
-    assert (account.account.leaves["idle.data.start-up"], account.account.leaves["step"]) == (50, 50)
+    assert (account.account.leaves["idle.data.start-up"], account.account.leaves["step"]) == (
+        50,
+        50,
+    )
     assert account.hidden_ns == 0
 
 
@@ -508,8 +522,12 @@ def test_a_child_that_only_writes_for_another_is_no_training() -> None:
     log, child = Log(end=900), Log(pid=77, end=900)
     log.add_steps(100, 200, 300)
     child.add_mark("observer", 10, 20)
-    assert [training_process.process.pid for training_process in trainings(recording(log, child))] == [10]
-    assert [training_process.process.pid for training_process in trainings(recording(child))] == [77]
+    assert [
+        training_process.process.pid for training_process in trainings(recording(log, child))
+    ] == [10]
+    assert [training_process.process.pid for training_process in trainings(recording(child))] == [
+        77
+    ]
 
 
 def test_the_anchor_is_the_optimizer_called_least_in_the_later_half() -> None:
@@ -521,7 +539,9 @@ def test_the_anchor_is_the_optimizer_called_least_in_the_later_half() -> None:
     log.add_steps(*range(10, 400, 10), subject=1)  # a warm-up of its own
     log.add_fact("optimizer", 1, ("warm.py", 3), **{"class": "torch.optim.sgd.SGD"})
     anchor_edges = find_edges(log.to_process())
-    assert len(anchor_edges.ends) == 39 + 25, "a phase before, but not the other one's steps meanwhile"
+    assert len(anchor_edges.ends) == 39 + 25, (
+        "a phase before, but not the other one's steps meanwhile"
+    )
     assert anchor_edges.anchor == "SGD.step, warm.py:3, then an optimizer"
 
 
@@ -567,7 +587,10 @@ def test_without_an_optimizer_the_hand_overs_of_the_busiest_loader_are_steps() -
     log.add_mark("next", 350, 351, value=0, subject=5)
     log.add_mark("next", 400, 410, flags=wire.EXHAUSTED, subject=4)
     anchor_edges = find_edges(log.to_process())
-    assert (anchor_edges.rule, [end // MS for end in anchor_edges.ends.tolist()]) == ("loader", [110, 210, 310])
+    assert (anchor_edges.rule, [end // MS for end in anchor_edges.ends.tolist()]) == (
+        "loader",
+        [110, 210, 310],
+    )
 
 
 @pytest.mark.parametrize(("batches", "rule"), [(199, "optimizer"), (200, "loader")])
@@ -679,7 +702,7 @@ def test_lumps_of_a_run_say_how_surely_they_are_known() -> None:
 
 
 def _checkpoints(*lengths: float, first_step: int = 10, interval: int = 5) -> dict[str, Occasions]:
-    """Give checkpoints of 99 steps, each in one of them."""
+    """Return checkpoints of 99 steps, each in one of them."""
     log = Log()
     log.add_steps(*range(10, 1000, 10))
     for index, length in enumerate(lengths):
@@ -691,13 +714,17 @@ def _checkpoints(*lengths: float, first_step: int = 10, interval: int = 5) -> di
 
 def test_a_period_takes_two_whole_intervals() -> None:
     def period(*lengths: float, first_step: int, interval: int) -> float | None:
-        (sighting,) = sightings(_checkpoints(*lengths, first_step=first_step, interval=interval)).values()
+        (sighting,) = sightings(
+            _checkpoints(*lengths, first_step=first_step, interval=interval)
+        ).values()
         return sighting.period
 
     assert period(4, first_step=1, interval=1) is None  # nor is it the length of the recording
     assert period(4, 4, first_step=1, interval=40) is None
     assert period(4, 4, 4, first_step=1, interval=40) == 40
-    assert period(4, 4, first_step=40, interval=40) == 40  # the first came as long after the beginning
+    assert (
+        period(4, 4, first_step=40, interval=40) == 40
+    )  # the first came as long after the beginning
     assert period(4, 4, first_step=10, interval=40) is None
 
 
@@ -712,7 +739,9 @@ def test_a_regular_lump_is_surely_known_from_three_on() -> None:
     (even_spread,) = spreads(_checkpoints(4, 4, 4, first_step=32, interval=32)).values()
     assert even_spread < 0.05
     (late_spread,) = spreads(_checkpoints(4, 4, 4, first_step=1, interval=40)).values()
-    assert late_spread == pytest.approx(1 - 98 / 120, abs=0.02)  # three in 98 steps, where 40 lie between
+    assert late_spread == pytest.approx(
+        1 - 98 / 120, abs=0.02
+    )  # three in 98 steps, where 40 lie between
 
 
 def test_of_several_ranks_the_first_tells_how_often_something_comes() -> None:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from gapless import wire
 from gapless.model.recording import Marks, Process, Recording, Sums
 from gapless.model.run import RecordedRun
+from gapless.recorded.loaders.waits import loader_waits
+from gapless.recorded.loaders.workers import worker_use
+from gapless.recorded.steps.rows import charge_training, exposed_leaves
+from gapless.recorded.training.edges import find_edges, logging_period
+from gapless.recorded.training.processes import counted_steps, trainings
 from gapless.study import study_recording
-from gapless.study.recorded.edges import find_edges, logging_period
-from gapless.study.recorded.rows import charge_training, exposed_leaves
-from gapless.study.recorded.training import counted_steps, trainings
-from gapless.study.recorded.waits import loader_waits
-from gapless.study.recorded.workers import worker_use
 from tests.study.recording import KINDS, MS, Log, recording
 
 CHARGED = ("observer", "collector", "next", "iter", "close", "checkpoint", "logging")
@@ -39,7 +39,7 @@ def study_run(*logs: Log) -> RecordedRun:
 
 
 def log_with_sums() -> Log:
-    """Give a run with steps of 10 ms: some noted, 40 in two stretches, some noted."""
+    """Return a run with steps of 10 ms: some noted, 40 in two stretches, some noted."""
     log = Log(end=1000)
     log.add_fact("loader", 0, None, num_workers=0, batch_size=4)
     log.add_steps(*range(100, 151, 10))
@@ -185,7 +185,11 @@ def test_hand_overs_that_were_summed_are_steps_where_no_optimizer_was_seen() -> 
     log.add_mark_sum("next", (310, 600), 1, total=16, flags=wire.EXHAUSTED)
     log.add_mark("next", 690, 700, value=12)
     anchor_edges = find_edges(log.to_process())
-    assert (anchor_edges.rule, anchor_edges.count, anchor_edges.step_counts.tolist()) == ("loader", 12, [1, 1, 9])
+    assert (anchor_edges.rule, anchor_edges.count, anchor_edges.step_counts.tolist()) == (
+        "loader",
+        12,
+        [1, 1, 9],
+    )
 
 
 def test_an_evaluation_in_which_some_step_was_summed_is_none() -> None:
@@ -228,7 +232,7 @@ def test_calls_of_a_logger_that_were_summed_lie_in_no_period() -> None:
 
 
 def pool_logs(sums: float | None = None) -> list[Log]:
-    """Give a loader of two workers, of whose eight batches the middle four may be summed."""
+    """Return a loader of two workers, of whose eight batches the middle four may be summed."""
     log = Log(end=1000)
     log.add_steps(*range(100, 901, 100))
     log.add_fact("loader", 0, None, num_workers=2)
@@ -256,7 +260,9 @@ def pool_logs(sums: float | None = None) -> list[Log]:
 
 
 def test_batches_after_a_gap_are_matched_where_workers_take_turns() -> None:
-    full_waits, thinned_waits = (loader_waits(trainings(recording(*pool_logs(sums)))[0])[0] for sums in (None, 1))
+    full_waits, thinned_waits = (
+        loader_waits(trainings(recording(*pool_logs(sums)))[0])[0] for sums in (None, 1)
+    )
     assert (len(full_waits.start), len(thinned_waits.start)) == (8, 4)
     last_pieces = [
         [(waits.pieces.leaf[row], waits.pieces.start[row]) for row in np.flatnonzero(is_last)]
@@ -265,7 +271,10 @@ def test_batches_after_a_gap_are_matched_where_workers_take_turns() -> None:
     ]
     assert last_pieces[0] == last_pieces[1]
     full_leaves, thinned_leaves = life(*pool_logs()), life(*pool_logs(1))
-    for leaves in (full_leaves, thinned_leaves):  # the workers' first fetches are shared out among the summed
+    for leaves in (
+        full_leaves,
+        thinned_leaves,
+    ):  # the workers' first fetches are shared out among the summed
         leaves["data.queue"] += leaves.pop("data.start-up")
     assert full_leaves == pytest.approx(thinned_leaves)
 
@@ -310,7 +319,8 @@ def test_iterations_that_were_summed_do_not_mix_their_batches() -> None:
 
 def test_workers_are_described_by_all_that_they_fetched() -> None:
     full_use, thinned_use = (
-        worker_use([], [(log.to_process(), 0) for log in pool_logs(sums)[1:]], 8) for sums in (None, 1)
+        worker_use([], [(log.to_process(), 0) for log in pool_logs(sums)[1:]], 8)
+        for sums in (None, 1)
     )
     assert full_use is not None
     assert thinned_use is not None
@@ -377,7 +387,7 @@ def thin_process(process: Process, stretches: list[tuple[int, int]], rare: set[s
 
 
 def exclusive_lengths(rows: list[tuple[int, ...]]) -> list[int]:
-    """Give the length of each mark less the charged ones directly inside."""
+    """Return the length of each mark less the charged ones directly inside."""
     is_charged = [wire.MARKS_NAMES[row[0]] in CHARGED for row in rows]
     lengths: list[int] = []
     for n, row in enumerate(rows):
@@ -434,7 +444,10 @@ def test_any_run_that_was_thinned_has_the_account_of_the_whole(
     steps = [marks.end[(marks.kind == wire.STEP) & (marks.subject == n)] for n in (0, 1)]
     # The first and the last step of each optimizer are kept, so that all others lie between.
     steps = [optimizer_ends for optimizer_ends in steps if len(optimizer_ends)]
-    first_end, last_end = max(int(optimizer_ends[0]) for optimizer_ends in steps), min(int(optimizer_ends[-1]) for optimizer_ends in steps)
+    first_end, last_end = (
+        max(int(optimizer_ends[0]) for optimizer_ends in steps),
+        min(int(optimizer_ends[-1]) for optimizer_ends in steps),
+    )
     ends = [end for end in np.unique(np.concatenate(steps)).tolist() if first_end <= end < last_end]
     borders = sorted(data.draw(st.sets(st.sampled_from(ends or [0]), max_size=8)))
     # What lies in a kept mark is kept, too: else it would be counted in both.
@@ -446,16 +459,21 @@ def test_any_run_that_was_thinned_has_the_account_of_the_whole(
 
 
 def accounts(run: Recording) -> object:
-    """Give what thinning leaves as it is."""
+    """Return what thinning leaves as it is."""
     recorded = study_recording(run).recorded
     assert recorded is not None
     steps = recorded.steps
-    step_facts = None if steps is None else (steps.count, steps.regular, steps.mean_ns, steps.anchor)
+    step_facts = (
+        None if steps is None else (steps.count, steps.regular, steps.mean_ns, steps.anchor)
+    )
     return (
         recorded.timeline.wall_ns,
         recorded.timeline.leaves,
         recorded.timeline.processes[0].stepping,
         step_facts,
         None if recorded.account is None else recorded.account.account.leaves,
-        {loader.id: (loader.waits, loader.longest_ns, loader.iterations) for loader in recorded.loaders},
+        {
+            loader.id: (loader.waits, loader.longest_ns, loader.iterations)
+            for loader in recorded.loaders
+        },
     )

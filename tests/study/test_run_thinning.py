@@ -10,7 +10,7 @@ from gapless import wire
 from gapless.model.recording import Batches, Marks, Process, Recording, Sums
 from gapless.model.run import RecordedRun
 from gapless.model.trace import Int64
-from gapless.payload import thinning
+from gapless.payload.log import thinning
 from gapless.study import study_recording
 from tests.study.recording import MS, Log, recording
 
@@ -19,7 +19,7 @@ Rows = list[tuple[int, ...]]
 
 
 def long_run(epochs: int = 7) -> Recording:
-    """Give a run of 10 ms a step, 100 an epoch, with two workers, evaluations and checkpoints."""
+    """Return a run of 10 ms a step, 100 an epoch, with two workers, evaluations and checkpoints."""
     log = Log(end=epochs * 1400 + 100)
     log.add_fact("loader", 0, ("train.py", 5), num_workers=2, batch_size=4)
     log.add_fact("loader", 1, ("train.py", 6), num_workers=0, batch_size=4)
@@ -69,7 +69,9 @@ def thin_process(process: Process, budget: float, rate: float) -> Process:
         written += room.frames(mark_rows, batch_rows, now, last=now > last_ns)
     frames = wire.frames(b"".join(written))[0]
     rows = {
-        kind: [row for frame in frames if frame.kind == kind for row in layout.iter_unpack(frame.body)]
+        kind: [
+            row for frame in frames if frame.kind == kind for row in layout.iter_unpack(frame.body)
+        ]
         for kind, layout in wire.RECORDS.items()
     }
     return replace(
@@ -88,12 +90,17 @@ def table(rows: Sequence[tuple[int, ...]], names: Sequence[str]) -> dict[str, In
 
 @pytest.fixture
 def full_and_thinned(monkeypatch: pytest.MonkeyPatch) -> tuple[RecordedRun, RecordedRun]:
-    """Give what the study tells of a whole run, and of the same thinned."""
+    """Return what the study tells of a whole run, and of the same thinned."""
     monkeypatch.setattr(thinning, "PERIOD_NS", 3000 * MS)
     monkeypatch.setattr(thinning, "STRETCH_NS", 500 * MS)
     full_run = long_run()
     room = {"training": (12_000, 4_500), "worker": (8_000, 2_500)}
-    reduced = replace(full_run, processes=tuple(thin_process(process, *room[process.role]) for process in full_run.processes))
+    reduced = replace(
+        full_run,
+        processes=tuple(
+            thin_process(process, *room[process.role]) for process in full_run.processes
+        ),
+    )
     marks = [len(run.processes[0].marks) for run in (full_run, reduced)]
     assert 300 < marks[1] < 0.6 * marks[0]
     results = [study_recording(run).recorded for run in (full_run, reduced)]

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.examples import cpu
-from gapless.catalogue.seen_examples import evidence_of
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu
 from gapless.model.study import Study
 from gapless.model.tables import Operator
-from gapless.study.recorded.shareable import shareable_share
+from gapless.recorded.machine.shareable import shareable_share
 
 
 def study(*operators: tuple[str, int, float]) -> Study:
-    """Give a study of steps that are half data; of operators: name, calls, share of the steps."""
+    """Return a study of steps that are half data; of operators: name, calls, share of the steps."""
     base_study = evidence_of(cpu(), {"busy.math": 50.0, "idle.data.main": 50.0}).study
     wall = base_study.account.wall_ns
     rows = tuple(
@@ -31,4 +31,7 @@ def test_long_operators_are_shared_and_short_ones_and_python_are_not() -> None:
 
 def test_without_a_window_nothing_is_told() -> None:
     window_study = study(("aten::mm", 1, 0.2))
-    assert shareable_share(replace(window_study, account=replace(window_study.account, steps=0))) is None
+    assert (
+        shareable_share(replace(window_study, account=replace(window_study.account, steps=0)))
+        is None
+    )

@@ -7,13 +7,13 @@ import pytest
 from gapless import wire
 from gapless.model.recording import Window
 from gapless.model.run import ProfilerSlowdown
-from gapless.study.recorded.steps import run_steps
-from gapless.study.recorded.training import trainings
+from gapless.recorded.steps.step_times import run_steps
+from gapless.recorded.training.processes import trainings
 from tests.study.recording import Log, recording
 
 
 def log_of(before: list[float], behind: list[float], *, device: bool = True) -> Log:
-    """Give a log of steps that long, in ms, before and behind a window of 50 ms."""
+    """Return a log of steps that long, in ms, before and behind a window of 50 ms."""
     ends = [*accumulate(before, initial=100.0)]
     window_start = ends[-1]
     ends += [*accumulate(behind, initial=window_start + 50)]
@@ -33,7 +33,9 @@ def slowdown_of(log: Log) -> ProfilerSlowdown | None:
 
 
 def test_steps_behind_a_window_are_compared_with_those_before_it() -> None:
-    assert slowdown_of(log_of([90.0] + [60.0] * 8, [80.0] * 20)) == ProfilerSlowdown(8, 60_000_000, 80_000_000)
+    assert slowdown_of(log_of([90.0] + [60.0] * 8, [80.0] * 20)) == ProfilerSlowdown(
+        8, 60_000_000, 80_000_000
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.model.interval import Estimate
-from gapless.study.slowest import JointSteps, estimate_speedup, mean_longest
+from gapless.model.estimate import Estimate
+from gapless.pricing.simulators.step_of_ranks import JointSteps, estimate_speedup, mean_longest
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=4))
@@ -32,8 +32,12 @@ def test_what_is_dealt_out_is_not_gone_but_may_be() -> None:
     own_work, no_waits = (np.full(9, 6.0), np.full(9, 10.0)), (np.zeros(9), np.zeros(9))
     zero = Estimate(0.0, 0.0, 0.0)
     unchanged = Estimate(1.0, 1.0, 1.0)
-    dealt_out = estimate_speedup(JointSteps(own_work, no_waits, evened_share=0.5), [zero] * 2, unchanged)
-    removed = estimate_speedup(JointSteps(own_work, no_waits, evened_share=1.0), [zero] * 2, unchanged)
+    dealt_out = estimate_speedup(
+        JointSteps(own_work, no_waits, evened_share=0.5), [zero] * 2, unchanged
+    )
+    removed = estimate_speedup(
+        JointSteps(own_work, no_waits, evened_share=1.0), [zero] * 2, unchanged
+    )
     assert dealt_out.mid == pytest.approx(10 / 8)
     assert (dealt_out.high, removed.high) == pytest.approx((10 / 6, 10 / 6))
     assert 1 < dealt_out.low < dealt_out.mid

@@ -5,32 +5,40 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gapless.catalogue.examples import cpu, ddp, worker_loader, gpu, loader, machine, world
-from gapless.catalogue.rank_examples import evidence_of_ranks
-from gapless.catalogue.ruling import Rule
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import example_workers, operator, example_use
+from gapless.catalogue.declare.rule import Rule
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import (
+    cpu,
+    ddp,
+    gpu,
+    loader,
+    machine,
+    worker_loader,
+    world,
+)
+from gapless.catalogue.examples.parts import example_use, example_workers, operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.model.change import (
     NO_LOADER,
     Change,
     CopyChange,
     Drop,
-    LoaderChange,
     HostChange,
+    LoaderChange,
     Merge,
     Omit,
     Prediction,
     Scale,
 )
-from gapless.model.finding import Diagnosis, Finding, Detection, ReplayFidelity
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
-from gapless.study.ceilings import Ceilings
-from gapless.study.charged import charge_changes
-from gapless.study.diagnose import diagnose
-from gapless.study.price import Prices
-from gapless.study.replaying import RefusingSimulator
-from gapless.study.stakes import MIN_ODDS, MIN_LARGE_ODDS, odds_of, value_of
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Diagnosis, Finding, ReplayFidelity
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.charged import charge_changes
+from gapless.pricing.diagnose import diagnose
+from gapless.pricing.price import Prices
+from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.worth_trying import MIN_LARGE_ODDS, MIN_ODDS, odds_of, value_of
 
 pytestmark = pytest.mark.usefixtures("uncalibrated")
 
@@ -51,7 +59,7 @@ def diagnose_with(detection: Detection, run: Evidence = RUN) -> Diagnosis:
         del evidence
         return detection
 
-    rule = Rule(detection.code, detection.name, "0.1", (), "", check)
+    rule = Rule(detection.code, detection.name, "0.1", tuple, "", check)
     return diagnose(Prices(run, RefusingSimulator("no window"), Ceilings()), (rule,))
 
 
@@ -84,15 +92,17 @@ def test_at_stake_is_what_the_account_has_of_it(changes: tuple[Change, ...], sha
 
 
 def test_without_a_device_calls_take_the_time_of_the_host() -> None:
-    run = evidence_of(cpu(loader()), {"busy.math": 100}, operator("aten::item", calls=8, host_ms=30))
+    run = evidence_of(
+        cpu(loader()), {"busy.math": 100}, operator("aten::item", calls=8, host_ms=30)
+    )
     assert stake_of(run, (Omit(("aten::item",)),)) == pytest.approx(0.3)
 
 
 def test_of_a_loader_it_is_the_wait_and_of_its_threads_the_wait_for_processors() -> None:
     step = {"busy.math": 60, "idle.data.decode": 40}
-    assert stake_of(evidence_of(cpu(loader()), step, LOADER_USE), (LoaderChange(0, num_workers=4),)) == pytest.approx(
-        0.4
-    )
+    assert stake_of(
+        evidence_of(cpu(loader()), step, LOADER_USE), (LoaderChange(0, num_workers=4),)
+    ) == pytest.approx(0.4)
     use = example_use(worker_loader(), {"decode": 40.0}, WORKER_USE)
     run = evidence_of(cpu(worker_loader()), step, use)
     assert stake_of(run, (LoaderChange(0, worker_threads=1),)) == pytest.approx(0.1)
@@ -109,7 +119,10 @@ def test_of_the_threads_of_a_training_it_is_what_they_compute() -> None:
 def test_threads_of_a_training_without_a_loader_are_worth_a_trial() -> None:
     crowded = replace(cpu(machine(cpus=2, intra_op_threads=16, device=None)), loaders=())
     fewer = (LoaderChange(NO_LOADER, intra_op_threads=2),)
-    diagnosis = diagnose_with(make_detection(*fewer, helps=("intra-op-threads=2",)), evidence_of(crowded, {"busy.math": 80}))
+    diagnosis = diagnose_with(
+        make_detection(*fewer, helps=("intra-op-threads=2",)),
+        evidence_of(crowded, {"busy.math": 80}),
+    )
     (finding,) = diagnosis.findings
     assert (finding.share, finding.prediction.speedup) == (pytest.approx(1.0), None)
 
@@ -133,7 +146,9 @@ def test_a_cause_without_a_price_is_worth_a_trial_if_enough_is_at_stake() -> Non
         make_detection(Drop(("idle.sync",), keep=0.6)),  # 1.6 %: below what is worth naming
         make_detection(Drop(("idle.sync",)), helps=()),  # nobody knows what to try
         make_detection(Drop(("idle.sync",)), helps=("no-sync",)),  # refused: there is one rank
-        make_detection(HostChange(("idle.host.",), HALF), helps=("compile",)),  # risky, and less than half
+        make_detection(
+            HostChange(("idle.host.",), HALF), helps=("compile",)
+        ),  # risky, and less than half
         replace(make_detection(HostChange(("idle.host.",), HALF)), to_try=True),
     ],
 )
@@ -144,9 +159,13 @@ def test_what_is_small_refused_or_risky_is_only_seen(silent: Detection) -> None:
 
 
 def test_something_risky_is_asked_for_where_half_of_the_step_is_at_stake() -> None:
-    diagnosis = diagnose_with(make_detection(Scale(Estimate(0.0, 0.1, 0.2), leaves=("busy.",)), helps=("compile",)))
+    diagnosis = diagnose_with(
+        make_detection(Scale(Estimate(0.0, 0.1, 0.2), leaves=("busy.",)), helps=("compile",))
+    )
     assert [finding.share for finding in diagnosis.findings] == [pytest.approx(0.594)]
-    smaller = diagnose_with(make_detection(Scale(Estimate(0.0, 0.4, 0.5), leaves=("busy.",)), helps=("compile",)))
+    smaller = diagnose_with(
+        make_detection(Scale(Estimate(0.0, 0.4, 0.5), leaves=("busy.",)), helps=("compile",))
+    )
     assert (smaller.findings, smaller.to_try) == ((), ())
 
 
@@ -164,7 +183,9 @@ def test_a_cause_by_hand_is_named_by_its_share_and_what_nobody_can_change_is_not
 
 
 def test_what_others_do_to_the_machine_is_not_named_by_its_share() -> None:
-    contention = replace(make_detection(Drop(("busy.",))), name="taken-processors", no_remedy="run it alone")
+    contention = replace(
+        make_detection(Drop(("busy.",))), name="taken-processors", no_remedy="run it alone"
+    )
     assert diagnose_with(contention).findings == ()
 
 
@@ -202,7 +223,10 @@ def test_the_order_is_that_of_what_goes_at_least() -> None:
 
     assert value_of(finding(1.3, None)) > value_of(finding(None, 0.9)) > 1.25
     assert value_of(finding(0.9, 0.4)) == pytest.approx(1 / 0.9)
-    assert value_of(replace(finding(None, 0.9), detection=replace(make_detection(), to_try=True))) == 1.0
+    assert (
+        value_of(replace(finding(None, 0.9), detection=replace(make_detection(), to_try=True)))
+        == 1.0
+    )
 
 
 def test_a_foreign_trace_has_no_fixes_to_try() -> None:
@@ -249,7 +273,7 @@ def diagnose_gain(gain: tuple[float, float, float], detection: Detection) -> Dia
         del evidence
         return detection
 
-    rule = Rule(detection.code, detection.name, "0.1", (), "", check)
+    rule = Rule(detection.code, detection.name, "0.1", tuple, "", check)
     return diagnose(Prices(RUN, FixedSimulator(Estimate(*gain)), Ceilings()), (rule,))
 
 
@@ -265,7 +289,10 @@ def test_a_cause_that_is_likely_to_be_worth_it_is_worth_a_trial() -> None:
 def test_three_to_two_is_enough_where_half_of_the_step_is_at_stake() -> None:
     gain = (0.8, 1.1, 1.5)
     assert MIN_ODDS > odds_of(Estimate(*gain), 0.02) > MIN_LARGE_ODDS
-    assert [candidate.odds is None for candidate in diagnose_gain(gain, make_detection(Drop(("busy.",)))).to_try] == [False]
+    assert [
+        candidate.odds is None
+        for candidate in diagnose_gain(gain, make_detection(Drop(("busy.",)))).to_try
+    ] == [False]
     assert diagnose_gain(gain, make_detection(A_THIRD)).to_try == ()
 
 
@@ -274,7 +301,10 @@ def test_three_to_two_is_enough_where_half_of_the_step_is_at_stake() -> None:
     [
         ((0.8, 1.04, 1.3), make_detection(HostChange(("idle.host.",), HALF))),  # as likely as not
         ((0.95, 1.3, 1.7), make_detection(HostChange(("idle.host.",), HALF), helps=())),
-        ((0.95, 1.3, 1.7), make_detection(HostChange(("idle.host.",), HALF), helps=("compile",))),  # risky
+        (
+            (0.95, 1.3, 1.7),
+            make_detection(HostChange(("idle.host.",), HALF), helps=("compile",)),
+        ),  # risky
     ],
 )
 def test_what_is_unlikely_or_asks_for_something_is_only_seen(

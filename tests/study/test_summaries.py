@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless
+from gapless.capture.columns import group_rows, heaviest_labels
+from gapless.capture.merge import merge_leaves, merge_tables
+from gapless.capture.notes import build_health
+from gapless.capture.ranks.summary import CaptureFacts, UnreadableFile
+from gapless.capture.source_lines import is_library
+from gapless.capture.step_times import quantile, step_times
+from gapless.capture.tables.collectives import bandwidth_factor, collective_bytes
 from gapless.model.account import Account, RowAccount
 from gapless.model.ledger import Row
 from gapless.model.study import Leaf
 from gapless.model.tables import CollectiveRow, Copy, Memory, Operator, Tables
 from gapless.model.trace import Collective, Count
-from gapless.study.columns import group_rows, heaviest_labels
-from gapless.study.merge import merge_leaves, merge_tables
-from gapless.study.notes import build_health
-from gapless.study.part import CaptureFacts, UnreadableFile
-from gapless.study.source import is_library
-from gapless.study.steps import quantile, step_times
-from gapless.study.tables.collectives import bandwidth_factor, collective_bytes
 from tests.study import writing
 from tests.study.writing import call, host, kernel, op, training
 
@@ -56,7 +56,7 @@ EVIDENCE = CaptureFacts(
 
 
 def account(steps: int | None = 4, **leaves: int) -> Account:
-    """Give an account of 1,000 ns a row: some leaves, and ``busy.math`` for the rest."""
+    """Return an account of 1,000 ns a row: some leaves, and ``busy.math`` for the rest."""
     row = Row(None, 0, 1 if steps else None, 0, 1000, left_out=False)
     rows = tuple(RowAccount(row, {}, {}) for _ in range(steps or 1))
     total_ns = 1000 * (steps or 1)
@@ -65,7 +65,9 @@ def account(steps: int | None = 4, **leaves: int) -> Account:
     return Account(total_ns, steps, leaves_ns, {}, {}, rows, left_out=rows[:1])
 
 
-def notes(*captures: CaptureFacts, unreadable: tuple[UnreadableFile, ...] = (), **leaves: int) -> tuple[str, ...]:
+def notes(
+    *captures: CaptureFacts, unreadable: tuple[UnreadableFile, ...] = (), **leaves: int
+) -> tuple[str, ...]:
     return build_health(captures or (EVIDENCE,), unreadable, account(**leaves)).notes
 
 
@@ -120,20 +122,30 @@ def test_bounds_are_called_bounds() -> None:
 def test_captures_without_steps_or_with_all_of_them_counted_say_so() -> None:
     assert any("no steps" in note for note in build_health([EVIDENCE], [], account(None)).notes)
     all_counted = replace(account(), left_out=())
-    assert any("all 4 steps are counted" in note for note in build_health([EVIDENCE], [], all_counted).notes)
+    assert any(
+        "all 4 steps are counted" in note
+        for note in build_health([EVIDENCE], [], all_counted).notes
+    )
 
 
 def test_several_files_of_a_rank_are_said_to_be() -> None:
     first_rank, second_rank = replace(EVIDENCE, rank=0), replace(EVIDENCE, rank=1)
-    assert not any("several files" in note for note in build_health([first_rank, second_rank], [], account()).notes)
+    assert not any(
+        "several files" in note
+        for note in build_health([first_rank, second_rank], [], account()).notes
+    )
     messages = build_health([first_rank, first_rank, second_rank], [], account()).notes
     assert "several files of rank 0: all are counted, as captures of one job" in messages
 
 
 def test_health_of_many_ranks_is_joined() -> None:
     first_rank = replace(EVIDENCE, rank=0, world=4, dropped=(Count("x", 1),), launched=50)
-    second_rank = replace(first_rank, rank=1, truncated=True, clock_error_ns=7, reader_notes=("odd",))
-    health = build_health([first_rank, second_rank], [UnreadableFile("rank2.json", "is empty")], account())
+    second_rank = replace(
+        first_rank, rank=1, truncated=True, clock_error_ns=7, reader_notes=("odd",)
+    )
+    health = build_health(
+        [first_rank, second_rank], [UnreadableFile("rank2.json", "is empty")], account()
+    )
     assert (health.events, health.dropped, health.clock_error_ns) == (2000, 2, 7)
     assert health.launches_recorded == 0.5
     assert health.details == (Count("dropped: x", 2),)
@@ -167,7 +179,11 @@ def test_of_many_ranks_a_slow_step_is_named_once() -> None:
     )
     steps = step_times(Account(1, 10, {}, {}, {}, rows), "rule")
     assert steps is not None
-    assert [(slow_row.row.step, slow_row.row.rank) for slow_row in steps.slowest] == [(4, 1), (3, 1), (2, 1)]
+    assert [(slow_row.row.step, slow_row.row.rank) for slow_row in steps.slowest] == [
+        (4, 1),
+        (3, 1),
+        (2, 1),
+    ]
     assert steps.count == 5
 
 
@@ -288,7 +304,7 @@ def test_a_comparison_of_unlike_things_says_so(tmp_path: Path) -> None:
     full = writing.write(tmp_path / "b.json", writing.training())
     a, b = gapless.open(bare, cache=False), gapless.open(full, cache=False)
     assert gapless.compare(a, b).notes == (
-        "A has no device: it is the time of a thread, that of B is a device's",
+        "A has no device: its time is that of a thread, that of B is a device's",
         "A has no steps: both are compared as whole captures",
     )
     assert [note[:8] for note in gapless.compare(b, a).notes] == ["B has no", "B has no"]

@@ -72,7 +72,11 @@ def test_an_operator_that_took_no_time_is_called_all_the_same(tmp_path: Path) ->
 def test_kernels_are_grouped_by_name_and_geometry(tmp_path: Path) -> None:
     study = open_events(tmp_path, training())
     gemm, relu = study.tables.kernels
-    assert (gemm.calls, gemm.device_ns, gemm.mean_ns) == (COUNTED_STEPS, COUNTED_STEPS * 200 * US, 200 * US)
+    assert (gemm.calls, gemm.device_ns, gemm.mean_ns) == (
+        COUNTED_STEPS,
+        COUNTED_STEPS * 200 * US,
+        200 * US,
+    )
     assert (gemm.tensor_cores, gemm.leaf, gemm.operator) == ("used", "busy.tc_math", "aten::addmm")
     assert gemm.geometry is not None
     assert (gemm.geometry.grid, gemm.geometry.block) == ((2, 1, 1), (128, 1, 1))
@@ -95,9 +99,15 @@ def test_copies_have_direction_memory_and_rate(tmp_path: Path) -> None:
         call(903, 2560, 2565, "hipMemcpyAsync"),
         activity("gpu_memcpy", "Memcpy odd", 903, 2570, 2571, bytes=1),
     ]
-    rows = {row.direction: row for row in open_events(tmp_path, [*training(), *extra]).tables.copies}
+    rows = {
+        row.direction: row for row in open_events(tmp_path, [*training(), *extra]).tables.copies
+    }
     pinned = rows["HtoD"]
-    assert (pinned.memory, pinned.calls, pinned.bytes) == ("pinned", COUNTED_STEPS, COUNTED_STEPS * 1_000_000)
+    assert (pinned.memory, pinned.calls, pinned.bytes) == (
+        "pinned",
+        COUNTED_STEPS,
+        COUNTED_STEPS * 1_000_000,
+    )
     assert pinned.bytes_per_s == pytest.approx(25e9)
     back = rows["DtoH"]
     assert (back.memory, back.bytes, back.bytes_per_s) == ("pageable", None, None)
@@ -110,7 +120,10 @@ def test_ranges_are_the_users_own(tmp_path: Path) -> None:
     events = training() + [annotation(name, 2500, 2510) for name in torch_names]
     (forward,) = open_events(tmp_path, events).tables.ranges
     assert (forward.name, forward.calls) == ("forward", COUNTED_STEPS)
-    assert (forward.host_ns, forward.device_ns) == (COUNTED_STEPS * 200 * US, COUNTED_STEPS * 220 * US)
+    assert (forward.host_ns, forward.device_ns) == (
+        COUNTED_STEPS * 200 * US,
+        COUNTED_STEPS * 220 * US,
+    )
 
 
 def test_memory_has_peaks_and_counts_of_the_counted_steps(tmp_path: Path) -> None:
@@ -217,7 +230,9 @@ def test_calls_of_files_are_told_by_the_function_that_makes_them(tmp_path: Path)
         python(f"<built-in method write {text}", 4455, 4460),
     ]
     sites = open_events(tmp_path, events).sites
-    calls_by_name = {site.name: (site.function, site.calls, site.ns) for site in sites if "file." in site.name}
+    calls_by_name = {
+        site.name: (site.function, site.calls, site.ns) for site in sites if "file." in site.name
+    }
     assert calls_by_name == {
         "file.write": ("main", 1, 10 * US),
         "file.flush": ("main", 1, 20 * US),

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.examples import cpu
-from gapless.catalogue.seen_examples import evidence_of
-from gapless.catalogue.seen_parts import operator
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu
+from gapless.catalogue.examples.parts import operator
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale
-from gapless.model.interval import Estimate
-from gapless.study import thread
+from gapless.model.estimate import Estimate
+from gapless.pricing.simulators import host_model
 
 EVIDENCE = evidence_of(cpu(), {"busy.math": 10, "busy.optimizer": 6, "idle.host.python": 4})
 HALF = Estimate(0.5, 0.5, 0.5)
 
 
 def mid(*changes: Change) -> float:
-    speedup = thread.predict_thread(EVIDENCE, changes).speedup
+    speedup = host_model.predict_thread(EVIDENCE, changes).speedup
     assert speedup is not None
     return speedup.mid
 
@@ -44,7 +44,7 @@ def test_calls_within_calls_that_changes_omit_go_once() -> None:
     nested = evidence_of(cpu(), {"busy.math": 20}, outer, inner)
 
     def gain(*changes: Change) -> Estimate:
-        speedup = thread.predict_thread(nested, changes).speedup
+        speedup = host_model.predict_thread(nested, changes).speedup
         assert speedup is not None
         return speedup
 

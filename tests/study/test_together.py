@@ -1,7 +1,7 @@
 """Windows of the same steps on different ranks."""
 
 from gapless.model.recording import Window
-from gapless.study.recorded.together import group_windows
+from gapless.recorded.shared_windows import group_windows
 
 
 def window(first_step: int, last_step: int, start: int = 0, *, number: int = 1) -> Window:
@@ -20,7 +20,10 @@ def window(first_step: int, last_step: int, start: int = 0, *, number: int = 1) 
 
 
 def groups(*windows: tuple[str, int | None, Window]) -> dict[str, tuple[int, int]]:
-    return {path: (membership.group, membership.first_step) for path, membership in group_windows(windows).items()}
+    return {
+        path: (membership.group, membership.first_step)
+        for path, membership in group_windows(windows).items()
+    }
 
 
 def test_windows_of_the_same_steps_belong_together() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.catalogue.traced import infer_facts
+from gapless.catalogue.queries.trace_facts import infer_facts
+from gapless.model.evidence import Evidence
 from gapless.model.finding import Abstention, Detection
-from gapless.model.seen import Evidence
 from gapless.model.study import Study
-from gapless.study.charged import charge_changes
+from gapless.pricing.charged import charge_changes
 
 OPENED = Path(__file__).parents[1] / "data" / "opened"
 DetectionsByName = dict[str, Detection]
@@ -26,7 +26,11 @@ def open_trace(name: str) -> Study:
 def detections_by_name(study: Study) -> DetectionsByName:
     diagnosis = study.diagnosis
     assert diagnosis is not None
-    findings = [*diagnosis.findings, *diagnosis.present, *(candidate.finding for candidate in diagnosis.to_try)]
+    findings = [
+        *diagnosis.findings,
+        *diagnosis.present,
+        *(candidate.finding for candidate in diagnosis.to_try),
+    ]
     return {finding.detection.name: finding.detection for finding in findings}
 
 
@@ -72,7 +76,9 @@ def test_facts_that_do_not_follow_stay_absent() -> None:
     facts = infer_facts(open_trace("home1"))
     assert facts.inferred
     assert [(loader.num_workers, loader.trains) for loader in facts.loaders] == [(0, True)]
-    assert [(optimizer.name, optimizer.tensors) for optimizer in facts.optimizers] == [("torch.optim.sgd.SGD", 10)]
+    assert [(optimizer.name, optimizer.tensors) for optimizer in facts.optimizers] == [
+        ("torch.optim.sgd.SGD", 10)
+    ]
     assert (facts.machine.cpus, facts.machine.device, facts.precision) == (None, None, None)
     assert facts.world.micro_batches == 1.0
 

@@ -5,23 +5,23 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.effects.occasions import EVALUATION
-from gapless.catalogue.examples import gpu
-from gapless.catalogue.rules.evaluation_in_the_way import evaluation_in_the_way
-from gapless.catalogue.ruling import Rule
-from gapless.catalogue.seen_examples import evidence_of, with_steps
-from gapless.catalogue.seen_parts import MS
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.example_facts import gpu
+from gapless.catalogue.examples.parts import MS
+from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_in_the_way
 from gapless.model.change import ZERO_FACTOR, Change, CopyChange, HostChange, Prediction
-from gapless.model.finding import Diagnosis, Detection, ReplayFidelity
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Diagnosis, ReplayFidelity
 from gapless.model.rhythm import Sighting
-from gapless.model.seen import Evidence
-from gapless.report.causes import first_lines, harmless_lines, worth
-from gapless.study.ceilings import Ceilings
-from gapless.study.diagnose import diagnose
-from gapless.study.price import Prices
-from gapless.study.replaying import RefusingSimulator
-from gapless.study.trying import UNKNOWN
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.diagnose import diagnose
+from gapless.pricing.price import Prices
+from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.upper_bounds import UNKNOWN
+from gapless.report.sections.causes import first_lines, harmless_lines, worth
 
 pytestmark = pytest.mark.usefixtures("uncalibrated")
 
@@ -54,8 +54,8 @@ def check_copies(evidence: Evidence) -> Detection | None:
     return COPIES.detection("Copies.", CopyChange(pinned=True))
 
 
-LAUNCHES = Rule("G901", "launches", "0.1", (), "", check_launches)
-COPIES = Rule("G902", "copies", "0.1", (), "", check_copies)
+LAUNCHES = Rule("G901", "launches", "0.1", tuple, "", check_launches)
+COPIES = Rule("G902", "copies", "0.1", tuple, "", check_copies)
 
 
 def diagnose_gain(launch_gain: float) -> Diagnosis:
@@ -70,24 +70,26 @@ def test_what_has_to_be_tried_stands_below_what_has_a_price_and_has_none_itself(
     assert launch_finding.prediction.refused == UNKNOWN
     assert launch_finding.prediction.at_most is not None
     assert launch_finding.prediction.at_most.mid == pytest.approx(3.0)
-    assert worth(launch_finding).startswith("to be tried: were all of it gone, 3.00× [2.")
+    assert worth(launch_finding).startswith("to be tried: if all of it were gone, 3.00× [2.")
 
 
 def test_the_first_line_says_what_is_to_be_tried() -> None:
     diagnosis = diagnose(Prices(RUN, LaunchSimulator(3.0), Ceilings()), (LAUNCHES,))
     assert list(first_lines(diagnosis))[-1].startswith(
-        "cause: G901 launches; to be tried: were all of it gone, 3.00×"
+        "cause: G901 launches; to be tried: if all of it were gone, 3.00×"
     )
 
 
 @pytest.mark.parametrize(
     ("launch_gain", "line"),
     [
-        (1.5, "launches: seen; to be tried: were all of it gone, 1.50× [1."),
+        (1.5, "launches: seen; to be tried: if all of it were gone, 1.50× [1."),
         (0.96, "launches: harmless here: worth "),
     ],
 )
-def test_it_is_not_named_where_something_else_bounds_the_step(launch_gain: float, line: str) -> None:
+def test_it_is_not_named_where_something_else_bounds_the_step(
+    launch_gain: float, line: str
+) -> None:
     diagnosis = diagnose_gain(launch_gain)
     assert [finding.detection.code for finding in diagnosis.findings] == ["G902"]
     lines = list(harmless_lines(diagnosis))
@@ -113,7 +115,9 @@ def test_an_evaluation_that_was_seen_once_is_no_headline() -> None:
         return diagnose(prices, [evaluation_in_the_way])
 
     (headline,) = diagnose_with(periodic).findings
-    assert headline.detection.summary.startswith("Evaluation (every 500 steps, 900.0 ms each) takes 60")
+    assert headline.detection.summary.startswith(
+        "Evaluation (every 500 steps, 900.0 ms each) takes 60"
+    )
     assert not diagnose_with(single).findings
     (aside,) = diagnose_with(single).present
     (line,) = harmless_lines(diagnose_with(single))

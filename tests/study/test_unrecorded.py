@@ -5,17 +5,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.replay.queue import Consumer, LoaderCosts, Queue, QueueSettings, play_batches
-from gapless.study.recorded.unrecorded import OrderedHandOvers, infer_lengths, split_lengths, cpu_shares
+from gapless.recorded.loaders.unrecorded import (
+    OrderedHandOvers,
+    cpu_shares,
+    infer_lengths,
+    split_lengths,
+)
+from gapless.replay.loader.queue import Consumer, LoaderCosts, Queue, QueueSettings, play_batches
 
 N_BATCHES = 40
 HAND_OVER_NS = 3
 
 
-def simulate_hand_overs(fetch: list[int], host: int, workers: int, recorded: set[int]) -> OrderedHandOvers:
-    """Give what is known of a simulated training of which some fetches were recorded."""
+def simulate_hand_overs(
+    fetch: list[int], host: int, workers: int, recorded: set[int]
+) -> OrderedHandOvers:
+    """Return what is known of a simulated training of which some fetches were recorded."""
     settings = QueueSettings(workers, 2)
-    simulated = play_batches(Queue(settings, LoaderCosts(fetch, hand=[HAND_OVER_NS])), Consumer([host]), N_BATCHES)
+    simulated = play_batches(
+        Queue(settings, LoaderCosts(fetch, hand=[HAND_OVER_NS])), Consumer([host]), N_BATCHES
+    )
     received = np.array(simulated.hand_overs)
     ahead = 2 * workers
     dispatched = np.concatenate((np.zeros(ahead, np.int64), received[:-ahead]))
@@ -26,7 +35,9 @@ def simulate_hand_overs(fetch: list[int], host: int, workers: int, recorded: set
         free[index % workers] = start + fetch[index % len(fetch)]
         if index in recorded:
             begin[index], ready[index] = start, free[index % workers]
-    return OrderedHandOvers(np.array(simulated.asks), received, np.arange(N_BATCHES), dispatched, begin, ready)
+    return OrderedHandOvers(
+        np.array(simulated.asks), received, np.arange(N_BATCHES), dispatched, begin, ready
+    )
 
 
 def test_a_rare_slow_fetch_that_was_not_recorded_is_found_again() -> None:
@@ -53,7 +64,7 @@ def test_a_slow_fetch_that_was_recorded_is_not_cut_to_fit_others() -> None:
 
 def test_of_a_batch_that_nobody_was_seen_to_be_told_of_nothing_is_said() -> None:
     hand_overs = simulate_hand_overs([20], 30, 2, recorded={1})
-    blind = OrderedHandOvers(**{**vars(hand_overs), "told_ns": np.full(N_BATCHES, -1)})
+    blind = OrderedHandOvers(**{**vars(hand_overs), "told": np.full(N_BATCHES, -1)})
     assert set(infer_lengths(blind, 2, HAND_OVER_NS).tolist()) == {-1}
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.accounting.threads import sort_threads
-from gapless.accounting.unused import find_unused_passes
+from gapless.accounting.host.threads import sort_threads
+from gapless.accounting.host.unused_forwards import find_unused_passes
 from gapless.formats import read
 from gapless.model.study import UNUSED, UNUSED_FIRST
-from tests.study.train_with_passes import UNUSED_PASSES, USED_PASSES, STEPS
+from tests.study.train_with_passes import STEPS, UNUSED_PASSES, USED_PASSES
 
 SCRIPT = Path(__file__).with_name("train_with_passes.py")
 
@@ -30,8 +30,14 @@ def count(path: Path) -> int:
 
 
 def test_passes_that_were_left_are_found_and_no_others(trace_folder: Path) -> None:
-    counts = {loss.__name__: count(trace_folder / f"{loss.__name__}.json") for loss in (*UNUSED_PASSES, *USED_PASSES)}
-    assert counts == {loss.__name__: STEPS if loss in UNUSED_PASSES else 0 for loss in (*UNUSED_PASSES, *USED_PASSES)}
+    counts = {
+        loss.__name__: count(trace_folder / f"{loss.__name__}.json")
+        for loss in (*UNUSED_PASSES, *USED_PASSES)
+    }
+    assert counts == {
+        loss.__name__: STEPS if loss in UNUSED_PASSES else 0
+        for loss in (*UNUSED_PASSES, *USED_PASSES)
+    }
 
 
 def test_they_are_told_with_the_function_that_calls_them(trace_folder: Path) -> None:

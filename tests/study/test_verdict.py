@@ -5,31 +5,31 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.examples import (
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.example_facts import (
     LOADER_LINE,
     cpu,
     ddp,
     evaluation,
-    worker_loader,
     gpu,
     loader,
     without_loaders,
+    worker_loader,
     world,
 )
-from gapless.catalogue.rank_examples import evidence_of_ranks
-from gapless.catalogue.seen_examples import evidence_of, with_steps
-from gapless.catalogue.seen_parts import example_workers, example_use
-from gapless.catalogue.work_examples import example_work
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.examples.work import example_work
 from gapless.model.change import Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Location
-from gapless.model.finding import Finding, Detection
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Finding
 from gapless.model.host_code import HostCode, HotLine
-from gapless.model.interval import Estimate
 from gapless.model.rhythm import Sighting, UnlikeSteps
-from gapless.model.seen import Evidence
 from gapless.model.study import Site
-from gapless.study.ordering import order_findings
-from gapless.study.verdict import affected_groups, verdict_of
+from gapless.pricing.ordering import order_findings
+from gapless.pricing.words.verdict import affected_groups, verdict_of
 
 Leaves = Mapping[str, float]
 
@@ -57,17 +57,29 @@ def test_what_an_agent_does_in_its_environment_is_not_called_evaluation() -> Non
 
 def test_who_loads_what_the_device_waits_for_is_said_with_its_line() -> None:
     step = {"busy.math": 17, "idle.data.decode": 83}
-    on_gpu = evidence_of(gpu(loader()), step, example_use(loader(), {"decode": 83.0}, example_workers(0, {"decode": 1})))
+    on_gpu = evidence_of(
+        gpu(loader()),
+        step,
+        example_use(loader(), {"decode": 83.0}, example_workers(0, {"decode": 1})),
+    )
     assert sentence_of(on_gpu) == (
         "83 % of each step the GPU waits for data, which the training process loads itself "
         f"(train.py:{LOADER_LINE.line}), mostly for decoding them; 17 % is computing"
     )
-    on_cpu = evidence_of(cpu(loader()), step, example_use(loader(), {"decode": 83.0}, example_workers(0, {"decode": 1})))
+    on_cpu = evidence_of(
+        cpu(loader()),
+        step,
+        example_use(loader(), {"decode": 83.0}, example_workers(0, {"decode": 1})),
+    )
     assert sentence_of(on_cpu) == (
         "83 % of each step goes to loading data, which the training process does itself "
         f"(train.py:{LOADER_LINE.line}), mostly decoding them; 17 % is computing"
     )
-    workers = evidence_of(gpu(worker_loader()), step, example_use(worker_loader(), {"decode": 83.0}, example_workers(8, {"decode": 1.0})))
+    workers = evidence_of(
+        gpu(worker_loader()),
+        step,
+        example_use(worker_loader(), {"decode": 83.0}, example_workers(8, {"decode": 1.0})),
+    )
     assert "waits for data, which 8 workers load (train.py" in sentence_of(workers)
 
 
@@ -89,8 +101,8 @@ def test_who_loads_what_the_device_waits_for_is_said_with_its_line() -> None:
         (
             {"idle.device.wait": 60},
             (
-                "60 % of each step the GPU leaves work undone that is ready for it, as where "
-                "others compute on it; 40 % is computing"
+                "60 % of each step the GPU leaves ready work undone, as when others compute on it; "
+                "40 % is computing"
             ),
         ),
         ({"idle.unknown": 60}, "60 % of each step is not explained: nothing was recorded of what"),
@@ -104,7 +116,9 @@ def test_the_largest_owner_of_time_that_is_not_computing_is_named(
 
 
 def test_without_a_device_it_is_the_training_thread() -> None:
-    run = with_site(evidence_of(cpu(), {"busy.math": 40, "idle.host.python": 60}), "idle.host.python", 88)
+    run = with_site(
+        evidence_of(cpu(), {"busy.math": 40, "idle.host.python": 60}), "idle.host.python", 88
+    )
     assert sentence_of(run) == (
         "60 % of each step the training thread spends outside operators, mostly in Python code "
         "(train.py:88); 40 % is computing"
@@ -133,9 +147,13 @@ def test_what_one_rank_does_more_of_is_what_the_others_wait_for() -> None:
     late = {"idle.host.python": 60, "comm.exposed": 4, "busy.math": 36}
     waiting = {"comm.straggler_wait": 50, "idle.host.python": 10, "comm.exposed": 4}
     run = evidence_of_ranks(cpu(ddp(), world(ranks=2)), late, {**waiting, "busy.math": 36})
-    assert sentence_of(run).startswith("29 % of each step ranks wait in collectives for the last to come")
+    assert sentence_of(run).startswith(
+        "29 % of each step ranks wait in collectives for the last to come"
+    )
     slow_ranks = evidence_of_ranks(cpu(ddp(), world(ranks=2)), late, late)
-    assert sentence_of(slow_ranks).startswith("60 % of each step the training thread spends outside operators")
+    assert sentence_of(slow_ranks).startswith(
+        "60 % of each step the training thread spends outside operators"
+    )
 
 
 def test_without_steps_nothing_is_said() -> None:
@@ -164,7 +182,9 @@ def test_what_would_tell_more_of_the_owner_is_named_where_it_can_be_tried() -> N
 
 
 def finding(low: float, *changes: Change, helps: tuple[str, ...] = ()) -> Finding:
-    detection = Detection(f"G{low}", "odd", "It is odd.", changes, Location("/a/train.py", 7), helps=helps)
+    detection = Detection(
+        f"G{low}", "odd", "It is odd.", changes, Location("/a/train.py", 7), helps=helps
+    )
     return Finding(detection, Prediction(Estimate(low, low, low), "feed"), None)
 
 
@@ -181,8 +201,14 @@ def test_a_finding_about_the_owner_is_known_as_such() -> None:
     ("fix", "first_code"),
     [
         (finding(1.6, LoaderChange(0, num_workers=4), helps=("more-workers=4",)), "G1.6"),
-        (finding(1.4, LoaderChange(0, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # too little
-        (finding(1.6, LoaderChange(1, num_workers=4), helps=("more-workers=4",)), "G2.0"),  # another's
+        (
+            finding(1.4, LoaderChange(0, num_workers=4), helps=("more-workers=4",)),
+            "G2.0",
+        ),  # too little
+        (
+            finding(1.6, LoaderChange(1, num_workers=4), helps=("more-workers=4",)),
+            "G2.0",
+        ),  # another's
         (finding(1.6, LoaderChange(0, num_workers=4), helps=("no-sync",)), "G2.0"),  # not here
     ],
 )
@@ -204,7 +230,7 @@ def test_what_no_window_shows_is_said_with_the_line_that_samples_tell() -> None:
     recorded = run.study.recorded
     assert recorded is not None
     assert recorded.account is not None
-    opening = "70 % of each step is known as a whole only: no window shows what happens within it"
+    opening = "70 % of each step is known only as a whole: no window shows what happens within it"
     assert sentence_of(run).startswith(opening)
     line = HotLine("training", "/job/ppo.py", 21, "rollout", 30, 0.6)
     unlike = UnlikeSteps(steps=0.0625, time=0.7, mean_ns=70_000_000)
@@ -216,7 +242,9 @@ def test_what_no_window_shows_is_said_with_the_line_that_samples_tell() -> None:
 
 
 def test_the_line_of_python_is_where_it_was_sampled_not_where_operators_run() -> None:
-    run = with_site(evidence_of(cpu(), {"busy.math": 30, "idle.host.python": 70}), "idle.host.python", 74)
+    run = with_site(
+        evidence_of(cpu(), {"busy.math": 30, "idle.host.python": 70}), "idle.host.python", 74
+    )
     assert "in Python code (train.py:74)" in sentence_of(run)
     for share, line in ((0.5, " (train.py:21)"), (0.1, "")):
         code = HostCode("python", share, 1.0, "/job/train.py", 21, "scores", None, share, 200)
@@ -231,7 +259,9 @@ def test_operators_of_no_known_kind_are_named_where_one_is_most_of_them() -> Non
     leaves = {"busy.math": 10, "busy.other": 80, "idle.host.python": 10}
     cdist = example_work("aten::cdist", ((64, 8),), 70, "busy.other", calls=1)
     roll = example_work("aten::roll", ((64, 8),), 10, "busy.other", calls=1)
-    assert "is computing, mostly aten::cdist" in sentence_of(evidence_of(cpu(), leaves, cdist, roll))
+    assert "is computing, mostly aten::cdist" in sentence_of(
+        evidence_of(cpu(), leaves, cdist, roll)
+    )
     flip = example_work("aten::flip", ((64, 8),), 70, "busy.other", calls=1)
     sentence = sentence_of(evidence_of(cpu(), leaves, cdist, flip))
     assert "mostly aten::cdist and aten::flip" in sentence
@@ -256,10 +286,14 @@ def test_an_evaluation_that_was_seen_once_owns_no_steps() -> None:
         "40 % of the recorded steps' time"
     )
     periodic_sighting = replace(single_sighting, count=3, period=500.0)
-    assert sentence_of(with_steps(run, sightings={"idle.io_main.eval": periodic_sighting})).startswith("40 % of each")
+    assert sentence_of(
+        with_steps(run, sightings={"idle.io_main.eval": periodic_sighting})
+    ).startswith("40 % of each")
 
 
 def test_the_recorder_owns_no_time_of_a_run_but_a_profiler_does_of_a_trace() -> None:
     step = {"busy.math": 20, "idle.host.python": 20, "idle.profiler": 60}
-    assert sentence_of(evidence_of(gpu(), step)).startswith("20 % of each step the GPU waits for the training")
+    assert sentence_of(evidence_of(gpu(), step)).startswith(
+        "20 % of each step the GPU waits for the training"
+    )
     assert sentence_of(evidence_of(None, step)).startswith("60 % of each step goes to a profiler")

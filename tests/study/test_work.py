@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import gapless
 from gapless import wire
-from gapless.study.recorded.devices import device_states
+from gapless.recorded.machine.devices import device_states
 from tests.study import recording as by_hand
 from tests.study.recording import Log
 from tests.study.test_footprint import footprint
@@ -112,7 +112,9 @@ def test_the_clock_is_that_of_looks_in_which_the_gpu_worked() -> None:
     (gpu,) = device_states(
         samples(
             gpu0__sm=[(second * 1000.0, 0 if second < 5 else 100) for second in range(15)],
-            gpu0__clock_sm=[(second * 1000.0, 1980 if second < 5 else 1500) for second in range(15)],
+            gpu0__clock_sm=[
+                (second * 1000.0, 1980 if second < 5 else 1500) for second in range(15)
+            ],
             gpu0__throttle=[(second * 1000.0, 1 if second < 5 else 0x20) for second in range(15)],
             gpu0__others=flat(2),
             gpu0__memory_used=flat(3e9),
@@ -150,7 +152,8 @@ def test_lines_that_save_and_log_are_told_with_how_often() -> None:
     log.add_mark("checkpoint", 300, 305, subject=wire.NOBODY)
     calls = footprint(by_hand.recording(log)).calls
     counts_by_line = {
-        (call.kind, call.line): (call.count, call.total_ns // by_hand.MS, call.per_step) for call in calls
+        (call.kind, call.line): (call.count, call.total_ns // by_hand.MS, call.per_step)
+        for call in calls
     }
     assert counts_by_line == {
         ("logging", 90): (10, 10, 1.0),

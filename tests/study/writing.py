@@ -82,13 +82,18 @@ def memory(time_us: float, size: int, allocated: int, reserved: int) -> Event:
 
 def write(path: Path, events: Iterable[Event], **top: Any) -> Path:  # noqa: ANN401
     """Write a trace; further keys stand beside the events."""
-    document = {"schemaVersion": 1, "deviceProperties": [DEVICE], **top, "traceEvents": list(events)}
+    document = {
+        "schemaVersion": 1,
+        "deviceProperties": [DEVICE],
+        **top,
+        "traceEvents": list(events),
+    }
     path.write_text(json.dumps(document))
     return path
 
 
 def step(number: int, *, late: float = 0) -> list[Event]:
-    """Give the events of one training step of 1,000 µs, ``late`` µs of it spent in Python.
+    """Return the events of one training step of 1,000 µs, ``late`` µs of it spent in Python.
 
     Two kernels (200 and 20 µs) and a pinned copy (40 µs, 1 MB), each launched by an operator.
     """
@@ -126,7 +131,7 @@ def step(number: int, *, late: float = 0) -> list[Event]:
 
 
 def training(steps: int = 8, slow: int | None = None) -> list[Event]:
-    """Give some steps, one of which may take 300 µs more in Python before its copy."""
+    """Return some steps, one of which may take 300 µs more in Python before its copy."""
     events = [
         python("train.py(10): main", 0, steps * 1000.0),
         python("torch/nn/modules/linear.py(5): forward", 0, 1),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from gapless.model.edit import Applicability, SetArgument
 from gapless.model.recording import ArmObservation, Recording
-from gapless.verify.wanted import Candidate, ArmSpec, ArmRun
+from gapless.verify.specs import ArmRun, ArmSpec, Candidate
 from tests.study.recording import Log, recording
 
 CALM = "calm"
@@ -19,7 +19,7 @@ def candidate(summary: str = "num_workers 0 → 4", workers: int = 0) -> Candida
 def record_steps(
     lengths: Sequence[float], *, start: float = 500, foreign: float | None = None
 ) -> Recording:
-    """Give a recording whose first step ends at ``start`` ms, and the others after it."""
+    """Return a recording whose first step ends at ``start`` ms, and the others after it."""
     log = Log(end=None)
     now_ms = start
     log.add_mark("step", now_ms - 1, now_ms)
@@ -43,7 +43,9 @@ class Machine:
     foreign: Callable[[ArmSpec], float | None] = lambda _: None
     failure: Callable[[ArmSpec], str | None] = lambda _: None
     observation: Callable[[ArmSpec], ArmObservation | None] = lambda _: None
-    edit_counts: Callable[[ArmSpec], Mapping[int, int]] = lambda _: {}  # by edit, how often it took effect
+    edit_counts: Callable[[ArmSpec], Mapping[int, int]] = (
+        lambda _: {}
+    )  # by edit, how often it took effect
     now: float = 1000.0
     specs: list[ArmSpec] = field(default_factory=list[ArmSpec])
 
@@ -66,9 +68,13 @@ class Machine:
             log.add_fact("edit", number, None, edit=number, target="x", times=times)
         facts = (*arm_recording.processes[0].facts, *log.facts)
         first_process = replace(arm_recording.processes[0], facts=facts)
-        arm_recording = replace(arm_recording, processes=(first_process, *arm_recording.processes[1:]))
+        arm_recording = replace(
+            arm_recording, processes=(first_process, *arm_recording.processes[1:])
+        )
         observation = self.observation(spec)
-        return ArmRun(arm_recording if observation is None else add_observation(arm_recording, observation), 0)
+        return ArmRun(
+            arm_recording if observation is None else add_observation(arm_recording, observation), 0
+        )
 
     @property
     def sides(self) -> str:

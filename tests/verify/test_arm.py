@@ -15,12 +15,12 @@ from typing import cast
 import pytest
 
 from gapless.cli import main
-from gapless.launch import sandbox
+from gapless.launch.trial import sandbox
 from gapless.model.edit import SetArgument, SetEnv
 from gapless.model.recording import Recording
-from gapless.verify import cold
-from gapless.verify.arm import NO_STEPS, ArmPlan, run, make_runner
-from gapless.verify.wanted import OUT_OF_MEMORY, ArmSpec
+from gapless.verify.arms import page_cache
+from gapless.verify.arms.arm import NO_STEPS, ArmPlan, make_runner, run
+from gapless.verify.specs import OUT_OF_MEMORY, ArmSpec
 
 EDITS = (SetArgument("torch.utils.data.DataLoader", "num_workers", 1), SetEnv("MADE", "1"))
 UNEDITED = ArmSpec("A", 3, (), stop_step=12, seconds=60.0)
@@ -81,7 +81,9 @@ def test_an_arm_with_edits_gives_its_recording_and_writes_into_its_own_view(
     monkeypatch.chdir(work_folder)
     private_folder = work_folder if sandbox.explain_unavailable(work_folder) is None else None
     edited_spec = replace(UNEDITED, side="B", edits=EDITS)
-    arm, recording = run(replace(make_plan(tmp_path, TRAINING), private_folder=private_folder), edited_spec)
+    arm, recording = run(
+        replace(make_plan(tmp_path, TRAINING), private_folder=private_folder), edited_spec
+    )
     assert (work_folder / "written").exists() is (private_folder is None)
     assert (arm.failed, arm.code) == (None, 0)
     assert arm.foreign is not None
@@ -121,7 +123,7 @@ def test_an_edit_that_cannot_be_laid_makes_an_arm_that_does_not_count(tmp_path: 
 
 
 def fake_recording(folder: Path, reads: Mapping[str, int]) -> Recording:
-    """Give what `cold.files` asks of a recording."""
+    """Return what `cold.files` asks of a recording."""
     process, manifest = SimpleNamespace(read=reads), SimpleNamespace(folder=str(folder))
     return cast("Recording", SimpleNamespace(processes=(process,), manifest=manifest))
 
@@ -131,7 +133,7 @@ def test_the_files_of_the_data_are_those_read_and_their_neighbours(tmp_path: Pat
     for name in ("images/0.jpg", "images/1.jpg", "images/notes.txt", "table.bin", "other.txt"):
         (tmp_path / name).write_bytes(b"1")
     reads = {"images/0.jpg": 2, str(tmp_path / "table.bin"): 1, "images/gone.jpg": 1, "": 5}
-    files = cold.find_files(fake_recording(tmp_path, reads))
+    files = page_cache.find_files(fake_recording(tmp_path, reads))
     assert [str(path.relative_to(tmp_path)) for path in files] == [
         "images/0.jpg",
         "images/1.jpg",
@@ -148,7 +150,7 @@ def test_files_are_dropped_from_the_page_cache(tmp_path: Path) -> None:
     if is_cached(path) is not True:
         pytest.skip("this file system does not tell what is cached, or caches nothing")
     for _ in range(40):  # the kernel takes the wish as a hint: pages on their way are left
-        cache_drop = cold.drop([path, tmp_path / "gone"])
+        cache_drop = page_cache.drop([path, tmp_path / "gone"])
         assert (cache_drop.files, cache_drop.bytes, cache_drop.skipped) == (1, 1 << 20, 1)
         if is_cached(path) is False:
             break
@@ -157,11 +159,11 @@ def test_files_are_dropped_from_the_page_cache(tmp_path: Path) -> None:
         assert is_kept_by_the_kernel(path)
         pytest.skip("this file system keeps what it is asked to drop")
     assert path.stat().st_size == 1 << 20
-    assert cold.drop([path], seconds=-1.0) == cold.CacheDrop(0, 0, 1)
+    assert page_cache.drop([path], seconds=-1.0) == page_cache.CacheDrop(0, 0, 1)
 
 
 def is_cached(path: Path) -> bool | None:
-    """Tell whether a read needs not wait; ``None`` where it cannot be asked."""
+    """Return whether a read needs not wait; ``None`` where it cannot be asked."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.preadv(file, [bytearray(4096)], 512 << 10, os.RWF_NOWAIT)
@@ -195,7 +197,7 @@ def test_a_file_without_edits_is_the_users_mistake(
     path = tmp_path / "edits.json"
     path.write_text(text)
     assert run_main("run", "--with", str(path), "true") == 2
-    assert f"{path} is no list of edits" in capsys.readouterr().err
+    assert f"{path} is not a list of edits" in capsys.readouterr().err
 
 
 def test_edits_are_laid_over_a_whole_run(tmp_path: Path) -> None:
@@ -212,7 +214,7 @@ def test_edits_are_laid_over_a_whole_run(tmp_path: Path) -> None:
 
 
 def run_main(*words: str) -> int:
-    """Give the exit code of a command of gapless."""
+    """Return the exit code of a command of gapless."""
     try:
         return main(words)
     except SystemExit as end:

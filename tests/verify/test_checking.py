@@ -7,15 +7,15 @@ import pytest
 
 from gapless.model.change import Change, Delay, LoaderChange, Prediction
 from gapless.model.edit import Location, Wrap
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
 from gapless.model.trial import Agreement, Check, DelayCost, Trial, TrialVerdict
-from gapless.study.ceilings import Ceilings
-from gapless.study.price import Prices
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.price import Prices
 from gapless.verify.checking import LOADER, THREAD, agreement, plan_checks
 from gapless.verify.plan import conduct
-from gapless.verify.wanted import Candidate, ArmSpec, TrialSettings
+from gapless.verify.specs import ArmSpec, Candidate, TrialSettings
 from tests.replay.test_feeding import make_loader
 from tests.study.test_prices import CHECKPOINTS
 from tests.verify.arms import Machine
@@ -33,7 +33,7 @@ class AddingSimulator:
     fidelity: ReplayFidelity | None = None
 
     def account(self, changes: Sequence[Change]) -> None:
-        """Give none: no window is played."""
+        """Return none: no window is played."""
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         (change,) = changes
@@ -45,22 +45,30 @@ class AddingSimulator:
         assert ns is not None
         speedup = 1 / (1 + self.share * ns / (STEP_MS * MS))
         half_width = 0.01 * self.share
-        return Prediction(Estimate(speedup * (1 - half_width), speedup, speedup * (1 + half_width)), family)
+        return Prediction(
+            Estimate(speedup * (1 - half_width), speedup, speedup * (1 + half_width)), family
+        )
 
 
 def make_evidence(*workers: int, batches: int = 10) -> Evidence:
-    """Give a run of steps of 100 ms whose loaders have so many workers."""
+    """Return a run of steps of 100 ms whose loaders have so many workers."""
     facts = CHECKPOINTS.facts
     assert facts is not None
     loaders = tuple(
-        replace(make_loader(num_workers=n_workers, batches=batches), id=number, location=Location("train.py", number))
+        replace(
+            make_loader(num_workers=n_workers, batches=batches),
+            id=number,
+            location=Location("train.py", number),
+        )
         for number, n_workers in enumerate(workers)
     )
     world = replace(facts.world, steps=10)
     return replace(CHECKPOINTS, facts=replace(facts, loaders=loaders, world=world))
 
 
-def candidates(evidence: Evidence, simulator: AddingSimulator | None = None) -> tuple[Candidate, ...]:
+def candidates(
+    evidence: Evidence, simulator: AddingSimulator | None = None
+) -> tuple[Candidate, ...]:
     return plan_checks(Prices(evidence, simulator or AddingSimulator(), Ceilings())).candidates
 
 
@@ -88,7 +96,10 @@ def test_of_several_loaders_that_train_none_is_delayed_and_another_that_does_not
     evidence = make_evidence(0, 0)
     assert evidence.facts is not None
     first_loader, other_loader = evidence.facts.loaders
-    evidence = replace(evidence, facts=replace(evidence.facts, loaders=(first_loader, replace(other_loader, trains=False))))
+    evidence = replace(
+        evidence,
+        facts=replace(evidence.facts, loaders=(first_loader, replace(other_loader, trains=False))),
+    )
     (edit,) = candidates(evidence)[0].edits
     assert isinstance(edit, Wrap)
     assert edit.where == Location("train.py", 0)
@@ -144,8 +155,12 @@ def test_what_a_delay_cost_is_compared_with_what_it_was_to_cost(
 
 def test_what_is_not_wide_enough_decided_goes_on() -> None:
     (step,) = candidates(make_evidence())
-    vague_machine = Machine({"A": STEP_MS, "B": 120}, slowdown=lambda spec: 1 + spec.index % 2 * 0.05)
-    assert len(try_candidate(vague_machine, step).order) > len(try_candidate(Machine({"A": 100, "B": 120}), step).order)
+    vague_machine = Machine(
+        {"A": STEP_MS, "B": 120}, slowdown=lambda spec: 1 + spec.index % 2 * 0.05
+    )
+    assert len(try_candidate(vague_machine, step).order) > len(
+        try_candidate(Machine({"A": 100, "B": 120}), step).order
+    )
 
 
 @pytest.mark.parametrize(

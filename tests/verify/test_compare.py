@@ -7,17 +7,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 from gapless.model.trial import TrialVerdict
-from gapless.verify.compare import (
+from gapless.verify.arms.compare import (
+    arm_noise,
+    estimate_noise,
+    estimate_speedup,
+    is_narrow,
+    judge_speedup,
     log_ratios,
     proof_bar,
-    is_narrow,
-    estimate_noise,
-    arm_noise,
-    estimate_speedup,
     student_quantile,
-    judge_speedup,
 )
 
 Float = npt.NDArray[np.float64]
@@ -59,7 +59,9 @@ def test_three_pairs_have_a_wider_interval_than_their_extremes() -> None:
 
 def test_pairs_that_agree_by_luck_are_no_surer_than_their_blocks() -> None:
     wild_blocks = np.array([6.0, 14, 8, 12, 10, 10]) * 1e6
-    estimate = estimate_speedup([(wild_blocks, wild_blocks), (wild_blocks, wild_blocks), (wild_blocks, wild_blocks)])
+    estimate = estimate_speedup(
+        [(wild_blocks, wild_blocks), (wild_blocks, wild_blocks), (wild_blocks, wild_blocks)]
+    )
     assert estimate is not None
     assert estimate.high / estimate.low > 1.1
 
@@ -89,7 +91,10 @@ def test_arms_of_one_side_that_vary_widen_the_interval_of_pairs_that_agree_by_lu
 
 def test_arms_of_one_side_that_agree_narrow_the_interval_of_few_pairs() -> None:
     pairs = [(arm(10), arm(8)), (arm(10), arm(8)), (arm(10.4), arm(8))]
-    pairs_only, with_arms = estimate_speedup(pairs), estimate_speedup(pairs, log_ratios([arm(10), arm(10.1), arm(10), arm(10.1)]))
+    pairs_only, with_arms = (
+        estimate_speedup(pairs),
+        estimate_speedup(pairs, log_ratios([arm(10), arm(10.1), arm(10), arm(10.1)])),
+    )
     assert pairs_only is not None
     assert with_arms is not None
     assert with_arms.high / with_arms.low < pairs_only.high / pairs_only.low
@@ -144,19 +149,37 @@ def test_the_bar_is_one_per_cent_or_twice_the_noise() -> None:
         (make_estimate(1.02, 1.05, 1.08), None, None, TrialVerdict.UNDECIDED),
         (make_estimate(0.9, 0.93, 0.97), 0.001, None, TrialVerdict.WORSE),
         (make_estimate(0.995, 1.0, 1.005), 0.001, None, TrialVerdict.NOTHING),
-        (make_estimate(1.002, 1.004, 1.008), 0.001, None, TrialVerdict.NOTHING),  # it is too small to matter
+        (
+            make_estimate(1.002, 1.004, 1.008),
+            0.001,
+            None,
+            TrialVerdict.NOTHING,
+        ),  # it is too small to matter
         (make_estimate(1.002, 1.006, 1.012), 0.001, None, TrialVerdict.UNDECIDED),
         (make_estimate(0.97, 1.0, 1.03), 0.02, None, TrialVerdict.NOTHING),
-        (make_estimate(0.94, 1.0, 1.03), 0.02, None, TrialVerdict.UNDECIDED),  # 5 % might have been missed
+        (
+            make_estimate(0.94, 1.0, 1.03),
+            0.02,
+            None,
+            TrialVerdict.UNDECIDED,
+        ),  # 5 % might have been missed
         (make_estimate(0.7, 1.0, 1.4), 0.2, None, TrialVerdict.UNDECIDED),
         (make_estimate(1.3, 1.4, 1.5), 0.01, make_estimate(1.35, 1.6, 2.0), TrialVerdict.CONFIRMED),
         (make_estimate(1.3, 1.4, 1.5), 0.01, make_estimate(1.6, 1.8, 2.0), TrialVerdict.SMALLER),
         (make_estimate(1.3, 1.4, 1.5), 0.01, make_estimate(1.1, 1.15, 1.2), TrialVerdict.LARGER),
-        (make_estimate(0.995, 1.0, 1.005), 0.001, make_estimate(1.6, 1.8, 2.0), TrialVerdict.NOTHING),
+        (
+            make_estimate(0.995, 1.0, 1.005),
+            0.001,
+            make_estimate(1.6, 1.8, 2.0),
+            TrialVerdict.NOTHING,
+        ),
     ],
 )
 def test_verdicts(
-    measured: Estimate | None, aa_noise: float | None, predicted: Estimate | None, expected: TrialVerdict
+    measured: Estimate | None,
+    aa_noise: float | None,
+    predicted: Estimate | None,
+    expected: TrialVerdict,
 ) -> None:
     assert judge_speedup(measured, aa_noise, predicted) is expected
 
@@ -193,9 +216,16 @@ def simulate_trial(
     ]
     outcome = (TrialVerdict.UNDECIDED, Estimate(1, 1, 1), 0.0)
     for n_pairs in range(3, len(slowness) // 2 + 1):
-        index_pairs = [(2 * pair, 2 * pair + 1)[:: 1 if sides[2 * pair] == "A" else -1] for pair in range(n_pairs)]
+        index_pairs = [
+            (2 * pair, 2 * pair + 1)[:: 1 if sides[2 * pair] == "A" else -1]
+            for pair in range(n_pairs)
+        ]
         measured_arms = list(zip(sides, arms, strict=True))[: 2 * n_pairs]
-        aa_ratios = [ratio for name in "AB" for ratio in log_ratios([arm for side, arm in measured_arms if side == name])]
+        aa_ratios = [
+            ratio
+            for name in "AB"
+            for ratio in log_ratios([arm for side, arm in measured_arms if side == name])
+        ]
         estimate = estimate_speedup([(arms[a], arms[b]) for a, b in index_pairs], aa_ratios)
         aa_noise = estimate_noise(aa_ratios, n_pairs)
         assert estimate is not None
@@ -220,7 +250,9 @@ def test_on_a_noisy_machine_an_edit_that_does_nothing_is_not_called_an_effect(
     verdicts = Counter[TrialVerdict]()
     n_covered, noises = 0, list[float]()
     for _ in range(trials):
-        verdict, estimate, aa_noise = simulate_trial(random, 0, draw_slowness(random, 12, drift, burst), white)
+        verdict, estimate, aa_noise = simulate_trial(
+            random, 0, draw_slowness(random, 12, drift, burst), white
+        )
         verdicts[verdict] += 1
         noises.append(aa_noise)
         n_covered += estimate.low <= 1 <= estimate.high
@@ -239,7 +271,9 @@ def test_on_a_machine_of_some_noise_ten_per_cent_are_seen_within_six_pairs(
     right_verdict = TrialVerdict.CONFIRMED if effect > 0 else TrialVerdict.WORSE
     verdicts, noises = Counter[TrialVerdict](), list[float]()
     for _ in range(trials):
-        verdict, _, aa_noise = simulate_trial(random, effect, draw_slowness(random, 12, 0.005, 0.01), 0.01)
+        verdict, _, aa_noise = simulate_trial(
+            random, effect, draw_slowness(random, 12, 0.005, 0.01), 0.01
+        )
         noises.append(aa_noise)
         verdicts[verdict] += 1
     assert np.median(noises) > 0.008  # not calmer than meant

@@ -7,17 +7,17 @@ import pytest
 from gapless.model.edit import (
     Applicability,
     Edit,
+    Location,
     SetArgument,
     SetEnv,
     SetGlobal,
     Skip,
-    Location,
     Wrap,
 )
 from gapless.model.trial import Side, TrialVerdict
-from gapless.verify import effects
+from gapless.verify.arms import effects
 from gapless.verify.plan import conduct
-from gapless.verify.wanted import Candidate, TrialSettings
+from gapless.verify.specs import Candidate, TrialSettings
 from tests.study.recording import Log, recording
 from tests.verify.arms import Machine, candidate
 
@@ -28,7 +28,9 @@ WRAP = Wrap("torch.compile", "compile")
 
 def try_edits(edit_counts: dict[int, int], *edits: Edit, is_ablation: bool = False) -> Side:
     """Try edits that took effect so many times in each arm of theirs."""
-    machine = Machine({"A": 20, "B": 10}, edit_counts=lambda spec: edit_counts if spec.side == "B" else {})
+    machine = Machine(
+        {"A": 20, "B": 10}, edit_counts=lambda spec: edit_counts if spec.side == "B" else {}
+    )
     kind = Applicability.ABLATION if is_ablation else Applicability.IDENTICAL
     edited = replace(candidate(), edits=edits, applicability=kind)
     settings = TrialSettings("t1", (), clock=machine.clock, windows=False)
@@ -62,7 +64,9 @@ def test_of_several_edits_those_without_effect_are_named() -> None:
 
 
 @pytest.mark.parametrize("edit_counts", [{0: 1}, {}, {0: 3, 1: 0}])
-def test_of_what_took_effect_or_was_not_told_of_nothing_is_said(edit_counts: dict[int, int]) -> None:
+def test_of_what_took_effect_or_was_not_told_of_nothing_is_said(
+    edit_counts: dict[int, int],
+) -> None:
     side = try_edits(edit_counts, ARGUMENT)  # number 1: what keeps loggers quiet
     assert (side.verdict, side.why) == (TrialVerdict.CONFIRMED, None)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gapless.launch import offline, outside, sandbox
+from gapless.launch.trial import offline, sandbox, side_effects
 from gapless.model.edit import Edit, Wrap
 from gapless.model.recording import Recording
-from gapless.verify.arm import ArmPlan, run
-from gapless.verify.wanted import ArmSpec
+from gapless.verify.arms.arm import ArmPlan, run
+from gapless.verify.specs import ArmSpec
 
 # An ordinary script: it logs, evaluates, keeps checkpoints here and elsewhere, and cleans up.
 TRAINING = """
@@ -104,11 +104,11 @@ def test_an_arm_leaves_the_folder_as_it_was_and_what_is_elsewhere_is_told(tmp_pa
         assert {"last.pt", "notes"} <= set(list_names(work))
     # An absolute path is not covered, so it needs permission; what only runs at an end never ran.
     assert list_names(disk) == ["best.pt"]
-    effects = outside.find_side_effects(recording)
+    effects = side_effects.find_side_effects(recording)
     assert str(work / "part.pt") in effects.inside
     assert effects.paths == (str(disk / "best.pt"),)
-    assert outside.find_unpermitted(effects, (disk,), sandboxed=True) == ()
-    permissions = outside.find_unpermitted(effects, (), sandboxed=False)
+    assert side_effects.find_unpermitted(effects, (disk,), sandboxed=True) == ()
+    permissions = side_effects.find_unpermitted(effects, (), sandboxed=False)
     assert permissions == (str(work), str(disk))
     leftovers = [name for name in list_names(tmp_path / "tmp") if name.startswith("gapless")]
     assert leftovers == []  # neither spool nor view

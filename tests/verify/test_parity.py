@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gapless.model.recording import BatchIndices, ArmObservation, BatchSamples
+from gapless.model.recording import ArmObservation, BatchIndices, BatchSamples
 from gapless.model.trial import Parity
-from gapless.verify.parity import epsilon, compare_training, find_observation
+from gapless.verify.arms.parity import compare_training, epsilon, find_observation
 from tests.study.recording import Log, recording
 from tests.verify.arms import add_observation
 
@@ -57,7 +57,8 @@ def test_losses_in_the_spread_of_unedited_arms_are_within_it() -> None:
     comparison = compare_training(unedited, [noisy_losses(5e-3)], FP32)
     assert comparison.parity is Parity.DIFFERENT
     assert (
-        comparison.note == "losses differ from backward pass 2 on, by 11.03% of the usual loss at most"
+        comparison.note
+        == "losses differ from backward pass 2 on, by 11.03% of the usual loss at most"
     )
 
 
@@ -79,7 +80,10 @@ def test_no_type_is_so_coarse_that_a_tenth_is_a_rounding() -> None:
 
 
 def test_a_loss_that_is_no_number_is_different() -> None:
-    assert compare_training([noisy_losses(0)] * 2, [losses(*[math.nan] * 50)], FP32).parity is Parity.DIFFERENT
+    assert (
+        compare_training([noisy_losses(0)] * 2, [losses(*[math.nan] * 50)], FP32).parity
+        is Parity.DIFFERENT
+    )
 
 
 def test_losses_of_nothing_have_no_usual_size() -> None:
@@ -89,7 +93,10 @@ def test_losses_of_nothing_have_no_usual_size() -> None:
 
 def test_one_unedited_arm_tells_equality_and_no_spread() -> None:
     assert compare_training([noisy_losses(0)], [noisy_losses(0)], FP32).parity is Parity.IDENTICAL
-    assert compare_training([noisy_losses(0)], [noisy_losses(1e-9)], FP32).parity is Parity.NOT_OBSERVED
+    assert (
+        compare_training([noisy_losses(0)], [noisy_losses(1e-9)], FP32).parity
+        is Parity.NOT_OBSERVED
+    )
 
 
 def test_scaled_losses_are_compared_but_for_powers_of_two() -> None:
@@ -139,11 +146,17 @@ def test_samples_that_always_come_again_are_no_fault_of_the_edit() -> None:
 def test_an_evaluation_is_no_epoch_that_lost_samples() -> None:
     train = (BatchIndices(0, "a", 8, 8), BatchIndices(1, "a", 8, 8), BatchIndices(2, "a", 8, 8))
     evaluation = (BatchIndices(0, "v", 2, 2), BatchIndices(1, "v", 2, 2))
-    slow_arm = ArmObservation((), scaled=False, indices={0: train[:2], 1: evaluation[:1]}, samples={})
+    slow_arm = ArmObservation(
+        (), scaled=False, indices={0: train[:2], 1: evaluation[:1]}, samples={}
+    )
     fast_arm = ArmObservation((), scaled=False, indices={0: train, 1: evaluation}, samples={})
     assert compare_training([slow_arm], [fast_arm], FP32).refused is None
-    reduced_arm = ArmObservation((), scaled=False, indices={0: evaluation, 1: evaluation}, samples={})
-    assert compare_training([slow_arm], [reduced_arm], FP32).refused == "an epoch had 2 samples of 8"
+    reduced_arm = ArmObservation(
+        (), scaled=False, indices={0: evaluation, 1: evaluation}, samples={}
+    )
+    assert (
+        compare_training([slow_arm], [reduced_arm], FP32).refused == "an epoch had 2 samples of 8"
+    )
 
 
 def test_an_epoch_that_lost_samples_is_refused() -> None:

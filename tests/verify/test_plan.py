@@ -6,15 +6,15 @@ import pytest
 
 from gapless.errors import GaplessError, UsageError
 from gapless.model.edit import Applicability, Skip
-from gapless.model.interval import Estimate
-from gapless.model.recording import BatchIndices, ArmObservation
+from gapless.model.estimate import Estimate
+from gapless.model.recording import ArmObservation, BatchIndices
 from gapless.model.trial import Parity, Trial, TrialVerdict
 from gapless.verify import lengths
+from gapless.verify.arms.results import ArmResult, arm_noise, make_scoreboard
+from gapless.verify.arms.steady import read_steps
 from gapless.verify.budget import check_budget, format_time
 from gapless.verify.plan import conduct
-from gapless.verify.steady import read_steps
-from gapless.verify.taken import ArmResult, arm_noise, make_scoreboard
-from gapless.verify.wanted import Candidate, Job, ArmSpec, ArmRun, TrialSettings
+from gapless.verify.specs import ArmRun, ArmSpec, Candidate, Job, TrialSettings
 from tests.study.recording import Log, recording
 from tests.verify.arms import Machine, candidate, record_steps
 
@@ -178,7 +178,7 @@ def test_a_budget_too_small_is_told_with_what_would_do() -> None:
 def test_a_budget_that_nobody_asked_for_grows_until_two_pairs_fit() -> None:
     machine = Machine({"A": 1000, "B": 500}, start_s=10)
     messages = list[str]()
-    trial = conduct_trial(machine, messages=messages, budget_s=60, most_s=240, windows=False)
+    trial = conduct_trial(machine, messages=messages, budget_s=60, max_budget_s=240, windows=False)
     assert trial.order == "ABBABA"
     assert trial.sides[0].verdict is TrialVerdict.CONFIRMED
     assert "starts and steps are slow: the budget is now 2 min" in messages
@@ -189,7 +189,7 @@ def test_a_budget_that_nobody_asked_for_grows_until_two_pairs_fit() -> None:
 def test_a_budget_grows_only_so_far() -> None:
     machine = Machine({"A": 1000, "B": 500}, start_s=10)
     with pytest.raises(UsageError, match="more than the budget of 60 s"):
-        conduct_trial(machine, budget_s=60, most_s=100, windows=False)
+        conduct_trial(machine, budget_s=60, max_budget_s=100, windows=False)
     assert machine.sides == "A"
 
 
@@ -201,12 +201,16 @@ def test_a_recorded_run_tells_beforehand_that_a_budget_is_far_too_small() -> Non
     check_budget((candidate(),), replace(settings, budget_s=120), recorded_run)
     check_budget((candidate(),), replace(settings, max_budget_s=120), recorded_run)
     check_budget((), settings, recorded_run)
-    check_budget((candidate(),), settings, recording(Log(), ended_ms=1))  # it never stepped: nothing to say
+    check_budget(
+        (candidate(),), settings, recording(Log(), ended_ms=1)
+    )  # it never stepped: nothing to say
 
 
 def test_six_sides_share_a_budget_by_fewer_steps_each() -> None:
     machine = Machine(dict(zip("ABCDEFG", (20, 10, 10, 10, 10, 10, 10), strict=True)), start_s=6)
-    trial = conduct_trial(machine, *(candidate(str(index)) for index in range(6)), budget_s=210, windows=False)
+    trial = conduct_trial(
+        machine, *(candidate(str(index)) for index in range(6)), budget_s=210, windows=False
+    )
     assert {side.verdict for side in trial.sides} == {TrialVerdict.CONFIRMED}
     assert all(side.speedup is not None for side in trial.sides)
     assert trial.spent_s < 210 + 2 * 8
@@ -221,7 +225,9 @@ def test_where_three_pairs_do_not_fit_two_are_run_and_that_is_told() -> None:
 
 
 def test_the_last_turn_that_is_needed_is_run_though_arms_took_longer() -> None:
-    slow_machine = Machine({"A": 20, "B": 10}, start_s=10, slowdown=lambda spec: 1.9 if spec.index else 1.0)
+    slow_machine = Machine(
+        {"A": 20, "B": 10}, start_s=10, slowdown=lambda spec: 1.9 if spec.index else 1.0
+    )
     trial = conduct_trial(slow_machine, budget_s=110, windows=False)
     assert trial.order == "ABBABA"
     assert 110 < trial.spent_s < 125
@@ -244,13 +250,19 @@ def test_without_time_for_windows_none_are_taken() -> None:
 
 
 def test_a_first_arm_that_was_slow_has_the_others_planned_anew() -> None:
-    cold_machine = Machine({"A": 20, "B": 10}, slowdown=lambda spec: 10.0 if spec.index == 0 else 1.0)
+    cold_machine = Machine(
+        {"A": 20, "B": 10}, slowdown=lambda spec: 10.0 if spec.index == 0 else 1.0
+    )
     warm_machine = Machine({"A": 20, "B": 10})
     trial = conduct_trial(cold_machine)
     conduct_trial(warm_machine)
     assert cold_machine.sides == "AA" + "ABBABA" + "AB"
     assert trial.arms[1].failed == "discarded: the first was slower"
-    assert cold_machine.specs[2].stop_step == warm_machine.specs[1].stop_step > cold_machine.specs[1].stop_step
+    assert (
+        cold_machine.specs[2].stop_step
+        == warm_machine.specs[1].stop_step
+        > cold_machine.specs[1].stop_step
+    )
 
 
 def test_an_edit_that_makes_steps_much_slower_is_cut_short_and_measured() -> None:
@@ -265,7 +277,7 @@ def test_an_edit_that_makes_steps_much_slower_is_cut_short_and_measured() -> Non
 
 
 def length_inputs(left_s: float = 200, **changes: object) -> lengths.LengthInputs:
-    """Give what a first arm of 100 steps of 20 ms told."""
+    """Return what a first arm of 100 steps of 20 ms told."""
     steps = read_steps(record_steps([20.0] * 99))
     assert steps is not None
     has_turns = bool(changes.pop("turns", False))
@@ -301,11 +313,25 @@ def test_what_recurs_too_seldom_is_told() -> None:
 
 
 def test_arms_reach_over_an_epoch_turn_where_the_job_has_some_and_one_is_near() -> None:
-    candidates, calm_stop = (candidate(),), lengths.plan_length(length_inputs(), (candidate(),)).stop_step
-    assert lengths.plan_length(length_inputs(epoch=calm_stop + 50, turns=True), candidates).stop_step == calm_stop + 52
-    assert lengths.plan_length(length_inputs(epoch=calm_stop + 50), candidates).stop_step == calm_stop
-    assert lengths.plan_length(length_inputs(epoch=3 * calm_stop, turns=True), candidates).stop_step == calm_stop
-    assert lengths.plan_length(length_inputs(epoch=None, turns=True), candidates).stop_step == calm_stop
+    candidates, calm_stop = (
+        (candidate(),),
+        lengths.plan_length(length_inputs(), (candidate(),)).stop_step,
+    )
+    assert (
+        lengths.plan_length(length_inputs(epoch=calm_stop + 50, turns=True), candidates).stop_step
+        == calm_stop + 52
+    )
+    assert (
+        lengths.plan_length(length_inputs(epoch=calm_stop + 50), candidates).stop_step == calm_stop
+    )
+    assert (
+        lengths.plan_length(length_inputs(epoch=3 * calm_stop, turns=True), candidates).stop_step
+        == calm_stop
+    )
+    assert (
+        lengths.plan_length(length_inputs(epoch=None, turns=True), candidates).stop_step
+        == calm_stop
+    )
 
 
 def test_steps_of_more_samples_are_compared_by_the_sample() -> None:
@@ -406,7 +432,9 @@ def test_on_a_machine_that_is_always_busy_arms_are_soon_no_longer_repeated() -> 
 
 def test_disturbed_arms_are_not_repeated_at_the_cost_of_pairs() -> None:
     machine = Machine({"A": 20, "B": 10, "C": 10}, start_s=10, foreign=lambda _: 0.6)
-    trial = conduct_trial(machine, candidate("one"), candidate("two"), budget_s=90, pairs=2, windows=False)
+    trial = conduct_trial(
+        machine, candidate("one"), candidate("two"), budget_s=90, pairs=2, windows=False
+    )
     assert trial.order == "ABCCBA"
     assert trial.sides[0].speedup is not None
 
@@ -502,7 +530,8 @@ def test_a_prediction_is_held_against_the_result() -> None:
 def observe_batches(*checksums: str, distinct: int | None = None) -> ArmObservation:
     count = len(checksums) * 4
     indices = [
-        BatchIndices(0, checksum, 4, count if distinct is None else min(distinct, count)) for checksum in checksums
+        BatchIndices(0, checksum, 4, count if distinct is None else min(distinct, count))
+        for checksum in checksums
     ]
     return ArmObservation((1.0, 0.5), scaled=False, indices={0: tuple(indices)}, samples={})
 
@@ -510,7 +539,9 @@ def observe_batches(*checksums: str, distinct: int | None = None) -> ArmObservat
 def test_an_edit_that_repeats_samples_is_refused_however_fast() -> None:
     machine = Machine(
         {"A": 20, "B": 10},
-        observation=lambda spec: observe_batches("a", "a", distinct=4) if spec.side == "B" else observe_batches("a", "b"),
+        observation=lambda spec: (
+            observe_batches("a", "a", distinct=4) if spec.side == "B" else observe_batches("a", "b")
+        ),
     )
     (side,) = conduct_trial(machine).sides
     assert (side.verdict, side.why) == (TrialVerdict.REFUSED, "each sample came 2.0 times")
@@ -518,14 +549,18 @@ def test_an_edit_that_repeats_samples_is_refused_however_fast() -> None:
 
 
 def test_the_same_losses_and_samples_are_told() -> None:
-    (side,) = conduct_trial(Machine({"A": 20, "B": 10}, observation=lambda _: observe_batches("a", "b"))).sides
+    (side,) = conduct_trial(
+        Machine({"A": 20, "B": 10}, observation=lambda _: observe_batches("a", "b"))
+    ).sides
     assert (side.parity, side.data) == (Parity.IDENTICAL, "same")
 
 
 def test_an_ablation_may_train_on_what_it_likes() -> None:
     machine = Machine(
         {"A": 20, "B": 10},
-        observation=lambda spec: observe_batches("a", "a", distinct=4) if spec.side == "B" else observe_batches("a", "b"),
+        observation=lambda spec: (
+            observe_batches("a", "a", distinct=4) if spec.side == "B" else observe_batches("a", "b")
+        ),
     )
     ablation = Candidate(("cached-batch",), "one batch", (Skip("x"),), Applicability.ABLATION)
     (side,) = conduct_trial(machine, ablation).sides

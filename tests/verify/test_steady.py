@@ -5,16 +5,16 @@ import pytest
 
 from gapless import wire
 from gapless.model.recording import Recording
-from gapless.verify.steady import (
-    SteadyRange,
+from gapless.verify.arms.steady import (
     ArmSteps,
+    SteadyRange,
     block_means,
+    count_warm_up,
     find_steady_range,
+    read_steps,
     settling_ns,
     step_time,
-    read_steps,
     use_device_times,
-    count_warm_up,
 )
 from tests.study.recording import MS, Log, recording
 from tests.verify.arms import record_steps
@@ -77,15 +77,26 @@ def test_the_same_steps_count_in_all_arms() -> None:
     steady_range = find_steady_range([("A", long_arm), ("B", short_arm)])
     assert steady_range == SteadyRange(10, 150, 10)
     assert steady_range.steps == (12, 151)
-    assert len(block_means(long_arm, steady_range)) == len(block_means(short_arm, steady_range)) == 14
+    assert (
+        len(block_means(long_arm, steady_range)) == len(block_means(short_arm, steady_range)) == 14
+    )
 
 
 def test_the_side_with_the_longest_warm_up_decides_and_no_single_arm_of_it() -> None:
-    calm_arm, compiled_arm = arm_steps(*[10] * 200), arm_steps(*np.linspace(300, 10, 40), *[10] * 160)
+    calm_arm, compiled_arm = (
+        arm_steps(*[10] * 200),
+        arm_steps(*np.linspace(300, 10, 40), *[10] * 160),
+    )
     assert compiled_arm.n_warm_up == 40
     sides = [("A", calm_arm)] * 3
-    assert find_steady_range([*sides, ("B", compiled_arm), ("B", compiled_arm), ("B", calm_arm)]).start == 40
-    assert find_steady_range([*sides, ("B", compiled_arm), ("B", calm_arm), ("B", calm_arm)]).start == 10
+    assert (
+        find_steady_range([*sides, ("B", compiled_arm), ("B", compiled_arm), ("B", calm_arm)]).start
+        == 40
+    )
+    assert (
+        find_steady_range([*sides, ("B", compiled_arm), ("B", calm_arm), ("B", calm_arm)]).start
+        == 10
+    )
 
 
 def test_blocks_hold_whole_periods_of_what_recurs() -> None:
@@ -124,9 +135,14 @@ def test_blocks_hold_whole_rounds_of_the_workers() -> None:
     one_a_step = recording(add_loader_steps(Log(), num_workers=4, prefetch_factor=4), ended_ms=600)
     assert read_arm_steps(one_a_step).round_steps == 16
     assert find_steady_range([("A", read_arm_steps(one_a_step))]).block_steps == 16
-    four_a_step = recording(add_loader_steps(Log(), 4, num_workers=4, prefetch_factor=4), ended_ms=600)
+    four_a_step = recording(
+        add_loader_steps(Log(), 4, num_workers=4, prefetch_factor=4), ended_ms=600
+    )
     assert read_arm_steps(four_a_step).round_steps == 4
-    assert read_arm_steps(recording(add_loader_steps(Log(), num_workers=3), ended_ms=600)).round_steps == 6
+    assert (
+        read_arm_steps(recording(add_loader_steps(Log(), num_workers=3), ended_ms=600)).round_steps
+        == 6
+    )
 
 
 def test_very_few_steps_are_one_block() -> None:
@@ -197,13 +213,18 @@ def test_an_epoch_turn_is_told_and_no_part_of_the_steps() -> None:
 
 
 def test_an_epoch_that_had_no_end_is_known_by_the_size_of_the_data() -> None:
-    steps = read_arm_steps(recording(add_loader_steps(Log(), num_workers=0, length=1001), ended_ms=600))
+    steps = read_arm_steps(
+        recording(add_loader_steps(Log(), num_workers=0, length=1001), ended_ms=600)
+    )
     assert steps.epoch == 251
 
 
 def test_the_exit_is_from_the_last_step_to_the_end() -> None:
     assert read_arm_steps(record_turn(persistent=False)).exit_ns == 120 * MS
-    assert read_arm_steps(recording(add_loader_steps(Log(), num_workers=0), ended_ms=600)).exit_ns is None
+    assert (
+        read_arm_steps(recording(add_loader_steps(Log(), num_workers=0), ended_ms=600)).exit_ns
+        is None
+    )
     log = add_loader_steps(Log(), num_workers=2)
     log.add_mark("close", 515, 560)
     assert read_arm_steps(recording(log, ended_ms=600)).exit_ns == 90 * MS
@@ -261,10 +282,17 @@ def test_what_starting_took_beyond_its_steps_is_known() -> None:
 
 def test_steps_without_a_loader_are_rounds_of_one() -> None:
     steps = arm_steps(*[10] * 50)
-    assert (steps.round_steps, steps.samples, steps.epoch, steps.first_batch_ns) == (1, None, None, None)
+    assert (steps.round_steps, steps.samples, steps.epoch, steps.first_batch_ns) == (
+        1,
+        None,
+        None,
+        None,
+    )
 
 
-def record_device(host_ms: list[float], device_ms: list[float], *, n_marked: int | None = None) -> Recording:
+def record_device(
+    host_ms: list[float], device_ms: list[float], *, n_marked: int | None = None
+) -> Recording:
     """Steps whose device ends lie elsewhere than the host's, marked up to one of them."""
     log = Log(end=None)
     now_ms, device_now_ms = 500.0, 0.0

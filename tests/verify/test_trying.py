@@ -1,10 +1,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from gapless.store.recordings import load
-from gapless.study.recorded.facts import facts
-from gapless.verify.trying import measure_job
-from gapless.verify.wanted import Job
+from gapless.recorded.facts import facts
+from gapless.store.run.recordings import load
+from gapless.verify.specs import Job
+from gapless.verify.trial import measure_job
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gapless.catalogue import listing
-from gapless.catalogue.examples import worker_loader, gpu, loader
+from gapless.catalogue.declare import listing
+from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
 from gapless.model.edit import Applicability, Proposal
+from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts
-from gapless.model.interval import Estimate
-from gapless.store.recordings import load
-from gapless.verify.trying import forecast_study
-from gapless.verify.wishes import StudyForecast, TrialRequest, choose_candidates
+from gapless.store.run.recordings import load
+from gapless.verify.requests import StudyForecast, TrialRequest, choose_candidates
+from gapless.verify.trial import forecast_study
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 FACTS = gpu(loader())
@@ -24,7 +24,9 @@ def propose_all(*texts: str, facts: Facts = FACTS) -> tuple[Proposal, ...]:
 
 
 def choose_fixes(*proposals: Proposal, facts: Facts = FACTS, risky: bool = False) -> list[str]:
-    shortlist = choose_candidates(TrialRequest(proposed=True, risky=risky), facts, StudyForecast(proposals))
+    shortlist = choose_candidates(
+        TrialRequest(proposed=True, risky=risky), facts, StudyForecast(proposals)
+    )
     return ["+".join(candidate.fixes) for candidate in shortlist.candidates]
 
 
@@ -37,8 +39,14 @@ def test_what_changes_results_is_tried_only_where_that_is_allowed() -> None:
     proposals = propose_all("bf16", "pin-memory")
     assert choose_fixes(*proposals) == ["pin-memory"]
     assert choose_fixes(*proposals, risky=True) == ["bf16", "pin-memory"]
-    strict_shortlist = choose_candidates(TrialRequest(proposed=True, strict=True), FACTS, StudyForecast(propose_all("more-workers=8")))
-    assert [candidate.applicability for candidate in strict_shortlist.candidates][:1] == [Applicability.ABLATION]
+    strict_shortlist = choose_candidates(
+        TrialRequest(proposed=True, strict=True),
+        FACTS,
+        StudyForecast(propose_all("more-workers=8")),
+    )
+    assert [candidate.applicability for candidate in strict_shortlist.candidates][:1] == [
+        Applicability.ABLATION
+    ]
 
 
 def test_what_is_predicted_to_give_nothing_is_not_tried() -> None:
@@ -68,9 +76,9 @@ def test_candidates_carry_what_is_expected_of_them_and_ablations_nothing() -> No
     assert ["more-workers", "one-thread"] in predicted_fixes
 
 
-@pytest.mark.parametrize("request", [TrialRequest(ceilings=True), TrialRequest()])
-def test_of_ceilings_alone_nothing_is_expected(request: TrialRequest) -> None:
-    assert forecast_study(load(STORY), request, lambda _: None) == StudyForecast()
+@pytest.mark.parametrize("trial_request", [TrialRequest(ceilings=True), TrialRequest()])
+def test_of_ceilings_alone_nothing_is_expected(trial_request: TrialRequest) -> None:
+    assert forecast_study(load(STORY), trial_request, lambda _: None) == StudyForecast()
 
 
 def test_a_run_is_studied_for_what_to_expect() -> None:

@@ -26,10 +26,10 @@ class Case:
     needs: tuple[str, ...] = ()  # modules beside torch: without them it cannot be trained
 
     def variant(self, name: str) -> Mapping[str, Any]:
-        """Give the options that a variant sets otherwise."""
+        """Return the options that a variant sets otherwise."""
         return self.without[name]
 
     @property
     def group(self) -> str:
-        """Give what this counts as: something is wrong, or nothing that costs anything."""
+        """Return what this counts as: something is wrong, or nothing that costs anything."""
         return "sound" if self.kind in (HEALTHY, DECOY) else "faulty"

@@ -17,7 +17,13 @@ _ON_CPU = (
         FAULT,
         ("no workers",),
         {"stored": 192},
-        (m.workers_and_thread(2), m.workers(2, WRONG), m.threads(1), m.pin_memory(), m.cached_batch()),
+        (
+            m.workers_and_thread(2),
+            m.workers(2, WRONG),
+            m.threads(1),
+            m.pin_memory(),
+            m.cached_batch(),
+        ),
     ),
     Case(
         "pictures-slow-storage-c",
@@ -116,7 +122,12 @@ _ON_CPU = (
         COMPOUND,
         ("anomaly mode", "EMA loop"),
         {"anomaly": True, "ema": True, "wide": 64, "threads": 1},
-        (m.no_anomaly(), m.variant("average"), m.variant("both"), m.fused_optimizer("AdamW", WRONG)),
+        (
+            m.no_anomaly(),
+            m.variant("average"),
+            m.variant("both"),
+            m.fused_optimizer("AdamW", WRONG),
+        ),
         {"average": {"ema": False}, "both": {"ema": False, "anomaly": False}},
     ),
     Case(
@@ -135,7 +146,12 @@ _ON_CPU = (
         FAULT,
         ("explicit gc.collect()",),
         {"collect_every": 10},
-        (m.skip_call("gc.collect", REMEDY), m.threads(1), m.fused_optimizer("Adam", WRONG), m.tf32(DECOY)),
+        (
+            m.skip_call("gc.collect", REMEDY),
+            m.threads(1),
+            m.fused_optimizer("Adam", WRONG),
+            m.tf32(DECOY),
+        ),
     ),
     Case(
         "control-anomaly-hooks-c",
@@ -363,7 +379,12 @@ _ON_GPU = (
         FAULT,
         ("launch-bound",),
         {"horizon": 24},
-        (m.compile_model(REMEDY), m.fused_optimizer("Adam", WRONG), m.autocast(WRONG), m.tf32(DECOY)),
+        (
+            m.compile_model(REMEDY),
+            m.fused_optimizer("Adam", WRONG),
+            m.autocast(WRONG),
+            m.tf32(DECOY),
+        ),
     ),
     Case(
         "control-waits-g",

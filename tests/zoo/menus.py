@@ -29,32 +29,32 @@ class Choice:
 
 
 def argument(target: str, name: str, value: Value) -> Edit:
-    """Give the edit that sets an argument of all calls of something."""
+    """Return the edit that sets an argument of all calls of something."""
     return {"kind": "set_argument", "target": target, "name": name, "value": value, "where": None}
 
 
 def setting(target: str, value: Value) -> Edit:
-    """Give the edit that keeps an attribute, or what a setter sets, at a value."""
+    """Return the edit that keeps an attribute, or what a setter sets, at a value."""
     return {"kind": "set_global", "target": target, "value": value}
 
 
 def skip(target: str) -> Edit:
-    """Give the edit that leaves calls out."""
+    """Return the edit that leaves calls out."""
     return {"kind": "skip", "target": target, "every": None, "where": None}
 
 
 def wrap(target: str, wrapper: str, **options: Value) -> Edit:
-    """Give the edit that sends something through a part of the overlay's."""
+    """Return the edit that sends something through a part of the overlay's."""
     return {"kind": "wrap", "target": target, "part": wrapper, "options": options, "where": None}
 
 
 def named_fix(fix: str, role: str, *edits: Edit) -> Choice:
-    """Give an edit of the catalogue's by its name, and what stands for it without the catalogue."""
+    """Return an edit of the catalogue's by its name, and its stand-in without the catalogue."""
     return Choice(fix.replace("=", "-"), role, edits, fix=fix)
 
 
 def workers(count: int, role: str = REMEDY) -> Choice:
-    """Give so many workers to each loader."""
+    """Return so many workers to each loader."""
     return named_fix(f"more-workers={count}", role, argument(LOADER, "num_workers", count))
 
 
@@ -64,7 +64,7 @@ def threads(count: int, role: str = WRONG) -> Choice:
 
 
 def workers_and_thread(count: int, role: str = REMEDY) -> Choice:
-    """Give workers, and let the training leave them a core."""
+    """Return workers, and let the training leave them a core."""
     edits = (argument(LOADER, "num_workers", count), setting("torch.set_num_threads", 1))
     return named_fix(f"workers-and-one-thread={count}", role, *edits)
 
@@ -90,7 +90,7 @@ def out_of_order(role: str = WRONG) -> Choice:
 
 
 def cached_batch(role: str = CEILING) -> Choice:
-    """Give one batch again and again."""
+    """Return one batch again and again."""
     return named_fix("cached-batch", role, wrap(LOADER, "cached-batch", device=False))
 
 

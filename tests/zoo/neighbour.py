@@ -8,7 +8,9 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-STARTED_VARIABLE: Final = "ZOO_NEIGHBOUR"  # set: one is there already, and was started by somebody else
+STARTED_VARIABLE: Final = (
+    "ZOO_NEIGHBOUR"  # set: one is there already, and was started by somebody else
+)
 # It is started by a program that ends at once, so that it is nobody's child, and ends with us.
 _WORK_CODE: Final = """
 import os, sys, torch

@@ -37,7 +37,11 @@ def main() -> None:
         number += 1
         if number == 1:
             first_s = time.perf_counter()  # what is compiled or started before it is no step
-        if options.seconds and number >= MIN_STEPS and time.perf_counter() - first_s > options.seconds:
+        if (
+            options.seconds
+            and number >= MIN_STEPS
+            and time.perf_counter() - first_s > options.seconds
+        ):
             break
     steps.close()
     print(f"{number} steps in {time.perf_counter() - start_s:.1f} s")

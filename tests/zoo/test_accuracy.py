@@ -13,11 +13,11 @@ import pytest
 
 from benchmarks.judging import figures, metrics
 from benchmarks.judging.answers import Answer
-from benchmarks.judging.looking import study_record, ask_held_out
+from benchmarks.judging.looking import ask_held_out, study_record
 from benchmarks.judging.metrics import JudgedCases
 from benchmarks.judging.records import ZOO, Record, read_records
 from benchmarks.judging.told import GAPLESS, judge_again
-from gapless.replay.calibration import load_residuals
+from gapless.replay.predict.calibration import load_residuals
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "benchmarks" / "results" / "accuracy.json"

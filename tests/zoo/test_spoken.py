@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.spoken import OUTCOMES, SPOKEN_PATH, open_study, recordings, codes_by_outcome
+from benchmarks.spoken import OUTCOMES, SPOKEN_PATH, codes_by_outcome, open_study, recordings
 from gapless.catalogue.rules import RULES
 
 # The causes that come first, by the codes of the rules that know them.
@@ -52,14 +52,21 @@ def kept_outcomes() -> dict[str, Any]:
 
 
 def is_named(codes: tuple[str, ...]) -> bool:
-    """Tell whether a recording has the cause, and is told so: named, or worth a trial."""
-    return any({*outcomes["findings"], *outcomes["to_try"]} & {*codes} for outcomes in kept_outcomes().values())
+    """Return whether a recording has the cause, and is told so: named, or worth a trial."""
+    return any(
+        {*outcomes["findings"], *outcomes["to_try"]} & {*codes}
+        for outcomes in kept_outcomes().values()
+    )
 
 
 def test_every_recording_was_asked() -> None:
     assert kept_outcomes().keys() == recordings().keys()
     codes = {rule.code for rule in RULES}
-    assert all({*outcomes[outcome]} <= codes for outcomes in kept_outcomes().values() for outcome in OUTCOMES)
+    assert all(
+        {*outcomes[outcome]} <= codes
+        for outcomes in kept_outcomes().values()
+        for outcome in OUTCOMES
+    )
 
 
 def test_first_causes_are_named_of_a_recording() -> None:
@@ -68,7 +75,9 @@ def test_first_causes_are_named_of_a_recording() -> None:
 
 @pytest.mark.parametrize("codes", FIRST_CAUSES.values(), ids=FIRST_CAUSES)
 def test_first_causes_are_not_named_of_others(codes: tuple[str, ...]) -> None:
-    checked = [outcomes for outcomes in kept_outcomes().values() if {*codes} - {*outcomes["abstentions"]}]
+    checked = [
+        outcomes for outcomes in kept_outcomes().values() if {*codes} - {*outcomes["abstentions"]}
+    ]
     assert any(not {*codes} & {*outcomes["findings"], *outcomes["to_try"]} for outcomes in checked)
 
 

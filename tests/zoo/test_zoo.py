@@ -15,10 +15,10 @@ import jsonschema
 import pytest
 import torch
 
-from gapless.catalogue.listing import find_fix
-from gapless.model.edit import edit_to_json, edit_from_json
+from gapless.catalogue.declare.listing import find_fix
+from gapless.model.edit import edit_from_json, edit_to_json
 from gapless.model.study import Study
-from gapless.store.unpack import unpack
+from gapless.store.run.unpack import unpack
 from gapless.study import open_run
 from tests.zoo.cases import CASES, DECOY, HEALTHY, Case
 from tests.zoo.later_cases import LATER_CASES
@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "zoo-menu.json").read_text())
 RECORDS = sorted(menu.parent for menu in (FOLDER / "records").glob("*/menu.json"))
-MAX_BYTES = 2_000_000
+MAX_BYTES = 500_000
 IN_WORKERS = {"worker-threads"}  # these take effect, and are counted, where nobody asks
 SMALL = [case for case in CASES.values() if case.size == "c"]
 SINGLE_RANK = [case for case in SMALL if case.ranks == 1]
@@ -50,7 +50,8 @@ RECORD_PARAMS = [
 
 
 CASE_PARAMS = [
-    pytest.param(case, marks=[pytest.mark.slow] if case.name in LATER_NAMES else []) for case in SAME_PROCESS
+    pytest.param(case, marks=[pytest.mark.slow] if case.name in LATER_NAMES else [])
+    for case in SAME_PROCESS
 ]
 
 
@@ -121,7 +122,9 @@ def test_each_case_trains(case: Case) -> None:
 def test_each_case_of_two_ranks_trains(case: Case) -> None:
     start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
     line = [*start, "tests/zoo/run.py", case.name, "--steps", "3"]
-    process = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    process = subprocess.run(
+        line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("3 steps in") == case.ranks
 
@@ -135,7 +138,9 @@ def test_each_case_of_two_ranks_trains(case: Case) -> None:
 )
 def test_a_case_is_a_plain_training(name: str) -> None:
     line = [sys.executable, "tests/zoo/run.py", name, "--steps", "3"]
-    process = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    process = subprocess.run(
+        line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
     assert process.returncode == 0, process.stderr
     assert process.stdout.startswith("3 steps in")
 

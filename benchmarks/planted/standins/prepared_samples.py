@@ -21,7 +21,7 @@ class _Prepared(torch.utils.data.Dataset):
 
 
 def prepared(data):
-    """Give a data set whose samples are there; as it is where it is endless, or too large."""
+    """Return a data set whose samples are there; as it is where it is endless, or too large."""
     if isinstance(data, torch.utils.data.IterableDataset):
         return data
     try:

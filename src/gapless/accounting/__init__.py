@@ -1,10 +1,16 @@
 """Trace → ledger → account: every nanosecond of a run charged to exactly one cause."""
 
 from gapless.accounting.accounts import sum_ledgers, sum_row_accounts
-from gapless.accounting.activities import Activities, collect_activities
-from gapless.accounting.collectives import NO_ARRIVALS, Arrivals, Collectives, gather_collectives, match_collectives
+from gapless.accounting.device.activities import Activities, collect_activities
+from gapless.accounting.host.threads import Threads, sort_threads
 from gapless.accounting.partition import JoinedTrace, join_trace, partition
-from gapless.accounting.threads import Threads, sort_threads
+from gapless.accounting.ranks.collectives import (
+    NO_ARRIVALS,
+    Arrivals,
+    Collectives,
+    gather_collectives,
+    match_collectives,
+)
 
 __all__ = [
     "NO_ARRIVALS",
@@ -13,12 +19,12 @@ __all__ = [
     "Collectives",
     "JoinedTrace",
     "Threads",
-    "sum_ledgers",
     "collect_activities",
     "gather_collectives",
     "join_trace",
     "match_collectives",
     "partition",
     "sort_threads",
+    "sum_ledgers",
     "sum_row_accounts",
 ]

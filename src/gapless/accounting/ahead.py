@@ -13,7 +13,7 @@ _THREADS = 4  # more wait for Python's lock
 
 
 def map_ahead(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Return ``function`` of each item, in order, working on a few of the next ones meanwhile."""
+    """Yield ``function`` of each item, in order, working on a few of the next ones meanwhile."""
     count = min(count_processors(), _THREADS)
     futures: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(count) as pool:

@@ -38,7 +38,11 @@ class Charges:
         cut = cover(lane, self.start, self.end)
         inside = np.flatnonzero(cut.piece >= 0)
         source_rows, set_fields = cut.query[inside], {"query", "start", "end"}
-        other_columns = {name: column[source_rows] for name, column in vars(self).items() if name not in set_fields}
+        other_columns = {
+            name: column[source_rows]
+            for name, column in vars(self).items()
+            if name not in set_fields
+        }
         return Charges(
             query=lane.owner[cut.piece[inside]],
             start=cut.start[inside],
@@ -77,7 +81,10 @@ NO_CHARGES = make_charges(empty_column(), empty_column(), 0)
 def stack_charges(groups: list[Charges]) -> Charges:
     """Put stretches together as they come."""
     return Charges(
-        **{name: np.concatenate([vars(group)[name] for group in groups]) for name in vars(NO_CHARGES)}
+        **{
+            name: np.concatenate([vars(group)[name] for group in groups])
+            for name in vars(NO_CHARGES)
+        }
     )
 
 
@@ -127,7 +134,7 @@ def charge_lane(lane: Lane, leaf: int | Int64, is_loading: Bool | None = None) -
 
 
 def weave_lanes(segments: list[ChargedLane]) -> ChargedLane:
-    """Put parts of a thread's lane that do not overlap in order of time."""
+    """Put parts of a thread's lane that do not overlap into the order of time."""
     segments = [segment for segment in segments if len(segment.lane)] or segments
     if len(segments) == 1:
         return segments[0]

@@ -1,8 +1,8 @@
-"""How far Kineto's clock is from the recorder's, from ranges that both saw.
+"""How far Kineto's clock is from the recorder's, by ranges that both saw.
 
-At both edges of an own window the recorder emits empty ranges "gapless:clock" and reads its clock
-(CLOCK_MONOTONIC) before and after each. A range lies between its two readings, so each bounds the
-offset from both sides; the bounds of one edge meet, the two edges show the drift between them.
+At both edges of a recorded window the recorder emits empty ranges "gapless:clock" and reads its
+clock (CLOCK_MONOTONIC) before and after each. A range lies between its two readings, so each bounds
+the offset from both sides; the bounds of one edge meet, the two edges show the drift between them.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,9 @@ def clock_ranges(trace: Trace) -> ClockRanges | None:
         return None
     steps, _ = _find_ranges(trace, STEP)
     pairs = zip(start.tolist(), end.tolist(), strict=True)
-    return ClockRanges(tuple(pairs), tuple(steps[:_MAX_RANGES].tolist()), trace.health.resolution_ns)
+    return ClockRanges(
+        tuple(pairs), tuple(steps[:_MAX_RANGES].tolist()), trace.health.resolution_ns
+    )
 
 
 def match_clocks(ranges: ClockRanges, readings: Readings) -> tuple[int, int] | None:

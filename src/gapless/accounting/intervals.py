@@ -54,7 +54,8 @@ def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
     tail = np.cumsum(count) - 1
     head = tail - count + 1
     query = np.repeat(np.arange(len(lo)), count)
-    edge_index = np.arange(len(query)) - (head + 1 - 2 * first_piece)[query]  # among all edges of the lane
+    # among all edges of the lane
+    edge_index = np.arange(len(query)) - (head + 1 - 2 * first_piece)[query]
     edge = _look_up_edges(lane, edge_index)
     edge[head], edge[tail] = lo, hi
     np.clip(edge, lo[query], hi[query], out=edge)
@@ -62,11 +63,13 @@ def cover(lane: Lane, lo: Int64, hi: Int64) -> Cut:
     keep[tail[:-1]] = False
     rows = np.flatnonzero(keep)
     kept_edges = edge_index[rows]
-    return Cut(query[rows], edge[rows], edge[rows + 1], np.where(kept_edges & 1, -1, kept_edges >> 1))
+    return Cut(
+        query[rows], edge[rows], edge[rows + 1], np.where(kept_edges & 1, -1, kept_edges >> 1)
+    )
 
 
 def _look_up_edges(lane: Lane, edge_index: Int64) -> Int64:
-    """Look up edges of a lane by place: start of its first piece, end of it, start of the next."""
+    """Look up edges of a lane by position: start and end of its first piece, start of the next."""
     piece = np.clip(edge_index >> 1, 0, len(lane) - 1)
     return np.where(edge_index & 1, lane.end[piece], lane.start[piece])
 
@@ -90,11 +93,14 @@ def subtract(lane: Lane, removed: Lane) -> Lane:
     del first_piece
     if not is_touched.any():
         return lane
-    rows, untouched = np.flatnonzero(is_touched), np.flatnonzero(~is_touched)  # few are cut, as a rule
+    # few are cut, as a rule
+    rows, untouched = (np.flatnonzero(is_touched), np.flatnonzero(~is_touched))
     cut = cover(removed, lane.start[rows], lane.end[rows])
     is_free = cut.piece < 0
     remainder = Lane(cut.start[is_free], cut.end[is_free], lane.owner[rows[cut.query[is_free]]])
-    return merge([Lane(lane.start[untouched], lane.end[untouched], lane.owner[untouched]), remainder])
+    return merge(
+        [Lane(lane.start[untouched], lane.end[untouched], lane.owner[untouched]), remainder]
+    )
 
 
 def merge(lanes: list[Lane]) -> Lane:

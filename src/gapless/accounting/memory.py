@@ -5,7 +5,7 @@ import sys
 
 
 def release_memory() -> None:
-    """Return freed memory back to the system, where the C library otherwise keeps it (glibc).
+    """Give freed memory back to the system, where the C library otherwise keeps it (glibc).
 
     NumPy's columns of some megabytes leave holes in the heap that add up to hundreds of megabytes
     between the stages of a long trace.

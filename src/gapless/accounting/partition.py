@@ -10,22 +10,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gapless.accounting.activities import Activities, collect_activities, clock_error
 from gapless.accounting.ahead import map_ahead
-from gapless.accounting.busy import classify_activities
 from gapless.accounting.charges import Charges, stack_charges
-from gapless.accounting.collectives import NO_ARRIVALS, Arrivals
-from gapless.accounting.devices import charge_device, tile_windows
-from gapless.accounting.facets import BackgroundLanes, background_lanes, find_phases, recompute_flags
-from gapless.accounting.host import HostSide, prepare_host
-from gapless.accounting.hostrow import host_pieces
+from gapless.accounting.device.activities import Activities, clock_error, collect_activities
+from gapless.accounting.device.busy import classify_activities
+from gapless.accounting.device.devices import charge_device, tile_windows
+from gapless.accounting.device.facets import (
+    BackgroundLanes,
+    background_lanes,
+    find_phases,
+    recompute_flags,
+)
+from gapless.accounting.device.windows import device_windows, find_incomplete, irregular_windows
+from gapless.accounting.host.host import HostSide, prepare_host
+from gapless.accounting.host.host_row import host_pieces
+from gapless.accounting.host.stages import NO_STAGES, Stages
+from gapless.accounting.host.steps import StepBounds, find_steps
+from gapless.accounting.host.threads import Threads, sort_threads
 from gapless.accounting.intervals import empty_column
 from gapless.accounting.memory import release_memory
-from gapless.accounting.peers import explain_waits, find_ties
-from gapless.accounting.stages import NO_STAGES, Stages
-from gapless.accounting.steps import StepBounds, find_steps
-from gapless.accounting.threads import Threads, sort_threads
-from gapless.accounting.windows import find_incomplete, irregular_windows, device_windows
+from gapless.accounting.ranks.collectives import NO_ARRIVALS, Arrivals
+from gapless.accounting.ranks.peers import explain_waits, find_ties
 from gapless.model.ledger import Facets, Ledger, Row
 from gapless.model.trace import Count, Int64, Trace
 
@@ -83,15 +88,17 @@ def partition(
 ) -> Ledger:
     """Charge every nanosecond of every window of a trace to one leaf.
 
-    ``arrivals`` tells when the last rank came to each collective (``collectives.match``),
-    ``stages`` what the loader's workers did (own recordings); ``joined`` saves joining again. A
-    capture without devices is charged on its training thread; one without any interval gives a
+    ``arrivals``: when the last rank came to each collective (``collectives.match_collectives``),
+    ``stages`` what the loader's workers did (own recordings); ``joined_trace`` saves joining again.
+    A capture without devices is charged on its training thread; one without any interval gives a
     ledger without rows.
     """
     joined_trace = joined_trace or join_trace(trace)
     steps = find_steps(joined_trace.threads)
     if steps is None:
-        return _build_ledger(joined_trace, StepBounds(empty_column(), None, "none"), _LedgerParts([], [], ()))
+        return _build_ledger(
+            joined_trace, StepBounds(empty_column(), None, "none"), _LedgerParts([], [], ())
+        )
     parts = _charge_trace(joined_trace, steps, arrivals, stages)
     release_memory()
     return _build_ledger(joined_trace, steps, parts)
@@ -106,7 +113,9 @@ class _LedgerParts:
     notes: tuple[Count, ...]
 
 
-def _charge_trace(joined_trace: JoinedTrace, steps: StepBounds, arrivals: Arrivals, stages: Stages) -> _LedgerParts:
+def _charge_trace(
+    joined_trace: JoinedTrace, steps: StepBounds, arrivals: Arrivals, stages: Stages
+) -> _LedgerParts:
     """Charge a trace device by device, batch by batch; what that needs is freed on return."""
     trace, acts = joined_trace.threads.trace, joined_trace.activities
     release_memory()
@@ -121,7 +130,9 @@ def _charge_trace(joined_trace: JoinedTrace, steps: StepBounds, arrivals: Arriva
         return _LedgerParts(rows, [_charge_host(host_side, steps, arrivals)], notes)
     rows, slabs = list[Row](), list[_Slab]()
     lost_windows = find_incomplete(steps.boundaries, trace, acts)
-    for device, bounds, batches in _charge_devices(host_side, acts, steps, arrivals, facets_job.result()):
+    for device, bounds, batches in _charge_devices(
+        host_side, acts, steps, arrivals, facets_job.result()
+    ):
         for slab in batches:
             slab["row"] += len(rows)
             slabs.append(slab)
@@ -130,27 +141,48 @@ def _charge_trace(joined_trace: JoinedTrace, steps: StepBounds, arrivals: Arriva
 
 
 def _charge_devices(
-    host_side: HostSide, acts: Activities, steps: StepBounds, arrivals: Arrivals, facets: dict[str, Int64]
+    host_side: HostSide,
+    acts: Activities,
+    steps: StepBounds,
+    arrivals: Arrivals,
+    facets: dict[str, Int64],
 ) -> Iterator[tuple[int, Int64, Iterator[_Slab]]]:
-    """Return each device with its windows and the parts of its ledger."""
+    """Yield each device with its windows and the parts of its ledger."""
     peer_ties = find_ties(host_side.threads.trace, acts)
     acts_by_device = {device: acts.of_device(device) for device in np.unique(acts.device).tolist()}
-    bounds = {device: device_windows(steps.boundaries, device_acts) for device, device_acts in acts_by_device.items()}
+    bounds = {
+        device: device_windows(steps.boundaries, device_acts)
+        for device, device_acts in acts_by_device.items()
+    }
 
     def batches(device: int) -> Iterator[Charges]:
         classes = facets["class"][acts.device == device]
         return charge_device(acts_by_device[device], classes, host_side, bounds[device], arrivals)
 
-    charges_by_device = {device: stack_charges(list(batches(device))) for device in acts_by_device} if len(peer_ties) else {}
+    charges_by_device = (
+        {device: stack_charges(list(batches(device))) for device in acts_by_device}
+        if len(peer_ties)
+        else {}
+    )
     for device, device_acts in acts_by_device.items():
-        parts = iter([explain_waits(charges_by_device[device], peer_ties, charges_by_device)]) if charges_by_device else batches(device)
+        parts = (
+            iter([explain_waits(charges_by_device[device], peer_ties, charges_by_device)])
+            if charges_by_device
+            else batches(device)
+        )
         device_facets = {name: facets[name][acts.device == device] for name in _OF_ACTIVITIES}
-        finish = partial(_make_slab, device_acts, bounds[device], device_facets, background_lanes(device_acts))
+        finish = partial(
+            _make_slab, device_acts, bounds[device], device_facets, background_lanes(device_acts)
+        )
         yield device, bounds[device], map_ahead(finish, parts)
 
 
 def _make_slab(
-    acts: Activities, bounds: Int64, facets: dict[str, Int64], background: BackgroundLanes, charges: Charges
+    acts: Activities,
+    bounds: Int64,
+    facets: dict[str, Int64],
+    background: BackgroundLanes,
+    charges: Charges,
 ) -> _Slab:
     """Return the columns of what a device is charged with; facets are its activities'."""
     device_pieces = tile_windows(acts, charges, bounds, background)
@@ -175,7 +207,9 @@ def _charge_host(host_side: HostSide, steps: StepBounds, arrivals: Arrivals) -> 
 
 def _make_columns(pieces: Charges, facets: dict[str, Int64]) -> _Slab:
     columns = {**vars(pieces), **facets, "row": pieces.query}
-    wide_names = {name for name in ("hidden_comm", "hidden_copy") if columns[name].max(initial=0) > _WIDE}
+    wide_names = {
+        name for name in ("hidden_comm", "hidden_copy") if columns[name].max(initial=0) > _WIDE
+    }
     dtypes = _COLUMNS | _FACETS | dict.fromkeys(wide_names, np.int64)
     return {name: columns[name].astype(dtype) for name, dtype in dtypes.items()}
 
@@ -227,9 +261,18 @@ def _make_rows(
 ) -> list[Row]:
     """Return the rows of a device: one a window, marked where it is no regular step."""
     numbers = steps.numbers
-    irregular = irregular_windows(len(numbers)) | lost_windows if numbers is not None else frozenset[int]()
+    irregular = (
+        irregular_windows(len(numbers)) | lost_windows if numbers is not None else frozenset[int]()
+    )
     return [
-        Row(trace.rank, device, None if numbers is None else numbers[index], lo, hi, index in irregular)
+        Row(
+            trace.rank,
+            device,
+            None if numbers is None else numbers[index],
+            lo,
+            hi,
+            index in irregular,
+        )
         for index, (lo, hi) in enumerate(itertools.pairwise(bounds.tolist()))
     ]
 

@@ -1,6 +1,6 @@
 """The run row: a whole training process, charged by the light marks of its training thread.
 
-Docs: the account, 10. It gives what a sampled window of steps cannot: epochs, checkpoints, the
+Docs: the account, 10. It shows what a sampled window of steps cannot: epochs, checkpoints, the
 collector, and how long the process lived before its first step and after its last.
 """
 
@@ -30,7 +30,9 @@ _BY_PRIORITY: Final = (  # the first that is open is charged
 )
 RUN_LEAVES: Final[tuple[str, ...]] = tuple(leaf for leaves in _BY_PRIORITY for leaf in leaves)
 RUN_LEAF: Final[dict[str, int]] = {leaf: code for code, leaf in enumerate(RUN_LEAVES)}
-_PRIORITY: Final = np.array([priority for priority, leaves in enumerate(_BY_PRIORITY) for _ in leaves], np.int64)
+_PRIORITY: Final = np.array(
+    [priority for priority, leaves in enumerate(_BY_PRIORITY) for _ in leaves], np.int64
+)
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,7 @@ def charge_life(life: tuple[int, int], steps: tuple[int, int] | None, marks: Thr
     phases = Lane(bounds[:-1], bounds[1:], len(marks.leaf) + np.arange(len(phase_leaves)))
     has_time = phases.end > phases.start
     phases = Lane(phases.start[has_time], phases.end[has_time], phases.owner[has_time])
-    lane = merge(
-        [lane, subtract(phases, lane)]
-    )  # below all marks: swept apart, crossings stay few
+    lane = merge([lane, subtract(phases, lane)])  # below all marks: swept apart, crossings stay few
     cut = cover(Lane(np.array([start]), np.array([stop]), np.array([0])), lane.start, lane.end)
     inside = cut.piece >= 0
     owner = lane.owner[cut.query[inside]]

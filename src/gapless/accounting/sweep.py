@@ -13,13 +13,13 @@ from heapq import heappop, heappush
 import numpy as np
 
 from gapless.accounting.ahead import map_ahead
+from gapless.accounting.host.nesting import Forest, build_forest, lane_of, split_batches
 from gapless.accounting.intervals import NO_LANE, Lane, concatenate_lanes, merge, subtract, union
-from gapless.accounting.nesting import Forest, split_batches, build_forest, lane_of
 from gapless.model.trace import Int8, Int64
 
 
 def sweep_host(start: Int64, end: Int64, order: Int64 | Int8) -> Lane:
-    """Return each instant to the open interval with the smallest (order; −start; end; position)."""
+    """Assign each instant to the open interval with the smallest (order; −start; end; position)."""
     lanes = map_ahead(lambda rows: _sweep_batch(rows, start, end, order), split_batches(start, end))
     return concatenate_lanes(list(lanes))
 
@@ -32,7 +32,7 @@ def _sweep_batch(rows: Int64, start: Int64, end: Int64, order: Int64 | Int8) -> 
 
 
 def sweep_device(start: Int64, end: Int64, kind: Int64) -> Lane:
-    """Return each instant to the open interval with the smallest key (kind; start; position).
+    """Assign each instant to the open interval with the smallest key (kind; start; position).
 
     The intervals come sorted by (start, stream, correlation, graph node), so that position breaks
     ties.
@@ -73,7 +73,9 @@ def sweep_slowly(start: Int64, end: Int64, key: list[tuple[int, ...]]) -> Lane:
         if not heap:
             continue
         owner = heap[0][1]
-        stop = min(ends[owner], starts[pending[position]]) if position < len(pending) else ends[owner]
+        stop = (
+            min(ends[owner], starts[pending[position]]) if position < len(pending) else ends[owner]
+        )
         if pieces and pieces[-1][2] == owner and pieces[-1][1] == now:
             pieces[-1] = (pieces[-1][0], stop, owner)
         else:

@@ -1,1 +1,1 @@
-"""The named edits: what each would change of a training, when, and what else that may change."""
+"""Rules that recognise causes of lost time, and fixes: the named edits against them."""

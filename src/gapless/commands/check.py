@@ -3,7 +3,7 @@
 The answer comes within the first minute; where steps take longer than four seconds, after about
 fifteen of them (at most a quarter of an hour; it says so). Where nothing steps, it ends a minute
 after PyTorch was loaded, with what it saw. The training is ended in the middle: with SIGTERM, and
-after ten seconds with SIGKILL; do not check a command that must not be ended so.
+after ten seconds with SIGKILL; do not check a command that must not be ended like this.
 
 Exit code: 0, or the command's own if it failed before; 2 if nothing was seen.
 
@@ -28,16 +28,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         metavar="S",
         type=positive,
-        help="to wait for a first step, and from it on for a window (60; for long steps up to 900)",
+        help="to wait for a first step, and then for a window (60; for long steps up to 900)",
     )
     add_recording(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Check the command and give the exit code."""
+    """Check the command and return the exit code."""
     from gapless.commands.recording import command_of, record, speak
     from gapless.launch.environment import RecorderSettings
-    from gapless.launch.order import RunSpec
+    from gapless.launch.run_spec import RunSpec
 
     settings = RecorderSettings(check=True, window_steps=arguments.window_steps)
     run_spec = RunSpec(

@@ -1,4 +1,4 @@
-"""Print what B has more of than A, a step: causes, operators, kernels.
+"""Print the difference of B and A, per step: causes, operators, kernels.
 
 A and B are paths as for gapless open. Figures are means over the counted steps, so captures of
 different length compare; operators are matched by name (with --by-shape: and shapes), kernels by
@@ -29,13 +29,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open both and print the difference."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import study_options, progress
+    from gapless.commands.options import progress, study_options
     from gapless.report.forms import write_comparison
     from gapless.study import open_study
     from gapless.study.comparison import compare
 
     settle_heap()
     with progress() as say:
-        studies = [open_study([path], study_options(arguments), say) for path in (arguments.a, arguments.b)]
+        studies = [
+            open_study([path], study_options(arguments), say) for path in (arguments.a, arguments.b)
+        ]
     write_comparison(compare(*studies), arguments)
     return 0

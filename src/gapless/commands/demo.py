@@ -1,4 +1,4 @@
-"""Check a small training that waits for its data, and prove what helps it: a first look.
+"""Check a small training that waits for its data, and prove what helps: a first look.
 
 A script and 256 JPEG files are written into a new folder, and `gapless check` runs the script
 there, unchanged. Then `gapless try` runs it with and without an edit, in turns, and says what the
@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Write the training, check it, prove what helps, and give the exit code."""
+    """Write the training, check it, prove what helps, and return the exit code."""
     import os
     import shutil
     import tempfile
@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def own_command() -> str:
-    """Return how a shell starts this program: by its name where that is on PATH."""
+    """Return how a shell starts this program: by its name if it is on PATH."""
     import shutil
 
     script = Path(sys.argv[0])

@@ -1,7 +1,7 @@
-"""Tell what a cause, an edit or an error is: why, how it is found, what helps, what it risks.
+"""Explain a cause, an edit or an error: why, how it is found, what helps, what it risks.
 
 A cause is named by its code or its name, as the report has them; an edit as `gapless try --fix`
-takes it. The same pages are in docs/rules.md and docs/fixes.md. Without a name it lists all.
+takes it. Without a name it lists all.
 
 Examples:
   gapless explain G102
@@ -14,7 +14,7 @@ Examples:
 
 import argparse
 
-SUMMARY = "tell what a cause, an edit or an error is, how it is found, and what helps"
+SUMMARY = "explain a cause, an edit or an error: how it is found, and what helps"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print a page, or the list of all, and give the exit code."""
-    from gapless.catalogue import rule_pages
+    """Print a page, or the list of all, and return the exit code."""
+    from gapless.catalogue.pages import rule_pages
 
     name: str | None = arguments.name
     if name is None:

@@ -1,4 +1,4 @@
-"""What the C library keeps of freed memory, in a process that is gapless's own."""
+"""How much freed memory the C library keeps in gapless's own processes."""
 
 import ctypes
 import sys
@@ -10,15 +10,15 @@ _MMAP_BYTES: Final = 16 << 20  # bytes of a column that go back to the system as
 
 
 def settle_heap() -> None:
-    """Tell glibc what to keep; other C libraries are left as they are.
+    """Configure what glibc keeps; other C libraries are left as they are.
 
-    By itself it gives the memory of every batch back and asks for it again, lets large columns
-    leave holes, and keeps a heap for every thread: on a long trace that costs time and memory.
+    By default it returns the memory of every batch and requests it again, lets large columns leave
+    holes, and keeps a heap for every thread: on a long trace that costs time and memory.
     """
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_ARENA_MAX, 1)  # threads work on columns, and seldom ask for memory
+        mallopt(_ARENA_MAX, 1)  # threads work on columns, and rarely allocate memory
         mallopt(_TRIM_THRESHOLD, _TRIM_BYTES)
         mallopt(_MMAP_THRESHOLD, _MMAP_BYTES)

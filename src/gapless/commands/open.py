@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import study_options, progress
+    from gapless.commands.options import progress, study_options
     from gapless.report.forms import write_study
     from gapless.study import open_study
 
@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _check_forms(arguments: argparse.Namespace) -> None:
-    """Refuse what a form cannot follow, instead of leaving it out in silence."""
+    """Refuse options that a form cannot follow, instead of silently ignoring them."""
     if arguments.sort is not None and (arguments.json or arguments.csv is not None):
         raise UsageError("--sort orders what people read; JSON and CSV give whole tables")
     if arguments.leaf is not None and arguments.csv is not None:

@@ -1,4 +1,4 @@
-"""Options that commands share, what they mean to a study, and progress on the terminal."""
+"""Options that commands share, what they mean for a study, and progress on the terminal."""
 
 import argparse
 import sys
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add what selects and orders: ranks, steps, shapes, rows."""
+    """Add options that select and order: ranks, steps, shapes, rows."""
     parser.add_argument("--rank", metavar="R", help="only these ranks: 3, 0-3, 0,4")
     parser.add_argument("--steps", metavar="A-B", help="only these steps: 5, 3-7, 10-")
-    parser.add_argument("--by-shape", action="store_true", help="part operators by input shapes")
+    parser.add_argument("--by-shape", action="store_true", help="split operators by input shapes")
     parser.add_argument(
         "--top",
         metavar="N",
@@ -26,7 +26,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> None:
-    """Add how it is printed; some forms only a study has."""
+    """Add output forms; some are only for studies."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
     if of_study:
@@ -49,14 +49,14 @@ def add_depth(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """Read a positive number. Raises what argparse turns into a usage error."""
+    """Parse a positive number. Raises what argparse turns into a usage error."""
     if not text.isascii() or not text.isdigit() or not int(text[:10]) > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text[:10])
 
 
 def budget(text: str) -> float:
-    """Read a time: 90, 90s, 4m, 1h. Gives seconds; raises what argparse turns into an error."""
+    """Parse a time (90, 90s, 4m, 1h) into seconds. Raises what argparse turns into an error."""
     scale = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:])
     number = text if scale is None else text[:-1]
     try:
@@ -64,12 +64,12 @@ def budget(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; for example 90s or 4m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; for example 90s or 4m")
     return seconds
 
 
 def study_options(arguments: argparse.Namespace) -> "Options":
-    """Return what the options ask of the study. Raises ``UsageError``."""
+    """Return the study's options from the arguments. Raises ``UsageError``."""
     from gapless.study import Options
 
     return Options(
@@ -84,7 +84,7 @@ def study_options(arguments: argparse.Namespace) -> "Options":
 
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
-    """Return a function that shows a few words on stderr, if a terminal; they go at the end."""
+    """Return a function that shows a few words on stderr, if a terminal; cleared at the end."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -95,11 +95,11 @@ def progress() -> Generator[Callable[[str], None]]:
 
 
 def _show(words: str) -> None:
-    """Show words in the place of those before; a line that wrapped could not be taken back."""
+    """Show words in place of the previous ones; a line that wrapped could not be cleared."""
     import os
     from contextlib import suppress
 
-    from gapless.report.text import clean, cut_middle
+    from gapless.report.text.text import clean, cut_middle
 
     columns = 80
     with suppress(OSError):

@@ -17,19 +17,19 @@ from gapless.errors import GaplessError, UsageError
 _NOTHING_SEEN: Final = 2
 _EARLY_TIMEOUT_S: Final = 120
 _PATIENCE_S: Final = 3.0  # for each of our threads
-_END_MODULES: Final = (  # what the end of a run imports
-    "gapless.launch.homecoming",
-    "gapless.store.recordings",
-    "gapless.study.recorded.making",
+_END_MODULES: Final = (  # modules that the end of a run imports
+    "gapless.launch.run.finalize",
+    "gapless.store.run.recordings",
+    "gapless.study.build_run",
     "gapless.report.brief",
     "gapless.commands.heap",
 )
 
 if TYPE_CHECKING:
-    from gapless.launch.beside import Sidecar
-    from gapless.launch.homecoming import RunOutcome
-    from gapless.launch.order import RunSpec
-    from gapless.launch.running import CommandResult
+    from gapless.launch.run.finalize import RunOutcome
+    from gapless.launch.run.running import CommandResult
+    from gapless.launch.run.sidecar import Sidecar
+    from gapless.launch.run_spec import RunSpec
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
@@ -64,9 +64,9 @@ def import_end_modules() -> None:
 
 
 def show_early_verdict(folder: Path, is_running: Callable[[], bool]) -> None:
-    """Print the first verdict of a run that goes on, made in a process of its own.
+    """Print the first verdict of a running run, computed in a process of its own.
 
-    Its memory goes with it, and Python's lock is not held beside the training's launcher.
+    Its memory is freed with it, and it does not hold the GIL of the training's launcher.
     """
     import subprocess
 
@@ -82,18 +82,18 @@ def show_early_verdict(folder: Path, is_running: Callable[[], bool]) -> None:
 
 def print_early() -> None:
     """Print the verdict so far on the run whose folder is the first argument."""
-    from gapless.report.run import early_line
+    from gapless.report.run.page import early_line
     from gapless.study import Options, open_run
 
-    os.nice(5)  # beside a training that takes every core, 10 would make a minute of it
+    os.nice(5)  # next to a training that takes every core, 10 would turn it into a minute
     print(early_line(open_run(Path(sys.argv[1]), Options(diagnose=False), lambda _: None)))
 
 
 def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
-    """Run the command, print its report on stderr, and give the exit code; or die as it did."""
+    """Run the command, print its report on stderr, and return the exit code; or die as it did."""
     from gapless.launch.process import StartError, interruptible
-    from gapless.launch.running import run
-    from gapless.launch.unseen import contain_failures
+    from gapless.launch.run.running import run
+    from gapless.launch.unobserved import contain_failures
 
     gc.enable()  # this process may live for weeks
     try:
@@ -115,7 +115,7 @@ def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
 
 
 def _join_threads(sidecar: "Sidecar") -> None:
-    """Wait for our threads where the end was cut short: one that imports would crash our exit."""
+    """Wait for our threads if the end was cut short: one that imports would crash our exit."""
     sidecar.stop.set()
     for thread in sidecar.threads:
         thread.join(_PATIENCE_S)
@@ -129,8 +129,10 @@ def _fault_text(error: Exception) -> str:
     return f"this is a mistake of gapless, not yours: {type(error).__name__}: {error}"
 
 
-def _exit_code(command_result: "CommandResult", outcome: "RunOutcome | None", *, is_check: bool) -> int:
-    """Return the command's exit code; of a check that was followed to its end, whether it saw any."""
+def _exit_code(
+    command_result: "CommandResult", outcome: "RunOutcome | None", *, is_check: bool
+) -> int:
+    """Return the command's exit code; for a check watched to its end, whether it saw steps."""
     from gapless.launch.process import die_by
 
     if is_check and outcome is not None and (outcome.stopped or command_result.code == 0):
@@ -140,23 +142,39 @@ def _exit_code(command_result: "CommandResult", outcome: "RunOutcome | None", *,
     return command_result.code
 
 
-def _finish_run(command_result: "CommandResult", arguments: argparse.Namespace) -> "RunOutcome | None":
-    from gapless.launch.homecoming import CommandEnd, finalize_run
+def _finish_run(
+    command_result: "CommandResult", arguments: argparse.Namespace
+) -> "RunOutcome | None":
+    from gapless.launch.run.finalize import CommandEnd, finalize_run
 
     if command_result.sidecar is None:
         speak(f"nothing was recorded: {command_result.why}", arguments)
         return None
     with progress() as say:
-        outcome = finalize_run(command_result.sidecar, CommandEnd(command_result.code, command_result.ended_ns), say)
+        outcome = finalize_run(
+            command_result.sidecar, CommandEnd(command_result.code, command_result.ended_ns), say
+        )
     if outcome.goes_on and not outcome.recorded:
-        speak("nothing was recorded yet: a Python that the command left goes on", arguments)
+        speak(
+            "nothing was recorded yet: a Python process that the command left is still running",
+            arguments,
+        )
         speak("once it has stepped, `gapless report` shows it", arguments)
     elif outcome.goes_on:
-        speak("a process of the command goes on and is recorded; see `gapless report`", arguments)
+        speak(
+            "a process of the command is still running and is recorded; see `gapless report`",
+            arguments,
+        )
     elif outcome.leftover_spool is not None:
-        speak(f"not all fits in {outcome.folder}; the rest is in {outcome.leftover_spool}", arguments)
+        speak(
+            f"not all fits in {outcome.folder}; the rest is in {outcome.leftover_spool}", arguments
+        )
     if outcome.why is not None:
-        failure = f"the command failed with exit code {command_result.code}; " if command_result.code > 0 else ""
+        failure = (
+            f"the command failed with exit code {command_result.code}; "
+            if command_result.code > 0
+            else ""
+        )
         speak(f"{failure}nothing was recorded: {outcome.why}", arguments)
         for sentence in outcome.torch_processes:
             speak(sentence, arguments)
@@ -165,10 +183,10 @@ def _finish_run(command_result: "CommandResult", arguments: argparse.Namespace) 
 
 
 def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
-    """Derive what is asked later, and print the report."""
+    """Derive what is needed later, and print the report."""
     from gapless.commands.heap import settle_heap
     from gapless.report.forms import write_ended_run
-    from gapless.store.recordings import finish
+    from gapless.store.run.recordings import finish
     from gapless.study import Options, study_recording
 
     settle_heap()
@@ -192,7 +210,7 @@ def _short_path(path: Path) -> str:
 
 
 def speak(sentence: str, arguments: argparse.Namespace) -> None:
-    """Print a line of ours on stderr, unless none is wanted."""
+    """Print a line of ours on stderr, unless quiet."""
     if not arguments.quiet:
         with suppress(OSError):
             print(f"gapless: {sentence}", file=sys.stderr, flush=True)

@@ -39,9 +39,9 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from dataclasses import replace
 
-    from gapless.commands.options import study_options, progress
+    from gapless.commands.options import progress, study_options
     from gapless.report.forms import write_study
-    from gapless.store import runs
+    from gapless.store.run import runs
     from gapless.study import open_run
 
     named_path = Path(arguments.run)

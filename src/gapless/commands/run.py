@@ -12,7 +12,7 @@ Examples:
   gapless run --early python train.py             a first verdict after a minute
   gapless run --quiet --out /data/runs python train.py
   gapless run --price 2.5 python train.py         what the waiting costs
-  gapless run --with edits.json python train.py   with the edits of a trial laid over it
+  gapless run --with edits.json python train.py   with the edits of a trial applied
 
 """
 
@@ -32,19 +32,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--early", action="store_true", help="a first verdict in one line, early")
     parser.add_argument("--no-windows", action="store_true", help="record without torch.profiler")
     parser.add_argument(
-        "--every", metavar="N", type=positive, help="a window each N steps (at doubling distances)"
+        "--every", metavar="N", type=positive, help="a window every N steps (at doubling distances)"
     )
     parser.add_argument(
-        "--with", dest="edits", metavar="FILE", type=Path, help="edits to lay over it (JSON)"
+        "--with", dest="edits", metavar="FILE", type=Path, help="edits to apply to it (JSON)"
     )
     add_recording(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the command and give its exit code."""
-    from gapless.commands.recording import command_of, show_early_verdict, record
+    """Run the command and return its exit code."""
+    from gapless.commands.recording import command_of, record, show_early_verdict
     from gapless.launch.environment import RecorderSettings
-    from gapless.launch.order import RunSpec
+    from gapless.launch.run_spec import RunSpec
 
     settings = RecorderSettings(
         windows=not arguments.no_windows,
@@ -62,16 +62,24 @@ def _read_edits(path: Path | None) -> tuple[dict[str, Any], ...]:
     if path is None:
         return ()
     from gapless.errors import UsageError
-    from gapless.model.edit import edit_to_json, edit_from_json
+    from gapless.model.edit import edit_from_json, edit_to_json
 
     try:
         document: object = json.loads(path.read_text(encoding="utf-8"))
-        edit_objects = cast("list[dict[str, Any]]", document) if isinstance(document, list) else None
-        edits = None if edit_objects is None else tuple(edit_to_json(edit_from_json(edit_object)) for edit_object in edit_objects)
+        edit_objects = (
+            cast("list[dict[str, Any]]", document) if isinstance(document, list) else None
+        )
+        edits = (
+            None
+            if edit_objects is None
+            else tuple(edit_to_json(edit_from_json(edit_object)) for edit_object in edit_objects)
+        )
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path} is no list of edits: {error}") from None
+        raise UsageError(f"{path} is not a list of edits: {error}") from None
     if edits is None:
-        raise UsageError(f"{path} is no list of edits, as trials[].edits of gapless try --json is")
+        raise UsageError(
+            f"{path} is not a list of edits, as trials[].edits of gapless try --json is"
+        )
     return edits

@@ -19,7 +19,7 @@ SUMMARY = "list the recorded runs; show, delete, pack and unpack them"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the acts of ``gapless runs`` and their options."""
+    """Add the actions of ``gapless runs`` and their options."""
     parser.set_defaults(act="list")
     _add_place(parser, None)
     acts = parser.add_subparsers(metavar="ACT")
@@ -41,11 +41,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     pack.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help=".tar.zst or .zip (ID.tar.zst)"
     )
-    add_act("unpack", "add a packed run to the others").add_argument("file", metavar="FILE", type=Path)
+    add_act("unpack", "add a packed run to the others").add_argument(
+        "file", metavar="FILE", type=Path
+    )
 
 
 def _add_place(parser: argparse.ArgumentParser, default: str | None) -> None:
-    """Add the options that stand before the act as well as behind it."""
+    """Add the options that are allowed before and after the action."""
     parser.add_argument(
         "--in", metavar="DIR", dest="place", type=Path, default=default,
         help="the folder of runs (.gapless/runs)",
@@ -59,10 +61,10 @@ def _add_place(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Do what was asked for, and print it."""
-    from gapless.commands import runs_acts, runs_text
-    from gapless.store import runs
+    """Perform the requested action, and print the result."""
+    from gapless.commands import runs_actions, runs_text
+    from gapless.store.run import runs
 
-    result = runs_acts.perform(arguments, arguments.place or runs.home())
+    result = runs_actions.perform(arguments, arguments.place or runs.home())
     runs_text.write(result, as_json=arguments.json)
     return 0

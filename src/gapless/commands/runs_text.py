@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 from rich.text import Text
 
-from gapless.commands.runs_acts import (
-    DeleteResult,
+from gapless.commands.runs_actions import (
     ActResult,
+    DeleteResult,
     ListResult,
     PackResult,
     ProcessLine,
@@ -19,9 +19,9 @@ from gapless.commands.runs_acts import (
     ShowResult,
     UnpackResult,
 )
-from gapless.report.numbers import duration, size
-from gapless.report.pen import Pen, pen_for
-from gapless.report.text import clean, pad, cut_middle
+from gapless.report.text.console import Pen, pen_for
+from gapless.report.text.numbers import duration, size
+from gapless.report.text.text import clean, cut_middle, pad
 
 SCHEMA: Final = 1
 _HEADS: Final = ("id", "when", "status", "exit", "steps", "step", "size", "command")
@@ -32,7 +32,7 @@ _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def write(result: ActResult, *, as_json: bool) -> None:
-    """Write what was done to standard output."""
+    """Write the result of an action to standard output."""
     if as_json:
         from gapless import __version__
 
@@ -68,7 +68,7 @@ def _list_lines(result: ListResult, width: int) -> Iterator[str]:
 
 
 def _table(runs: Sequence[RunLine], width: int) -> Iterator[str]:
-    """Return a head and a line for each run; the command gets what room is left."""
+    """Return a header and a line for each run; the command gets the remaining room."""
     rows = [_HEADS, *(_cells(run) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     room = max(width - sum(widths) - len(_GAP) * len(widths), len("command"))
@@ -94,14 +94,16 @@ def _cells(run: RunLine) -> tuple[str, ...]:
 
 
 def _age_text(run: RunLine) -> str:
-    """Return how long ago a run began, in the largest unit of which there are two."""
+    """Return how long ago a run began, in the largest unit with at least two."""
     seconds = time.time() - run.started_unix_ns / 1e9
-    name, unit = next((name_and_unit for name_and_unit in _UNITS if seconds >= 2 * name_and_unit[1]), ("s", 1))
+    name, unit = next(
+        (name_and_unit for name_and_unit in _UNITS if seconds >= 2 * name_and_unit[1]), ("s", 1)
+    )
     return f"{max(0, seconds) / unit:.0f} {name} ago"
 
 
 def _start_time(run: RunLine) -> str:
-    """Return the time at which a run began, here."""
+    """Return the local time at which a run began."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.started_unix_ns / 1e9))
     except (OverflowError, ValueError, OSError):  # a year that no calendar has
@@ -120,9 +122,19 @@ def _show_lines(result: ShowResult) -> Iterator[str]:
     step = "" if run.step_ns is None else f" of {duration(run.step_ns)} in the mean"
     yield f"  steps     {_UNKNOWN if run.steps is None else f'{run.steps:,}'}{step}"
     yield f"  size      {size(run.bytes)}"
-    yield from (f"  process   {_process_text(process)}" for process in result.processes if process.role != "worker")
-    for rank in dict.fromkeys(process.rank for process in result.processes if process.role == "worker"):
-        workers = [process for process in result.processes if (process.role, process.rank) == ("worker", rank)]
+    yield from (
+        f"  process   {_process_text(process)}"
+        for process in result.processes
+        if process.role != "worker"
+    )
+    for rank in dict.fromkeys(
+        process.rank for process in result.processes if process.role == "worker"
+    ):
+        workers = [
+            process
+            for process in result.processes
+            if (process.role, process.rank) == ("worker", rank)
+        ]
         yield f"  workers   {_workers_text(workers, rank)}"
     if result.series:
         yield f"  sampled   {clean(', '.join(result.series))}"
@@ -146,7 +158,9 @@ def _workers_text(workers: Sequence[ProcessLine], rank: int | None) -> str:
     batches = _count_noun(sum(worker.batches for worker in workers), "batch", "batches")
     n_unfinished = sum(not worker.ended for worker in workers)
     end = f"; {n_unfinished:,} killed, or still there" if n_unfinished else ""
-    return f"{_count_noun(len(workers), 'process', 'processes')}{_rank_suffix(rank)}: {batches}{end}"
+    return (
+        f"{_count_noun(len(workers), 'process', 'processes')}{_rank_suffix(rank)}: {batches}{end}"
+    )
 
 
 def _rank_suffix(rank: int | None) -> str:

@@ -2,16 +2,16 @@
 
 The training is run briefly, with and without each edit, in turns (A B B A B A A B), as fresh
 processes of your own command; each leaves at a planned step. What comes out is a ratio with its
-95 % interval, beside the noise of two unedited arms, and whether losses and samples stayed the
-same. Arms see the working folder through a private view where the system lets them have one: what
-they write there is thrown away.
+95 % interval, the noise of two unedited arms, and whether losses and samples stayed the same. Arms
+see the working folder through a private view where the system lets them have one: what they write
+there is thrown away.
 
 RUN is a recorded run (its id, the beginning of it, its folder, or "last"); its command is run
-again. With a command after "--" that command is tried. If it is not said what to try: what the
-report of the run proposes first, as far as it changes no result (classes same and equivalent);
-where it proposes nothing, the ceilings.
+again. With a command after "--" that command is tried. Without a choice of what to try, it tries
+what the report of the run proposes first, as far as it changes no result (classes same and
+equivalent); where it proposes nothing, the ceilings.
 
-With --check-prediction nothing is improved: a known delay is put into the loader, another into the
+With --check-prediction nothing is improved: a known delay is added to the loader, another to the
 training thread, and what they cost is compared with what the replay of the run predicts. Where that
 is far off, later reports of the run predict nothing of that kind.
 
@@ -34,7 +34,7 @@ Examples:
 import argparse
 from pathlib import Path
 
-COMMAND_AFTER = "--"  # what follows is no option of ours (cli)
+COMMAND_AFTER = "--"  # what follows is not an option of ours (cli)
 SUMMARY = "run a training briefly with and without an edit, in turns: what it is worth"
 
 
@@ -44,12 +44,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.usage = "gapless try [RUN] [options] [-- COMMAND ...]"
     parser.allow_abbrev = False  # --s may be an option of the command's
-    edit_group = parser.add_argument_group("what to try", "each by itself; those joined by + as one")
+    edit_group = parser.add_argument_group(
+        "what to try", "each by itself; those joined by + as one"
+    )
     for name, sign, words in (
         ("--fix", "NAME", "edits by name (--list)"),
         ("--set", "TARGET=VALUE", "any setting of torch's"),
     ):
-        edit_group.add_argument(name, metavar=sign, nargs="+", action="extend", default=[], help=words)
+        edit_group.add_argument(
+            name, metavar=sign, nargs="+", action="extend", default=[], help=words
+        )
     edit_group.add_argument("--ceilings", action="store_true", help="the most that could be gained")
     edit_group.add_argument(
         "--check-prediction",
@@ -61,28 +65,44 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only measure what the machine can do: later predictions use it",
     )
-    edit_group.add_argument("--together", action="store_true", help="all that is named, as one edit")
-    edit_group.add_argument("--list", action="store_true", help="list the edits, and which fit the run")
+    edit_group.add_argument(
+        "--together", action="store_true", help="all that is named, as one edit"
+    )
+    edit_group.add_argument(
+        "--list", action="store_true", help="list the edits, and which fit the run"
+    )
     change_group = parser.add_argument_group("what may change")
-    change_group.add_argument("--strict", action="store_true", help="only edits that change no result")
+    change_group.add_argument(
+        "--strict", action="store_true", help="only edits that change no result"
+    )
     change_group.add_argument("--risky", action="store_true", help="also precision and behaviour")
-    change_group.add_argument("--override", action="store_true", help="also settings that carry meaning")
+    change_group.add_argument(
+        "--override", action="store_true", help="also settings that carry meaning"
+    )
     change_group.add_argument(
         "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
         help="arms may write there, outside the working folder",
     )  # fmt: skip
     change_group.add_argument("--yes", action="store_true", help="ask nothing")
     run_group = parser.add_argument_group("how")
-    run_group.add_argument("--budget", metavar="TIME", type=budget, help="90s (4m; ceilings alone: 2m)")
-    run_group.add_argument("--steps", metavar="N", type=positive, help="steps of an arm (as needed)")
-    run_group.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
+    run_group.add_argument(
+        "--budget", metavar="TIME", type=budget, help="90s (4m; ceilings alone: 2m)"
+    )
+    run_group.add_argument(
+        "--steps", metavar="N", type=positive, help="steps of an arm (as needed)"
+    )
+    run_group.add_argument(
+        "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs"
+    )
     run_group.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")
-    run_group.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    run_group.add_argument(
+        "--json", action="store_true", help="print one JSON object (docs/json.md)"
+    )
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder or id of a run (last)")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Try what was asked for, and print what it is worth."""
+    """Try what was requested, and print what it is worth."""
     from gapless.commands.trying import list_edits, measure_machine, try_edits
 
     if arguments.machine:

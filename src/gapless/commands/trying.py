@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from gapless.model.edit import Proposal
     from gapless.model.recording import Recording
-    from gapless.verify.trying import TrialOutcome
-    from gapless.verify.wishes import TrialRequest
+    from gapless.verify.requests import TrialRequest
+    from gapless.verify.trial import TrialOutcome
 
 _MAX_RUNS: Final = 5  # runs of a command
-_INTERRUPTED: Final = 130  # Ctrl-C, as the shell says it
+_INTERRUPTED: Final = 130  # Ctrl-C, as the shell reports it
 
 
 def list_edits(arguments: argparse.Namespace) -> int:
-    """List the edits, and what each would do in the run; without a run: what each is for."""
-    from gapless.catalogue.declare import describe_proposal
-    from gapless.catalogue.listing import FIXES
-    from gapless.study.recorded.facts import facts
-    from gapless.verify.wishes import survey_fixes
+    """List the edits, and what each would do in the run; without a run, what each is for."""
+    from gapless.catalogue.declare.fix import describe_proposal
+    from gapless.catalogue.declare.listing import FIXES
+    from gapless.recorded.facts import facts
+    from gapless.verify.requests import survey_fixes
 
     try:
         recording, _, _ = _find_subject(arguments)
@@ -44,18 +44,20 @@ def list_edits(arguments: argparse.Namespace) -> int:
 def measure_machine(arguments: argparse.Namespace) -> int:
     """Measure the machine in the interpreter of the run, print that, and keep it."""
     from gapless.commands.options import progress
-    from gapless.report.machine_constants import constants_json, constant_lines
+    from gapless.report.sections.machine_constants import constant_lines, constants_json
     from gapless.study.machine_constants import ReusePolicy, constants
-    from gapless.study.recorded.constants import find_interpreter
+    from gapless.study.run_constants import find_interpreter
 
     if arguments.fix or arguments.set or arguments.ceilings or arguments.check_prediction:
         raise UsageError("--machine tries nothing; leave out what is to be tried")
     recording, _, _ = _find_subject(arguments)
     probe_target = None if recording is None else find_interpreter(recording)
     if probe_target is None:
-        raise UsageError("no run tells which interpreter it is about; record one (gapless run)")
+        raise UsageError("no run records which interpreter it is about; record one (gapless run)")
     with progress() as say:
-        measured_constants = constants(probe_target.python, probe_target.device, None, say, ReusePolicy(remeasure=True))
+        measured_constants = constants(
+            probe_target.python, probe_target.device, None, say, ReusePolicy(remeasure=True)
+        )
     if arguments.json:
         sys.stdout.write(constants_json(measured_constants))
     else:
@@ -66,15 +68,15 @@ def measure_machine(arguments: argparse.Namespace) -> int:
 
 
 def try_edits(arguments: argparse.Namespace) -> int:
-    """Try what is asked for, print it, and keep it with the run."""
+    """Try what is requested, print it, and keep it with the run."""
     from gapless.commands.options import progress
-    from gapless.verify import plan, trying, wishes
+    from gapless.verify import plan, requests, trial
 
     request = _build_request(arguments)
-    wishes.check_names(request)
+    requests.check_names(request)
     recording, command, folder = _find_subject(arguments)
     has_private_view = _ask_permission(arguments, recording, folder)
-    task = trying.TrialTask(
+    task = trial.TrialTask(
         request=request,
         command=command,
         folder=folder,
@@ -86,9 +88,9 @@ def try_edits(arguments: argparse.Namespace) -> int:
     )
     with progress() as say:
         try:
-            outcome = trying.attempt(task, recording, say)
+            outcome = trial.attempt(task, recording, say)
         except KeyboardInterrupt:
-            say("")  # the line of progress goes
+            say("")  # the progress line is cleared
             print("gapless: interrupted before two arms could be compared", file=sys.stderr)
             return _INTERRUPTED
     _print_outcome(outcome, arguments)
@@ -97,7 +99,7 @@ def try_edits(arguments: argparse.Namespace) -> int:
 
 
 def _build_request(arguments: argparse.Namespace) -> "TrialRequest":
-    from gapless.verify.wishes import TrialRequest
+    from gapless.verify.requests import TrialRequest
 
     has_named_edits = bool(arguments.fix or arguments.set)
     if arguments.check_prediction and (has_named_edits or arguments.ceilings):
@@ -118,7 +120,7 @@ def _build_request(arguments: argparse.Namespace) -> "TrialRequest":
 
 
 def _runs_home(arguments: argparse.Namespace) -> Path:
-    from gapless.store import runs
+    from gapless.store.run import runs
 
     return (arguments.place or runs.home()).absolute()
 
@@ -130,7 +132,7 @@ def _find_subject(
 
     A command is known if it was recorded here before. Raises ``GaplessError``.
     """
-    from gapless.store.recordings import load
+    from gapless.store.run.recordings import load
 
     home = _runs_home(arguments)
     if arguments.command_line:
@@ -143,7 +145,7 @@ def _find_subject(
     if not has_trained(recording):
         raise UsageError(f"{path} has no steps: there is nothing to try; record another run")
     if not recording.manifest.command:
-        raise UsageError(f"{path} does not tell its command; name it behind --")
+        raise UsageError(f"{path} does not record its command; name it after --")
     folder = Path(recording.manifest.folder)
     if not folder.is_dir():
         raise UsageError(f"the run's working folder {folder} is not here; go there, and use --")
@@ -151,12 +153,12 @@ def _find_subject(
 
 
 def _find_run(home: Path, name: str | None) -> Path:
-    """Return the folder of the run that is asked for; without a name, of the last that trained.
+    """Return the folder of the requested run; without a name, of the last that trained.
 
-    A folder of runs stands for the last of them that trained. Raises ``NotFoundError``.
+    A folder of runs means the last of them that trained. Raises ``NotFoundError``.
     """
-    from gapless.store import runs
-    from gapless.store.recordings import is_run
+    from gapless.store.run import runs
+    from gapless.store.run.recordings import is_run
 
     named_path = Path(name or runs.LAST_RUN)
     if named_path.is_dir() and is_run(named_path):
@@ -171,8 +173,8 @@ def _find_run(home: Path, name: str | None) -> Path:
 
 def _last_trained(home: Path) -> Path:
     """Return the last run of a folder that trained; where none did, the last. Raises as above."""
-    from gapless.store import runs
-    from gapless.store.recordings import load
+    from gapless.store.run import runs
+    from gapless.store.run.recordings import load
 
     last_run = runs.find_here(home, runs.LAST_RUN)
     paths = [entry.path for entry in islice(runs.list_runs(home), _MAX_RUNS)]
@@ -181,8 +183,8 @@ def _last_trained(home: Path) -> Path:
 
 def _find_recording(home: Path, command: tuple[str, ...]) -> "Recording | None":
     """Return the last run of a command in this folder that trained; ``None`` if there is none."""
-    from gapless.store import runs
-    from gapless.store.recordings import load
+    from gapless.store.run import runs
+    from gapless.store.run.recordings import load
 
     cwd = str(Path.cwd())
     paths = (
@@ -198,23 +200,33 @@ def has_trained(recording: "Recording") -> bool:
     return any(process.role == "training" for process in recording.processes)
 
 
-def _ask_permission(arguments: argparse.Namespace, recording: "Recording | None", folder: Path) -> bool:
-    """Say what arms may touch, and ask; tell whether they have a view of their own.
+def _ask_permission(
+    arguments: argparse.Namespace, recording: "Recording | None", folder: Path
+) -> bool:
+    """Show what arms may touch, and ask; return whether they have a view of their own.
 
     Raises ``UsageError`` where that was not permitted.
     """
-    from gapless.launch import outside, sandbox
+    from gapless.launch.trial import sandbox, side_effects
 
-    side_effects = outside.assume_unobserved(folder) if recording is None else outside.find_side_effects(recording)
-    why = sandbox.explain_unavailable(folder, side_effects.inside)
-    unpermitted = outside.find_unpermitted(side_effects, arguments.allow_writes, sandboxed=why is None)
+    effects = (
+        side_effects.assume_unobserved(folder)
+        if recording is None
+        else side_effects.find_side_effects(recording)
+    )
+    why = sandbox.explain_unavailable(folder, effects.inside)
+    unpermitted = side_effects.find_unpermitted(
+        effects, arguments.allow_writes, sandboxed=why is None
+    )
     if unpermitted and not arguments.yes:
-        for line in outside.describe_side_effects(side_effects, why_no_view=why):
+        for line in side_effects.describe_side_effects(effects, why_no_view=why):
             print(f"gapless: {line}", file=sys.stderr)
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise UsageError("; ".join(outside.refusal(unpermitted)))
+            raise UsageError("; ".join(side_effects.refusal(unpermitted)))
         print(
-            f"gapless: arms may touch {', '.join(unpermitted)}; go on? [y/N] ", end="", file=sys.stderr
+            f"gapless: arms may touch {', '.join(unpermitted)}; go on? [y/N] ",
+            end="",
+            file=sys.stderr,
         )
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
@@ -223,8 +235,8 @@ def _ask_permission(arguments: argparse.Namespace, recording: "Recording | None"
 
 
 def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> None:
-    from gapless.report.trials import print_trial
-    from gapless.store import trials
+    from gapless.report.sections.trials import print_trial
+    from gapless.store.run import trials
 
     if outcome.trial is not None:
         trials.write(outcome.trial, Path(outcome.recording.path))
@@ -239,7 +251,7 @@ def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> No
 
 
 def _print_json(outcome: "TrialOutcome") -> None:
-    from gapless.report.document import study_json
+    from gapless.report.documents.document import study_json
     from gapless.study import study_recording
 
     study = study_recording(outcome.recording)
@@ -248,6 +260,6 @@ def _print_json(outcome: "TrialOutcome") -> None:
 
 
 def _reason_lines(proposals: "Sequence[Proposal]") -> list[str]:
-    from gapless.catalogue.declare import describe_proposal
+    from gapless.catalogue.declare.fix import describe_proposal
 
     return [f"  {proposal.fix}: {describe_proposal(proposal)}" for proposal in proposals]

@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from gapless.formats import columns, entries, mend
-from gapless.formats.batch import Batch
-from gapless.formats.chunks import Chunk, find_boundaries
-from gapless.formats.columns import Tally
-from gapless.formats.interning import IdTables
+from gapless.formats import entries
+from gapless.formats.columns import columns
+from gapless.formats.columns.batch import Batch
+from gapless.formats.columns.columns import Tally
+from gapless.formats.columns.interning import IdTables
+from gapless.formats.text import mend
+from gapless.formats.text.chunks import Chunk, find_boundaries
 
 _BLANK: Final = b" \t\r\n,"
 _MAX_JOINED: Final = 8  # pieces that boundaries inside one event may have made of it
@@ -27,20 +29,20 @@ Span = tuple[int, int]
 
 @dataclass
 class BatchMaker:
-    """Makes batches; knows what its earlier ones have told already."""
+    """Makes batches; knows which names and tracks its earlier ones have brought along."""
 
     tables: IdTables = field(default_factory=IdTables)
     _decoder: "msgspec.json.Decoder[list[Any]]" = field(default_factory=entries.entry_decoder)
 
     def batch_of_chunk(self, chunk: Chunk) -> Batch:
-        """Return the batch of a chunk, its undecodable ends left to whoever knows the neighbours."""
+        """Return the batch of a chunk; undecodable ends are kept for who knows the neighbours."""
         events = self._decode_list(chunk.as_list())
         if events is not None:
             return columns.make_batch(events, self.tables, Tally())
         return self.batch_of_text(chunk.text())
 
     def batch_of_text(self, text: bytes) -> Batch:
-        """Return the batch of some text; as for a chunk."""
+        """Return the batch of some text, as of a chunk."""
         events = self.decode_events(text)
         if events is not None:
             return columns.make_batch(events, self.tables, Tally())
@@ -109,7 +111,7 @@ class _Dissection:
         return batch
 
     def _pieces(self) -> Iterator[tuple[Span, list[Any] | None]]:
-        """Return runs of events that decode, and single pieces that do not, in order."""
+        """Yield runs of events that decode, and single pieces that do not, in order."""
         cuts = [0, *find_boundaries(self.text), len(self.text)]
         pending = [(0, len(cuts) - 1)]
         while pending:
@@ -130,16 +132,15 @@ class _Dissection:
             bad = bad[n_used:]
 
     def _settle_first(self, bad: list[Span]) -> int:
-        """Deal with the first of them; say how many it took."""
+        """Deal with the first of them; return how many it took."""
         start, stop = bad[0]
         for count in range(1, min(len(bad), _MAX_JOINED) + 1):
             if self._read_whole_event((start, bad[count - 1][1]), mendable=count <= _MAX_MENDED):
                 return count
         may_be_one_event = 1 < len(bad) <= _MAX_JOINED and bad[-1][1] == len(self.text)
         if may_be_one_event and not any(map(self._is_sound, bad[1:])):
-            stop = len(
-                self.text
-            )  # all of it one event that is cut off: nested lists look like more
+            # all of it one event that is cut off: nested lists look like more
+            stop = len(self.text)
         end_guess = guess_end(self.text[start:]) if stop == len(self.text) else None
         if end_guess is not None and start:  # at the start it may be the rest of an event
             self.footer = self.text[start + end_guess[1] :]
@@ -199,7 +200,9 @@ def _array_end(text: bytes, span: Span) -> Span | None:
     if closing is None:
         return None
     after = start + closing.end()
-    return (start + end, after) if _may_follow_events(text[after:].decode("latin-1").strip()) else None
+    return (
+        (start + end, after) if _may_follow_events(text[after:].decode("latin-1").strip()) else None
+    )
 
 
 def _may_follow_events(footer: str) -> bool:

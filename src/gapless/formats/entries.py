@@ -1,7 +1,7 @@
 """The entries of ``traceEvents`` as msgspec reads them: what no column needs is skipped.
 
 Numbers that become nanoseconds stay text (``Raw``): a float cannot hold them. An event that does
-not match goes through ``mend`` first, and comes back in this form.
+not match goes through ``text.mend`` first, and comes back in this form.
 """
 
 from typing import Annotated, Any, Final
@@ -89,7 +89,7 @@ class LabelEntry(Struct, tag_field="ph", tag="M", gc=False):
 
 
 class BeginEntry(Struct, tag_field="ph", tag="B", gc=False):
-    """The start of an event that a later ``End`` on the same track completes."""
+    """The start of an event that a later ``EndEntry`` on the same track completes."""
 
     ts: Raw = NOTHING
     name: str = ""
@@ -99,7 +99,7 @@ class BeginEntry(Struct, tag_field="ph", tag="B", gc=False):
 
 
 class EndEntry(Struct, tag_field="ph", tag="E", gc=False):
-    """The end of the innermost open ``Begin`` of its track."""
+    """The end of the innermost open ``BeginEntry`` of its track."""
 
     ts: Raw = NOTHING
     pid: Number | str = ""

@@ -8,10 +8,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gapless.formats import batch as b
 from gapless.formats import metadata as m
-from gapless.formats import plausible, source, spans, tables
-from gapless.formats.assemble import Assembly, TrackKey
+from gapless.formats.columns import batch as b
+from gapless.formats.columns import plausible, spans, tables
+from gapless.formats.columns.assemble import Assembly, TrackKey
+from gapless.formats.text import source
 from gapless.model import category as c
 from gapless.model.trace import (
     Count,
@@ -44,7 +45,7 @@ class FileEnds:
 
     @property
     def is_truncated(self) -> bool:
-        """Return whether the file ended before its events did. Chrome lets a bare list stay open."""
+        """Return whether the file ended before its events did; Chrome leaves a bare list open."""
         is_bare = self.head.strip() == b"["
         return self.damage is not None or self.torn > 0 or (self.footer is None and not is_bare)
 
@@ -134,7 +135,7 @@ class _Columns:
         return origin
 
     def fill_device_tracks(self, tracks: list[tuple[int | str, int | str]]) -> None:
-        """Fill device and stream from the track, where an activity's arguments do not tell them."""
+        """Fill device and stream from the track, where an activity's arguments do not name them."""
         device, stream = self.gpu["device"], self.gpu["stream"]
         if len(device) == 0 or (device.min() >= 0 and stream.min() >= 0):
             return
@@ -208,7 +209,7 @@ def _ending(ends: FileEnds) -> list[str]:
 
 
 def _processes(assembly: Assembly, columns: _Columns) -> list[str]:
-    """Say so if several processes were merged into one file: their ids may collide."""
+    """Note if several processes were merged into one file: their ids may collide."""
     tracks = list(assembly.tracks)
     host = np.isin(columns.events["category"], _WORKS)
     pids = _used_pids(tracks, columns.events["track"][host])

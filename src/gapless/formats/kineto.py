@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from gapless.errors import NotATraceError, NotFoundError
-from gapless.formats import chunks, finish, pool
-from gapless.formats.assemble import Assembly, IdMap
-from gapless.formats.batch import Batch
+from gapless.formats import finish, pool
+from gapless.formats.columns.assemble import Assembly, IdMap
+from gapless.formats.columns.batch import Batch
 from gapless.formats.decode import BatchMaker, guess_end
-from gapless.formats.stream import TraceText
+from gapless.formats.text import chunks
+from gapless.formats.text.stream import TraceText
 from gapless.formats.worker import EndOfFile
 from gapless.model.trace import Trace
 
@@ -28,8 +29,8 @@ def read(source: str | os.PathLike[str], *, processes: int | None = None) -> Tra
 
     ``processes`` is the number of workers (1: none, this process reads); by default as many as the
     file is worth. The trace is the same. Raises ``NotFoundError`` if the file cannot be opened and
-    ``NotATraceError`` if it holds no trace. What can be read of a cut or damaged one is given, and
-    its ``health`` tells.
+    ``NotATraceError`` if it holds no trace. What can be read of a cut or damaged one is returned,
+    and its ``health`` says so.
     """
     path = Path(source)
     try:
@@ -51,7 +52,9 @@ def _read(path: Path, processes: int | None) -> Trace:
         raise NotATraceError(f"{path}: {_reason(head, text)}")
     n_workers = _workers_for(path, text) if processes is None else processes
     assembled = _read_with_workers(path, head, n_workers) if n_workers > 1 else None
-    return _checked_trace(path, assembled or _read_alone(text, head, chunks.cut_chunks(head_rest, pieces)))
+    return _checked_trace(
+        path, assembled or _read_alone(text, head, chunks.cut_chunks(head_rest, pieces))
+    )
 
 
 def _reason(head: bytes, text: TraceText) -> str:
@@ -115,7 +118,9 @@ class _BatchJoiner:
             self.footer, self.torn = self.torn[end[1] :], b""
 
 
-def _read_alone(text: TraceText, head: bytes, file_chunks: Iterator[chunks.Chunk]) -> tuple[Assembly, finish.FileEnds]:
+def _read_alone(
+    text: TraceText, head: bytes, file_chunks: Iterator[chunks.Chunk]
+) -> tuple[Assembly, finish.FileEnds]:
     reading, maker, ids = _BatchJoiner(), BatchMaker(), IdMap()
     for chunk in file_chunks:
         if reading.footer is None:
@@ -125,7 +130,9 @@ def _read_alone(text: TraceText, head: bytes, file_chunks: Iterator[chunks.Chunk
     return reading.assembly, _file_ends(head, reading, text.damage, text.ignored)
 
 
-def _read_with_workers(path: Path, head: bytes, count: int) -> tuple[Assembly, finish.FileEnds] | None:
+def _read_with_workers(
+    path: Path, head: bytes, count: int
+) -> tuple[Assembly, finish.FileEnds] | None:
     """Read with workers; ``None`` if that does not work out, and one process has to."""
     reading, maps, chunk_index = _BatchJoiner(), [IdMap() for _ in range(count)], 0
     try:
@@ -140,7 +147,9 @@ def _read_with_workers(path: Path, head: bytes, count: int) -> tuple[Assembly, f
     return reading.assembly, _file_ends(head, reading, message.damage, message.ignored)
 
 
-def _file_ends(head: bytes, reading: _BatchJoiner, damage: str | None, ignored: int) -> finish.FileEnds:
+def _file_ends(
+    head: bytes, reading: _BatchJoiner, damage: str | None, ignored: int
+) -> finish.FileEnds:
     reading.close()
     return finish.FileEnds(head, reading.footer, len(reading.torn), damage, ignored)
 

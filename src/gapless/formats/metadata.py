@@ -11,7 +11,7 @@ _LENIENT: Final = json.JSONDecoder(strict=False)
 _KEY: Final = re.compile(r'"([A-Za-z_][A-Za-z_0-9 ]*)"\s*:\s*')
 _VERSION: Final = "_version"
 _LOGS: Final = ("ERROR", "WARNING", "INFO")
-_LOG_COUNTS: Final = re.compile(  # Kineto's line of counts at the end of a capture: those that tell
+_LOG_COUNTS: Final = re.compile(  # of Kineto's line at the end of a capture
     r"(Out-of-range|Invalid ext correlations|CPU GPU out-of-order|Unexpected CUDA events"
     r"|CUPTI stopped early\?) = ([1-9]\d*)"
 )
@@ -74,13 +74,20 @@ def devices(metadata: Metadata) -> tuple[Device, ...]:
     properties = _maybe_text(metadata.members.get("deviceProperties"))
     if not isinstance(properties, list):
         return ()
-    entries = [cast("dict[str, Any]", entry) for entry in cast("list[Any]", properties) if isinstance(entry, dict)]
+    entries = [
+        cast("dict[str, Any]", entry)
+        for entry in cast("list[Any]", properties)
+        if isinstance(entry, dict)
+    ]
     return tuple(_device(entry, index) for index, entry in enumerate(entries))
 
 
 def _device(entry: dict[str, Any], position: int) -> Device:
     index = _parse_integer(entry.get("id"))
-    major, minor = _parse_integer(entry.get("computeMajor")), _parse_integer(entry.get("computeMinor"))
+    major, minor = (
+        _parse_integer(entry.get("computeMajor")),
+        _parse_integer(entry.get("computeMinor")),
+    )
     name = entry.get("name")
     return Device(
         index=position if index is None else index,
@@ -129,7 +136,9 @@ def notes(metadata: Metadata) -> tuple[str, ...]:
         texts = [line for line in entries if isinstance(line, str) and line]
         if level == "INFO":
             texts = [
-                f"{reason}: {count} records" for text in texts for reason, count in _LOG_COUNTS.findall(text)
+                f"{reason}: {count} records"
+                for text in texts
+                for reason, count in _LOG_COUNTS.findall(text)
             ]
         lines += texts
     return tuple(f"the writer logged: {' '.join(line.split())}" for line in lines[:_MAX_NOTES])

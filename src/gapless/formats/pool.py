@@ -73,7 +73,9 @@ def start_workers(path: Path, count: int) -> Generator[list[ReadingWorker]]:
     workers: list[ReadingWorker] = []
     with ExitStack() as stack:
         for number in range(count):
-            workers.append(stack.enter_context(start_worker(FileShare(path, number, count), workers)))
+            workers.append(
+                stack.enter_context(start_worker(FileShare(path, number, count), workers))
+            )
         yield workers
 
 
@@ -86,7 +88,9 @@ def _may_fork() -> bool:
 
 
 @contextmanager
-def _fork_worker(share: FileShare, earlier_workers: Sequence[ReadingWorker]) -> Generator[ReadingWorker]:
+def _fork_worker(
+    share: FileShare, earlier_workers: Sequence[ReadingWorker]
+) -> Generator[ReadingWorker]:
     reading, writing = os.pipe()
     with warnings.catch_warnings():  # of threads that are not Python's: NumPy's wait for work
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -11,10 +11,10 @@ from typing import BinaryIO, Final
 import msgspec
 from msgspec import Struct
 
-from gapless.formats import chunks
-from gapless.formats.batch import Batch
+from gapless.formats.columns.batch import Batch
 from gapless.formats.decode import BatchMaker
-from gapless.formats.stream import TraceText
+from gapless.formats.text import chunks
+from gapless.formats.text.stream import TraceText
 
 LENGTH_BYTES: Final = 8
 
@@ -36,7 +36,7 @@ Message = BuiltBatch | EndOfFile
 
 
 def main(path: Path, number: int, count: int, out: BinaryIO) -> None:
-    """Write the batches of the chunks ``number``, ``number + count``, …, then ``Done``."""
+    """Write the batches of the chunks ``number``, ``number + count``, …, then an ``EndOfFile``."""
     gc.disable()
     text = TraceText(path)
     pieces = text.pieces()

@@ -12,12 +12,18 @@ from typing import Any, Final
 from gapless import wire
 
 SITE: Final = Path(__file__).resolve().parents[1] / "payload" / "site"
-_TEMP_VARIABLES: Final = ("TMPDIR", "TEMP", "TMP")  # as ``tempfile`` looks for a place, whose import
+_TEMP_VARIABLES: Final = (
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+)  # as ``tempfile`` looks for a place, whose import
 _TEMP_FOLDERS: Final = ("/tmp", "/var/tmp", "/usr/tmp", os.curdir)  # noqa: S108 - a training waits for
 _MEMORY_FOLDER: Final = "/dev/shm"  # noqa: S108 - where the disk for temporary files is full
 _MIN_FREE_BYTES: Final = 4096  # bytes: that many must fit
 _HASH_SEED: Final = "PYTHONHASHSEED"  # of strings: the order of sets, equal in all arms of a trial
-_KINETO_LOG_LEVEL: Final = "KINETO_LOG_LEVEL"  # else each window prints two lines among the training's
+_KINETO_LOG_LEVEL: Final = (
+    "KINETO_LOG_LEVEL"  # else each window prints two lines among the training's
+)
 
 
 @dataclass(frozen=True)
@@ -34,16 +40,20 @@ class RecorderSettings:
     check: bool = False
     light: bool = True
     allowance: int | None = None  # bytes that a training may write before it adds records up
-    edits: tuple[dict[str, Any], ...] = ()  # to be laid over the training (``model.edit.as_json``)
+    edits: tuple[dict[str, Any], ...] = ()  # to be applied (``edit_to_json``)
     trial: dict[str, Any] | None = None  # how a trial's arm ends, and what it observes
 
 
-def build_environment(old: Mapping[str, str], spool: Path, settings: RecorderSettings) -> dict[str, str]:
+def build_environment(
+    old: Mapping[str, str], spool: Path, settings: RecorderSettings
+) -> dict[str, str]:
     """Return the environment of the command: the old one, edited, and the way to the recorder."""
     user_variables = apply_env_edits(old, settings.edits)
     if settings.trial is not None:
         user_variables = {_HASH_SEED: "0", **user_variables}
-    paths = [path for path in user_variables.get("PYTHONPATH", "").split(os.pathsep) if path != str(SITE)]
+    paths = [
+        path for path in user_variables.get("PYTHONPATH", "").split(os.pathsep) if path != str(SITE)
+    ]
     user_path = os.pathsep.join(paths)
     return {
         _KINETO_LOG_LEVEL: "99",
@@ -55,7 +65,7 @@ def build_environment(old: Mapping[str, str], spool: Path, settings: RecorderSet
 
 
 def apply_env_edits(old: Mapping[str, str], edits: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return an environment with the edits of its variables done, the last one of a name ruling."""
+    """Return an environment with its variables edited; of edits of one name the last counts."""
     variables = dict(old)
     for edit in edits:
         if edit.get("kind") == "set_env":

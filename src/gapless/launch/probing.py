@@ -31,7 +31,8 @@ _POLL_S: Final = 0.01
 _BUSY: Final = 0.25  # processors that others took meanwhile
 _BUSY_GPU: Final = 5  # per cent of the time
 _MAX_LAST_WORDS: Final = 200  # characters of its last words
-_HIDDEN_VARIABLES: Final = ("GAPLESS_SPOOL", "GAPLESS_OPTIONS", "PYTHONOPTIMIZE")  # docstrings are wanted
+# docstrings are wanted
+_HIDDEN_VARIABLES: Final = ("GAPLESS_SPOOL", "GAPLESS_OPTIONS", "PYTHONOPTIMIZE")
 
 Progress = Callable[[str], None]
 
@@ -51,7 +52,7 @@ class ProbeRequest:
     environment: Mapping[str, str] | None = None  # None: ours
 
     def options(self) -> list[str]:
-        """Return them as the probe's command line."""
+        """Return the request as the probe's command line."""
         single_values = {
             "--device": self.device,
             "--path": self.path,
@@ -73,23 +74,30 @@ class _ProbeLog:
     methods: dict[str, str] = field(default_factory=dict[str, str])
     parts: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
-    foreign_by_part: dict[str, float] = field(default_factory=dict[str, float])  # processors, by part
+    # processors, by part
+    foreign_by_part: dict[str, float] = field(default_factory=dict[str, float])
     running_part: str | None = None  # a part that has not ended
     has_ended: bool = False
     is_complete: bool = True
 
 
 def identify_platform(python: str, request: ProbeRequest) -> Platform | None:
-    """Say where constants would hold, without torch; ``None`` if the interpreter does not tell."""
+    """Return where constants would hold, without torch; ``None`` if the interpreter fails."""
     log = _ProbeLog()
-    _run([python, str(PROBE), "--identify", *request.options()], request, _IDENTIFY_S, log, _ignore_progress)
+    _run(
+        [python, str(PROBE), "--identify", *request.options()],
+        request,
+        _IDENTIFY_S,
+        log,
+        _ignore_progress,
+    )
     return log.platform
 
 
 def measure(python: str, request: ProbeRequest, report_progress: Progress) -> Constants:
     """Run the probe in an interpreter; what it could not measure is absent, with the reason.
 
-    ``say`` is told what is being measured.
+    ``report_progress`` is called with what is being measured.
     """
     began, now = time.monotonic(), time.time()
     log = _ProbeLog()
@@ -114,15 +122,21 @@ def measure(python: str, request: ProbeRequest, report_progress: Progress) -> Co
 
 
 def _ignore_progress(_: str) -> None:
-    """Say nothing."""
+    """Do nothing."""
 
 
 def _run(
-    command: Sequence[str], request: ProbeRequest, patience_s: float, log: _ProbeLog, report_progress: Progress
+    command: Sequence[str],
+    request: ProbeRequest,
+    patience_s: float,
+    log: _ProbeLog,
+    report_progress: Progress,
 ) -> str | None:
-    """Start the probe, take its lines; give the reason if it did not come to its end."""
+    """Start the probe and read its lines; return the reason if it did not come to its end."""
     inherited = os.environ if request.environment is None else request.environment
-    environment = {name: value for name, value in inherited.items() if name not in _HIDDEN_VARIABLES}
+    environment = {
+        name: value for name, value in inherited.items() if name not in _HIDDEN_VARIABLES
+    }
     with tempfile.TemporaryFile() as stderr:
         try:
             probe = subprocess.Popen(  # noqa: S603 - the user's own interpreter
@@ -147,8 +161,10 @@ def _run(
         return _describe_end(code, stderr)
 
 
-def _listen(probe: subprocess.Popen[bytes], until: float, log: _ProbeLog, report_progress: Progress) -> bool:
-    """Take lines until the probe has said its last; ``False`` if that took too long.
+def _listen(
+    probe: subprocess.Popen[bytes], until: float, log: _ProbeLog, report_progress: Progress
+) -> bool:
+    """Read lines until the probe has ended its report; ``False`` if that took too long.
 
     Not until the pipe is closed: what it leaves behind may hold that open.
     """
@@ -170,7 +186,7 @@ def _listen(probe: subprocess.Popen[bytes], until: float, log: _ProbeLog, report
 
 
 def _take_line(line: bytes, log: _ProbeLog, report_progress: Progress) -> None:
-    """Take one line of the probe's; others' are passed over."""
+    """Take one line of the probe's; other programs' lines are passed over."""
     try:
         message: Any = json.loads(line)
         if isinstance(message, dict) and "gapless_probe" in message:
@@ -203,7 +219,7 @@ def _apply_message(message: dict[str, Any], log: _ProbeLog, report_progress: Pro
 
 
 def _find_disturbances(log: _ProbeLog) -> Iterator[str]:
-    """Say who else was there before the probe, and meanwhile."""
+    """Describe who else used the machine before the probe, and meanwhile."""
     for part_name, foreign in log.foreign_by_part.items():
         if foreign > _BUSY:
             yield f"others kept up to {foreign:.1f} processors busy while {part_name} was measured"
@@ -217,14 +233,16 @@ def _find_disturbances(log: _ProbeLog) -> Iterator[str]:
 
 
 def _wait_for_end(probe: subprocess.Popen[bytes], until: float) -> int | None:
-    """Wait for the end; give the exit code, a signal's negative, or ``None`` if it lives on.
+    """Wait for the end; return the exit code, a signal's negative, or ``None`` if it lives on.
 
     It is not buried yet: its number stays that of its group until that has been ended.
     """
     while True:
         exit_info = os.waitid(os.P_PID, probe.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if exit_info is not None:
-            return exit_info.si_status if exit_info.si_code == os.CLD_EXITED else -exit_info.si_status
+            return (
+                exit_info.si_status if exit_info.si_code == os.CLD_EXITED else -exit_info.si_status
+            )
         if time.monotonic() > until:
             return None
         time.sleep(_POLL_S)
@@ -240,7 +258,7 @@ def _end(probe: subprocess.Popen[bytes]) -> None:
 
 
 def _describe_end(code: int | None, stderr: IO[bytes]) -> str:
-    """Say how a probe ended that should not have, with its last words."""
+    """Describe the end of a probe that failed, with its last words."""
     stderr.seek(0)
     lines = stderr.read().decode(errors="replace").strip().splitlines()
     last_words = f": {lines[-1][:_MAX_LAST_WORDS]}" if lines else ""

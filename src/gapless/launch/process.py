@@ -1,4 +1,4 @@
-"""Start a command and stand between it and its parent, as if we were not there.
+"""Start a command, and stand between it and its parent as if we were not there.
 
 The command inherits the terminal, the process group and every open file. Signals are not handled
 but waited for (``sigwaitinfo``), blocked in all our threads, so that none comes at a bad moment and
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from gapless.launch import witness
+from gapless.launch import signal_witness
 
 _FROM_KERNEL: Final = 0x80  # si_code SI_KERNEL: the terminal's; its whole foreground group has it
 _STOPPING: Final = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
@@ -34,10 +34,8 @@ _PASSED_ON: Final = frozenset(
         *_STOPPING,
     }
 )
-_SET_BY_PYTHON: Final = (
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-)  # ignored by our interpreter, not by theirs
+# ignored by our interpreter, not by theirs
+_SET_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 _SET_DUMPABLE: Final = 4  # linux/prctl.h
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
@@ -61,9 +59,9 @@ class Signals:
 
 @contextmanager
 def watch_signals() -> Generator[Signals]:
-    """Block what is passed on, in this thread and those that it starts; afterwards it is as before.
+    """Block what is passed on, in this thread and those that it starts, as long as the block runs.
 
-    What whoever started us has ignored (``nohup``) stays ignored, in the command, too.
+    What our parent has ignored (``nohup``) stays ignored, in the command, too.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     watched = {number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN}
@@ -94,7 +92,7 @@ def interruptible() -> Generator[None]:
 
 
 def start(command: Sequence[str], environment: Mapping[str, str], signals: Signals) -> int:
-    """Start a command and give its process id. Raises ``StartError``."""
+    """Start a command and return its process id. Raises ``StartError``."""
     try:
         return _spawn(command, environment, signals)
     except OSError as error:
@@ -126,7 +124,7 @@ def _make_start_error(name: str, error: OSError) -> StartError:
 
 
 def _hint(name: str) -> str:
-    """Say what was probably meant by a command that does not exist; empty where nothing is near."""
+    """Suggest what was meant by a command that does not exist; empty where nothing is near."""
     if name.endswith(".py") and os.path.exists(name):  # noqa: PTH110 - pathlib: 5 ms
         return f"; a script needs its interpreter: python {name}"
     if " " in name:
@@ -142,14 +140,14 @@ class _JobControl:
     stop_requested: bool = False
 
     def follow(self) -> None:
-        """Stop with the command: our parent, a shell, waits for that."""
+        """Stop when the command stops: our parent, a shell, waits for that."""
         if self.stopped and self.stop_requested:
             self.stop_requested = False
             os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def wait(child: int, signals: Signals, group: witness.Witness | None) -> int:
-    """Wait for the end of the command; give its exit code, or the signal's number, negative."""
+def wait(child: int, signals: Signals, group: signal_witness.Witness | None) -> int:
+    """Wait for the end of the command; return its exit code, or the signal's number, negative."""
     job = _JobControl()
     while True:
         info = signal.sigwaitinfo(signals.watched | {signal.SIGCHLD})
@@ -162,7 +160,7 @@ def wait(child: int, signals: Signals, group: witness.Witness | None) -> int:
 
 
 def _pass_on(
-    child: int, info: signal.struct_siginfo, group: witness.Witness | None, job: _JobControl
+    child: int, info: signal.struct_siginfo, group: signal_witness.Witness | None, job: _JobControl
 ) -> None:
     number = info.si_signo
     job.stop_requested = job.stop_requested or number in _STOPPING
@@ -175,7 +173,7 @@ def _pass_on(
 
 
 def _take_changes(child: int, job: _JobControl) -> int | None:
-    """Take note of what became of the command; give its exit code if it ended."""
+    """Note how the command's state changed; return its exit code if it ended."""
     kinds = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
     while (change := os.waitid(os.P_PID, child, kinds)) is not None:
         if change.si_code == os.CLD_EXITED:

@@ -19,9 +19,13 @@ VARIABLE: Final = "PYTHONPATH"
 _FOLDER: Final = "programs"  # of the spool
 _MAX_SCRIPT_BYTES: Final = 1 << 18  # bytes of a script that is looked into
 _MAX_SCRIPTS: Final = 40  # scripts
-_HEAD_BYTES: Final = 200  # bytes of a program that tell who reads it
-_SEPARATORS: Final = str.maketrans(dict.fromkeys("\"'`$(){}[];,&|<>=", " "))  # beside words of scripts
-_BUILD_FILES: Final = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
+_HEAD_BYTES: Final = 200  # bytes of a program that show who reads it
+# beside words of scripts
+_SEPARATORS: Final = str.maketrans(dict.fromkeys("\"'`$(){}[];,&|<>=", " "))
+_BUILD_FILES: Final = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "just": ("justfile", "Justfile"),
+}
 _RUNNERS: Final = frozenset({"uv", "poetry", "pdm", "pixi", "conda", "mamba", "micromamba"})
 _PYTHON_NAMES: Final = ("python", "python3")
 _PROGRAM_TEXT: Final = """#!/bin/sh
@@ -64,7 +68,7 @@ def remove(spool: Path) -> None:
 
 
 def _add_entry(command: Sequence[str]) -> tuple[str, ...]:
-    """Add our entry where ``env`` is told the variable."""
+    """Add our entry where ``env`` is given the variable."""
     words = list(command)
     if Path(command[0]).name == "env":
         for index, word in enumerate(words[1:], 1):
@@ -77,7 +81,7 @@ def _add_entry(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def _name_programs(texts: Sequence[str], path: str, folder: Path) -> list[str]:
-    """Name the programs that may be started without our entry; none where nothing sets it."""
+    """Return the programs that may be started without our entry; none where nothing sets it."""
     if not any(VARIABLE in text for text in texts):
         return []
     words = {word for text in texts for word in _words(text)} | {*_PYTHON_NAMES}
@@ -86,7 +90,7 @@ def _name_programs(texts: Sequence[str], path: str, folder: Path) -> list[str]:
 
 
 def _read_texts(command: Sequence[str], folder: Path) -> Iterator[str]:
-    """Return the words of a command, and the scripts that they name, and what those name."""
+    """Yield the words of a command, and the scripts that they name, and what those name."""
     yield "\n".join(command)
     pending = [*command, *(word for argument in command for word in _words(argument))]
     pending += _BUILD_FILES.get(Path(command[0]).name, ())

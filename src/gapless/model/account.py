@@ -48,9 +48,20 @@ class Account:
         return build_frame(_frame_columns((*self.rows, *self.left_out), by))
 
 
-def _frame_columns(rows: tuple[RowAccount, ...], by: Literal["leaf", "group"]) -> dict[str, list[object]]:
+def _frame_columns(
+    rows: tuple[RowAccount, ...], by: Literal["leaf", "group"]
+) -> dict[str, list[object]]:
     records = [
-        (row_account.row.rank, row_account.row.device, row_account.row.step, row_account.row.start, row_account.row.end, row_account.row.left_out, name, ns)
+        (
+            row_account.row.rank,
+            row_account.row.device,
+            row_account.row.step,
+            row_account.row.start,
+            row_account.row.end,
+            row_account.row.left_out,
+            name,
+            ns,
+        )
         for row_account in rows
         for name, ns in (row_account.leaves if by == "leaf" else row_account.groups).items()
     ]

@@ -3,7 +3,7 @@
 A rule names the changes that would remove its cause, a fix those that it would bring. They select
 what they change by what a study knows of it (leaves, names, lines), never by event numbers, so that
 they mean the same in each window and rank. Factors multiply a time: 0 removes it. They are kept
-with finished studies; therefore msgspec's (it tells kinds apart by a tag; dataclasses have none).
+with finished studies; therefore msgspec's (it distinguishes kinds by a tag; dataclasses have none).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gapless.model.edit import Location
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 
 ZERO_FACTOR = Estimate(0.0, 0.0, 0.0)
 
@@ -32,9 +32,9 @@ class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="kind"):
 class Omit(msgspec.Struct, frozen=True, tag="omit", tag_field="kind"):
     """Calls go: frames whose name matches a pattern (as ``fnmatch``), with all inside them.
 
-    Host time, launches *with their activities*, syncs and copies inside go with them
-    (``lessons.md``, 34: an edit removes subtrees, not tags). ``line``: only below that line of the
-    user's, where stacks were recorded. ``keep``: the share of the calls that stays.
+    Host time, launches *with their activities*, syncs and copies inside go with them: an edit
+    removes subtrees, not single frames. ``line``: only below that line of the user's, where stacks
+    were recorded. ``keep``: the share of the calls that stays.
     """
 
     names: tuple[str, ...]  # "aten::item", "torch.cuda.synchronize", "cudaStreamSynchronize"
@@ -46,7 +46,7 @@ class Scale(msgspec.Struct, frozen=True, tag="scale", tag_field="kind"):
     """Activities of a device take another time: those of some busy or copy leaves, or by name.
 
     An activity is meant if its leaf begins with one of ``leaves`` or its name matches one of
-    ``names``. The factor is what is not known: its interval enters that of the prediction.
+    ``names``. The factor is what is not known: its bounds enter those of the prediction.
     """
 
     factor: Estimate
@@ -76,7 +76,7 @@ class HostChange(msgspec.Struct, frozen=True, tag="hosted", tag_field="kind"):
 class CopyChange(msgspec.Struct, frozen=True, tag="copied", tag_field="kind"):
     """Copies to the device: from pinned memory, not waited for, on their own stream a batch ahead.
 
-    Three things, not one (``lessons.md``, 35); a fix says which of them it brings.
+    Three things, not one; a fix says which of them it brings.
     """
 
     pinned: bool = False
@@ -104,7 +104,7 @@ class LoaderChange(msgspec.Struct, frozen=True, tag="feed", tag_field="kind"):
     worker_threads: int | None = None
     stages: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     wait: bool = True  # False: the loader is never waited for
-    pin_memory: bool | None = None  # the thread that pins batches; for copies: ``Copied``
+    pin_memory: bool | None = None  # the thread that pins batches; for copies: ``CopyChange``
     delay_ns: int | None = None  # each fetch takes so much longer, off a processor
 
 
@@ -127,8 +127,8 @@ class Prediction:
     ``refused``: why nothing is predicted; then ``speedup`` is ``None``. ``calibrated``: the
     interval was widened by residuals of at least 20 measured cases of its family. ``at_most``: what
     removing a cause as a whole would give, where what its remedies do has to be tried.
-    ``each``: the speed-up by each explanation of how far windows are off plain steps, where there
-    are two.
+    ``by_explanation``: the speed-up by each explanation of how far windows are off plain steps,
+    where there are two.
     """
 
     speedup: Estimate | None

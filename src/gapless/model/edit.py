@@ -1,7 +1,7 @@
 """Edits: what could be changed of a training, in five kinds that two interpreters know.
 
-``payload.overlay`` lays them over a training while it starts; ``apply`` writes them into its
-source. A named edit (``catalogue.fixes``) is data composed of them.
+``payload.overlay`` applies them to a training while it starts; ``commands.apply`` writes them into
+its source. A named edit (``catalogue.fixes``) is data composed of them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 
 Value = bool | int | float | str | None
 
@@ -26,10 +26,10 @@ class Location:
 
 
 class SetArgument(msgspec.Struct, frozen=True, tag="set_argument", tag_field="kind"):
-    """Calls of ``target`` get ``value`` for the argument ``name``, whatever they gave.
+    """Calls of ``target`` get ``value`` for the argument ``name``, whatever they passed.
 
     ``target``: the qualified name of a function, method or class ("torch.optim.SGD"; a class
-    stands for its construction, its subclasses' too). ``where``: only calls from that line.
+    stands for its construction, its subclasses' too). ``location``: only calls from that line.
     """
 
     target: str
@@ -65,7 +65,7 @@ class Wrap(msgspec.Struct, frozen=True, tag="wrap", tag_field="kind"):
 
 
 class Skip(msgspec.Struct, frozen=True, tag="skip", tag_field="kind"):
-    """Calls of ``target`` do nothing and give ``None``; ``every``: but for each so manyth."""
+    """Calls of ``target`` do nothing and return ``None``; ``every``: all but every n-th."""
 
     target: str
     every: int | None = None
@@ -87,7 +87,7 @@ class Applicability(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where an un-profiled step would go once an edit is made: ns by group, summing exactly."""
+    """Where the time of an un-profiled step would go with an edit: ns by group, summing exactly."""
 
     step_ns: int
     groups: Mapping[str, int]
@@ -109,8 +109,8 @@ class Proposal:
     calibrated: bool = False  # the interval is
     unpredicted: str | None = None  # why it is not predicted
     after: tuple[str, ...] = ()  # other fixes, with which together it was predicted as well
-    together: Estimate | None = None  # what they and this one give, replayed together
-    outcome: Outcome | None = None  # where a step would go with this one alone; None: not played
+    together: Estimate | None = None  # what they and this one bring, replayed together
+    outcome: Outcome | None = None  # where a step would go with this one alone; None: not replayed
 
 
 def edit_to_json(edit: Edit) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def edit_to_json(edit: Edit) -> dict[str, Any]:
 
 
 def edit_from_json(document: object) -> Edit:
-    """Return the edit that a JSON object tells of. Raises ``ValueError`` where it tells of none."""
+    """Return the edit that a JSON object describes. Raises ``ValueError`` if it describes none."""
     try:
         return msgspec.convert(document, type=Edit)
     except msgspec.ValidationError as error:

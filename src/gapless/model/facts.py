@@ -64,7 +64,7 @@ class Loader:
     padding: PaddingStats | None = None  # None: batches have no length, or were not looked at
     sample: Location | None = None  # the user's function that makes a sample
     collate: Location | None = None  # the user's function that puts samples together
-    stands_in: str | None = None  # the class of what is no DataLoader, iterated ``where``
+    stands_in: str | None = None  # the class of what is no DataLoader, iterated at ``location``
     sampler: Location | None = None  # the user's function that chooses samples
 
 
@@ -103,9 +103,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Evaluations of a model, from where it is told to evaluate to where it trains again."""
+    """Evaluations of a model, from where it is set to evaluate to where it trains again."""
 
-    location: Location | None  # where it was told to evaluate
+    location: Location | None  # where it was set to evaluate
     passes: int  # of which the following is known
     graphed: int  # in which graphs for a backward pass were made
     nodes: int  # of those graphs, all passes together
@@ -197,4 +197,4 @@ class Facts:
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()
-    inferred: bool = False  # they follow from a trace: nothing that recorded told them
+    inferred: bool = False  # they follow from a trace: no recorder noted them

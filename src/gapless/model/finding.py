@@ -33,8 +33,8 @@ class Detection:
     helps: tuple[str, ...] = ()  # fixes, as ``gapless try --fix`` takes them, the best first
     no_remedy: str | None = None  # why none is named; what to do by hand
     inferred: bool = False  # it follows from what was seen, and was not seen itself
-    to_try: bool = False  # what remedies give is not predicted; ``changes`` are the most they can
-    unsure: str | None = None  # why what was recorded of it tells only the most it can be worth
+    to_try: bool = False  # what remedies bring is not predicted; ``changes`` are the most they can
+    unsure: str | None = None  # why what was recorded of it shows only the most it can be worth
     advice: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
     # A cause (name) of the same loader, or SAME_LINE: where it is named, this is not.
     unless: str | None = None
@@ -42,12 +42,14 @@ class Detection:
     def yields_to(self, rival: "Detection") -> bool:
         """Return whether it is not to be named beside another cause, which is easier to remove."""
         if self.unless == SAME_LINE:
-            return rival is not self and not rival.to_try and _are_near(self.location, rival.location)
+            return (
+                rival is not self and not rival.to_try and _are_near(self.location, rival.location)
+            )
         return self.unless == rival.name and bool(_loader_ids(self) & _loader_ids(rival))
 
 
 def _are_near(location: Location | None, neighbour: Location | None) -> bool:
-    """Return whether two places are of the same few lines."""
+    """Return whether two locations are within the same few lines."""
     if location is None or neighbour is None or location.file != neighbour.file:
         return False
     return abs(location.line - neighbour.line) <= _MAX_LINE_DISTANCE
@@ -70,7 +72,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Finding:
-    """A loss with its price; worth naming if it was found to be, else *present* and harmless.
+    """A detection with its price; worth naming if it was found to be, else *present* and harmless.
 
     A cause that has no price, or one too vague to be sure of a gain, is named all the same if the
     account charges a large part of the step to it: then ``share`` is that part.
@@ -109,7 +111,7 @@ class Abstention:
 
 @dataclass(frozen=True)
 class ReplayFidelity:
-    """How well the unchanged windows are replayed: what every prediction rests on (V0 to V2).
+    """How well the unchanged windows are replayed: what every prediction rests on.
 
     Shares of a step; ``None``: it could not be compared. ``refused``: why nothing is replayed. Of
     several ranks it is their joint step that is made again, with the waits that they have in turn
@@ -117,8 +119,8 @@ class ReplayFidelity:
     """
 
     windows: int
-    imputed: float | None  # V1: off the trace, with lags and gaps of their class
-    unprofiled: float | None  # V2: off the un-profiled step, once the profiler's cost is taken off
+    imputed: float | None  # off the trace, with lags and gaps of their class
+    unprofiled: float | None  # off the un-profiled step, once the profiler's cost is subtracted
     alpha_ns: float | None  # that cost, of each traced event
     unexplained: float | None  # waits that no edge of the graph explains
     refused: str | None = None
@@ -133,7 +135,7 @@ class StepVerdict:
     owner: str  # a group of the account: "data", "host"; "compute": nothing else takes much
     share: float  # of the step, that the owner has
     named: bool  # a finding, or a likely cause, is about the owner
-    ceilings: tuple[str, ...] = ()  # ablations that tell what the owner is worth at the most
+    ceilings: tuple[str, ...] = ()  # ablations that show what the owner is worth at the most
 
 
 @dataclass(frozen=True)

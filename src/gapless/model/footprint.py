@@ -67,7 +67,7 @@ class FileUse:
 
     opened: int | None  # times; None: no fetch was seen to open any
     files: int | None  # distinct ones
-    more: int  # times, of files beyond those that were told apart
+    more: int  # times, of files beyond those that were distinguished
     folders: tuple[FolderUse, ...]  # most opened first
     written: tuple[str, ...]
 

@@ -26,7 +26,7 @@ PRINTED: Final = {
     "io": "saving, logging, evaluation, profiling",
     "observer": "this recorder",
     "unknown": "unknown",
-    "step": "the step itself",  # of a recorded run: what no window parts
+    "step": "the step itself",  # of a recorded run: what no window splits
 }
 
 DATA_STAGES: Final = (
@@ -130,7 +130,7 @@ _PREFIXES: Final = {
 
 
 def group_of(leaf: str) -> str:
-    """Name the group of a leaf: that of its longest prefix (``docs/the-account.md``)."""
+    """Return the group of a leaf: that of its longest prefix (``docs/the-account.md``)."""
     parts = leaf.split(".")
     for length in range(len(parts), 0, -1):
         group = _PREFIXES.get(".".join(parts[:length]))

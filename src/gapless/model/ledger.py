@@ -63,7 +63,7 @@ class Ledger:
         return len(self.start)
 
     def group_leaf(self) -> Uint8:
-        """Return for each piece the leaf that decides its group: ``under`` in place of a launch's."""
+        """Return each piece's leaf that decides its group: ``under`` in place of a launch's."""
         under = self.facets.under
         launch = np.isin(self.leaf, _LAUNCH) & (under >= 0)
         return np.where(launch, under, self.leaf).astype(np.uint8)

@@ -1,6 +1,6 @@
 """The machine's constants: what a launch, a copy, a product, a read takes here, as measured.
 
-``None`` is what could not be measured; ``why`` tells. How each was measured, and what ``at``
+``None`` is what could not be measured; ``why`` says so. How each was measured, and what ``at``
 counts, is in ``Constants.methods``.
 """
 
@@ -13,7 +13,7 @@ SCHEMA: Final = 1  # of these values as JSON
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant: the median of rounds, with their 10th and 90th parts in a hundred."""
+    """A constant: the median of rounds, with their 10th and 90th percentiles."""
 
     name: str  # "copy.h2d.pinned"
     unit: str  # "ns", "B/s", "FLOP/s", "1/s"
@@ -29,7 +29,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Gpu:
-    """The GPU that was asked for, as its driver tells."""
+    """The GPU that was asked for, as its driver describes it."""
 
     name: str | None = None
     uuid: str | None = None
@@ -71,7 +71,10 @@ class Constants:
 
     def find(self, name: str, size: int | None = None) -> Constant | None:
         """Return a constant; ``None`` if it was not asked for, or not at that size."""
-        return next((constant for constant in self.values if constant.name == name and constant.at == size), None)
+        return next(
+            (constant for constant in self.values if constant.name == name and constant.at == size),
+            None,
+        )
 
     def value(self, name: str, size: int | None = None) -> float | None:
         """Return a constant's value, in its unit; ``None`` if there is none."""

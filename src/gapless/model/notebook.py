@@ -15,7 +15,9 @@ def account_html(account: "Account") -> str:
     divisor = rows if account.steps is not None else 1
     head = "ms a step" if account.steps is not None else "ms"
     wall, groups = account.wall_ns, account.groups
-    body = [_line(PRINTED[name], groups[name], divisor, wall) for name in GROUPS if groups.get(name)]
+    body = [
+        _line(PRINTED[name], groups[name], divisor, wall) for name in GROUPS if groups.get(name)
+    ]
     total = _line("sum", account.wall_ns, divisor, account.wall_ns)
     titles = f"<tr><th></th><th>{head}</th><th>share</th></tr>"
     return f"<table>{titles}{''.join(body)}{total}</table>"

@@ -103,8 +103,8 @@ class Window:
     stop_ns: int | None
     save_ns: int | None
     discarded: str | None  # why it was not kept
-    # At each edge our clock before and after each "gapless:clock" range: accounting.clock.match
-    # finds the offset from them and the file.
+    # At each edge our clock before and after each "gapless:clock" range: ``match_clocks`` of
+    # ``accounting.clock`` finds the offset from them and the file.
     readings: tuple[tuple[tuple[int, int], ...], ...] = ()
     detached: bool = False  # the profiler from the device's driver, behind it
 

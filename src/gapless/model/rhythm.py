@@ -28,5 +28,5 @@ class UnlikeSteps:
     """Steps of a run that are like none in its windows: shares of all, and the mean of them."""
 
     steps: float
-    time: float  # without what marks tell of
+    time: float  # without what marks show
     mean_ns: int  # likewise

@@ -13,7 +13,9 @@ def apportion(amounts: Sequence[int], total: int) -> tuple[int, ...]:
     if amounts_sum == 0:
         return tuple(0 for _ in amounts)
     floors = [amount * total // amounts_sum for amount in amounts]
-    by_remainder = sorted(range(len(amounts)), key=lambda index: -(amounts[index] * total % amounts_sum))
+    by_remainder = sorted(
+        range(len(amounts)), key=lambda index: -(amounts[index] * total % amounts_sum)
+    )
     for index in by_remainder[: total - sum(floors)]:
         floors[index] += 1
     return tuple(floors)

@@ -124,7 +124,7 @@ class CpuContention:
 
 @dataclass(frozen=True)
 class DeviceState:
-    """How a GPU was doing, as sampled; shares of looks, of those in which it worked where told."""
+    """How a GPU was doing, as sampled; shares of looks, of those in which it worked where said."""
 
     number: int
     busy: float | None  # of the time, a kernel ran
@@ -142,7 +142,7 @@ class StepAccount:
     """Where an un-profiled step goes: run rows for what is lumpy, device rows for the rest.
 
     ``account`` sums to the un-profiled steps exactly. ``refined_by`` counts the steps (rows of a
-    device, or of the training thread) of windows that part "the step itself"; 0: none did.
+    device, or of the training thread) of windows that split "the step itself"; 0: none did.
     """
 
     account: Account
@@ -151,7 +151,7 @@ class StepAccount:
     hidden_ns: int  # of waits: the device still had work, so that they cost nothing
     backlog_ns: int | None  # that work, where a wait began: median of the windows
     excess_ns: int  # of what is unknown: longer than the steps of the windows explain
-    host_scale: float | None  # what the host cost outside the windows, of what it cost in them
+    host_scale: float | None  # what the host cost outside the windows, per what it cost in them
     unlike: UnlikeSteps | None = None  # steps of a kind that no window holds: "step" in the account
     weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
@@ -259,7 +259,7 @@ class RunCost:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """All that the recorder of a run tells beside what its windows hold."""
+    """All that the recorder of a run noted beside what its windows hold."""
 
     life: RunLife
     timeline: Timeline

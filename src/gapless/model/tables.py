@@ -1,7 +1,7 @@
 """The tables of a study: operators, kernels, copies, collectives, ranges, memory, source lines.
 
 Rows are sorted most expensive first. Times are nanoseconds over the counted steps of one rank (or
-of all ranks together), ``None`` where the trace does not tell.
+of all ranks together), ``None`` where the trace does not say.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The trace: what one process did, as events in columns.
 
-All times are integer nanoseconds on the trace's own axis; ``Trace.origin_ns`` added to them gives
-nanoseconds since the Unix epoch where the file tells (it aligns processes, nothing else). Columns
+All times are integer nanoseconds on the trace's own axis; ``Trace.origin_ns`` added to them is
+nanoseconds since the Unix epoch where the file says so (it aligns processes, nothing else). Columns
 of one class have equal length and are read-only. In an index column −1 means "none".
 """
 

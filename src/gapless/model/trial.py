@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 
 
 class TrialVerdict(StrEnum):
@@ -18,7 +18,7 @@ class TrialVerdict(StrEnum):
     WORSE = "worse"
     UNDECIDED = "undecided"
     DOES_NOT_FIT = "does-not-fit"  # out of memory
-    REFUSED = "refused"  # it trained on other data, or failed; ``why`` tells
+    REFUSED = "refused"  # it trained on other data, or failed; ``why`` says which
 
 
 class Parity(StrEnum):
@@ -52,7 +52,7 @@ class Arm:
 class Agreement(StrEnum):
     """How the measured cost of a known delay stands to the predicted one."""
 
-    WITHIN = "within"  # its middle lies in the predicted interval
+    WITHIN = "within"  # its middle lies within the predicted bounds
     NEAR = "near"  # beside it, but the intervals overlap, or lie within 15 % of the delay
     FAR = "beside"  # further off: what the replay says of the like does not hold here
     UNDECIDED = "undecided"  # too noisy: it may have cost nothing, or all of the delay

@@ -17,7 +17,7 @@ _MAX_DEPTH = 8  # levels of somebody's objects in which tensors are looked for
 
 
 def convert(node: Any, change_tensor: Change, change_object: Change) -> Any:
-    """Return a batch with tensors changed by ``tensor`` and other things with ``to`` by ``whole``.
+    """Change a batch: tensors by ``change_tensor``, others with ``to`` by ``change_object``.
 
     Where nothing is changed, it is the same object; else containers are new, of the same class.
     """
@@ -81,14 +81,14 @@ def _convert_sequence(node: Any, change_tensor: Change, change_object: Change) -
 
 
 def _name_attributes(node: Any) -> list[str]:
-    """Name the attributes of an object that is taken for a batch."""
+    """Return the attribute names of an object that is taken for a batch."""
     if dataclasses.is_dataclass(node):
         return [field.name for field in dataclasses.fields(node) if hasattr(node, field.name)]
     return list(vars(node)) if hasattr(node, "pin_memory") and hasattr(node, "__dict__") else []
 
 
 def find_tensors(node: Any, depth: int = 0) -> Iterator[Any]:
-    """Return the tensors that are in an object of somebody's."""
+    """Yield the tensors that are in an object of somebody's."""
     if isinstance(node, torch.Tensor):
         yield node
         return

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 Device = Optional[Union[str, int, torch.device]]
 
 _OWN_ATTRIBUTES = ("loader", "device", "ahead", "_lanes")
-_PINNABLE_TYPES = (torch.Tensor, torch.nn.Parameter)  # whose copies in pinned memory are of the same class
+# whose copies in pinned memory are of the same class
+_PINNABLE_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
 class DevicePrefetcher:
-    """Return the batches of a loader on the GPU, each copied while the one before is used.
+    """Iterate over a loader's batches on the GPU, each copied while the one before is used.
 
     ``for x, y in DevicePrefetcher(loader): …`` takes the place of ``for x, y in loader: …``;
     the ``.to(device)`` that follows may stay: it finds the tensors where they are to be.
@@ -32,8 +33,8 @@ class DevicePrefetcher:
     **What is copied.** Every dense CPU tensor of a batch: in tuples, named tuples, lists, mappings
     and their subclasses, dataclasses, objects with a method ``to``, and such as have a method
     ``pin_memory`` (all that ``pin_memory=True`` knows). Containers are new ones of the same class;
-    sparse and nested tensors and all else are given as they come. A tensor in pageable memory is
-    copied into pinned memory first.
+    sparse and nested tensors and all else are passed on as they come. A tensor in pageable memory
+    is copied into pinned memory first.
 
     **How.** Copies run on a CUDA stream of their own. When a batch is handed over, the stream that
     is current then waits for its copy (the CPU does not), and each tensor is marked as used on that
@@ -44,7 +45,7 @@ class DevicePrefetcher:
     of the loader (``prefetcher.sampler.set_epoch(3)``, ``prefetcher.dataset``). An exception of the
     loader is raised where its batch would have come, after the batches before it. There may be
     several iterations at once, each its own, and each may be left early. Without a CUDA device, or
-    for another kind of device, the loader's own iterator is given.
+    for another kind of device, the loader's own iterator is returned.
 
     **What differs.** The loader is asked for a batch before the one ahead of it is trained on. So a
     loop that is left early has taken ``ahead`` batches more from its iterator; and a loader without
@@ -81,7 +82,7 @@ class DevicePrefetcher:
         setattr(self.loader, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Be pickled without the streams."""
+        """Pickle without the streams."""
         return type(self), (self.loader, self.device, self.ahead)
 
     def _lane(self) -> Any:
@@ -185,7 +186,7 @@ class CopyLane:
         return _BatchInFlight(device_batch, tensors, sources, done_event)
 
     def arrive(self, sent: _BatchInFlight) -> Any:
-        """Return the batch to the current stream, which waits for its copies."""
+        """Hand the batch over to the current stream, which waits for its copies."""
         user: Any = torch.cuda.current_stream(self.device)
         user.wait_event(sent.done_event)
         for tensor in sent.tensors:
@@ -211,7 +212,12 @@ def _can_be_sent(tensor: Any) -> bool:
 
 
 def _pin_tensor(tensor: Any) -> Any:
-    if type(tensor) not in _PINNABLE_TYPES or tensor.requires_grad or tensor.is_quantized or tensor.is_pinned():
+    if (
+        type(tensor) not in _PINNABLE_TYPES
+        or tensor.requires_grad
+        or tensor.is_quantized
+        or tensor.is_pinned()
+    ):
         return tensor
     return tensor.pin_memory()
 

@@ -6,7 +6,8 @@ import os
 import sys
 from typing import Any
 
-from . import imports, lineage
+from . import imports
+from .log import parentage
 
 HOOKS = (
     "hooks.optimizer",
@@ -38,11 +39,11 @@ _process: dict[str, bool] = {"loaded": False, "prepared": False}
 
 
 def enter(name: str, path: Any, target: Any) -> Any:
-    """Wait for what we have to do with; give what is found now that ``name`` is looked for."""
+    """Wait for the modules that concern us; return the spec of ``name``, which is looked for."""
     if _TRIAL in os.environ.get("GAPLESS_OPTIONS", ""):
         _run_safely("trial", _seed)
     imports.when_requested("torch", load)
-    imports.when_imported("multiprocessing.spawn", lineage.watch_spawn)
+    imports.when_imported("multiprocessing.spawn", parentage.watch_spawn)
     imports.lend("gapless", os.path.join(os.path.dirname(__file__), "lent.py"))
     return imports.find(name, path, target)
 
@@ -60,7 +61,8 @@ def load() -> None:
     if _process["loaded"]:
         return
     _process["loaded"] = True
-    from . import recorder, stacks, unstepped
+    from . import recorder, unstepped
+    from .stacks import stacks
 
     recorder.resume()
     stacks.install()
@@ -85,7 +87,7 @@ def _mark_steps() -> None:
 
 
 def _begin_trial(recorder: Any) -> None:
-    """Lay edits over the training and begin the trial, where there are any; after our hooks.
+    """Apply edits to the training and begin the trial, where there are any; after our hooks.
 
     What cannot be done is written down: a trial counts for nothing then.
     """
@@ -98,7 +100,7 @@ def _begin_trial(recorder: Any) -> None:
     if trial:
         from . import trial as trials
 
-        _run_safely("trial", lambda: trials.begin(trial))
+        _run_safely("trial", lambda: trials.begin(trial, finish))
 
 
 def _run_safely(topic: str, action: Any) -> None:
@@ -132,7 +134,7 @@ def leave(exit_kind: str) -> None:
 
 
 def _prepare() -> None:
-    """Be told of forks and of the end, once a process: neither can be taken back before 3.14."""
+    """Register for forks and the end, once a process: neither can be undone before 3.14."""
     if _process["prepared"]:
         return
     _process["prepared"] = True
@@ -151,7 +153,8 @@ def _at_exit() -> None:
 
 def finish(exit_kind: str) -> None:
     """Write everything, and that this process ends: it is about to."""
-    from . import recorder, stacks, unstepped
+    from . import recorder, unstepped
+    from .stacks import stacks
 
     _run_safely("unstepped", unstepped.finish)
     stacks.finish()
@@ -169,7 +172,7 @@ def finish(exit_kind: str) -> None:
 
 
 def _watch_exit() -> None:
-    """Be told of ``os._exit`` and ``exec``, too: workers leave by it, and many a script."""
+    """Watch ``os._exit`` and ``exec``, too: workers leave by it, and many a script."""
     from . import patching
 
     if patching.is_replaced(os, "_exit"):  # a forked child has its parent's
@@ -199,17 +202,17 @@ def _replace(name: str, make: Any) -> None:
 
 
 def _before_fork() -> None:
-    sys.modules[f"{__package__}.stacks"].pause()
+    sys.modules[f"{__package__}.stacks.stacks"].pause()
     sys.modules[f"{__package__}.unstepped"].pause()
 
 
 def _after_fork() -> None:
-    sys.modules[f"{__package__}.stacks"].resume()
+    sys.modules[f"{__package__}.stacks.stacks"].resume()
     sys.modules[f"{__package__}.unstepped"].resume()
 
 
 def _in_child() -> None:
     from . import recorder
 
-    lineage.handle_fork()
+    parentage.handle_fork()
     recorder.handle_fork()  # and with it those who asked for it

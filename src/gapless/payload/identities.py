@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_LINES = 10_000
-MAX_PER_LINE = 256  # things made at one line; those after share a number: one for each step, say
+MAX_PER_LINE = 256  # things of one line; those after share a number: one a step, say
 
 _entities: dict[tuple[str, int], tuple[weakref.ref[Any] | None, int]] = {}
 _keys: dict[int, tuple[str, int]] = {}  # by address of the reference
@@ -28,11 +28,13 @@ _line_ids: dict[tuple, int] = {}
 _facts: dict[tuple[str, int], dict[str, Any]] = {}  # (noun, id): what a FACT frame says
 _written: set[tuple[str, int]] = set()
 _tallies: dict[tuple[str, tuple | None], list[int]] = {}  # (noun, line): how many, the last one
-_shared: set[tuple[str, int]] = set()  # numbers that are many things': told as the first one was
+_shared: set[tuple[str, int]] = set()  # numbers that many things share: described as the first
 
 
-def register_entity(noun: str, entity: object, values: dict[str, Any], location: tuple | None) -> tuple[int, bool]:
-    """Return the id of ``thing``, and whether what is told of it is new."""
+def register_entity(
+    noun: str, entity: object, values: dict[str, Any], location: tuple | None
+) -> tuple[int, bool]:
+    """Return the id of ``entity``, and whether what is said of it is new."""
     number = find(noun, entity)
     if number is None:
         number = _next_number(noun, location)
@@ -53,7 +55,7 @@ def _next_number(noun: str, location: tuple | None) -> int:
 
 
 def find(noun: str, entity: object) -> int | None:
-    """Return the id of ``thing``, or None."""
+    """Return the id of ``entity``, or None."""
     entry = _entities.get((noun, id(entity)))
     if entry is None or (entry[0] is not None and entry[0]() is not entity):
         return None
@@ -71,7 +73,7 @@ def count(noun: str) -> int:
 
 
 def alias(noun: str, entity: object, number: int) -> None:
-    """Let ``thing`` have this id."""
+    """Let ``entity`` have this id."""
     _bury()
     if find(noun, entity) == number:
         return
@@ -100,7 +102,7 @@ def description(noun: str, number: int) -> dict[str, Any]:
 
 
 def handle_fork() -> None:
-    """Let everything be told again: another log begins. The ids stay."""
+    """Have everything written again: another log begins. The ids stay."""
     _written.clear()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def step() -> None:
-    """Tell that a step of the loop ends here; where nothing is recorded, do nothing."""
+    """Mark the end of a step of the loop; where nothing is recorded, do nothing."""
     marking: Any = sys.modules.get("_gapless.payload.marking")
     if marking is not None:
         marking.step()

@@ -1,4 +1,4 @@
-"""Mark the ends of steps that the user's own ``gapless.step()`` tells of."""
+"""Mark the ends of steps that the user's own ``gapless.step()`` reports."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class _Hook:
         self.name, self.failures, self.on = name, 0, True
 
     def call(self, action: Callable[..., Any] | None, *values: Any) -> Any:
-        """Call our part, if the hook is on; give None where it failed."""
+        """Call our part, if the hook is on; return None where it failed."""
         if action is None or not self.on:
             return None
         try:
@@ -46,7 +46,7 @@ class _Hook:
             return None
 
     def failed(self, error: BaseException) -> bool:
-        """Write down that our part failed; tell whether the error is the user's to have."""
+        """Write down that our part failed; return whether the error is the user's to have."""
         if not isinstance(error, Exception) or tracebacks.from_a_signal_handler(error):
             tracebacks.strip(error)
             return True
@@ -57,7 +57,7 @@ class _Hook:
 
 
 def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator: what fails inside is written down as not observed, and None is given back.
+    """Return a decorator: what fails inside is noted as not observed, and returns None.
 
     After three failures the function is not called any more.
     """
@@ -93,9 +93,9 @@ def hook(name: str) -> _Hook:
 def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
     """Return a make-function for ``replace``: something before the original, something after it.
 
-    ``before(args, kwargs)`` gives a state; ``after(state, args, result, raised)`` gets it, or None
-    where ``before`` failed. The original is called once whatever happens to ours, its result is
-    given back and its exceptions keep their traceback.
+    ``before(args, kwargs)`` returns a state; ``after(state, args, result, raised)`` gets it, or
+    None where ``before`` failed. The original is called once whatever happens to ours, its result
+    is returned and its exceptions keep their traceback.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,11 +132,11 @@ def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
 
 
 def _sign(original: Any, replacement: Any) -> None:
-    """Return ours the signature of the original: ``inspect.getfullargspec`` asks no further."""
+    """Give ours the signature of the original: ``inspect.getfullargspec`` asks no further."""
     inspect = sys.modules.get("inspect")
     if inspect is None or type(replacement) is not types.FunctionType or replacement is original:
         return
-    with contextlib.suppress(TypeError, ValueError, NameError, AttributeError):  # not told in C
+    with contextlib.suppress(TypeError, ValueError, NameError, AttributeError):  # not known in C
         replacement.__signature__ = inspect.signature(original)
 
 
@@ -146,7 +146,7 @@ def is_replaced(owner: Any, attribute: str) -> bool:
 
 
 def hand_on(attribute: str, replacement: Any, previous: Any) -> None:
-    """Put ``own`` back in the end where ``ours`` was replaced: it is taken off from below."""
+    """Put ``previous`` back in the end where ``replacement`` was: it is taken off from below."""
     for index, (owner, name, before, now) in enumerate(_replaced):
         if before is replacement and name == attribute:
             _replaced[index] = (owner, name, previous, now)
@@ -156,7 +156,11 @@ def put_back(owner: Any, attribute: str) -> None:
     """Undo one ``replace``, unless somebody has replaced ours since."""
     for index in range(len(_replaced) - 1, -1, -1):
         replaced_owner, name, own_value, replacement = _replaced[index]
-        if replaced_owner is owner and name == attribute and vars(owner).get(name, _MISSING) is replacement:
+        if (
+            replaced_owner is owner
+            and name == attribute
+            and vars(owner).get(name, _MISSING) is replacement
+        ):
             del _replaced[index]
             _set(owner, name, own_value)
             scripting.forget(replacement)

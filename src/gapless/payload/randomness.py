@@ -79,7 +79,7 @@ def _readers() -> dict[type, Any]:
 
 
 def _walk_objects(data: Any) -> Iterator[Any]:
-    """Return what is found from ``data`` along attributes and items, nearest first; runs no code."""
+    """Yield what ``data`` leads to along attributes and items, nearest first; runs no code."""
     queue: deque[Any] = deque([data])
     visited: set[int] = set()
     while queue and len(visited) < MAX_OBJECTS:

@@ -14,7 +14,8 @@ from collections import deque
 from typing import Any, Callable
 
 from .. import wire
-from . import identities, lineage, missing, patching, process, sink, thinning, tracebacks
+from . import identities, patching, tracebacks
+from .log import parentage, process, sink, thinning, unobserved
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
 FIRST_EDGES = 64  # after all of which there is a seldom look
@@ -64,9 +65,10 @@ def batch(values: tuple) -> None:
 
 
 def fact(noun: str, entity: object, values: dict[str, Any], location: tuple | None = None) -> int:
-    """Return the id of ``thing`` among those of its noun, and write what is known of it.
+    """Return the id of ``entity`` among those of its noun, and write what is known of it.
 
-    It is written once, and again when ``values`` have changed. ``place``: where the user made it.
+    It is written once, and again when ``values`` have changed. ``location``: where the user made
+    it.
     """
     number, changed = identities.register_entity(noun, entity, values, location)
     if changed:
@@ -75,17 +77,17 @@ def fact(noun: str, entity: object, values: dict[str, Any], location: tuple | No
 
 
 def identify(noun: str, entity: object) -> int | None:
-    """Return the id of ``thing`` if it is known."""
+    """Return the id of ``entity`` if it is known."""
     return identities.find(noun, entity)
 
 
 def has_any(noun: str) -> bool:
-    """Return whether any thing of this noun has been told of."""
+    """Return whether anything of this noun has been written."""
     return identities.has_any(noun)
 
 
 def alias(noun: str, entity: object, number: int) -> None:
-    """Let ``thing`` (an iterator) go by the id of another (its loader)."""
+    """Let ``entity`` (an iterator) go by the id of another (its loader)."""
     identities.alias(noun, entity, number)
 
 
@@ -101,7 +103,7 @@ def site(location: tuple | None) -> int:
 
 def report_unobserved(topic: str, why: str) -> None:
     """Write down, once, that something could not be observed, and count how often."""
-    missing.note(topic, why)
+    unobserved.note(topic, why)
 
 
 def write(kind: int, value: dict[str, Any]) -> None:
@@ -127,7 +129,7 @@ def is_worker() -> bool:
 
 def own_loader() -> int:
     """Return the id, in the parent, of the loader that this worker belongs to; −1: unknown."""
-    return -1 if lineage.inherited is None else lineage.inherited[0]
+    return -1 if parentage.inherited is None else parentage.inherited[0]
 
 
 def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) -> None:
@@ -177,7 +179,7 @@ def stepping_thread() -> tuple[int | None, int | None]:
 
 
 def flush_when_due(now_ns: int | None = None) -> None:
-    """Flush if the last flush is 0.1 s old or 64 KiB wait (``at``: what time it is, if known)."""
+    """Flush if the last flush is 0.1 s old or 64 KiB wait (``now_ns``: the time, if known)."""
     if (now_ns or now()) - _state["flushed"] >= EVERY_NS or len(_marks) >= MAX_UNFLUSHED_MARKS:
         flush()
 
@@ -203,14 +205,14 @@ def flush(*, last: bool = False) -> None:
 
 
 def begin() -> bool:
-    """Open this process's log, if it is not open: it steps or loads. Tell whether it is open."""
+    """Open this process's log, if it is not open: it steps or loads. Return whether it is open."""
     if sink.is_open():
         return True
     folder = os.environ.get(wire.SPOOL)
     stem = sink.claim(folder, process.stems()) if folder else None
     if stem is None:
         return False
-    lineage.stem = stem
+    parentage.stem = stem
     thinning.begin(process.workers(), now(), options().get("allowance"), sink.before)
     sink.append([wire.text_frame(wire.PROCESS, process.description())])
     if not _state["started"]:
@@ -239,7 +241,7 @@ def stop_everything(exit_kind: str) -> None:
     patching.restore_all()
     for queue in (_edges, _seldom, _firsts, _stops, _children, _marks, _batches, _texts):
         queue.clear()
-    missing.forget()
+    unobserved.forget()
 
 
 def handle_fork() -> None:
@@ -248,7 +250,7 @@ def handle_fork() -> None:
     _flushing, _local = _thread.allocate_lock(), _thread._local()
     for queue in (_marks, _batches, _texts):
         queue.clear()
-    missing.forget()
+    unobserved.forget()
     _state.update(started=False, flushed=0, thread=-1, ident=None)
     sink.forget()
     thinning.forget()
@@ -273,7 +275,7 @@ def _write_waiting(last: bool) -> bool:  # noqa: FBT001
     if not begin():
         _drop()
         return False
-    texts: list[tuple[int, dict[str, Any]]] = [*missing.news(), *_take_all(_texts)]
+    texts: list[tuple[int, dict[str, Any]]] = [*unobserved.news(), *_take_all(_texts)]
     marks, batches = _take_all(_marks), _take_all(_batches)
     main = _state["thread"]
     if main != -1:
@@ -282,7 +284,7 @@ def _write_waiting(last: bool) -> bool:  # noqa: FBT001
     text_frames = [wire.text_frame(kind, value) for kind, value in texts]
     frames = thinning.frames(text_frames, marks, batches, now(), last=last)
     went = sink.append(frames) if frames else 0
-    _texts.extendleft(reversed(texts[went:]))  # what is true still is so when there is room again
+    _texts.extendleft(reversed(texts[went:]))  # what is true is written again when there is room
     return bool(went or marks or batches)
 
 

@@ -1,4 +1,4 @@
-"""Know the steps while they happen: which calls are step edges.
+"""The steps while they happen: which calls are step edges.
 
 Edges are those of the first of these kinds that is there: the user's own ``gapless.step()``,
 optimizer steps, backward passes, hand-overs of loaders, forward passes of outermost modules. Of
@@ -36,7 +36,7 @@ class _Anchor:
         self.ends: dict[int, int] = {}  # of the first calls
 
     def count_call(self, number: int, end: int) -> bool:
-        """Count a call that ended so; tell whether it is the anchor's."""
+        """Count a call that ended so; return whether it is the anchor's."""
         count = self.counts[number] = self.counts.get(number, 0) + 1
         self.calls += 1
         if self.calls >= self.period:
@@ -61,7 +61,9 @@ class _Anchor:
     def _choose(self, counts: dict[int, int], min_calls: int) -> None:
         candidates = [number for number in dict(counts) if counts[number] >= min_calls]
         if candidates:
-            self.chosen = min(candidates, key=lambda number: -counts[number] if self.most else counts[number])
+            self.chosen = min(
+                candidates, key=lambda number: -counts[number] if self.most else counts[number]
+            )
 
 
 def _anchors() -> list[_Anchor]:
@@ -75,7 +77,7 @@ _passes = [0]  # backward passes since an optimizer stepped
 
 
 def note_step(optimizer: int, start: int, end: int) -> None:
-    """Take note of a call of ``optimizer.step``; do what waits for an edge if it is one."""
+    """Note a call of ``optimizer.step``; do what waits for an edge if it is one."""
     _threads.add(_thread.get_ident())
     _passes[0] = 0
     anchor = _kinds[OPTIMIZERS]
@@ -85,22 +87,22 @@ def note_step(optimizer: int, start: int, end: int) -> None:
 
 
 def note_batch(loader: int, start: int, end: int) -> None:
-    """Take note of a batch that ``loader`` handed over; likewise."""
+    """Note a batch that ``loader`` handed over; likewise."""
     _note_call(LOADERS, loader, start, end)
 
 
 def note_backward(site: int, start: int, end: int) -> None:
-    """Take note of a backward pass that a line of the user's asked for; likewise."""
+    """Note a backward pass that a line of the user's asked for; likewise."""
     _note_call(BACKWARDS, site, start, end)
 
 
 def note_forward(module: int, start: int, end: int) -> None:
-    """Take note of a forward pass of an outermost module; likewise."""
+    """Note a forward pass of an outermost module; likewise."""
     _note_call(FORWARDS, module, start, end)
 
 
 def note_user_step(site: int, now_ns: int) -> None:
-    """Take note of a step that the user says has ended; likewise."""
+    """Note a step that the user says has ended; likewise."""
     _note_call(USERS, site, now_ns, now_ns)
 
 
@@ -158,11 +160,15 @@ def _alone(kind: int, subject: int) -> bool:
         lonely = _lonely.setdefault(kind, [0, 0])
         lonely[:] = [calls, lonely[1] + 1 if calls == lonely[0] else 1]
         if lonely[1] == FAR_CALLS and steps():
-            recorder.report_unobserved("steps", "the optimizer steps no more where it is seen (CUDA graph?)")
+            recorder.report_unobserved(
+                "steps", "the optimizer steps no more where it is seen (CUDA graph?)"
+            )
         return lonely[1] >= FAR_CALLS
     if kind != USERS and recorder.has_any("optimizer"):
         n_calls = _kinds[kind].counts[subject]
         if n_calls == LONELY_CALLS:
-            recorder.report_unobserved("steps", "no optimizer steps where it can be seen (compiled?)")
+            recorder.report_unobserved(
+                "steps", "no optimizer steps where it can be seen (compiled?)"
+            )
         return n_calls >= LONELY_CALLS
     return True

@@ -64,7 +64,7 @@ def _device(torch: Any) -> dict[str, Any]:
 
 
 def _driver() -> str | None:
-    """Return the version of NVIDIA's driver, as the kernel's module tells it."""
+    """Return the version of NVIDIA's driver, as the kernel's module states it."""
     version = _line("/sys/module/nvidia/version")
     if version is None:
         match = re.search(r"\b\d+(\.\d+)+\b", _line("/proc/driver/nvidia/version") or "")
@@ -73,7 +73,7 @@ def _driver() -> str | None:
 
 
 def _model() -> str:
-    """Name the processor, as the probe of machines does."""
+    """Return the processor's name, as the probe of machines does."""
     with tracebacks.suppress(OSError):
         with open("/proc/cpuinfo", errors="replace") as file:
             match = re.search(r"^model name\s*:\s*(.*\S)", file.read(_HEAD), re.MULTILINE)
@@ -104,7 +104,7 @@ def _cores() -> int | None:
 
 
 def _near(device: Any) -> str | None:
-    """Return the processors near a device; torch tells its place since 2.8."""
+    """Return the processors near a device; torch states its bus address since 2.8."""
     address = [getattr(device, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
     if None in address:
         return None

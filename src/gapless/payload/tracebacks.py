@@ -55,7 +55,7 @@ def suppress(*kinds: type[BaseException]) -> Generator[None]:
 
 
 def _got_interrupted_frame(frame: Any) -> bool:
-    """Return whether a frame was given its caller's: a handler that stands in a partial, or is gone.
+    """Return whether a frame got its caller's: a handler that stands in a partial, or is gone.
 
     ``functools.partial`` hides it from ``getsignal``, and some set another one before they raise.
     """
@@ -64,7 +64,9 @@ def _got_interrupted_frame(frame: Any) -> bool:
 
 
 def _users(traceback: Any | None) -> Any | None:
-    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith((OURS, PASSED_OVER)):
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(
+        (OURS, PASSED_OVER)
+    ):
         traceback = traceback.tb_next
     return traceback
 

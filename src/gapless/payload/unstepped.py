@@ -4,7 +4,7 @@ A process that neither steps nor loads has no log, and most that load torch neve
 parents, tools. Where all of a command are so, its user asks why. So twenty seconds after torch was
 looked for, if nothing has stepped by then, the stack of the main thread is looked at ten times a
 second, ever more rarely as time goes by, and the counts are kept in a small file beside the logs.
-The thread is none of ``threading``'s and ends before each fork, as that of ``stacks``.
+The thread is none of ``threading``'s and ends before each fork, as that of ``stacks.stacks``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import time
 from typing import Any
 
 from .. import wire
-from . import identities, patching, places, process, recorder, tracebacks
+from . import identities, patching, recorder, tracebacks
+from .log import process
+from .stacks import locations
 
 FIRST_NS = 20_000_000_000  # after torch was looked for, until the first look
 PERIOD_S = 0.1  # between looks
@@ -31,7 +33,7 @@ PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 NOUNS = ("optimizer", "loader", "model")
 
 _state: dict[str, Any] = {"alarm": None, "tid": None, "on": False}
-_counts: dict[tuple[Any, ...], int] = {}  # by places, the innermost first
+_counts: dict[tuple[Any, ...], int] = {}  # by locations, the innermost first
 
 
 def install() -> None:
@@ -126,10 +128,10 @@ def _watch(alarm: Any) -> None:
 def _look(frame: Any) -> None:
     """Count the lines of the user's that lead to a frame."""
     stack = []
-    innermost = places.of_frame(frame)
+    innermost = locations.of_frame(frame)
     while frame is not None and len(stack) < DEPTH:
-        if places.is_users(frame):
-            stack.append(places.frame_location(frame))
+        if locations.is_users(frame):
+            stack.append(locations.frame_location(frame))
         frame = frame.f_back
     key = tuple(stack) or ((innermost,) if innermost is not None else ())
     if key and (key in _counts or len(_counts) < MAX_STACKS):

@@ -5,12 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .figures import BYTES, FLOPS, Measurement, make_absent, make_figure, rates, describe_error, run_rounds
+from .figures import (
+    BYTES,
+    FLOPS,
+    Measurement,
+    describe_error,
+    make_absent,
+    make_figure,
+    rates,
+    run_rounds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "int8", "fp8")
 _MIN_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
@@ -51,12 +60,13 @@ def measure_products(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
 
 
 def _explain_lack(name: str) -> str | None:
-    """Say why this GPU computes a format no faster than another, or not at all."""
+    """Return why this GPU computes a format no faster than another, or not at all."""
     import torch
 
     min_capability, capability = _MIN_CAPABILITY.get(name), torch.cuda.get_device_capability()
     if min_capability is not None and torch.version.hip is None and capability < min_capability:
-        return f"compute capability {capability[0]}.{capability[1]}, and it takes {min_capability[0]}.{min_capability[1]}"
+        (major, minor), (min_major, min_minor) = capability, min_capability
+        return f"compute capability {major}.{minor}, and it takes {min_major}.{min_minor}"
     return None
 
 
@@ -104,7 +114,9 @@ def _make_product(name: str, width: int) -> Callable[[], object]:
         return torch.randn(width, width, device="cuda").to(dtype)
 
     if name == "int8":
-        random_ints = partial(torch.randint, -100, 100, (width, width), device="cuda", dtype=torch.int8)
+        random_ints = partial(
+            torch.randint, -100, 100, (width, width), device="cuda", dtype=torch.int8
+        )
         return partial(private._int_mm, random_ints(), random_ints().t())  # noqa: SLF001
     if name == "fp8":
         scale = torch.ones((), device="cuda")
@@ -138,8 +150,14 @@ def measure_memory(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
 
 
 MEASUREMENTS = (
-    Measurement("gemm", measure_products, {f"gemm.{name}": FLOPS for name in _FORMATS}, 1.6, gpu=True),
     Measurement(
-        "memory", measure_memory, dict.fromkeys(("memory.copy", "memory.triad"), BYTES), 0.5, gpu=True
+        "gemm", measure_products, {f"gemm.{name}": FLOPS for name in _FORMATS}, 1.6, gpu=True
+    ),
+    Measurement(
+        "memory",
+        measure_memory,
+        dict.fromkeys(("memory.copy", "memory.triad"), BYTES),
+        0.5,
+        gpu=True,
     ),
 )

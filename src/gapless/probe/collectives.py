@@ -9,12 +9,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .figures import BYTES, NS, Measurement, make_figure, describe_error
+from .figures import BYTES, NS, Measurement, describe_error, make_figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _SIZES = tuple(size << 10 for size in (4, 64, 1 << 10, 16 << 10, 64 << 10))
 _LARGEST_GLOO = 16 << 20
@@ -25,7 +25,7 @@ _BURST = 4  # reductions between two looks at the clock
 
 
 class GroupSpec(NamedTuple):
-    """What each process of a group is told."""
+    """What each process of a group is given."""
 
     ranks: int
     backend: str
@@ -49,7 +49,10 @@ def measure_all_reduce(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     for size, values in times_by_size.items():
         yield make_figure("allreduce", values, spent, size, note)
     small, large, largest = min(times_by_size), *sorted(times_by_size)[-2:]
-    slopes = [(largest_ns - large_ns) / (largest - large) for largest_ns, large_ns in zip(times_by_size[largest], times_by_size[large])]
+    slopes = [
+        (largest_ns - large_ns) / (largest - large)
+        for largest_ns, large_ns in zip(times_by_size[largest], times_by_size[large])
+    ]
     slopes = [slope for slope in slopes if slope > 0]
     yield make_figure("allreduce.bandwidth", [1e9 / slope for slope in slopes], spent, None, note)
     fixed = [took - small * slope for took, slope in zip(times_by_size[small], slopes)]
@@ -65,7 +68,7 @@ def _choose_backend(conditions: ProbeConditions) -> str:
 
 
 def _run_group(conditions: ProbeConditions) -> dict[int, list[float]]:
-    """Start the processes; give what rank 0 measured. Nothing of them is left, however it ends."""
+    """Start the processes; return what rank 0 measured. None of them is left, however it ends."""
     import torch
     import torch.distributed as dist
 
@@ -97,7 +100,9 @@ def _run_group(conditions: ProbeConditions) -> dict[int, list[float]]:
             process.join()
 
 
-def _receive_times(receiver: Any, members: Sequence[Any], patience_s: float) -> dict[int, list[float]]:
+def _receive_times(
+    receiver: Any, members: Sequence[Any], patience_s: float
+) -> dict[int, list[float]]:
     until = time.monotonic() + patience_s
     while time.monotonic() < until:
         if receiver.poll(0.1):
@@ -172,4 +177,8 @@ def _time_reduction(buffer: Any) -> float:
     return start.elapsed_time(end) * 1e6 / _BURST
 
 
-MEASUREMENTS = (Measurement("allreduce", measure_all_reduce, _NAMES, 1.5, imports=True, explain_lack=_explain_alone),)
+MEASUREMENTS = (
+    Measurement(
+        "allreduce", measure_all_reduce, _NAMES, 1.5, imports=True, explain_lack=_explain_alone
+    ),
+)

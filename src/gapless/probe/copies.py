@@ -11,7 +11,7 @@ from .figures import BYTES, NS, Measurement, RoundSeries, make_absent, make_figu
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _SIZES = tuple(size << 10 for size in (4, 64, 1 << 10, 16 << 10, 64 << 10, 256 << 10))
 _BURST_BYTES = 16 << 20  # bytes of copies of one size between two events, at most …
@@ -83,12 +83,18 @@ def _time_blocking(to: Any, source: Any) -> float:
 
 
 def _fit_line(name: str, series_by_size: dict[int, RoundSeries]) -> Iterator[ProbeFigure]:
-    """Return bandwidth and fixed cost, of each round its own."""
-    small, *_, large, largest = sorted(series_by_size) if len(series_by_size) > 2 else [min(series_by_size), *sorted(series_by_size)]  # noqa: PLR2004
+    """Yield bandwidth and fixed cost, of each round its own."""
+    small, *_, large, largest = (
+        sorted(series_by_size)
+        if len(series_by_size) > 2  # noqa: PLR2004
+        else [min(series_by_size), *sorted(series_by_size)]
+    )
     spent = sum(series_by_size[largest].spent_s)
     slopes = [
         (largest_ns - large_ns) / (largest - large)
-        for largest_ns, large_ns in zip(series_by_size[largest].values, series_by_size[large].values)
+        for largest_ns, large_ns in zip(
+            series_by_size[largest].values, series_by_size[large].values
+        )
     ]
     if any(slope <= 0 for slope in slopes):
         yield make_absent(f"{name}.bandwidth", "larger copies took no longer")

@@ -13,7 +13,7 @@ from .figures import PER_SECOND, Measurement, make_absent, make_figure, run_roun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _WIDTH, _HEIGHT = 500, 375  # pixels: the size that most of ImageNet's pictures have
 _QUALITY = 92
@@ -67,7 +67,10 @@ def measure_torchvision(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
 
 
 def _measure_rate(
-    name: str, decode: Callable[[bytes], object], pictures: Sequence[bytes], conditions: ProbeConditions
+    name: str,
+    decode: Callable[[bytes], object],
+    pictures: Sequence[bytes],
+    conditions: ProbeConditions,
 ) -> ProbeFigure:
     def time_pictures() -> float:
         began = time.thread_time_ns()
@@ -102,7 +105,9 @@ def _draw_jpegs() -> list[bytes]:
         picture: Any = None
         for across in _BLOCKS:
             size = (across, across * _HEIGHT // _WIDTH)
-            data = generator.getrandbits(size[0] * size[1] * 24).to_bytes(size[0] * size[1] * 3, "big")
+            data = generator.getrandbits(size[0] * size[1] * 24).to_bytes(
+                size[0] * size[1] * 3, "big"
+            )
             layer = Image.frombytes("RGB", size, data).resize((_WIDTH, _HEIGHT), 3)  # bicubic
             picture = layer if picture is None else Image.blend(picture, layer, 0.2)
         buffer = io.BytesIO()

@@ -28,7 +28,7 @@ class ProbeConditions(NamedTuple):
 
 
 class ProbeFigure(NamedTuple):
-    """One constant, or why there is none: the median of rounds, and their 10th and 90th parts."""
+    """One constant, or why there is none: median, 10th and 90th percentile of the rounds."""
 
     name: str
     at: int | None  # bytes, threads: what the constant was measured at
@@ -42,7 +42,7 @@ class ProbeFigure(NamedTuple):
 
 
 def lack_nothing(_: ProbeConditions) -> str | None:
-    """Say what is lacking of what was asked for: nothing."""
+    """Return what is lacking of what was asked for: nothing."""
     return None
 
 
@@ -56,7 +56,9 @@ class Measurement(NamedTuple):
     gpu: bool = False
     torch: bool = True
     imports: bool = False  # torch, in fresh processes: needs as long as that took here
-    explain_lack: Callable[[ProbeConditions], str | None] = lack_nothing  # it cannot be measured, for want of what
+    explain_lack: Callable[[ProbeConditions], str | None] = (
+        lack_nothing  # it cannot be measured, for want of what
+    )
 
 
 class RoundSeries(NamedTuple):
@@ -72,7 +74,7 @@ Key = TypeVar("Key")
 def run_rounds(
     acts: Mapping[Key, Callable[[], float]], until: float, max_rounds: int = _MAX_ROUNDS
 ) -> dict[Key, RoundSeries]:
-    """Call all acts in turns until the time is up; give what they returned, round by round.
+    """Call all acts in turns until the time is up; return their results, round by round.
 
     In turns, so that a disturbance meets all alike. The first round, with what is loaded and
     grown in it, is not counted; one more is made in any case.
@@ -120,7 +122,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def make_absent(name: str, why: str, size: int | None = None) -> ProbeFigure:
-    """Say why a constant was not measured."""
+    """Return a figure that says why a constant was not measured."""
     return ProbeFigure(name, size, None, None, None, 0, 0.0, None, why)
 
 

@@ -11,7 +11,7 @@ from .figures import NS, Measurement, make_absent, make_figure, run_rounds, spin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _BURST = 200  # launches in a row: far below the 1,023 that a queue takes before a launch waits
 _LONG = 10_000_000  # cycles of the GPU, some 5 ms: what is launched meanwhile queues up
@@ -141,7 +141,7 @@ def _run_profiled(torch: Any) -> None:
 
 
 def _read_spans(profiler: Any) -> tuple[list[ProfileSpan], list[ProfileSpan], list[ProfileSpan]]:
-    """Return launches, kernels and synchronising calls of a profile, each in the order of starts."""
+    """Return launches, kernels, synchronising calls of a profile, each in the order of starts."""
     launches: list[ProfileSpan] = []
     kernels: list[ProfileSpan] = []
     syncs: list[ProfileSpan] = []

@@ -13,7 +13,7 @@ from .figures import NS, Measurement, make_figure, run_rounds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _PATIENCE_S = 60.0
 _MAX_STARTS = 12

@@ -6,13 +6,22 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .figures import BYTES, FLOPS, Measurement, make_absent, make_figure, rates, describe_error, run_rounds
+from .figures import (
+    BYTES,
+    FLOPS,
+    Measurement,
+    describe_error,
+    make_absent,
+    make_figure,
+    rates,
+    run_rounds,
+)
 from .surroundings import last_level_cache, processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _FIRST_WIDTH = 256  # rows and columns
 _WIDTH_STEP = 64
@@ -34,7 +43,10 @@ def measure_products(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     import torch
 
     n_processors = processors()
-    variants = [("fp32", threads) for threads in _list_thread_counts(n_processors)] + [("fp64", n_processors), ("bf16", n_processors)]
+    variants = [("fp32", threads) for threads in _list_thread_counts(n_processors)] + [
+        ("fp64", n_processors),
+        ("bf16", n_processors),
+    ]
     acts: dict[tuple[str, int], partial[float]] = {}
     widths: dict[tuple[str, int], int] = {}
     before = torch.get_num_threads()
@@ -94,7 +106,9 @@ def measure_memory(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     """
     import torch
 
-    size = max(_MIN_BUFFER, min(conditions.largest, last_level_cache() or _DEFAULT_BUFFER, _MAX_BUFFER))
+    size = max(
+        _MIN_BUFFER, min(conditions.largest, last_level_cache() or _DEFAULT_BUFFER, _MAX_BUFFER)
+    )
     a, b, c = (torch.ones(size // 4) for _ in range(3))
 
     def time_triad(threads: int) -> float:
@@ -114,7 +128,10 @@ def measure_memory(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
 
 MEASUREMENTS = (
     Measurement(
-        "cpu", measure_products, {f"cpu.gemm.{name}": FLOPS for name in ("fp32", "fp64", "bf16")}, 1.0
+        "cpu",
+        measure_products,
+        {f"cpu.gemm.{name}": FLOPS for name in ("fp32", "fp64", "bf16")},
+        1.0,
     ),
     Measurement("cpu", measure_memory, {"cpu.memory.triad": BYTES}, 0.4),
 )

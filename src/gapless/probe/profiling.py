@@ -11,7 +11,7 @@ from .figures import NS, Measurement, RoundSeries, make_figure, run_rounds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _CALLS = 600  # below the 1,023 launches that a queue takes before a launch waits
 _WARM = 50
@@ -64,11 +64,15 @@ def measure_operators(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
         "profiler.op_shapes": {"record_shapes": True},
         "profiler.op_stack": {"with_stack": True},
     }
-    acts: dict[str, Any] = {name: partial(_time_profiled, "cpu", ["CPU"], on) for name, on in modes.items()}
+    acts: dict[str, Any] = {
+        name: partial(_time_profiled, "cpu", ["CPU"], on) for name, on in modes.items()
+    }
     acts["none"] = partial(_time_profiled, "cpu", [], {})
     series_by_mode = run_rounds(acts, conditions.until)
     for name in modes:
-        yield make_figure(name, _subtract(series_by_mode, name, "none"), series_by_mode[name].spent_s)
+        yield make_figure(
+            name, _subtract(series_by_mode, name, "none"), series_by_mode[name].spent_s
+        )
 
 
 def measure_launches(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
@@ -84,12 +88,21 @@ def measure_launches(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
         "none": partial(_time_profiled, "cuda", [], {}),
     }
     series_by_mode = run_rounds(acts, conditions.until)
-    yield make_figure("profiler.launch", _subtract(series_by_mode, "both", "cpu"), series_by_mode["both"].spent_s)
-    yield make_figure("profiler.gpu_op", _subtract(series_by_mode, "both", "none"), series_by_mode["both"].spent_s)
+    yield make_figure(
+        "profiler.launch", _subtract(series_by_mode, "both", "cpu"), series_by_mode["both"].spent_s
+    )
+    yield make_figure(
+        "profiler.gpu_op", _subtract(series_by_mode, "both", "none"), series_by_mode["both"].spent_s
+    )
 
 
 def _subtract(series_by_mode: dict[str, RoundSeries], minuend: str, subtrahend: str) -> list[float]:
-    return [minuend_ns - subtrahend_ns for minuend_ns, subtrahend_ns in zip(series_by_mode[minuend].values, series_by_mode[subtrahend].values)]
+    return [
+        minuend_ns - subtrahend_ns
+        for minuend_ns, subtrahend_ns in zip(
+            series_by_mode[minuend].values, series_by_mode[subtrahend].values
+        )
+    ]
 
 
 def _time_profiled(device: str, activities: Sequence[str], options: dict[str, bool]) -> float:

@@ -1,4 +1,4 @@
-"""Take the measurements one after the other, and tell what each gave as soon as it has ended.
+"""Take the measurements one after the other, and report what each gave as soon as it has ended.
 
 Each line on stdout is a JSON object with the key "gapless_probe": the number of this form.
 {"machine": …} comes first, once more if the GPU is looked at; {"begin": part} before each
@@ -29,7 +29,7 @@ from . import (
     storage,
     surroundings,
 )
-from .figures import ProbeFigure, ProbeConditions, make_absent, describe_error
+from .figures import ProbeConditions, ProbeFigure, describe_error, make_absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,7 +103,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _measure(
-    options: argparse.Namespace, identity: dict[str, Any], write_line: Callable[[dict[str, Any]], None]
+    options: argparse.Namespace,
+    identity: dict[str, Any],
+    write_line: Callable[[dict[str, Any]], None],
 ) -> None:
     began = time.monotonic()
     usual = _SECONDS if options.device is None else _SECONDS_GPU
@@ -111,15 +113,25 @@ def _measure(
     signal.setitimer(signal.ITIMER_REAL, max(seconds * _PATIENCE, seconds + 30))
     warnings.simplefilter("ignore")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    measurements = [measurement for measurement in MEASUREMENTS if not options.part or measurement.part_name in options.part]
+    measurements = [
+        measurement
+        for measurement in MEASUREMENTS
+        if not options.part or measurement.part_name in options.part
+    ]
     state = _prepare(options, identity, measurements, write_line)
     if options.device is not None:
         write_line({"machine": {**identity, "gpu": {**identity["gpu"], "why": state.gpu}}})
     now = time.monotonic()
     until = max(began + seconds, now + seconds * _AFTER_IMPORT)
     if options.seconds is None:  # several processes have to start before they reduce together
-        grouped = [measurement for measurement in measurements if measurement in collectives.MEASUREMENTS]
-        until += sum(_estimate_needed_s(measurement, state.conditions) for measurement in grouped if measurement.explain_lack(state.conditions) is None)
+        grouped = [
+            measurement for measurement in measurements if measurement in collectives.MEASUREMENTS
+        ]
+        until += sum(
+            _estimate_needed_s(measurement, state.conditions)
+            for measurement in grouped
+            if measurement.explain_lack(state.conditions) is None
+        )
     state = state._replace(until=until)
     for measurement in measurements:
         write_line({"begin": measurement.part_name})
@@ -133,7 +145,7 @@ def _prepare(
     measurements: Sequence[Measurement],
     write_line: Callable[[dict[str, Any]], None],
 ) -> _ProbeState:
-    """Import torch and look at the GPU; say why not, where they cannot be used."""
+    """Import torch and look at the GPU; note why, where they cannot be used."""
     torch, gpu, began = None, _refuse_gpu(identity["gpu"], options.least_free), time.monotonic()
     largest = _LARGEST if gpu else _LARGEST_GPU
     if any(measurement.torch and not (measurement.gpu and gpu) for measurement in measurements):
@@ -151,12 +163,14 @@ def _prepare(
             gpu = describe_error(error)
     largest = min(largest, options.largest or largest, _read_available_memory() // _BUFFER_DIVISOR)
     device = options.device if gpu is None else None
-    conditions = ProbeConditions(device, options.path, tuple(options.file), options.ranks, largest, 0.0, import_s)
+    conditions = ProbeConditions(
+        device, options.path, tuple(options.file), options.ranks, largest, 0.0, import_s
+    )
     return _ProbeState(torch, gpu, 0.0, conditions)
 
 
 def _refuse_gpu(gpu: dict[str, Any] | None, min_free_bytes: int) -> str | None:
-    """Say why the GPU is left alone, before anything is put on it; ``None``: it is not."""
+    """Return why the GPU is left alone, before anything is put on it; ``None``: it is not."""
     if gpu is None:
         return "no GPU was asked for"
     if "why" in gpu:
@@ -168,7 +182,7 @@ def _refuse_gpu(gpu: dict[str, Any] | None, min_free_bytes: int) -> str | None:
 
 
 def _open_gpu(device: int) -> int:
-    """Make the GPU ready; give the bytes of its memory that are free."""
+    """Make the GPU ready; return the bytes of its memory that are free."""
     import torch
 
     torch.cuda.set_device(device)
@@ -232,7 +246,7 @@ _TELLING_S = 0.2  # the kernel counts processor time in hundredths of a second
 
 
 def _foreign_processors(before: tuple[float, float] | None, took: float) -> float | None:
-    """Return the processors that others kept busy meanwhile; ``None``: too short to tell."""
+    """Return the processors that others kept busy meanwhile; ``None``: too short to know."""
     after = surroundings.busy_s()
     if before is None or after is None or took < _TELLING_S:
         return None

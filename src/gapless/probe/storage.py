@@ -16,7 +16,7 @@ from .figures import BYTES, NS, Measurement, make_absent, make_figure, rates, ru
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .figures import ProbeFigure, ProbeConditions
+    from .figures import ProbeConditions, ProbeFigure
 
 _WRITE_BYTES = 4 << 20  # written at once
 _READ_BYTES = 1 << 20  # read at once, in order
@@ -49,9 +49,13 @@ def measure_own_file(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
     file = _open_unnamed(folder)
     try:
         until = time.monotonic() + _WRITE_SHARE * (conditions.until - time.monotonic())
-        size = _fill_file(file, min(_MAX_FILE_BYTES, conditions.largest, _find_spare_bytes(folder)), until)
+        size = _fill_file(
+            file, min(_MAX_FILE_BYTES, conditions.largest, _find_spare_bytes(folder)), until
+        )
         if size < _MIN_FILE_BYTES:
-            yield from _make_all_absent(_OWN_FILE_FIGURES, "too little room, or too slow to write 1 MiB")
+            yield from _make_all_absent(
+                _OWN_FILE_FIGURES, "too little room, or too slow to write 1 MiB"
+            )
             return
         yield from _measure_reads(file, size, conditions.until)
     finally:
@@ -84,7 +88,7 @@ def _find_spare_bytes(folder: str) -> int:
 
 
 def _fill_file(file: int, max_bytes: int, until: float) -> int:
-    """Write pieces through to the disk until it is enough, or late; give the bytes."""
+    """Write pieces through to the disk until it is enough, or late; return the bytes."""
     size = 0
     while size + _MIN_FILE_BYTES <= max_bytes and (not size or time.monotonic() < until):
         chunk = os.urandom(min(_WRITE_BYTES, max_bytes - size))
@@ -108,14 +112,16 @@ def _measure_reads(file: int, size: int, until: float) -> Iterator[ProbeFigure]:
         values = series.values if small else rates(float(size), series)
         yield make_figure(name, values, series.spent_s, small, note)
     if not can_evict:
-        yield from _make_all_absent([name for name in _OWN_FILE_FIGURES if name.endswith("cold")], _STAYS)
+        yield from _make_all_absent(
+            [name for name in _OWN_FILE_FIGURES if name.endswith("cold")], _STAYS
+        )
 
 
 _STAYS = "the kernel keeps it in memory"
 
 
 def _evict(file: int, size: int) -> bool:
-    """Drop a file's pages from memory; tell whether they are gone."""
+    """Drop a file's pages from memory; return whether they are gone."""
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     return _resident_share(file, size) <= _MAX_RESIDENT_SHARE
 
@@ -133,7 +139,9 @@ def _time_in_order(file: int, size: int, prepare: Callable[[int, int], object]) 
     return time.perf_counter_ns() - began
 
 
-def _time_at_random(file: int, size: int, prepare: Callable[[int, int], object], small: int) -> float:
+def _time_at_random(
+    file: int, size: int, prepare: Callable[[int, int], object], small: int
+) -> float:
     prepare(file, size)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
     blocks = random.sample(range(size // small), _READS)
@@ -146,7 +154,7 @@ def _time_at_random(file: int, size: int, prepare: Callable[[int, int], object],
 
 
 def _resident_share(file: int, size: int) -> float:
-    """Return the share of a file's pages that are in memory; all, where the kernel does not tell."""
+    """Return the share of a file's pages that are in memory; all, where that is not known."""
     page = mmap.PAGESIZE
     pages = (size + page - 1) // page
     page_flags = (ctypes.c_ubyte * pages)()
@@ -215,6 +223,11 @@ MEASUREMENTS = (
         explain_lack=_explain_no_path,
     ),
     Measurement(
-        "storage", measure_given_files, dict.fromkeys(_GIVEN_FILE_FIGURES, NS), 1.0, torch=False, explain_lack=_explain_no_files
+        "storage",
+        measure_given_files,
+        dict.fromkeys(_GIVEN_FILE_FIGURES, NS),
+        1.0,
+        torch=False,
+        explain_lack=_explain_no_files,
     ),
 )

@@ -32,7 +32,7 @@ def processors() -> int:
 
 
 def last_level_cache() -> int | None:
-    """Return the bytes of the largest cache of the first processor, as the kernel tells them."""
+    """Return the bytes of the largest cache of the first processor, as the kernel reports them."""
     for level in (4, 3, 2):
         try:
             text = _read_text(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").strip()
@@ -63,7 +63,7 @@ def load() -> float | None:
 
 
 def identity(device: int | None, path: str | None) -> dict[str, Any]:
-    """Say what constants depend on; ``None`` for what cannot be told."""
+    """Return what constants depend on; ``None`` for what cannot be known."""
     return {
         "executable": os.path.abspath(sys.executable),  # noqa: PTH100 - a link is another environment
         "python": platform.python_version(),
@@ -96,7 +96,7 @@ def _processor() -> str:
 
 
 def storage(path: str | None) -> str | None:
-    """Name the file system below a path: its type and what it is mounted from."""
+    """Return the file system below a path: its type and what it is mounted from."""
     if path is None:
         return None
     try:

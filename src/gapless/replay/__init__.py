@@ -1,1 +1,1 @@
-"""What-if: a recorded trace or run played again with one thing changed."""
+"""What-if: a recorded trace or run, replayed with something changed."""

@@ -8,26 +8,26 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from gapless.model.study import Study
-from gapless.report.account import AccountSheet, account_sheet
-from gapless.report.causes import why_line
-from gapless.report.first import STYLES
-from gapless.report.life import life_line
-from gapless.report.onward import CauseRow, next_step, proven_lines, cause_rows
-from gapless.report.pen import Pen, bar
-from gapless.report.run import step_sheet, run_screen
-from gapless.report.run_notable import notable_lines
-from gapless.report.run_words import headline as run_headline
-from gapless.report.run_words import spent_lines
-from gapless.report.summary import headline
+from gapless.report.run.notable import notable_lines
+from gapless.report.run.page import run_screen, step_sheet
+from gapless.report.run.sentences import headline as run_headline
+from gapless.report.run.sentences import spent_lines
+from gapless.report.sections.account import AccountSheet, account_sheet
+from gapless.report.sections.account_screen import STYLES
+from gapless.report.sections.causes import why_line
+from gapless.report.sections.next_command import CauseRow, cause_rows, next_step, proven_lines
+from gapless.report.sections.run_status import life_line
+from gapless.report.sections.summary import headline
 from gapless.report.terminal import TableView, study_screen
-from gapless.report.text import clean, pad
-from gapless.report.wrap import fold
+from gapless.report.text.console import Pen, bar
+from gapless.report.text.text import clean, pad
+from gapless.report.text.wrap import fold
 
 _MAX_GROUPS: Final = 4  # of the account
-_MIN_GROUP_SHARE: Final = 0.02  # of a step: a smaller group is among "all else"
+_MIN_GROUP_SHARE: Final = 0.02  # of a step: a smaller group is part of "all else"
 _BAR_CELLS: Final = 28
 _MAX_NOTES: Final = 2
-_MAX_DETAIL_LINES: Final = 2  # lines of what was seen of the first cause
+_MAX_DETAIL_LINES: Final = 2  # lines of evidence for the first cause
 _DIM: Final = "bright_black"
 _RUN_SECTIONS: Final = "loaders | steps | machine | replay"
 _TRACE_SECTIONS: Final = "kernels | operators | steps"
@@ -35,15 +35,17 @@ _HEADS: Final = ("cause", "step gets", "with (gapless try …)")
 
 
 def brief_screen(study: Study, pen: Pen, *, has_ended: bool = False) -> Iterator[Text]:
-    """Return the first screen; of what has no steps, the whole report: that is short.
+    """Return the first screen; without steps, the whole report, which is short.
 
-    ``ended``: the run has just ended, so that nobody has to be told what was run, and the next
-    command is the last line.
+    ``has_ended``: the run has just ended, so that what was run is known, and the next command is
+    the last line.
     """
     recorded = study.recorded
     sheet = account_sheet(study.account) if recorded is None else step_sheet(recorded)
     if sheet is None or study.diagnosis is None or study.diagnosis.verdict is None:
-        yield from study_screen(study, pen, TableView()) if recorded is None else run_screen(study, pen)
+        yield from (
+            study_screen(study, pen, TableView()) if recorded is None else run_screen(study, pen)
+        )
         return
     yield from fold(_head(study, sheet), pen.width)
     rows = cause_rows(study)
@@ -75,12 +77,16 @@ def _account(study: Study, sheet: AccountSheet, pen: Pen) -> Iterator[Text]:
     basis = "" if steps is None else f" (mean of {steps.regular:,} steps)"
     title = "where a step goes" if study.account.steps or steps else "where the time goes"
     yield Text.assemble((title, "bold"), (basis, _DIM))
-    groups = [line for line in sheet.lines if line.digits and line.share >= _MIN_GROUP_SHARE][:_MAX_GROUPS]
+    groups = [line for line in sheet.lines if line.digits and line.share >= _MIN_GROUP_SHARE][
+        :_MAX_GROUPS
+    ]
     name_width = max(cell_len(line.name) for line in (*groups, *sheet.lines[:1]))
     figure_width = max(len(sheet.unit.text(sheet.digits)), 6)
     bar_width = min(_BAR_CELLS, pen.width - name_width - figure_width - 18)
     for line in groups:
-        text = Text(_figures(line.name, line.digits, line.percent, (name_width, figure_width), sheet))
+        text = Text(
+            _figures(line.name, line.digits, line.percent, (name_width, figure_width), sheet)
+        )
         if bar_width > 0:
             text.append("  ")
             text.append(bar(min(1.0, line.share), bar_width, pen.signs), STYLES[line.group])
@@ -91,13 +97,15 @@ def _account(study: Study, sheet: AccountSheet, pen: Pen) -> Iterator[Text]:
         yield Text(_figures("all else", remaining, percent, (name_width, figure_width), sheet))
 
 
-def _figures(name: str, digits: int, percent: str, widths: tuple[int, int], sheet: AccountSheet) -> str:
+def _figures(
+    name: str, digits: int, percent: str, widths: tuple[int, int], sheet: AccountSheet
+) -> str:
     value = f"{sheet.unit.text(digits):>{widths[1]}} {sheet.unit.name} {percent:>5} %"
     return f"  {pad(name, widths[0])}  {value}"
 
 
 def _causes(rows: Sequence[CauseRow], pen: Pen) -> Iterator[Text]:
-    """Return a row for each cause, on two lines where it is too long; below the first what it is."""
+    """Return a row for each cause, on two lines if it is too long; below the first its detail."""
     if not rows:
         return
     table = [_HEADS, *((row.label, row.gain, row.way) for row in rows)]
@@ -115,7 +123,7 @@ def _causes(rows: Sequence[CauseRow], pen: Pen) -> Iterator[Text]:
 
 
 def _detail(text: str, pen: Pen) -> Iterator[Text]:
-    """Return a few lines of what is known of a cause; what is left out is marked."""
+    """Return a few lines of what is known about a cause; omissions are marked."""
     lines = fold(text, pen.width - 7, _DIM)
     for index, line in enumerate(lines[:_MAX_DETAIL_LINES]):
         is_cut = index + 1 == _MAX_DETAIL_LINES < len(lines)
@@ -137,7 +145,7 @@ def _hang_lines(line: str, pen: Pen) -> Iterator[Text]:
 
 
 def next_line(study: Study, pen: Pen) -> Iterator[Text]:
-    """Return the one next command, and what it does where there is room."""
+    """Return the one next command, and what it does if there is room."""
     command, why = next_step(study)
     text = f"next: {command}"
     if cell_len(text) + 3 + cell_len(why) <= pen.width:
@@ -147,7 +155,7 @@ def next_line(study: Study, pen: Pen) -> Iterator[Text]:
 
 
 def _note_lines(study: Study, pen: Pen, *, has_ended: bool) -> Iterator[Text]:
-    """Say what to be careful with, which run it is, and where the rest stands."""
+    """Return caveats, which run it is, and where the rest is."""
     recorded = study.recorded
     for line in [] if recorded is None else list(notable_lines(recorded))[:_MAX_NOTES]:
         yield from fold(f"note: {line}", pen.width, _DIM)

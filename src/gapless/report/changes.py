@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from gapless.model.comparison import ChargeDelta, Comparison, OperationDelta, ComparedStudy
+from gapless.model.comparison import ChargeDelta, ComparedStudy, Comparison, OperationDelta
 from gapless.model.leaf import PRINTED
-from gapless.report.columns import lay_out_grid
-from gapless.report.grids import Grid
-from gapless.report.numbers import count, duration, unit_for
-from gapless.report.pen import Pen
-from gapless.report.text import clean
-from gapless.report.wrap import fold
+from gapless.report.sections.columns import lay_out_grid
+from gapless.report.sections.grids import Grid
+from gapless.report.text.console import Pen
+from gapless.report.text.numbers import count, duration, unit_for
+from gapless.report.text.text import clean
+from gapless.report.text.wrap import fold
 
 _ABSENT = "–"
 _CHANGE_TITLES = ("A ms", "B ms", "B − A")
@@ -53,7 +53,12 @@ def _change_table(
     title: str, changes: Sequence[ChargeDelta], pen: Pen, names: Mapping[str, str]
 ) -> Iterator[Text]:
     rows = [
-        (names.get(change.name, change.name), _ms(change.a_ns), _ms(change.b_ns), _signed_ms(change.delta_ns))
+        (
+            names.get(change.name, change.name),
+            _ms(change.a_ns),
+            _ms(change.b_ns),
+            _signed_ms(change.delta_ns),
+        )
         for change in changes
     ]
     if names:
@@ -63,7 +68,9 @@ def _change_table(
     yield from lay_out_grid(title, Grid(("", *_CHANGE_TITLES), tuple(rows), (0, 2, 3, 1), 0), pen)
 
 
-def _operation_table(title: str, operations: Sequence[OperationDelta], pen: Pen, top: int) -> Iterator[Text]:
+def _operation_table(
+    title: str, operations: Sequence[OperationDelta], pen: Pen, top: int
+) -> Iterator[Text]:
     changed_operations = [operation for operation in operations if operation.status != "same"]
     yield Text("")
     if not changed_operations:
@@ -81,7 +88,12 @@ def _operation_table(title: str, operations: Sequence[OperationDelta], pen: Pen,
         )
         for operation in changed_operations[:top]
     ]
-    grid = Grid(("", *_MATCH_TITLES), tuple(rows), (0, 3, 4, 1, 5, 6, 2), len(changed_operations) - len(rows))
+    grid = Grid(
+        ("", *_MATCH_TITLES),
+        tuple(rows),
+        (0, 3, 4, 1, 5, 6, 2),
+        len(changed_operations) - len(rows),
+    )
     yield from lay_out_grid(title, grid, pen)
     if grid.hidden_rows:
         yield Text(f"  {grid.hidden_rows:,} more (--top {len(changed_operations)})", "bright_black")

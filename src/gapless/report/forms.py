@@ -1,4 +1,4 @@
-"""One value, the form that was asked for: terminal, Markdown, JSON, CSV."""
+"""One value in the requested form: terminal, Markdown, JSON, CSV."""
 
 import sys
 from argparse import Namespace
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gapless.model.comparison import Comparison
 from gapless.model.study import Study
-from gapless.report.pen import Pen, pen_for
+from gapless.report.text.console import Pen, pen_for
 
 if TYPE_CHECKING:
     from gapless.report.terminal import TableView
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def write_study(study: Study, arguments: Namespace) -> None:
     """Write a study to standard output. Raises ``UsageError`` for an unknown table or key.
 
-    Only the form that was asked for is imported: a trace that is opened again takes little longer.
+    Only the requested form is imported, so that opening a cached trace stays fast.
     """
     from gapless.report.terminal import TableView
 
@@ -28,13 +28,14 @@ def write_study(study: Study, arguments: Namespace) -> None:
 
         sys.stdout.write(sheet_csv.table_csv(study, arguments.csv))
     elif arguments.json:
-        from gapless.report import document
+        from gapless.report.documents import document
 
         sys.stdout.write(document.study_json(study))
     elif arguments.markdown:
-        from gapless.report import markdown, run_markdown
+        from gapless.report import markdown
+        from gapless.report.run import markdown_page
 
-        page = markdown.study_page if study.recorded is None else run_markdown.run_page
+        page = markdown.study_page if study.recorded is None else markdown_page.run_page
         sys.stdout.write(page(study, view))
     else:
         pen = pen_for(sys.stdout, arguments.width)
@@ -42,7 +43,7 @@ def write_study(study: Study, arguments: Namespace) -> None:
 
 
 def write_ended_run(study: Study, arguments: Namespace, stream: TextIO) -> None:
-    """Print what was asked for of a run that has just ended; the next command comes last."""
+    """Print the requested parts of a run that has just ended; the next command comes last."""
     from gapless.report.terminal import TableView
 
     pen = pen_for(stream)
@@ -56,12 +57,12 @@ def write_ended_run(study: Study, arguments: Namespace, stream: TextIO) -> None:
 def _screen_lines(
     study: Study, pen: Pen, view: "TableView", arguments: Namespace, *, has_ended: bool = False
 ) -> Iterator[Text]:
-    """Return the first screen, or as much as was asked for."""
+    """Return the first screen, or as much as was requested."""
     from gapless.report.terminal import TableView
 
     sections: list[str] | None = getattr(arguments, "section", None)
     if sections:
-        from gapless.report.chosen import section_screen
+        from gapless.report.sections_asked import section_screen
 
         return section_screen(study, pen, view, sections)
     tables = view != TableView() or getattr(arguments, "by_shape", False)  # what these are about
@@ -77,7 +78,7 @@ def _full_screen(study: Study, pen: Pen, view: "TableView") -> Iterator[Text]:
         from gapless.report.terminal import study_screen
 
         return study_screen(study, pen, view)
-    from gapless.report.run import run_screen
+    from gapless.report.run.page import run_screen
 
     return run_screen(study, pen, view)
 
@@ -87,7 +88,7 @@ def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
     from gapless.report import changes
 
     if arguments.json:
-        from gapless.report import document
+        from gapless.report.documents import document
 
         sys.stdout.write(document.comparison_json(comparison))
         return

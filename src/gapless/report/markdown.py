@@ -5,23 +5,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gapless.model.study import Study
-from gapless.report.account import AccountSheet, account_sheet
-from gapless.report.causes import cause_lines, harmless_lines, replay_lines, try_lines
-from gapless.report.checks import check_lines
-from gapless.report.grids import NAMES, table_grid
-from gapless.report.leaves import leaf_lines
-from gapless.report.names import TITLES
-from gapless.report.remedies import end_lines, refused_lines, remedy_rows, then_line
-from gapless.report.summary import footing, headline, health_lines, rank_lines, steps_lines
+from gapless.report.sections.account import AccountSheet, account_sheet
+from gapless.report.sections.causes import cause_lines, harmless_lines, replay_lines, try_lines
+from gapless.report.sections.checks import check_lines
+from gapless.report.sections.grids import NAMES, table_grid
+from gapless.report.sections.leaves import leaf_lines
+from gapless.report.sections.remedies import end_lines, refused_lines, remedy_rows, then_line
+from gapless.report.sections.summary import footing, headline, health_lines, rank_lines, steps_lines
 from gapless.report.terminal import TableView
-from gapless.report.text import clean
+from gapless.report.text.names import TITLES
+from gapless.report.text.text import clean
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|#&~])")
 _ANY_WIDTH: Final = 1 << 20
 
 
 def study_page(study: Study, view: TableView) -> str:
-    """Write the report. Raises ``UsageError`` for a sort key that is none."""
+    """Write the report. Raises ``UsageError`` for an unknown sort key."""
     return "\n".join(_lines(study, view)) + "\n"
 
 
@@ -45,13 +45,13 @@ def _lines(study: Study, view: TableView) -> Iterator[str]:
 
 
 def tables(study: Study, view: TableView) -> Iterator[str]:
-    """Return the tables of what a trace holds. Raises ``UsageError`` for a sort key that is none."""
+    """Return the tables of a trace's contents. Raises ``UsageError`` for an unknown sort key."""
     for name in NAMES:
         yield from _table(study, name, view)
 
 
 def remedy_lines(study: Study) -> Iterator[str]:
-    """Return causes, what would help, what is harmless, and what that rests on."""
+    """Return causes, what would help, what is harmless, and what this is based on."""
     diagnosis = study.diagnosis
     if diagnosis is None:
         return
@@ -82,7 +82,9 @@ def account_table(sheet: AccountSheet, *, stepwise: bool) -> Iterator[str]:
     yield "|:--|--:|--:|:--|"
     for line in sheet.lines:
         parts = ", ".join(
-            f"{leaf_part.name} {sheet.unit.text(leaf_part.digits)}" for leaf_part in line.parts[:4] if leaf_part.digits
+            f"{leaf_part.name} {sheet.unit.text(leaf_part.digits)}"
+            for leaf_part in line.parts[:4]
+            if leaf_part.digits
         )
         yield f"| {line.name} | {sheet.unit.text(line.digits)} | {line.percent} | {parts} |"
     yield f"| **sum** | **{sheet.unit.text(sheet.digits)}** | **100.0** | |"

@@ -20,7 +20,7 @@ from gapless.model.tables import (
     Range,
 )
 from gapless.model.trace import Geometry
-from gapless.report.text import clean
+from gapless.report.text.text import clean
 
 _ROWS: Final[Mapping[str, type]] = {
     "operators": Operator,
@@ -38,7 +38,7 @@ NAMES: Final = (_ACCOUNT, *_ROWS)
 def table_csv(study: Study, name: str) -> str:
     """Write a table; "account" has a line for each row (device and step), a column for each leaf.
 
-    Raises ``UsageError`` for a name that is none.
+    Raises ``UsageError`` for an unknown name.
     """
     if name not in NAMES:
         raise UsageError(f"there is no table {name!r}; there are: {', '.join(NAMES)}")
@@ -58,7 +58,9 @@ def _heads(row_type: type) -> list[str]:
         name
         for field in fields(row_type)
         for name in (
-            [geometry_field.name for geometry_field in fields(Geometry)] if field.name == "geometry" else [field.name]
+            [geometry_field.name for geometry_field in fields(Geometry)]
+            if field.name == "geometry"
+            else [field.name]
         )
     ]
 
@@ -69,7 +71,9 @@ def _cells(row: Any) -> list[object]:  # noqa: ANN401
         value = getattr(row, field.name)
         if field.name == "geometry":
             geometry = value if is_dataclass(value) else Geometry()
-            cells += [_cell(getattr(geometry, geometry_field.name)) for geometry_field in fields(Geometry)]
+            cells += [
+                _cell(getattr(geometry, geometry_field.name)) for geometry_field in fields(Geometry)
+            ]
         else:
             cells.append(_cell(value))
     return cells

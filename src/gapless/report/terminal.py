@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from gapless.model.study import Study
-from gapless.report.account import account_sheet
-from gapless.report.causes import replay_lines
-from gapless.report.columns import lay_out_grid
-from gapless.report.first import AccountCaption, account_lines
-from gapless.report.grids import NAMES, table_grid
-from gapless.report.leaves import leaf_lines
-from gapless.report.names import TITLES
-from gapless.report.pen import Pen
-from gapless.report.remedies import remedy_screen
-from gapless.report.summary import footing, headline, health_lines, rank_lines, steps_lines
-from gapless.report.text import pad, cut_middle
-from gapless.report.wrap import fold
+from gapless.report.sections.account import account_sheet
+from gapless.report.sections.account_screen import AccountCaption, account_lines
+from gapless.report.sections.causes import replay_lines
+from gapless.report.sections.columns import lay_out_grid
+from gapless.report.sections.grids import NAMES, table_grid
+from gapless.report.sections.leaves import leaf_lines
+from gapless.report.sections.remedies import remedy_screen
+from gapless.report.sections.summary import footing, headline, health_lines, rank_lines, steps_lines
+from gapless.report.text.console import Pen
+from gapless.report.text.names import TITLES
+from gapless.report.text.text import cut_middle, pad
+from gapless.report.text.wrap import fold
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TableView:
 
 
 def study_screen(study: Study, pen: Pen, view: TableView) -> Iterator[Text]:
-    """Return the whole report, line by line. Raises ``UsageError`` for a sort key that is none."""
+    """Return the whole report, line by line. Raises ``UsageError`` for an unknown sort key."""
     sheet = account_sheet(study.account)
     yield from fold(headline(study, sheet), pen.width, style="bold")
     title = "where a step goes" if study.account.steps is not None else "where the time goes"
@@ -48,7 +48,7 @@ def study_screen(study: Study, pen: Pen, view: TableView) -> Iterator[Text]:
 
 
 def tables(study: Study, pen: Pen, view: TableView) -> Iterator[Text]:
-    """Return the tables of what a trace holds. Raises ``UsageError`` for a sort key that is none."""
+    """Return the tables of a trace's contents. Raises ``UsageError`` for an unknown sort key."""
     for name in NAMES:
         yield from table_lines(study, name, pen, view)
 
@@ -70,14 +70,18 @@ def table_lines(study: Study, name: str, pen: Pen, view: TableView) -> Iterator[
     yield Text("")
     yield from lay_out_grid(f"{TITLES[name]}{suffix}", grid, pen)
     if grid.hidden_rows:
-        yield Text(f"  {grid.hidden_rows:,} more (--top {view.top + grid.hidden_rows})", "bright_black")
+        yield Text(
+            f"  {grid.hidden_rows:,} more (--top {view.top + grid.hidden_rows})", "bright_black"
+        )
 
 
 def _hint(study: Study, pen: Pen) -> Iterator[Text]:
-    """Say how to look further: into the largest leaf that is no work of the device."""
+    """Suggest how to look further: into the largest leaf that is not work of the device."""
     idle = {leaf: ns for leaf, ns in study.account.leaves.items() if not leaf.startswith("busy.")}
     if not idle:
         return
     largest = max(idle, key=lambda leaf: idle[leaf])
     yield Text("")
-    yield Text(cut_middle(f"look closer: gapless open … --leaf {largest}", pen.width), "bright_black")
+    yield Text(
+        cut_middle(f"look closer: gapless open … --leaf {largest}", pen.width), "bright_black"
+    )

@@ -1,6 +1,6 @@
-"""Traces that were read before, and what was made of them, kept for the next time.
+"""Traces that were read before, and what was computed from them, kept for the next time.
 
-A cache that cannot be used is no error: then nothing is found and nothing kept.
+A cache that cannot be used is not an error: then nothing is found and nothing kept.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from gapless.store import folder, layout
 
 _PIECE: Final = 8 << 20  # hashed at once, several on several processors
 _MAX_THREADS: Final = 4
-_PACKAGES: Final = ("formats", "model", "store")  # whose code decides what a cached trace holds
+_PACKAGES: Final = ("formats", "model", "store")  # whose code determines what a cached trace holds
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _MAGIC: Final = b"gapless blob 1\n\0"
 _HEAD: Final = struct.Struct("<16sQI")
@@ -61,10 +61,10 @@ def _code() -> bytes:
 
 
 def fingerprint(package: Path) -> bytes:
-    """Fingerprint the code that makes traces: what another version read is never taken for ours."""
+    """Fingerprint the code that makes traces: what another version read is not reused."""
     digest = hashlib.sha256()
     for subpackage in _PACKAGES:
-        for file in sorted((package / subpackage).glob("*.py")):
+        for file in sorted((package / subpackage).rglob("*.py")):
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.digest()
 
@@ -82,7 +82,7 @@ def load(key: str) -> Trace | None:
 
 
 def save(key: str, trace: Trace) -> str | None:
-    """Keep a trace; give the reason if it could not be kept."""
+    """Keep a trace; return the reason if it could not be kept."""
     return folder.write(f"{key}.trace", layout.encode_trace(trace))
 
 
@@ -102,8 +102,10 @@ def load_blob(key: str, name: str) -> bytes | None:
 
 
 def save_blob(key: str, name: str, data: bytes) -> str | None:
-    """Keep some bytes under a key and a name; give the reason if they could not be kept."""
-    return folder.write(_blob_name(key, name), [_HEAD.pack(_MAGIC, len(data), zlib.crc32(data)), data])
+    """Keep some bytes under a key and a name; return the reason if they could not be kept."""
+    return folder.write(
+        _blob_name(key, name), [_HEAD.pack(_MAGIC, len(data), zlib.crc32(data)), data]
+    )
 
 
 def _blob_name(key: str, name: str) -> str:

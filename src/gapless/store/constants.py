@@ -15,10 +15,10 @@ _PROBE: Final = Path(__file__).resolve().parents[1] / "probe"
 
 
 def constants_key(platform: Platform, question: str) -> str:
-    """Return the key of what was asked about a place.
+    """Return the key of a request about a machine.
 
-    That is GPU and driver, or processor; torch, interpreter, storage; and the probe: what
-    another version of it measured is not taken for this one's.
+    That is GPU and driver, or processor; torch, interpreter, storage; and the probe: what another
+    version of it measured is not reused.
     """
     gpu = platform.gpu
     device = None if gpu is None else (gpu.name, gpu.uuid, gpu.driver)
@@ -40,22 +40,28 @@ def constants_key(platform: Platform, question: str) -> str:
 
 
 def load(platform: Platform, question: str) -> Constants | None:
-    """Return the constants kept for a place; ``None`` if there are none, or they are damaged."""
+    """Return the constants stored for a machine; ``None`` if there are none, or damaged ones."""
     return _read(constants_key(platform, question))
 
 
 def find_all(questions: tuple[str, ...]) -> Iterator[Constants]:
-    """Return all constants that are kept of any place, and answer one of some questions."""
+    """Return all stored constants, of any machine, that answer one of some requests."""
     ending = f".{_NAME}.blob"
     try:
-        names = sorted(file.name for file in folder.cache_folder().iterdir() if file.name.endswith(ending))
+        names = sorted(
+            file.name for file in folder.cache_folder().iterdir() if file.name.endswith(ending)
+        )
     except OSError:
         return
     for name in names:
         blob_key = name.removesuffix(ending)
         constants = _read(blob_key)
         platform = None if constants is None else constants.place
-        if constants is not None and platform is not None and blob_key in {constants_key(platform, question) for question in questions}:
+        if (
+            constants is not None
+            and platform is not None
+            and blob_key in {constants_key(platform, question) for question in questions}
+        ):
             yield constants
 
 
@@ -71,7 +77,9 @@ def _read(blob_key: str) -> Constants | None:
 
 
 def save(constants: Constants, question: str) -> str | None:
-    """Keep constants for their place; give the reason if they could not be kept."""
+    """Keep constants for their machine; return the reason if they could not be kept."""
     if constants.place is None:
         return "it is not known where they hold"
-    return cache.save_blob(constants_key(constants.place, question), _NAME, msgspec.json.encode(constants))
+    return cache.save_blob(
+        constants_key(constants.place, question), _NAME, msgspec.json.encode(constants)
+    )

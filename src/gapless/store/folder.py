@@ -1,4 +1,4 @@
-"""A folder of files that may vanish: written whole or not at all, the least recently used go."""
+"""A folder of files that may vanish: written completely or not at all, evicted by last use."""
 
 import os
 import sys
@@ -23,14 +23,14 @@ def cache_folder() -> Path:
     if configured:
         return Path(configured).expanduser()
     shared = os.environ.get("XDG_CACHE_HOME")
-    if shared and Path(shared).is_absolute():  # a relative one is to be ignored, says the standard
+    if shared and Path(shared).is_absolute():  # the standard says to ignore a relative one
         return Path(shared) / "gapless"
     home = Path(os.path.expanduser("~"))  # noqa: PTH111  Path.home() raises where there is none
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "gapless"
 
 
 def size_limit() -> int:
-    """Return the bytes that the cache may take: ``$GAPLESS_CACHE_SIZE`` ("500M", "2G"), else 4 GB."""
+    """Return the size limit of the cache: ``$GAPLESS_CACHE_SIZE`` ("500M", "2G"), else 4 GB."""
     text = os.environ.get("GAPLESS_CACHE_SIZE", "").strip().upper().removesuffix("B")
     unit = _UNITS.get(text[-1:], 1)
     try:
@@ -40,7 +40,7 @@ def size_limit() -> int:
 
 
 def write(name: str, buffers: Iterable[Buffer]) -> str | None:
-    """Write a file whole, then make room; give the reason if it could not be written."""
+    """Write a complete file, then make room; return the reason if it could not be written."""
     folder = cache_folder()
     pieces = list(buffers)
     if sum(map(len, pieces)) > size_limit():
@@ -79,7 +79,9 @@ def _make_room(folder: Path, kept_name: str) -> None:
     oldest_writer = time.time() - _ABANDONED_S
     for used_s, size, name in sorted(files):
         is_abandoned = name.startswith(_UNFINISHED) and used_s < oldest_writer
-        if is_abandoned or (excess_bytes > 0 and name != kept_name and not name.startswith(_UNFINISHED)):
+        if is_abandoned or (
+            excess_bytes > 0 and name != kept_name and not name.startswith(_UNFINISHED)
+        ):
             with suppress(OSError):
                 (folder / name).unlink()
             excess_bytes -= size
@@ -90,6 +92,6 @@ def find_file(name: str) -> Path | None:
     path = cache_folder() / name
     if not path.is_file():
         return None
-    with suppress(OSError):  # a cache that may only be read serves all the same
+    with suppress(OSError):  # a read-only cache is useful nevertheless
         os.utime(path)
     return path

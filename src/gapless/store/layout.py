@@ -9,40 +9,20 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
-from gapless.model.trace import (
-    Collective,
-    Device,
-    Distributed,
-    Events,
-    Geometry,
-    GpuColumns,
-    Health,
-    MemoryColumns,
-    Shape,
-    Trace,
-    Track,
-)
+from gapless.model.trace import Trace
+from gapless.store.trace_tables import TraceTables, column_groups, make_tables, make_trace
 
 _MAGIC: Final = b"gapless trace 1\n"
 _TABLES: Final = struct.Struct("<16sQQII")  # magic, bytes of tables and columns, sums of both
 _PAGE: Final = 4096  # where columns start
 _SAMPLED_PAGES: Final = 256  # pages that tell a damaged file from a sound one in a millisecond
-
-# A list of tensors has for each tensor its sizes: three levels. One more than anybody has written.
-_Sizes = tuple[int | tuple[int | tuple[int | tuple[int, ...], ...], ...], ...]
-
-
-class _Shape(Struct, array_like=True):
-    dims: _Sizes
-    strides: _Sizes
-    types: tuple[str, ...]
-    concrete: tuple[str, ...]
 
 
 class _Column(Struct, array_like=True):
@@ -53,22 +33,10 @@ class _Column(Struct, array_like=True):
     count: int
 
 
-class _Tables(Struct):
-    """All of a trace but its columns, and where those are."""
+class _CachedTrace(Struct):
+    """All of a trace except its columns, and where they are."""
 
-    path: str
-    origin_ns: int
-    names: tuple[str, ...]
-    tracks: tuple[Track, ...]
-    shapes: tuple[_Shape, ...]
-    geometries: tuple[Geometry, ...]
-    collectives: tuple[Collective, ...]
-    devices: tuple[Device, ...]
-    distributed: Distributed | None
-    rank: int | None
-    versions: tuple[tuple[str, str], ...]
-    health: Health
-    written_events: int
+    tables: TraceTables
     columns: tuple[_Column, ...]
 
 
@@ -77,13 +45,13 @@ def encode_trace(trace: Trace) -> list[bytes | memoryview]:
     columns: list[_Column] = []
     body: list[bytes | memoryview] = []
     offset = 0
-    for group, holder in _groups(trace).items():
+    for group, holder in column_groups(trace).items():
         for member in fields(holder):
             column = np.ascontiguousarray(getattr(holder, member.name))
             columns.append(_Column(group, member.name, column.dtype.str, offset, len(column)))
             body += _pages(column.view(np.uint8).data)
             offset += column.nbytes + -column.nbytes % _PAGE
-    tables = msgspec.msgpack.encode(_tables(trace, tuple(columns)))
+    tables = msgspec.msgpack.encode(_CachedTrace(make_tables(trace), tuple(columns)))
     start = _TABLES.size + len(tables)
     head = _TABLES.pack(_MAGIC, len(tables), offset, zlib.crc32(tables), _checksum(body, offset))
     return [head, tables, bytes(-start % _PAGE), *body]
@@ -96,34 +64,8 @@ def _pages(column: memoryview) -> list[bytes | memoryview]:
     return [column[:full_bytes], remainder + bytes(-len(remainder) % _PAGE)]
 
 
-def _groups(trace: Trace) -> dict[str, Events | GpuColumns | MemoryColumns]:
-    return {"events": trace.events, "gpu": trace.gpu, "memory": trace.memory}
-
-
-def _tables(trace: Trace, columns: tuple[_Column, ...]) -> _Tables:
-    return _Tables(
-        path=trace.path,
-        origin_ns=trace.origin_ns,
-        names=trace.names,
-        tracks=trace.tracks,
-        shapes=tuple(
-            _Shape(cast("_Sizes", shape.dims), cast("_Sizes", shape.strides), shape.types, shape.concrete)
-            for shape in trace.shapes
-        ),
-        geometries=trace.geometries,
-        collectives=trace.collectives,
-        devices=trace.devices,
-        distributed=trace.distributed,
-        rank=trace.rank,
-        versions=trace.versions,
-        health=trace.health,
-        written_events=trace.written_events,
-        columns=columns,
-    )
-
-
 def load(path: Path) -> Trace | None:
-    """Return the trace in a file, its columns mapped; ``None`` if the file is not whole and sound."""
+    """Return the trace in a file, its columns mapped; ``None`` if the file is damaged."""
     with path.open("rb") as file:
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -140,33 +82,18 @@ def load(path: Path) -> Trace | None:
     if zlib.crc32(packed) != tables_sum or _checksum([body], body_bytes) != body_sum:
         return None
     try:
-        return _trace(msgspec.msgpack.decode(packed, type=_Tables), body)
+        return _trace(msgspec.msgpack.decode(packed, type=_CachedTrace), body)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError):  # another version's
         return None
 
 
-def _trace(tables: _Tables, body: memoryview) -> Trace:
-    columns: dict[str, dict[str, Any]] = {"events": {}, "gpu": {}, "memory": {}}
-    for column in tables.columns:
-        columns[column.group][column.name] = np.frombuffer(body, np.dtype(column.kind), column.count, column.start)
-    return Trace(
-        path=tables.path,
-        origin_ns=tables.origin_ns,
-        events=Events(**columns["events"]),
-        gpu=GpuColumns(**columns["gpu"]),
-        memory=MemoryColumns(**columns["memory"]),
-        names=tables.names,
-        tracks=tables.tracks,
-        shapes=tuple(Shape(shape.dims, shape.strides, shape.types, shape.concrete) for shape in tables.shapes),
-        geometries=tables.geometries,
-        collectives=tables.collectives,
-        devices=tables.devices,
-        distributed=tables.distributed,
-        rank=tables.rank,
-        versions=tables.versions,
-        health=tables.health,
-        written_events=tables.written_events,
-    )
+def _trace(content: _CachedTrace, body: memoryview) -> Trace:
+    columns: dict[str, dict[str, npt.NDArray[Any]]] = {"events": {}, "gpu": {}, "memory": {}}
+    for column in content.columns:
+        columns[column.group][column.name] = np.frombuffer(
+            body, np.dtype(column.kind), column.count, column.start
+        )
+    return make_trace(content.tables, columns)
 
 
 def _checksum(buffers: Sequence[bytes | memoryview], length: int) -> int:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from gapless.model.comparison import ChargeDelta, Comparison, OperationDelta, ComparedStudy
+from gapless.model.comparison import ChargeDelta, ComparedStudy, Comparison, OperationDelta
 from gapless.model.leaf import GROUPS, LEAVES
 from gapless.model.rounding import apportion
 from gapless.model.study import Study
@@ -14,7 +14,7 @@ _Sums = dict[_Key, tuple[int, int]]  # calls, ns
 
 
 def compare(a: Study, b: Study) -> Comparison:
-    """Return what B has more of than A, a step (or, if one has no steps, a capture)."""
+    """Return the excess of B over A, per step (or, if one has no steps, per capture)."""
     per_step = a.account.steps is not None and b.account.steps is not None
     rows = [len(study.account.rows) if per_step else 1 for study in (a, b)]
     side_a, side_b = _side(a, rows[0]), _side(b, rows[1])
@@ -25,7 +25,8 @@ def compare(a: Study, b: Study) -> Comparison:
         groups=_diff_parts(GROUPS, (a.account.groups, side_a), (b.account.groups, side_b)),
         leaves=_diff_parts(LEAVES, (a.account.leaves, side_a), (b.account.leaves, side_b)),
         operators=_match_rows(
-            (_sum_operators(a.tables.operators), rows[0]), (_sum_operators(b.tables.operators), rows[1])
+            (_sum_operators(a.tables.operators), rows[0]),
+            (_sum_operators(b.tables.operators), rows[1]),
         ),
         kernels=_match_rows(
             (_sum_kernels(a.tables.kernels), rows[0]), (_sum_kernels(b.tables.kernels), rows[1])
@@ -35,11 +36,14 @@ def compare(a: Study, b: Study) -> Comparison:
 
 
 def _describe_unlike(a: Study, b: Study) -> Iterator[str]:
-    """Say where the two sides are accounts of different things."""
+    """Note where the two sides are accounts of different things."""
     devices = [any(row.row.device is not None for row in study.account.rows) for study in (a, b)]
     if devices[0] != devices[1]:
         no_device, with_device = ("B", "A") if devices[0] else ("A", "B")
-        yield f"{no_device} has no device: it is the time of a thread, that of {with_device} is a device's"
+        yield (
+            f"{no_device} has no device: its time is that of a thread, "
+            f"that of {with_device} is a device's"
+        )
     stepless = [study.account.steps is None for study in (a, b)]
     if stepless[0] != stepless[1]:
         yield f"{'A' if stepless[0] else 'B'} has no steps: both are compared as whole captures"
@@ -52,14 +56,20 @@ def _side(study: Study, rows: int) -> ComparedStudy:
 
 
 def _diff_parts(
-    names: Iterable[str], a: tuple[Mapping[str, int], ComparedStudy], b: tuple[Mapping[str, int], ComparedStudy]
+    names: Iterable[str],
+    a: tuple[Mapping[str, int], ComparedStudy],
+    b: tuple[Mapping[str, int], ComparedStudy],
 ) -> tuple[ChargeDelta, ...]:
     """Return the parts of either, whole nanoseconds that still sum to the step."""
     present_names = [name for name in names if a[0].get(name) or b[0].get(name)]
     sides = [
-        apportion([parts.get(name, 0) for name in present_names], side.step_ns) for parts, side in (a, b)
+        apportion([parts.get(name, 0) for name in present_names], side.step_ns)
+        for parts, side in (a, b)
     ]
-    changes = [ChargeDelta(name, a_ns, b_ns) for name, a_ns, b_ns in zip(present_names, *sides, strict=True)]
+    changes = [
+        ChargeDelta(name, a_ns, b_ns)
+        for name, a_ns, b_ns in zip(present_names, *sides, strict=True)
+    ]
     return tuple(sorted(changes, key=lambda change: -abs(change.delta_ns)))
 
 
@@ -68,7 +78,9 @@ def _sum_operators(rows: Iterable[Operator]) -> _Sums:
 
 
 def _sum_kernels(rows: Iterable[Kernel]) -> _Sums:
-    return _sum_by_key(((row.name, _describe_launch(row.geometry)), row.calls, row.device_ns) for row in rows)
+    return _sum_by_key(
+        ((row.name, _describe_launch(row.geometry)), row.calls, row.device_ns) for row in rows
+    )
 
 
 def _describe_launch(geometry: Geometry | None) -> str | None:

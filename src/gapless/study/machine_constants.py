@@ -1,7 +1,7 @@
 """The machine's constants, measured once: from the cache, else by the probe.
 
-``gapless try --machine`` measures them; studies of runs take what is kept, where the run tells that
-it was recorded on the same machine (``kept_of``). They are never a figure of the run itself.
+``gapless try --machine`` measures them; studies of runs use stored ones, if the run was recorded on
+the same machine (``find_stored``). They are never a figure of the run itself.
 """
 
 import time
@@ -20,7 +20,7 @@ _MAX_DEVICES: Final = 16  # numbers of GPUs that may have been measured
 
 @dataclass(frozen=True)
 class ReusePolicy:
-    """How far constants that were measured before are good enough."""
+    """When constants that were measured before are good enough."""
 
     remeasure: bool = False  # measure in any case
     max_age_days: float = 30.0
@@ -28,19 +28,25 @@ class ReusePolicy:
 
 
 def constants(
-    python: str, device: int | None, path: str | None, report_progress: Progress, policy: ReusePolicy | None = None
+    python: str,
+    device: int | None,
+    path: str | None,
+    report_progress: Progress,
+    policy: ReusePolicy | None = None,
 ) -> Constants:
     """Return the constants of the machine, as seen by an interpreter.
 
     ``device``: number of the GPU, ``None`` for none; ``path``: where the training's data lies;
-    ``say`` is told what is being measured. Never raises for a probe that fails: its constants are
-    absent, and ``Constants.why`` tells.
+    ``report_progress`` gets what is being measured. Never raises for a probe that fails: its
+    constants are absent, and ``Constants.why`` has the reason.
     """
     return load_or_measure(python, ProbeRequest(device=device, path=path), report_progress, policy)
 
 
-def load_or_measure(python: str, request: ProbeRequest, report_progress: Progress, policy: ReusePolicy | None = None) -> Constants:
-    """Return the constants that are asked for; see ``constants``."""
+def load_or_measure(
+    python: str, request: ProbeRequest, report_progress: Progress, policy: ReusePolicy | None = None
+) -> Constants:
+    """Return the requested constants; see ``constants``."""
     policy = policy or ReusePolicy()
     machine = None if policy.remeasure else probing.identify_platform(python, request)
     stored = None if machine is None else _load_stored(machine, request)
@@ -54,7 +60,7 @@ def load_or_measure(python: str, request: ProbeRequest, report_progress: Progres
 
 @dataclass(frozen=True)
 class RunMachine:
-    """What a run tells of where it ran; ``None``: it does not."""
+    """What a run recorded about where it ran; ``None``: not recorded."""
 
     python: str | None
     torch: str | None
@@ -67,52 +73,72 @@ class RunMachine:
 
 
 def find_stored(run_machine: RunMachine) -> Constants | None:
-    """Return the constants that are kept of the machine a run was recorded on, the nearest in time.
+    """Return the stored constants of the machine a run was recorded on, the nearest in time.
 
-    ``None`` where there are none, or the run does not tell all that they depend on.
+    ``None`` where there are none, or the run did not record all that they depend on.
     """
     candidates = [
         candidate
         for candidate in store.find_all(_possible_keys())
-        if candidate.place is not None and _is_same_machine(candidate.place, run_machine) and _is_near(candidate, run_machine.at_unix_s)
+        if candidate.place is not None
+        and _is_same_machine(candidate.place, run_machine)
+        and _is_near(candidate, run_machine.at_unix_s)
     ]
-    return min(candidates, key=lambda candidate: abs(candidate.measured_unix_s - run_machine.at_unix_s), default=None)
+    return min(
+        candidates,
+        key=lambda candidate: abs(candidate.measured_unix_s - run_machine.at_unix_s),
+        default=None,
+    )
 
 
 def _possible_keys() -> tuple[str, ...]:
-    """Return what ``gapless try --machine`` may have asked."""
-    return tuple(_request_key(ProbeRequest(device=device)) for device in (None, *range(_MAX_DEVICES)))
+    """Return the requests that ``gapless try --machine`` may have made."""
+    return tuple(
+        _request_key(ProbeRequest(device=device)) for device in (None, *range(_MAX_DEVICES))
+    )
 
 
 def _is_near(stored: Constants, at_unix_s: float) -> bool:
     """Return whether constants are of about the same time, and of a machine that was free.
 
-    What was measured beside others says what they left: a peak that is none.
+    What was measured while others ran is what they left, not a peak.
     """
     is_recent = abs(stored.measured_unix_s - at_unix_s) <= ReusePolicy().max_age_days * _DAY_S
     return is_recent and stored.alone
 
 
 def _is_same_machine(machine: Platform, run_machine: RunMachine) -> bool:
-    """Return whether constants hold where a run was: what it does not tell is another's."""
+    """Return whether constants hold where a run was; what it did not record counts as different."""
     identity = (machine.python, machine.processor, machine.processors)
     if identity != (run_machine.python, run_machine.processor, run_machine.processors):
         return False
-    return _is_same_torch(machine.torch, run_machine.torch) and (not run_machine.device or _is_same_gpu(machine.gpu, run_machine))
+    return _is_same_torch(machine.torch, run_machine.torch) and (
+        not run_machine.device or _is_same_gpu(machine.gpu, run_machine)
+    )
 
 
 def _is_same_torch(version: str | None, other_version: str | None) -> bool:
-    """Compare versions; what stands behind "+" a package need not tell."""
+    """Compare versions; a package may leave out what follows "+"."""
     if version is None or other_version is None:
         return False
-    (release, _, build), (other_release, _, other_build) = version.partition("+"), other_version.partition("+")
+    (release, _, build), (other_release, _, other_build) = (
+        version.partition("+"),
+        other_version.partition("+"),
+    )
     return release == other_release and (not build or not other_build or build == other_build)
 
 
 def _is_same_gpu(gpu: Gpu | None, run_machine: RunMachine) -> bool:
-    if gpu is None or None in (gpu.uuid, gpu.driver, run_machine.uuid, run_machine.driver) or gpu.why:
+    if (
+        gpu is None
+        or None in (gpu.uuid, gpu.driver, run_machine.uuid, run_machine.driver)
+        or gpu.why
+    ):
         return False
-    return (_normalise_uuid(gpu.uuid), gpu.driver) == (_normalise_uuid(run_machine.uuid), run_machine.driver)
+    return (_normalise_uuid(gpu.uuid), gpu.driver) == (
+        _normalise_uuid(run_machine.uuid),
+        run_machine.driver,
+    )
 
 
 def _normalise_uuid(uuid: str | None) -> str:
@@ -120,15 +146,17 @@ def _normalise_uuid(uuid: str | None) -> str:
 
 
 def _max_age_s(stored: Constants, policy: ReusePolicy) -> float:
-    """Return how old constants may be; what is not whole, or was disturbed, is soon measured anew."""
+    """Return how old constants may be; incomplete or disturbed ones are soon measured again."""
     max_age_s = policy.max_age_days * _DAY_S
     return max_age_s if stored.whole and stored.alone else min(max_age_s, _MAX_DISTURBED_S)
 
 
 def _load_stored(machine: Platform, request: ProbeRequest) -> Constants | None:
-    """Return what was measured for the same question, or for the one without parts."""
+    """Return what was measured for the same request, or for the one without parts."""
     stored = store.load(machine, _request_key(replace(request, parts=())))
-    return store.load(machine, _request_key(request)) if stored is None and request.parts else stored
+    return (
+        store.load(machine, _request_key(request)) if stored is None and request.parts else stored
+    )
 
 
 def _request_key(request: ProbeRequest) -> str:
@@ -136,7 +164,7 @@ def _request_key(request: ProbeRequest) -> str:
 
 
 def _is_reusable(measured: Constants) -> bool:
-    """Return whether constants hold another time: of a GPU that can be told, and was free."""
+    """Return whether constants can be reused: of a GPU that can be identified, and was free."""
     machine = measured.place
     if machine is None or measured.why is not None:
         return False

@@ -9,23 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from gapless.capture import memo
 from gapless.errors import GaplessError, NotFoundError, UsageError
 from gapless.formats import find, spool
-from gapless.formats.source import STANDARD_INPUT, is_stream
+from gapless.formats.text.source import STANDARD_INPUT, is_stream
+from gapless.model.options import Options, Progress
 from gapless.model.recording import Recording
 from gapless.model.study import Study
 from gapless.store import cache
-from gapless.study import memo
-from gapless.study.options import Options, Progress
 
 
 def open_study(
-    paths: Sequence[str | os.PathLike[str]], options: Options | None = None, progress: Progress | None = None
+    paths: Sequence[str | os.PathLike[str]],
+    options: Options | None = None,
+    progress: Progress | None = None,
 ) -> Study:
-    """Read the traces below some paths and give the study of them: one rank or many.
+    """Read the traces below some paths and return their study: one rank or many.
 
-    The folder of a recorded run gives the study of the run.
-    Raises ``GaplessError`` where there is nothing to read, or none of it can be read.
+    The folder of a recorded run gives the study of the run. Raises ``GaplessError`` where there is
+    nothing to read, or none of it can be read.
     """
     study_options, report_progress = options or Options(), progress or _ignore_progress
     names = [os.fspath(path) for path in paths]
@@ -48,11 +50,11 @@ def open_study(
 def open_run(
     folder: str | os.PathLike[str], options: Options | None = None, progress: Progress | None = None
 ) -> Study:
-    """Read the folder of a recorded run, also of one that goes on, and give its study.
+    """Read the folder of a recorded run, also of a running one, and return its study.
 
-    Raises ``GaplessError`` for a folder that is no run's.
+    Raises ``GaplessError`` for a folder that is not a run's.
     """
-    from gapless.store.recordings import load
+    from gapless.store.run.recordings import load
 
     report_progress = progress or _ignore_progress
     report_progress("reading the run")
@@ -63,7 +65,7 @@ def study_recording(
     recording: Recording, options: Options | None = None, progress: Progress | None = None
 ) -> Study:
     """Return the study of a recorded run: its light marks joined with its windows."""
-    from gapless.study.recorded.making import make_run_study
+    from gapless.study.build_run import make_run_study
 
     return make_run_study(recording, options or Options(), progress or _ignore_progress)
 
@@ -100,7 +102,7 @@ def _open_files(files: Sequence[Path], options: Options, report_progress: Progre
     try:
         with ThreadPoolExecutor() as pool:
             key = memo.content_key(list(pool.map(cache.content_key, files)))
-    except NotFoundError:  # one that cannot be read: of many it is left out, and said to be
+    except NotFoundError:  # one that cannot be read: of many it is left out, with a note
         return _make_uncached(files, options, report_progress)
     name = memo.blob_name(list(map(str, files)), options)
     study = memo.recall(key, name)
@@ -111,7 +113,7 @@ def _open_files(files: Sequence[Path], options: Options, report_progress: Progre
 
 
 def _make_uncached(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
-    from gapless.study.making import make_study  # not needed where the cache has the study
+    from gapless.study.build_trace import make_study  # not needed where the cache has the study
 
     return make_study(files, options, report_progress)
 

@@ -1,8 +1,8 @@
 """Delay injection: what a known delay costs, predicted by the replay, then measured by a trial.
 
-As ``prediction.md`` has it (V3): a replay that tells what happens where time is added is believed
-where time is taken away. A delay is so long that errors a prediction is expected to have
-(``calibration.EXPECTED``) are 15 % of what it costs at most: less is not told from it.
+A replay that predicts what happens where time is added is trusted where time is removed. A delay is
+so long that the expected errors of a prediction (``calibration.EXPECTED``) are at most 15 % of its
+cost: smaller costs could not be distinguished from them.
 """
 
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ from typing import Final
 
 from gapless.model.change import Change, Delay, LoaderChange
 from gapless.model.edit import Applicability, Wrap
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Loader
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
 from gapless.model.trial import Agreement, Check, DelayCost
-from gapless.replay.calibration import EXPECTED
-from gapless.study.ceilings import Ceilings
-from gapless.study.price import Prices, price_changes
-from gapless.verify.wanted import Candidate
+from gapless.pricing.ceilings import Ceilings
+from gapless.pricing.price import Prices, price_changes
+from gapless.replay.predict.calibration import EXPECTED
+from gapless.verify.specs import Candidate
 
 SLOPE: Final = 0.15  # of the delay, by which measured and predicted may differ
-_NOISE_FACTOR: Final = 2.0  # times the A/A noise: less is not proven of any effect
+_NOISE_FACTOR: Final = 2.0  # times the A/A noise: smaller effects are not proven
 LOADER, THREAD = "the loader", "the training thread"
 _LOADER: Final = "torch.utils.data.DataLoader"
 _RESOLUTION: Final = 0.5  # of the slope: so narrow is measured
@@ -29,7 +29,7 @@ _RESOLUTION: Final = 0.5  # of the slope: so narrow is measured
 
 @dataclass(frozen=True)
 class DelaySite:
-    """A place that a run has for a delay, and what it would change there."""
+    """A place of a run for a delay, and what it would change there."""
 
     name: str
     ns: int
@@ -48,7 +48,7 @@ class CheckPlan:
 
 
 def plan_checks(prices: Prices) -> CheckPlan:
-    """Return a delay for each place of a run at which its cost is predicted."""
+    """Return a delay for each place of a run where its cost is predicted."""
     step_ns = prices.evidence.step_ns
     if not step_ns:
         return CheckPlan((), ("the run has no steps that a delay could be compared with",))
@@ -59,7 +59,9 @@ def plan_checks(prices: Prices) -> CheckPlan:
         if prediction.speedup is None:
             notes.append(f"not checked: {site.name}: nothing is predicted: {prediction.refused}")
         else:
-            candidates.append(_candidate(site, _widen_hidden(prediction.speedup, site.family), step_ns))
+            candidates.append(
+                _candidate(site, _widen_hidden(prediction.speedup, site.family), step_ns)
+            )
     return CheckPlan(tuple(candidates), tuple(notes))
 
 
@@ -83,7 +85,9 @@ def _loader_site(loader: Loader, facts: Facts, step_ns: float) -> DelaySite:
     ns = _round_time(step_ns * EXPECTED["feed"] / SLOPE / share)
     location = loader.location if len(facts.loaders) > 1 else None
     edit = Wrap(_LOADER, "delay", {"place": "fetch", "ns": ns}, location)
-    return DelaySite(LOADER, ns, round(ns * share), "feed", LoaderChange(loader.id, delay_ns=ns), edit)
+    return DelaySite(
+        LOADER, ns, round(ns * share), "feed", LoaderChange(loader.id, delay_ns=ns), edit
+    )
 
 
 def _round_time(ns: float) -> int:
@@ -92,7 +96,7 @@ def _round_time(ns: float) -> int:
 
 
 def _widen_hidden(estimate: Estimate, family: str) -> Estimate:
-    """Return the interval of a delay that is hidden altogether: not even that is known exactly."""
+    """Return the interval of a wholly hidden delay: not even that is known exactly."""
     if estimate.mid != 1:
         return estimate
     error = EXPECTED[family]
@@ -112,13 +116,15 @@ def _candidate(site: DelaySite, speedup: Estimate, step_ns: float) -> Candidate:
 
 
 def cost(speedup: Estimate, step_ns: float) -> DelayCost:
-    """Return what a step takes longer, in ns: the slowest is the end of the highest cost."""
-    return DelayCost(*(step_ns * (1 / ratio - 1) for ratio in (speedup.high, speedup.mid, speedup.low)))
+    """Return how much longer a step takes, in ns: the lowest speed-up is the highest cost."""
+    return DelayCost(
+        *(step_ns * (1 / ratio - 1) for ratio in (speedup.high, speedup.mid, speedup.low))
+    )
 
 
 @dataclass(frozen=True)
 class TrialConditions:
-    """What arms say beside speed-ups: an unedited step, the A/A noise, whether others were busy."""
+    """What arms show besides speed-ups: the unedited step, the A/A noise, whether others ran."""
 
     step_ns: float | None
     noise: float | None
@@ -128,7 +134,8 @@ class TrialConditions:
 def complete_check(check: Check, speedup: Estimate | None, conditions: TrialConditions) -> Check:
     """Return a check with what was measured.
 
-    Where others had the processors, a delay may cost what it would not alone: that refutes nothing.
+    Where others used the processors, a delay may cost more than it would alone: that refutes
+    nothing.
     """
     if conditions.step_ns is None or speedup is None or conditions.noise is None:
         return check
@@ -140,7 +147,7 @@ def complete_check(check: Check, speedup: Estimate | None, conditions: TrialCond
 
 
 def agreement(check: Check, measured: DelayCost, bar_ns: float) -> Agreement:
-    """Say how a measured cost stands to the predicted one; what differs by less is not proven."""
+    """Compare a measured cost to the predicted one; smaller differences are not proven."""
     predicted = check.predicted
     if bar_ns >= check.most_ns or (measured.low <= 0 and measured.high >= check.most_ns):
         return Agreement.UNDECIDED

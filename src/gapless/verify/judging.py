@@ -8,13 +8,14 @@ import numpy as np
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit, Skip
-from gapless.model.interval import Estimate
+from gapless.model.estimate import Estimate
 from gapless.model.trial import Arm, Check, Side, Trial, TrialVerdict
-from gapless.verify import checking, disturbance, effects, parity
-from gapless.verify.parity import Likeness
-from gapless.verify.steady import settling_ns, step_time
-from gapless.verify.taken import Scoreboard, ArmResult, foreign_share, arm_noise
-from gapless.verify.wanted import OUT_OF_MEMORY, UNEDITED, Candidate, Job, TrialSettings
+from gapless.verify import checking
+from gapless.verify.arms import disturbance, effects, parity
+from gapless.verify.arms.parity import Likeness
+from gapless.verify.arms.results import ArmResult, Scoreboard, arm_noise, foreign_share
+from gapless.verify.arms.steady import settling_ns, step_time
+from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, Candidate, Job, TrialSettings
 
 _MEASURED: Final = frozenset(TrialVerdict) - {TrialVerdict.DOES_NOT_FIT, TrialVerdict.REFUSED}
 
@@ -37,7 +38,7 @@ def judge_trial(
     notes: Sequence[str],
     spent_s: float,
 ) -> Trial:
-    """Return the trial that some arms make."""
+    """Return the trial that consists of some arms."""
     unedited = medians(scoreboard, UNEDITED)
     return Trial(
         id=settings.id,
@@ -45,7 +46,10 @@ def judge_trial(
         run=settings.run,
         arms=tuple(_make_arm(scoreboard, result) for result in scoreboard.results),
         order="".join(result.spec.side for result in scoreboard.counted_results),
-        sides=tuple(_make_side(scoreboard, name, candidate, settings.job) for name, candidate in sides.items()),
+        sides=tuple(
+            _make_side(scoreboard, name, candidate, settings.job)
+            for name, candidate in sides.items()
+        ),
         noise=scoreboard.noise,
         step_ns=_round_ns(unedited.step_ns),
         measured=None if scoreboard.steady_range is None else scoreboard.steady_range.steps,
@@ -62,7 +66,9 @@ def _round_ns(value: float | None) -> int | None:
 
 def medians(scoreboard: Scoreboard, side: str) -> SideMedians:
     """Return the medians of the arms of a side that count."""
-    arms = [(result, result.steps) for result in scoreboard.results_of(side) if result.steps is not None]
+    arms = [
+        (result, result.steps) for result in scoreboard.results_of(side) if result.steps is not None
+    ]
     steady_range = scoreboard.steady_range
     if steady_range is None or not arms:
         return SideMedians(None, None, None, None, None)
@@ -70,7 +76,10 @@ def medians(scoreboard: Scoreboard, side: str) -> SideMedians:
     return SideMedians(
         step_ns=_median(step_times_ns),
         settling_ns=_median(
-            [settling_ns(arm_steps, steady_range, step_ns) for (_, arm_steps), step_ns in zip(arms, step_times_ns, strict=True)]
+            [
+                settling_ns(arm_steps, steady_range, step_ns)
+                for (_, arm_steps), step_ns in zip(arms, step_times_ns, strict=True)
+            ]
         ),
         first_batch_ns=_median([arm_steps.first_batch_ns for _, arm_steps in arms]),
         turn_ns=_median([arm_steps.turn_ns for _, arm_steps in arms]),
@@ -91,7 +100,9 @@ def _make_arm(scoreboard: Scoreboard, result: ArmResult) -> Arm:
         order=result.spec.index,
         folder=None if run.recording is None else run.recording.path,
         code=run.code,
-        steps=scoreboard.steady_range.stop - scoreboard.steady_range.start if len(blocks) and scoreboard.steady_range else 0,
+        steps=scoreboard.steady_range.stop - scoreboard.steady_range.start
+        if len(blocks) and scoreboard.steady_range
+        else 0,
         step_ns=round(step_time(blocks)) if len(blocks) else None,
         first_batch_ns=steps.first_batch_ns if steps else None,
         start_ns=steps.start_ns if steps else None,
@@ -104,7 +115,11 @@ def _make_arm(scoreboard: Scoreboard, result: ArmResult) -> Arm:
 
 
 def _find_account(scoreboard: Scoreboard, side: str) -> Account | None:
-    accounts = [result.run.account for result in scoreboard.results if result.spec.side == side and result.spec.takes_window]
+    accounts = [
+        result.run.account
+        for result in scoreboard.results
+        if result.spec.side == side and result.spec.takes_window
+    ]
     return next((account for account in reversed(accounts) if account is not None), None)
 
 
@@ -115,7 +130,12 @@ def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job
     idle_edits = _find_idle_edits(scoreboard, name, candidate)
     if idle_edits:
         why = "; ".join(filter(None, (why, effects.describe_idle_edits(idle_edits))))
-    if idle_edits and len(idle_edits) == len(candidate.edits) and verdict in _MEASURED and not _is_ablation(candidate):
+    if (
+        idle_edits
+        and len(idle_edits) == len(candidate.edits)
+        and verdict in _MEASURED
+        and not _is_ablation(candidate)
+    ):
         verdict, why = TrialVerdict.REFUSED, f"the edit {effects.describe_idle_edits(idle_edits)}"
     if likeness.refused is not None and verdict in _MEASURED:
         verdict, why = TrialVerdict.REFUSED, likeness.refused
@@ -146,22 +166,30 @@ def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job
 def _complete_check(
     scoreboard: Scoreboard, candidate: Candidate, verdict: TrialVerdict, speedup: Estimate | None
 ) -> Check | None:
-    """Return the check of a side with what it measured, if it did what it should."""
+    """Return the check of a side with what it measured, if the delay took effect."""
     if candidate.check is None or verdict not in _MEASURED:
         return candidate.check
     is_busy = any(map(disturbance.has_foreign_load, scoreboard.counted_results))
-    conditions = checking.TrialConditions(medians(scoreboard, UNEDITED).step_ns, scoreboard.noise, is_busy)
+    conditions = checking.TrialConditions(
+        medians(scoreboard, UNEDITED).step_ns, scoreboard.noise, is_busy
+    )
     return checking.complete_check(candidate.check, speedup, conditions)
 
 
 def _find_idle_edits(scoreboard: Scoreboard, side: str, candidate: Candidate) -> tuple[Edit, ...]:
     """Return the edits that took no effect in any arm of a side."""
-    recordings = [result.run.recording for result in scoreboard.results if result.spec.side == side and not result.failure]
-    return effects.find_idle_edits(candidate.edits, [recording for recording in recordings if recording is not None])
+    recordings = [
+        result.run.recording
+        for result in scoreboard.results
+        if result.spec.side == side and not result.failure
+    ]
+    return effects.find_idle_edits(
+        candidate.edits, [recording for recording in recordings if recording is not None]
+    )
 
 
 def _is_ablation(candidate: Candidate) -> bool:
-    """Return whether to find nothing to leave out is a result: there is nothing to gain by it."""
+    """Return whether finding nothing to leave out is a result: there is nothing to gain by it."""
     skips_only = all(isinstance(edit, Skip) for edit in candidate.edits)
     is_ceiling = candidate.applicability is Applicability.ABLATION and candidate.check is None
     return is_ceiling or skips_only
@@ -181,15 +209,29 @@ def _explain_verdict(scoreboard: Scoreboard, side: str, verdict: TrialVerdict) -
 
 
 def _compare_training(scoreboard: Scoreboard, side: str, candidate: Candidate) -> Likeness:
-    """Compare what was trained on; an ablation trains on something else by intent."""
+    """Compare what was trained on; an ablation trains on something else by design."""
     if candidate.applicability is Applicability.ABLATION:
         return Likeness()
     arm_recordings = [
-        [result.run.recording for result in scoreboard.results_of(name) if result.run.recording is not None]
+        [
+            result.run.recording
+            for result in scoreboard.results_of(name)
+            if result.run.recording is not None
+        ]
         for name in (UNEDITED, side)
     ]
-    observations = [[observation for observation in map(parity.find_observation, recordings) if observation is not None] for recordings in arm_recordings]
-    rounding = max((parity.epsilon(recording) for recordings in arm_recordings for recording in recordings), default=0.0)
+    observations = [
+        [
+            observation
+            for observation in map(parity.find_observation, recordings)
+            if observation is not None
+        ]
+        for recordings in arm_recordings
+    ]
+    rounding = max(
+        (parity.epsilon(recording) for recordings in arm_recordings for recording in recordings),
+        default=0.0,
+    )
     return parity.compare_training(observations[0], observations[1], rounding)
 
 
@@ -210,11 +252,17 @@ def estimate_job_gain(
         return None
     total_ns = overheads_ns[0] + job.steps * step_ns
     bounds = (speedup.low, speedup.mid, speedup.high)
-    return Estimate(*(total_ns / (overheads_ns[1] + job.steps * step_ns / ratio) for ratio in bounds))
+    return Estimate(
+        *(total_ns / (overheads_ns[1] + job.steps * step_ns / ratio) for ratio in bounds)
+    )
 
 
 def _overhead_ns(side_medians: SideMedians, job: Job) -> float | None:
-    """Return what a job takes beside its steps; an exit that was not seen on a side took nothing."""
+    """Return what a job takes besides its steps; an exit that was not seen counts as nothing."""
     if side_medians.settling_ns is None or (job.turns and side_medians.turn_ns is None):
         return None
-    return side_medians.settling_ns + job.turns * (side_medians.turn_ns or 0.0) + (side_medians.exit_ns or 0.0)
+    return (
+        side_medians.settling_ns
+        + job.turns * (side_medians.turn_ns or 0.0)
+        + (side_medians.exit_ns or 0.0)
+    )

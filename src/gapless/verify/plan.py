@@ -6,19 +6,20 @@ from typing import Final
 
 from gapless.errors import GaplessError
 from gapless.model.trial import Trial
-from gapless.verify import disturbance, lengths, reach
-from gapless.verify.budget import round_up_budget, format_time, step_ns, budget_error
-from gapless.verify.disturbance import DISTURBED, find_disturbance, is_hopeless
+from gapless.verify import lengths, reach
+from gapless.verify.arms import disturbance
+from gapless.verify.arms.disturbance import DISTURBED, find_disturbance, is_hopeless
+from gapless.verify.arms.results import ArmResult, Scoreboard, make_scoreboard
+from gapless.verify.arms.steady import ArmSteps, read_steps
+from gapless.verify.budget import budget_error, format_time, round_up_budget, step_ns
 from gapless.verify.judging import judge_trial
-from gapless.verify.lengths import LengthInputs, ArmLength
-from gapless.verify.steady import ArmSteps, read_steps
-from gapless.verify.taken import Scoreboard, ArmResult, make_scoreboard
-from gapless.verify.wanted import (
+from gapless.verify.lengths import ArmLength, LengthInputs
+from gapless.verify.specs import (
     OUT_OF_MEMORY,
     UNEDITED,
-    Candidate,
-    ArmSpec,
     ArmRun,
+    ArmSpec,
+    Candidate,
     RunArm,
     TrialSettings,
 )
@@ -26,7 +27,9 @@ from gapless.verify.wanted import (
 ON_DEVICE: Final = "steps are timed on the device: the host may run ahead of it"
 INTERRUPTED: Final = "interrupted: judged by what had been measured until then"
 _NS: Final = 1e-9
-_REPLAN_SPEEDUP: Final = 2.0  # times as fast as the first arm: others must be longer than it said
+_REPLAN_SPEEDUP: Final = (
+    2.0  # times as fast as the first arm: others must be longer than planned by it
+)
 _MAX_GROUPS: Final = 1000  # groups of a turn, at most
 
 Progress = Callable[[str], None]
@@ -39,16 +42,18 @@ def conduct(
     report_progress: Progress,
     first_run: ArmRun | None = None,
 ) -> Trial:
-    """Run arms in turns until each candidate is decided or the budget is spent; give the trial.
+    """Run arms in turns until each candidate is decided or the budget is spent; return the trial.
 
-    ``run_arm`` runs one; ``first`` is the discarded one, if it was run already. Ctrl-C ends
-    the trial: what was measured so far is judged, if a side has an interval. Raises
-    ``UsageError`` where the first arm shows that the budget does not hold two pairs of arms, and
-    may not grow so far; ``GaplessError`` where it failed.
+    ``run_arm`` runs one; ``first_run`` is the discarded one, if it was run already. Ctrl-C ends the
+    trial: what was measured so far is judged, if a side has an interval. Raises ``UsageError``
+    where the first arm shows that the budget is too small for two pairs of arms, and may not grow
+    so far; ``GaplessError`` where it failed.
     """
     start_s = settings.clock() if settings.start_s is None else settings.start_s
     sides = dict(zip(lengths.name_sides(candidates), candidates, strict=True))
-    course = _Course(settings, sides, run_arm, report_progress, start_s, [], [], [settings.budget_s])
+    course = _Course(
+        settings, sides, run_arm, report_progress, start_s, [], [], [settings.budget_s]
+    )
     try:
         _run_arms(course, first_run)
     except KeyboardInterrupt:
@@ -63,7 +68,7 @@ def conduct(
 
 @dataclass(frozen=True)
 class _Course:
-    """A trial under way: what is asked for, and what was run so far."""
+    """A running trial: what is requested, and what was run so far."""
 
     settings: TrialSettings
     sides: dict[str, Candidate]
@@ -73,7 +78,9 @@ class _Course:
     results: list[ArmResult]
     notes: list[str]
     budgets: list[float]  # the last one holds
-    hidden_sides: set[str] = field(default_factory=set[str])  # sides whose gain the noise would hide
+    hidden_sides: set[str] = field(
+        default_factory=set[str]
+    )  # sides whose gain the noise would hide
 
     @property
     def budget_s(self) -> float:
@@ -112,7 +119,7 @@ def _run_arms(course: _Course, first_run: ArmRun | None) -> None:
 
 
 def _run_first_arm(course: _Course, first_run: ArmRun | None) -> ArmLength:
-    """Run the arm that is discarded; give how long the others are."""
+    """Run the arm that is discarded; return how long the others are."""
     spec = lengths.first_arm(course.settings.budget_s, course.settings.steps)
     before = course.settings.clock()
     if first_run is None:
@@ -121,7 +128,9 @@ def _run_first_arm(course: _Course, first_run: ArmRun | None) -> ArmLength:
     result = _make_result(spec, None, first_run, course.settings.clock() - before)
     course.results.append(replace(result, why_discarded=result.failure or "discarded: the first"))
     if result.steps is None or result.failure is not None:
-        folder = "" if first_run.recording is None else f" (its records: {first_run.recording.path})"
+        folder = (
+            "" if first_run.recording is None else f" (its records: {first_run.recording.path})"
+        )
         raise GaplessError(f"the unedited training could not be measured: {result.failure}{folder}")
     return _check_length(course, result)
 
@@ -149,7 +158,7 @@ def _plan_length(course: _Course, steps: ArmSteps, took_s: float) -> ArmLength:
 
 
 def _check_length(course: _Course, result: ArmResult) -> ArmLength:
-    """Plan arms by one that is known, and say plainly what does not fit.
+    """Plan arms by one that is known, and note what does not fit.
 
     Raises ``UsageError`` where two pairs do not, and the budget may not grow so far.
     """
@@ -159,10 +168,15 @@ def _check_length(course: _Course, result: ArmResult) -> ArmLength:
     length = _plan_length(course, result.steps, result.took_s)
     if length.needed_s is not None:
         needed_s = course.spent_s + length.needed_s
-        if round_up_budget(needed_s) > (course.settings.max_budget_s or 0.0) or len(course.budgets) > 1:
+        if (
+            round_up_budget(needed_s) > (course.settings.max_budget_s or 0.0)
+            or len(course.budgets) > 1
+        ):
             raise budget_error(needed_s, course.budget_s)
         course.budgets.append(round_up_budget(needed_s))
-        course.report_progress(f"starts and steps are slow: the budget is now {format_time(course.budget_s)}")
+        course.report_progress(
+            f"starts and steps are slow: the budget is now {format_time(course.budget_s)}"
+        )
         return _check_length(course, result)
     if length.pairs < course.settings.pairs:
         course.notes.append(
@@ -183,7 +197,7 @@ def _run_turns(course: _Course, length: ArmLength, *, may_replan: bool = True) -
     """Run turns until all sides are decided or time is over; ``None`` if unedited arms fail.
 
     If the first arm that counts is twice as fast as the discarded one was, which filled caches,
-    arms are planned ``anew``, longer.
+    arms are planned again, longer.
     """
     number = 0
     while sides := course.open_sides():
@@ -195,8 +209,14 @@ def _run_turns(course: _Course, length: ArmLength, *, may_replan: bool = True) -
                 if course.scoreboard.is_lost(UNEDITED):
                     course.notes.append(f"unedited arms failed: {result.failure}")
                     return None
-                if may_replan and result.steps and step_ns(result.steps) < length.step_ns / _REPLAN_SPEEDUP:
-                    course.results[-1] = replace(result, why_discarded="discarded: the first was slower")
+                if (
+                    may_replan
+                    and result.steps
+                    and step_ns(result.steps) < length.step_ns / _REPLAN_SPEEDUP
+                ):
+                    course.results[-1] = replace(
+                        result, why_discarded="discarded: the first was slower"
+                    )
                     return _run_turns(course, _check_length(course, result), may_replan=False)
                 may_replan = False
         number += 1
@@ -205,20 +225,26 @@ def _run_turns(course: _Course, length: ArmLength, *, may_replan: bool = True) -
 
 
 def _give_up(course: _Course, length: ArmLength) -> None:
-    """Take no more arms of sides that the noise so far will hide for as long as time is left."""
+    """Drop sides that the noise so far will hide for as long as time is left."""
     scoreboard, sides = course.scoreboard, course.open_sides()
     turn_s = sum(scoreboard.arm_s(side, length.arm_s) for side in (UNEDITED, *sides))
     judged_by_verdict = [name for name in sides if course.sides[name].max_half_width is None]
-    hidden_gains = reach.find_hidden_sides(scoreboard, judged_by_verdict, int(course.left_s / turn_s))
+    hidden_gains = reach.find_hidden_sides(
+        scoreboard, judged_by_verdict, int(course.left_s / turn_s)
+    )
     if hidden_gains:
         course.hidden_sides.update(hidden_gains)
-        course.notes.append(reach.explain_hidden_sides(hidden_gains, len(scoreboard.counted_results), course.budget_s))
+        course.notes.append(
+            reach.explain_hidden_sides(
+                hidden_gains, len(scoreboard.counted_results), course.budget_s
+            )
+        )
 
 
 def _fits(course: _Course, length: ArmLength, arms: Sequence[str], over_s: float = 0.0) -> bool:
     """Return whether some arms fit into the budget; once there are pairs enough, windows must, too.
 
-    Until then they may take ``over_s`` more: those before have perhaps taken a little longer.
+    Until then they may take ``over_s`` more: those before may have taken a little longer.
     """
     scoreboard = course.scoreboard
     needed_s = sum(scoreboard.arm_s(side, length.arm_s) for side in arms)
@@ -244,14 +270,18 @@ def _run_side(course: _Course, length: ArmLength, side: str, turn: int) -> ArmRe
 
 
 def _can_repeat(course: _Course, length: ArmLength, side: str) -> bool:
-    """Return whether an arm can be repeated and the pairs that are wanted are still run."""
-    return _remaining_s(course, length) + course.scoreboard.arm_s(side, length.arm_s) <= course.left_s
+    """Return whether an arm can be repeated without losing requested pairs."""
+    return (
+        _remaining_s(course, length) + course.scoreboard.arm_s(side, length.arm_s) <= course.left_s
+    )
 
 
 def _remaining_s(course: _Course, length: ArmLength) -> float:
-    """Return what the turns take that are still needed."""
+    """Return how long the turns take that are still needed."""
     scoreboard = course.scoreboard
-    n_missing = max((length.pairs - len(scoreboard.pairs(side)) for side in course.open_sides()), default=0)
+    n_missing = max(
+        (length.pairs - len(scoreboard.pairs(side)) for side in course.open_sides()), default=0
+    )
     live_sides = [side for side in (UNEDITED, *course.sides) if not scoreboard.is_lost(side)]
     return max(0, n_missing) * sum(scoreboard.arm_s(side, length.arm_s) for side in live_sides)
 
@@ -270,7 +300,7 @@ def _run_arm(course: _Course, length: ArmLength, side: str, turn: int | None) ->
 
 
 def _run_windows(course: _Course, length: ArmLength) -> None:
-    """Run an arm more of each side that was measured, which takes a window."""
+    """Run one more arm of each side that was measured, which takes a window."""
     scoreboard = course.scoreboard
     sides = [side for side in (UNEDITED, *course.sides) if scoreboard.results_of(side)]
     costs_s = {side: scoreboard.arm_s(side, length.arm_s) for side in sides}
@@ -286,7 +316,7 @@ def _run_windows(course: _Course, length: ArmLength) -> None:
 
 
 def _describe_progress(course: _Course, length: ArmLength, spec: ArmSpec) -> str:
-    """Say which arm begins, and how long the trial still takes."""
+    """Describe which arm begins, and how long the trial still takes."""
     name = "unedited" if spec.side == UNEDITED else course.sides[spec.side].summary
     remaining_s = needed_s = _remaining_s(course, length)
     if course.settings.windows:
@@ -297,4 +327,6 @@ def _describe_progress(course: _Course, length: ArmLength, spec: ArmSpec) -> str
         if needed_s > course.left_s or not remaining_s
         else f"about {format_time(needed_s)} left, {format_time(course.left_s)} at most"
     )
-    return f"arm {spec.index + 1} · {time_left} · {'window, ' * spec.takes_window}{spec.side}, {name}"
+    return (
+        f"arm {spec.index + 1} · {time_left} · {'window, ' * spec.takes_window}{spec.side}, {name}"
+    )

@@ -4,28 +4,33 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gapless.verify.arms.results import Scoreboard
 from gapless.verify.budget import format_time
-from gapless.verify.taken import Scoreboard
 
-_MIN_ARMS: Final = 4  # arms that count, before their noise tells anything
+_MIN_ARMS: Final = 4  # arms that count, before their noise means anything
 
 
-def find_hidden_sides(scoreboard: Scoreboard, sides: Sequence[str], n_pairs: int) -> Mapping[str, float]:
-    """Return the sides that ``more`` pairs are not likely to decide, and what these would show.
+def find_hidden_sides(
+    scoreboard: Scoreboard, sides: Sequence[str], n_pairs: int
+) -> Mapping[str, float]:
+    """Return the sides that ``n_pairs`` more are not likely to decide, and what these would show.
 
-    That is the smallest speed-up that would be proven, if arms go on to differ as they do.
+    That is the smallest speed-up that would be proven, if arms continue to differ as they do.
     """
     if len(scoreboard.counted_results) < _MIN_ARMS:
         return {}
-    gains = {side: scoreboard.gain_out_of_reach(side, len(scoreboard.pairs(side)) + max(0, n_pairs)) for side in sides}
+    gains = {
+        side: scoreboard.gain_out_of_reach(side, len(scoreboard.pairs(side)) + max(0, n_pairs))
+        for side in sides
+    }
     return {side: gain for side, gain in gains.items() if gain is not None}
 
 
 def explain_hidden_sides(gains: Mapping[str, float], n_arms: int, budget_s: float) -> str:
-    """Say why no more arms of some sides are run, and what would help."""
+    """Describe why no more arms of some sides are run, and what would help."""
     percent = math.ceil((min(gains.values()) - 1) * 100)
     return (
         f"no more arms of {', '.join(gains)} after {n_arms}: arms of the same command differ so "
-        f"much here that {format_time(budget_s)} would show no gain below {percent} %; try again on a "
-        "quieter machine, or with a longer --budget"
+        f"much here that {format_time(budget_s)} would show no gain below {percent} %; "
+        "try again on a quieter machine, or with a longer --budget"
     )

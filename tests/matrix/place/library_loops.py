@@ -3,14 +3,14 @@
 import logging
 
 import torch
-from loop_shapes import DATA, DataLoader, training
+from loop_shapes import DATA, DataLoader, make_training
 
 
 def accelerated():
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
-    model, optimizer = training()
+    model, optimizer = make_training()
     model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(DATA, 4))
     for x, y in loader:
         optimizer.zero_grad()
@@ -79,7 +79,7 @@ def trainer():
 def deepspeeded():
     import deepspeed
 
-    model, optimizer = training()
+    model, optimizer = make_training()
     config = {"train_batch_size": 4, "train_micro_batch_size_per_gpu": 4}
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
     for x, y in DataLoader(DATA, 4):
@@ -92,7 +92,7 @@ def deepspeeded():
 def stateful():
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    model, optimizer = training()
+    model, optimizer = make_training()
     for workers in (0, 2):
         for x, y in StatefulDataLoader(DATA, 4, num_workers=workers):
             optimizer.zero_grad()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from library_loops import *
 from loop_shapes import *
-from loop_shapes import DATA, DataLoader, Images, training
+from loop_shapes import DATA, DataLoader, Images, make_training
 
 
 class Faulty(Images):
@@ -33,29 +33,29 @@ class Stuck(Images):
 
 
 def faulty():
-    return over(DataLoader(Faulty(), 4))
+    return train_over(DataLoader(Faulty(), 4))
 
 
 def faulty_workers():
-    return over(DataLoader(Faulty(), 4, num_workers=2))
+    return train_over(DataLoader(Faulty(), 4, num_workers=2))
 
 
 def stuck_worker():
-    return over(DataLoader(Stuck(), 4, num_workers=2))
+    return train_over(DataLoader(Stuck(), 4, num_workers=2))
 
 
 def long():
     """Enough steps for windows."""
-    return over(DataLoader(DATA, 4), epochs=20)
+    return train_over(DataLoader(DATA, 4), epochs=20)
 
 
 def long_workers():
-    return over(DataLoader(Images(), 4, num_workers=1, persistent_workers=True), epochs=20)
+    return train_over(DataLoader(Images(), 4, num_workers=1, persistent_workers=True), epochs=20)
 
 
 def in_thread():
     found = []
-    thread = threading.Thread(target=lambda: found.append(over(DataLoader(DATA, 4))))
+    thread = threading.Thread(target=lambda: found.append(train_over(DataLoader(DATA, 4))))
     thread.start()
     thread.join()
     return found
@@ -75,7 +75,7 @@ def trained():
     torch.manual_seed(2)
     np.random.seed(2)  # noqa: NPY002
     random.seed(2)
-    print("loss", over(DataLoader(DATA, 4)), flush=True)
+    print("loss", train_over(DataLoader(DATA, 4)), flush=True)
     __import__("training").write_state("child")
 
 
@@ -84,7 +84,7 @@ def forked():
 
 
 def forked_after():
-    return over(DataLoader(DATA, 4)), in_child("fork", trained)
+    return train_over(DataLoader(DATA, 4)), in_child("fork", trained)
 
 
 def spawned_child():
@@ -98,7 +98,7 @@ def served_child():
 def pooled():
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map(abs, range(-4, 0))
-    return found, over(DataLoader(DATA, 4))
+    return found, train_over(DataLoader(DATA, 4))
 
 
 def ddp():
@@ -111,7 +111,7 @@ def ddp():
     model = DistributedDataParallel(torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for batch in DataLoader(DATA, 4):
-        loop_shapes.step(model, optimizer, batch)
+        loop_shapes.train_step(model, optimizer, batch)
     distributed.destroy_process_group()
     with open(f"rank{os.environ['RANK']}.txt", "w") as file:
         print([one.sum().item() for one in model.parameters()], file=file)
@@ -120,18 +120,20 @@ def ddp():
 
 def generator():
     """No loader of torch's at all: batches from the user's own generator."""
-    model, optimizer = training()
+    model, optimizer = make_training()
     for index in range(6):
-        loss = loop_shapes.step(model, optimizer, (torch.rand(4, 4) + index, torch.ones(4, 1)))
+        loss = loop_shapes.train_step(
+            model, optimizer, (torch.rand(4, 4) + index, torch.ones(4, 1))
+        )
     return loss.item()
 
 
 def evaluated():
-    model, optimizer = training()
+    model, optimizer = make_training()
     for epoch in range(3):
         model.train()
         for batch in DataLoader(DATA, 8):
-            loop_shapes.step(model, optimizer, batch)
+            loop_shapes.train_step(model, optimizer, batch)
         model.eval()
         with torch.no_grad():
             loss = sum(model(x).sum().item() for x, _ in DataLoader(DATA, 12))

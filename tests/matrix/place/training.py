@@ -176,7 +176,7 @@ def strike(how, at):
     """Let a fate come after some step of whichever loop."""
     import loop_shapes
 
-    plain, calls = loop_shapes.step, [0]
+    plain, calls = loop_shapes.train_step, [0]
 
     def step(*given):
         loss = plain(*given)
@@ -187,7 +187,7 @@ def strike(how, at):
             FATES[how]()
         return loss
 
-    loop_shapes.step = step
+    loop_shapes.train_step = step
 
 
 def main(arguments):

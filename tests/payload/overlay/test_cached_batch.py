@@ -105,7 +105,9 @@ def collate_locked(batch: Any) -> Locked:  # noqa: ANN401
     return Locked()
 
 
-@pytest.mark.parametrize(("collate", "why"), [(collate_once, "an iterator"), (collate_locked, "cannot pickle")])
+@pytest.mark.parametrize(
+    ("collate", "why"), [(collate_once, "an iterator"), (collate_locked, "cannot pickle")]
+)
 def test_what_cannot_be_kept_is_loaded_as_ever_and_told(collate: Any, why: str) -> None:  # noqa: ANN401
     with apply_edits(CACHED) as edit_log:
         data = Numbers()
@@ -115,7 +117,9 @@ def test_what_cannot_be_kept_is_loaded_as_ever_and_told(collate: Any, why: str) 
         assert data.n_made == 8
         assert edit_log.times() == 0
         assert len(edit_log.unobserved) == 1
-        assert edit_log.unobserved[0].startswith(f"edit 0: {LOADER}: cached batch: it cannot be kept")
+        assert edit_log.unobserved[0].startswith(
+            f"edit 0: {LOADER}: cached batch: it cannot be kept"
+        )
         assert why in edit_log.unobserved[0]
 
 

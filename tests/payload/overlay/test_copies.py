@@ -115,7 +115,7 @@ def test_without_a_device_it_is_refused() -> None:
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Any]]:
-    """Give the copies that are asked for; all tensors say that they are pinned."""
+    """Return the copies that are asked for; all tensors say that they are pinned."""
     calls: list[tuple[str, Any, Any]] = []
 
     def to(_self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401

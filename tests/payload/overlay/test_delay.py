@@ -24,7 +24,7 @@ def delay_fetches(ms: float, location: Location | None = None) -> Wrap:
 
 
 def time_samples(loader: DataLoader[Any]) -> tuple[list[int], float]:
-    """Give what a loader gives, and how long that took in ms."""
+    """Return what a loader gives, and how long that took in ms."""
     start_s = time.perf_counter()
     samples = [int(sample) for batch in loader for sample in batch]
     return samples, (time.perf_counter() - start_s) * 1e3
@@ -69,7 +69,7 @@ def test_the_training_thread_is_delayed_once_it_has_stepped() -> None:
 
 
 def duration_s(action: Callable[[], object]) -> float:
-    """Give how long something takes, in s."""
+    """Return how long something takes, in s."""
     start_s = time.perf_counter()
     action()
     return time.perf_counter() - start_s

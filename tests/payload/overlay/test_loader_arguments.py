@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
 
-from gapless.model.edit import SetArgument, Location
+from gapless.model.edit import Location, SetArgument
 from tests.payload.laying import apply_edits
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def setting(name: str, value: Any, location: Location | None = None) -> SetArgum
 
 
 def sample_processes(loader: DataLoader[Any]) -> set[int]:
-    """Give the processes that made the samples."""
+    """Return the processes that made the samples."""
     return {int(process) for _, processes in loader for process in processes}
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from gapless.model.edit import SetArgument, SetGlobal, Skip, Location
+from gapless.model.edit import Location, SetArgument, SetGlobal, Skip
 from gapless.payload import patching
-from gapless.payload.overlay import targets
+from gapless.payload.overlay.patch import targets
 from tests.payload.laying import apply_edits
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ colour = "red"
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
-    """Give the name of a package that can be imported, but is not."""
+    """Return the name of a package that can be imported, but is not."""
     package = tmp_path / "a_library"
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -150,7 +150,9 @@ def test_functions_are_found_by_every_name_that_they_were_imported_by(tmp_path: 
     before, signature = torch.save, inspect.signature(torch.save)
     try:
         with apply_edits(SetArgument("torch.save", "_use_new_zipfile_serialization", False)):  # noqa: FBT003
-            for number, save in enumerate((torch.save, torch.serialization.save, users_module.save)):
+            for number, save in enumerate(
+                (torch.save, torch.serialization.save, users_module.save)
+            ):
                 save(torch.zeros(1), tmp_path / f"{number}.pt")
                 assert not zipfile.is_zipfile(tmp_path / f"{number}.pt")
             assert pickle.loads(pickle.dumps(torch.save)) is torch.save  # noqa: S301

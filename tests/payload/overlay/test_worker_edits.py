@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from gapless import wire
-from gapless.model.edit import SetArgument, SetGlobal, Location, Wrap, edit_to_json
+from gapless.model.edit import Location, SetArgument, SetGlobal, Wrap, edit_to_json
 from tests.payload.laying import apply_edits
 from tests.payload.loading import run_script
 
@@ -142,7 +142,9 @@ def test_training_and_workers_run_where_they_are_told_to() -> None:
     thread = threading.Thread(target=note_cpus)
     thread.start()
     ready.wait(30)
-    with apply_edits(Wrap(LOADER, "affinity", {"cpus": first_cpu, "workers": second_cpu})) as edit_log:
+    with apply_edits(
+        Wrap(LOADER, "affinity", {"cpus": first_cpu, "workers": second_cpu})
+    ) as edit_log:
         assert allowed_cpus() == [CPUS[0]]
         assert ask_workers(allowed_cpus) == [[CPUS[1]]] * 2
         assert (edit_log.values[0]["new"], edit_log.times()) == (first_cpu, 1)
@@ -217,7 +219,9 @@ def test_numbers_drawn_by_a_training_are_the_same_with_edits_and_workers_are_spa
         plain_future = executor.submit(
             run_script, tmp_path / "plain", DRAWING.replace("spawn", "fork"), is_recorded=False
         )
-        edited = run_script(tmp_path / "edited", DRAWING, edits=[edit_to_json(edit) for edit in edits])
+        edited = run_script(
+            tmp_path / "edited", DRAWING, edits=[edit_to_json(edit) for edit in edits]
+        )
         plain = plain_future.result()
     assert plain.out == edited.out
     assert plain.error.split() == ["1", "1"]

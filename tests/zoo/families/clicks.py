@@ -101,7 +101,7 @@ def in_pieces(samples: list[tuple[Tensor, ...]]) -> tuple[list[Tensor], ...]:
 
 
 def best_f1(guess: Tensor, clicked: Tensor) -> float:
-    """Give the best F1 of some thresholds, counted as it is defined."""
+    """Return the best F1 of some thresholds, counted as it is defined."""
     pairs = list(zip(guess.sigmoid().tolist(), clicked.tolist(), strict=True))
     found = 0.0
     for cut in (number / 20 for number in range(1, 20)):

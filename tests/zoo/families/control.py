@@ -150,7 +150,7 @@ def play(model: nn.Module, options: Namespace, device: torch.device) -> float:
 
 
 def surprise(chances: list[Tensor], values: list[Tensor], rewards: list[Tensor]) -> Tensor:
-    """Give the loss of an episode: how much better it went than judged."""
+    """Return the loss of an episode: how much better it went than judged."""
     total = torch.zeros_like(rewards[0])
     loss = torch.zeros((), device=total.device)
     for chance, value, reward in zip(chances[::-1], values[::-1], rewards[::-1], strict=True):

@@ -17,7 +17,7 @@ except ImportError:  # then torchvision reads and writes them
 
 
 def folder(count: int, side: int) -> list[str]:
-    """Give the paths of so many pictures; what an earlier run wrote is used again."""
+    """Return the paths of so many pictures; what an earlier run wrote is used again."""
     place = os.path.join(tempfile.gettempdir(), "gapless-zoo", f"jpeg-{side}-{count}")
     paths = [os.path.join(place, f"{number:05d}.jpg") for number in range(count)]
     if not os.path.exists(os.path.join(place, "whole")):

@@ -112,7 +112,7 @@ class GPT(nn.Module):
 
 
 def token_file(vocabulary: int) -> str:
-    """Give the path of a file of made-up tokens."""
+    """Return the path of a file of made-up tokens."""
     place = os.path.join(tempfile.gettempdir(), "gapless-zoo")
     path = os.path.join(place, f"tokens-{vocabulary}.bin")
     if not os.path.exists(path):
@@ -124,7 +124,7 @@ def token_file(vocabulary: int) -> str:
 
 
 def get_batch(job: Job) -> tuple[Tensor, Tensor]:
-    """Give a batch from places drawn at random."""
+    """Return a batch from places drawn at random."""
     options = job.options
     data = np.memmap(job.data, dtype=np.uint16, mode="r")
     places = torch.randint(len(data) - options.context - 1, (options.batch,)).tolist()
@@ -136,7 +136,7 @@ def get_batch(job: Job) -> tuple[Tensor, Tensor]:
 
 
 def estimate_loss(job: Job) -> float:
-    """Give the mean loss of some batches."""
+    """Return the mean loss of some batches."""
     job.model.eval()
     with torch.set_grad_enabled(job.options.graphs):
         losses = [job.model(*get_batch(job)) for _ in range(8)]
@@ -156,7 +156,7 @@ def own_profiler(cycles: int) -> Iterator[Callable[[], object]]:
 
 
 def compiled(module: nn.Module) -> bool:
-    """Tell whether a module was compiled in place."""
+    """Return whether a module was compiled in place."""
     return vars(module).get("_compiled_call_impl") is not None
 
 
@@ -236,7 +236,7 @@ def train(job: Job) -> Steps:
     average = [weight.detach().clone() for weight in model.parameters()] if options.ema else []
     notes = Notes()
     try:
-        with neighbour(there=options.neighbour), own_profiler(options.profiled) as end_step:
+        with neighbour(is_wanted=options.neighbour), own_profiler(options.profiled) as end_step:
             for number in itertools.count(1):
                 one_step(job, optimizer, average, notes, number)
                 end_step()

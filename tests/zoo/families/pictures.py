@@ -173,12 +173,12 @@ def make(options: Namespace, device: torch.device) -> Job:
 
 
 def prepared(pictures: Tensor) -> Tensor:
-    """Give pictures as numbers from 0 to 1, channels first."""
+    """Return pictures as numbers from 0 to 1, channels first."""
     return pictures.permute(0, 3, 1, 2).float().div_(255)
 
 
 def slices(job: Job) -> Batches:
-    """Give batches out of pinned memory, again and again."""
+    """Return batches out of pinned memory, again and again."""
     decoded = job.data.decoded
     numbers = torch.stack([prepared(one[None])[0] for one in decoded]).pin_memory()
     labels = (torch.arange(len(numbers)) % 100).pin_memory()

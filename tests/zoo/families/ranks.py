@@ -30,7 +30,7 @@ SIZES = {
 
 
 def network(wide: int, layers: int) -> nn.Sequential:
-    """Give a network of so many layers."""
+    """Return a network of so many layers."""
     body: list[nn.Module] = []
     for _ in range(layers):
         body += [nn.Linear(wide, wide), nn.LayerNorm(wide), nn.GELU()]

@@ -32,7 +32,7 @@ SIZES = {
 
 
 def double(into: int, out: int) -> nn.Sequential:
-    """Give two convolutions in a row."""
+    """Return two convolutions in a row."""
     return nn.Sequential(
         nn.Conv2d(into, out, 3, padding=1),
         nn.BatchNorm2d(out),
@@ -90,14 +90,14 @@ def make(options: Namespace, device: torch.device) -> Job:
 
 
 def dice(logits: Tensor, masks: Tensor) -> Tensor:
-    """Give how little the guess overlaps with the mask."""
+    """Return how little the guess overlaps with the mask."""
     guess = torch.sigmoid(logits)
     both = (guess * masks).sum((1, 2, 3))
     return (1 - (2 * both + 1) / (guess.sum((1, 2, 3)) + masks.sum((1, 2, 3)) + 1)).mean()
 
 
 def hardest(logits: Tensor, masks: Tensor) -> Tensor:
-    """Give the loss of the pixels that are guessed badly."""
+    """Return the loss of the pixels that are guessed badly."""
     each = binary_cross_entropy_with_logits(logits, masks, reduction="none")
     return each[each > each.detach().mean()].mean()
 

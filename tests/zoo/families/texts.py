@@ -37,7 +37,7 @@ def letters(count: int, words: int) -> list[str]:
 
 
 def trained(texts: list[str]):
-    """Give a tokenizer that knows the commonest parts of words."""
+    """Return a tokenizer that knows the commonest parts of words."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))

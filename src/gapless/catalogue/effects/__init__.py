@@ -1,6 +1,6 @@
-"""What a proposal of a fix would change of the run, for ``replay``: one file a field.
+"""What the proposal of a fix would change in the run, for ``replay``: a file for each field.
 
-Fixes that are in none of them are not predicted: they are to be tried.
+Fixes without an effect are not predicted: they have to be tried.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from gapless.catalogue.effects.kernels import KERNEL_FIXES, kernel_changes
 from gapless.catalogue.effects.occasions import OCCASION_FIXES, occasion_changes
 from gapless.model.change import Change
 from gapless.model.edit import Proposal
-from gapless.model.seen import Evidence
+from gapless.model.evidence import Evidence
 
 Effect = Callable[[Evidence, Proposal], tuple[Change, ...] | None]  # None: not predictable here
 EFFECTS: Final[Mapping[str, Effect]] = {  # by the name of the fix

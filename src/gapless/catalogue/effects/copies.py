@@ -1,25 +1,29 @@
-"""Fixes of copies to the device, and of waiting for it."""
+"""Effects of fixes for copies to the device, and for waits on it."""
 
 from typing import Final
 
 from gapless.catalogue.effects.feeding import loader_changes
-from gapless.catalogue.rules.explicit_synchronize import SYNC_CALLS
+from gapless.catalogue.rules.copies.explicit_synchronize import SYNC_CALLS
 from gapless.model.change import Change, CopyChange, LoaderChange, Omit
 from gapless.model.edit import Proposal
-from gapless.model.seen import Evidence
+from gapless.model.evidence import Evidence
 
 COPY_FIXES: Final = ("pin-memory", "non-blocking", "device-prefetcher", "no-synchronize")
 _DEVICE_WAITS: Final = SYNC_CALLS[:1]  # what torch.cuda.synchronize() calls
 
 
 def copy_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
-    """Return what a fix changes of copies or waits; ``None``: without a device it is not known.
+    """Return what a fix changes in copies or waits; ``None`` without a device: not known.
 
-    A loader that is made to pin has a thread more, which also takes batches off the queue.
+    A loader that pins has one more thread, which also takes batches off the queue.
     """
     if not evidence.on_device:
         return None
-    changes = [change for change in loader_changes(evidence, proposal) or () if isinstance(change, LoaderChange)]
+    changes = [
+        change
+        for change in loader_changes(evidence, proposal) or ()
+        if isinstance(change, LoaderChange)
+    ]
     pins_memory = any(change.pin_memory for change in changes)
     replayable = changes if len(changes) == 1 and _is_known(evidence, changes[0]) else []
     match proposal.fix:
@@ -34,7 +38,7 @@ def copy_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] |
 
 
 def _is_known(evidence: Evidence, change: LoaderChange) -> bool:
-    """Return whether a loader feeds the training, and enough was recorded of it to be replayed."""
+    """Return whether a loader feeds the training and was recorded well enough to be replayed."""
     loaders = () if evidence.facts is None else evidence.facts.loaders
     loader = next((candidate for candidate in loaders if candidate.id == change.loader), None)
     use = None if loader is None or loader.trains is False else evidence.loader_use(loader)

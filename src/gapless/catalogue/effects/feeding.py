@@ -1,13 +1,13 @@
-"""What fixes of loaders, and of threads beside them, change of how the training is fed."""
+"""Effects of fixes for loaders, and for the threads beside them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gapless.catalogue.targets import LOADER
+from gapless.catalogue.declare.targets import LOADER
 from gapless.model.change import Change, LoaderChange
 from gapless.model.edit import Edit, Proposal, SetArgument, SetGlobal, Wrap
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
-from gapless.model.seen import Evidence
 
 _ARGUMENTS: Final = frozenset(
     {"num_workers", "prefetch_factor", "in_order", "persistent_workers", "pin_memory"}
@@ -16,15 +16,19 @@ _THREADS: Final = "torch.set_num_threads"
 
 
 def loader_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
-    """Return the changes of loaders that a proposal brings; ``None``: it changes none that is known.
+    """Return the loader changes of a proposal; ``None`` if it changes no known loader.
 
-    A change for each loader: edits of one are told together.
+    There is one change for each loader, which holds all of its edits.
     """
     settings_by_loader: dict[int, dict[str, object]] = {}
     for edit in proposal.edits:
         for loader in _affected_loaders(evidence, edit):
             settings_by_loader.setdefault(loader.id, {}).update(_loader_settings(edit))
-    changes = [_build_change(loader, settings) for loader, settings in settings_by_loader.items() if settings]
+    changes = [
+        _build_change(loader, settings)
+        for loader, settings in settings_by_loader.items()
+        if settings
+    ]
     return tuple(changes) or None
 
 
@@ -42,7 +46,7 @@ LOADER_FIXES: Final = (
 
 
 def _affected_loaders(evidence: Evidence, edit: Edit) -> Iterator[Loader]:
-    """Return the loaders that an edit is about: of its line; of threads, all that feed training."""
+    """Return the loaders that an edit affects: those at its line; for threads, all that train."""
     for loader in evidence.facts.loaders if evidence.facts is not None else ():
         match edit:
             case SetArgument() | Wrap():
@@ -56,7 +60,7 @@ def _affected_loaders(evidence: Evidence, edit: Edit) -> Iterator[Loader]:
 
 
 def _loader_settings(edit: Edit) -> Mapping[str, object]:
-    """Return what an edit sets of a ``Feed``; what goes with another setting alone is left out."""
+    """Return what an edit sets in a ``LoaderChange``, without what only accompanies it."""
     match edit:
         case SetArgument(name=name, value=value) if name in _ARGUMENTS and value is not None:
             return {name: value}

@@ -1,27 +1,27 @@
-"""Fixes of what the host does: optimizers, the collector, switches, how often DDP exchanges."""
+"""Effects of fixes for the host: optimizers, the collector, switches, how often DDP exchanges."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gapless.catalogue import optimizing
-from gapless.catalogue.rules.anomaly_mode import changes_without_checks
-from gapless.catalogue.rules.blocking_launches import changes_without_waits
-from gapless.catalogue.rules.needless_reductions import changes_with_no_sync
-from gapless.catalogue.rules.zeroed_gradients import changes_when_dropped
-from gapless.catalogue.ruling import NotObservedError
+from gapless.catalogue.declare.rule import NotObservedError
+from gapless.catalogue.queries import optimizer_steps
+from gapless.catalogue.rules.copies.blocking_launches import changes_without_waits
+from gapless.catalogue.rules.host.anomaly_mode import changes_without_checks
+from gapless.catalogue.rules.host.zeroed_gradients import changes_when_dropped
+from gapless.catalogue.rules.ranks.needless_reductions import changes_with_no_sync
 from gapless.model.change import Change, Drop, HostChange
 from gapless.model.edit import Edit, Proposal, SetEnv, SetGlobal, Wrap
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Optimizer
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
 
 Changes = tuple[Change, ...]
-# What torch takes to find that it cannot: next to nothing, of the host.
+# torch finds that it cannot: that costs the host next to nothing.
 _NO_EFFECT: Final[Changes] = (HostChange(("idle.host.optimizer",), Estimate(0.98, 1.0, 1.05)),)
 
 
 def host_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
-    """Return what a fix changes of what the host does; ``None``: not before it is tried."""
+    """Return what a fix changes on the host; ``None``: not known before it is tried."""
     if evidence.facts is None:
         return None
     try:
@@ -35,22 +35,30 @@ def host_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 def _change_fused(evidence: Evidence, proposal: Proposal, facts: Facts) -> Changes:
     optimizer = _find_optimizer(facts, proposal)
-    is_predictable = optimizing.find_way(evidence) is not None and not optimizing.has_sparse_gradients(evidence)
-    return optimizing.change_way(evidence, "fused", optimizer) if is_predictable else ()
+    is_predictable = optimizer_steps.find_way(
+        evidence
+    ) is not None and not optimizer_steps.has_sparse_gradients(evidence)
+    return optimizer_steps.change_way(evidence, "fused", optimizer) if is_predictable else ()
 
 
 def _change_foreach(evidence: Evidence, proposal: Proposal, facts: Facts) -> Changes:
-    if optimizing.find_way(evidence) != "loop":
+    if optimizer_steps.find_way(evidence) != "loop":
         return ()
-    if optimizing.has_sparse_gradients(evidence):
-        return _NO_EFFECT  # torch goes on taking them one by one
-    return optimizing.change_way(evidence, "foreach", _find_optimizer(facts, proposal))
+    if optimizer_steps.has_sparse_gradients(evidence):
+        return _NO_EFFECT  # torch still takes them one by one
+    return optimizer_steps.change_way(evidence, "foreach", _find_optimizer(facts, proposal))
 
 
 def _find_optimizer(facts: Facts, proposal: Proposal) -> Optimizer | None:
-    """Return the optimizer that a proposal is about: of its line and class."""
-    line_optimizers = [optimizer for optimizer in facts.optimizers if optimizer.location == proposal.location]
-    class_optimizers = [optimizer for optimizer in line_optimizers if proposal.summary.startswith(optimizing.class_name(optimizer) + " ")]
+    """Return the optimizer that a proposal changes, by its line and class."""
+    line_optimizers = [
+        optimizer for optimizer in facts.optimizers if optimizer.location == proposal.location
+    ]
+    class_optimizers = [
+        optimizer
+        for optimizer in line_optimizers
+        if proposal.summary.startswith(optimizer_steps.class_name(optimizer) + " ")
+    ]
     return next(iter(class_optimizers or line_optimizers), None)
 
 

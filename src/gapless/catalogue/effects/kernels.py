@@ -1,29 +1,36 @@
-"""Fixes that let other kernels do the work: in another format, another layout, another choice."""
+"""Effects of fixes that run other kernels: in another format or layout, or chosen otherwise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from gapless.catalogue.choosing import torch_setting
-from gapless.catalogue.computing import count_host_events, uses_half_precision, roof_of, rounds_convolutions
+from gapless.catalogue.declare.selectors import torch_setting
+from gapless.catalogue.queries.compute import (
+    count_host_events,
+    roof_of,
+    rounds_convolutions,
+    uses_half_precision,
+)
 from gapless.model.change import Change, Scale
 from gapless.model.edit import Proposal, SetGlobal
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
-from gapless.model.interval import Estimate
-from gapless.model.seen import Evidence
 from gapless.model.work import Work
-from gapless.replay import formats
-from gapless.replay.attention import fusion_changes, find_unfused
-from gapless.replay.recomputed import keep_activations
-from gapless.replay.roofline import MATH, NO_CHANGE, kind_of, scale_changes
+from gapless.roofline import formats
+from gapless.roofline.attention import find_unfused, fusion_changes
+from gapless.roofline.recomputed import keep_activations
+from gapless.roofline.roofline import MATH, NO_CHANGE, kind_of, scale_changes
 
-_BENCHMARK_FACTOR: Final = Estimate(0.8, 0.97, 1.01)  # of convolutions, by measuring instead of a table
+_BENCHMARK_FACTOR: Final = Estimate(
+    0.8, 0.97, 1.01
+)  # of convolutions: measured, not chosen by a table
 _MATH_BACKEND: Final = "_scaled_dot_product_attention_math"
 Changes = tuple[Change, ...]
-_NO_EFFECT: Final[Changes] = (Scale(NO_CHANGE, leaves=("busy.",)),)  # that it changes nothing is known
+_NO_EFFECT: Final[Changes] = (Scale(NO_CHANGE, leaves=("busy.",)),)  # known to change nothing
 
 
 def kernel_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
-    """Return what a fix changes of the kernels; ``None``: not before it is tried."""
+    """Return what a fix changes in the kernels; ``None``: not known before it is tried."""
     if evidence.facts is None or not evidence.study.work:
         return None
     changes = _EFFECTS_BY_FIX[proposal.fix](evidence, proposal, evidence.facts)
@@ -32,7 +39,7 @@ def kernel_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 def _change_tf32(evidence: Evidence, proposal: Proposal, _facts: Facts) -> Changes | None:
     if not evidence.on_device:
-        return None  # what a processor then computes in depends on its instructions
+        return None  # what a processor computes in depends on its instructions
     targets = {edit.target for edit in proposal.edits if isinstance(edit, SetGlobal)}
     convolutions = "torch.backends.cudnn.allow_tf32" in targets
     return formats.tf32_changes(evidence.study.work, roof_of(evidence), convolutions=convolutions)
@@ -48,14 +55,19 @@ def _change_bf16(evidence: Evidence, _proposal: Proposal, _facts: Facts) -> Chan
 def _change_fp16(evidence: Evidence, _proposal: Proposal, _facts: Facts) -> Changes | None:
     if not evidence.on_device:
         return None
-    return formats.half_changes(evidence.study.work, roof_of(evidence), "fp16", count_host_events(evidence))
+    return formats.half_changes(
+        evidence.study.work, roof_of(evidence), "fp16", count_host_events(evidence)
+    )
 
 
 def _change_layout(evidence: Evidence, _proposal: Proposal, facts: Facts) -> Changes | None:
     if not evidence.on_device:
         return None
     return formats.channels_last_changes(
-        evidence.study.work, roof_of(evidence), half=uses_half_precision(facts), tf32=rounds_convolutions(facts)
+        evidence.study.work,
+        roof_of(evidence),
+        half=uses_half_precision(facts),
+        tf32=rounds_convolutions(facts),
     )
 
 
@@ -64,19 +76,27 @@ def _change_benchmark(evidence: Evidence, _proposal: Proposal, _facts: Facts) ->
 
 
 def choose_by_time(rows: Sequence[Work]) -> Changes:
-    """Return what choosing the kernels of convolutions by their time changes."""
+    """Return what changes if kernels of convolutions are chosen by their time."""
 
     def factor(work: Work) -> Estimate:
-        return _BENCHMARK_FACTOR if work.leaf in MATH and kind_of(work) == "convolution" else NO_CHANGE
+        return (
+            _BENCHMARK_FACTOR if work.leaf in MATH and kind_of(work) == "convolution" else NO_CHANGE
+        )
 
     return scale_changes(rows, factor)
 
 
 def _change_attention(evidence: Evidence, proposal: Proposal, facts: Facts) -> Changes | None:
-    """Know what leaving the fallback gives; which of the fused kernels is best, is to be tried."""
-    uses_fallback = any(_MATH_BACKEND in operator.name for operator in evidence.study.tables.operators)
+    """Return what leaving the fallback changes; which fused kernel is best has to be tried."""
+    uses_fallback = any(
+        _MATH_BACKEND in operator.name for operator in evidence.study.tables.operators
+    )
     attention = find_unfused(evidence.study.work) if uses_fallback else None
-    if attention is None or torch_setting(facts, "flash_sdp") is False or "math" in proposal.summary:
+    if (
+        attention is None
+        or torch_setting(facts, "flash_sdp") is False
+        or "math" in proposal.summary
+    ):
         return None
     return fusion_changes(evidence.study.work, attention, roof_of(evidence))
 

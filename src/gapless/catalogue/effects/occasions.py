@@ -1,10 +1,10 @@
-"""Fixes of what is done only now and then (checkpoints, logging, evaluation), and of memory."""
+"""Effects of fixes for periodic work (checkpoints, logging, evaluation), and for memory."""
 
 from typing import Final
 
 from gapless.model.change import Change, Drop, Omit
 from gapless.model.edit import Proposal, Skip, Wrap
-from gapless.model.seen import Evidence
+from gapless.model.evidence import Evidence
 
 CHECKPOINT: Final = "idle.io_main.checkpoint"
 LOGGING: Final = "idle.io_main.logging"
@@ -23,7 +23,7 @@ OCCASION_FIXES: Final = (*_LEAVES, "no-empty-cache")
 
 
 def occasion_changes(_evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
-    """Return the share of them that goes; ``None`` for edits of another kind."""
+    """Return what a fix removes of periodic work; ``None`` for edits of another kind."""
     if proposal.fix == "no-empty-cache":
         return omit_allocations()
     periods = [_find_period(edit) for edit in proposal.edits if isinstance(edit, (Wrap, Skip))]
@@ -34,12 +34,12 @@ def occasion_changes(_evidence: Evidence, proposal: Proposal) -> tuple[Change, .
 
 
 def omit_allocations() -> tuple[Change, ...]:
-    """Return that memory of the device is never asked for, or given back, in a step."""
+    """Return the change that no step allocates or frees device memory."""
     return (Omit(DEVICE_MEMORY),)
 
 
 def _find_period(edit: Wrap | Skip) -> int | None:
-    """Return N where one of N is left; ``None`` where none is."""
+    """Return N if one in N remains; ``None`` if none does."""
     if isinstance(edit, Skip):
         return edit.every
     value = edit.options.get("every")

@@ -27,13 +27,17 @@ class Growth:
         """Return how much a counter grew a second since its last reading."""
         previous = self._readings.get(name)
         self._readings[name] = (now, value)
-        if previous is None or now <= previous[0] or value < previous[1]:  # a counter that began anew
+        if (
+            previous is None or now <= previous[0] or value < previous[1]
+        ):  # a counter that was reset
             return None
         return (value - previous[1]) / (now - previous[0]) * _S
 
     def keep_only(self, names: set[str]) -> None:
         """Forget the counters that are not among these."""
-        self._readings = {name: reading for name, reading in self._readings.items() if name in names}
+        self._readings = {
+            name: reading for name, reading in self._readings.items() if name in names
+        }
 
 
 def keep_observed(values: Mapping[str, float | None]) -> Values:

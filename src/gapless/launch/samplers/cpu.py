@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gapless.launch.process_tree import Status, Tree
 from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
-from gapless.launch.tree import Status, Tree
 
 _STAT: Final = Path("/proc/stat")
 _GROUP: Final = Path("/sys/fs/cgroup/cpu.stat")
@@ -119,8 +119,14 @@ def _read_contention(growth: Growth, now: int, allowed: frozenset[int], values: 
         return {}
     rows = (row.split() for row in _STAT.read_text(encoding="ascii").splitlines())
     allowed_names = {f"cpu{number}" for number in allowed}
-    busy = [sum(int(row[1 + column]) for column in _BUSY) for row in rows if row and row[0] in allowed_names]
-    if len(busy) < len(allowed_names):  # a container whose /proc/stat counts its own processors from 0
+    busy = [
+        sum(int(row[1 + column]) for column in _BUSY)
+        for row in rows
+        if row and row[0] in allowed_names
+    ]
+    if len(busy) < len(
+        allowed_names
+    ):  # a container whose /proc/stat counts its own processors from 0
         return {}
     name = ",".join(sorted(allowed_names))
     rate = growth.rate(name, now, sum(busy) * _TICK_NS)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
+from gapless.launch.process_tree import Tree
 from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
 from gapless.launch.samplers.gpm import Monitor, open_monitor
-from gapless.launch.tree import Tree
 
 Note = Callable[[str, str], None]
 Figures = Mapping[str, float | None]

@@ -1,1 +1,1 @@
-"""One file a place of torch that is observed."""
+"""One file for each part of torch that is observed."""

@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder, thinning
+from .. import patching, recorder
+from ..log import thinning
 
 _PERIOD_NS = 1_000_000_000  # ns
 _DENSE = 1_200  # seconds at that rate; then as many readings again each time as long

@@ -1,4 +1,4 @@
-"""Calls of other people's functions as marks: unseen by traceback, warning and compiler."""
+"""Calls of other people's functions as marks: invisible to traceback, warning and compiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from _thread import get_ident
 from typing import Any
 
 from ... import wire
-from .. import compiling, patching, places, recorder, tracebacks
+from .. import compiling, patching, recorder, tracebacks
+from ..stacks import locations
 
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
@@ -57,11 +58,12 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
 
 
 def around_unnested(state: Any, is_wanted: Any, report: Any) -> Any:
-    """Return a make-function: ``passed(args, start, end)`` is told of calls that are in no other.
+    """Return a make-function: ``report(args, start, end)`` is called for outermost calls.
 
-    ``busy["busy"]``: one is under way; one of another thread meanwhile is not told. ``wanted()``:
-    whether any is told. It is for every call: what is usual is written out here. Torch's tracer of
-    stacks reads ``self`` among the locals of ``Module.__call__`` before its first line runs.
+    ``state["busy"]``: one is under way; one of another thread meanwhile is not reported.
+    ``is_wanted()``: whether any is reported. It is for every call: what is usual is written out
+    here. Torch's tracer of stacks reads ``self`` among the locals of ``Module.__call__`` before its
+    first line runs.
     """
 
     def make(original: Any) -> Any:
@@ -95,16 +97,18 @@ def around_unnested(state: Any, is_wanted: Any, report: Any) -> Any:
 
 
 def make_transparent(function: Any) -> Any:
-    """Return the function back, such that warnings do not name its file."""
+    """Return the function, changed such that warnings do not name its file."""
     function.__code__ = function.__code__.replace(co_filename=patching.SKIPPED)
     return function
 
 
-def around_outermost(kind: Any, name: str, span: Any = None, note: Any = None, value_of: Any = None) -> Any:
+def around_outermost(
+    kind: Any, name: str, span: Any = None, note: Any = None, value_of: Any = None
+) -> Any:
     """Return a make-function: each call that is not inside another of its kind is a mark.
 
     The subject is the site of the call; ``note(args, kwargs)`` looks at the arguments before the
-    call, ``done(noted)`` gives the mark's value after it; ``span`` names the range in a window.
+    call, ``value_of(noted)`` gives the mark's value after it; ``span`` names the range in a window.
     """
 
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -133,7 +137,7 @@ def around_outermost(kind: Any, name: str, span: Any = None, note: Any = None, v
 
 def site() -> Any:
     """Return the id of the user's line that led here, ``wire.NOBODY`` if there is none."""
-    location = places.users_line(1)
+    location = locations.users_line(1)
     return wire.NOBODY if location is None else recorder.site(location)
 
 

@@ -1,7 +1,7 @@
 """Calls that are counted, not marked: they say what an edit could change.
 
 Backward passes (how many make a step; of the first steps only, since all have some), emptied
-caches, gradients set to zero, activations that are computed again, DDP told not to exchange.
+caches, gradients set to zero, activations that are computed again, DDP set not to exchange.
 Written as a fact of noun "calls" now and then.
 """
 
@@ -15,7 +15,7 @@ from .. import compiling, imports, patching, recorder, tracebacks
 from . import calls
 
 _SECOND = 1_000_000_000
-_DENSE = 200  # seconds in which it is told each second; later as many times again each time as long
+_DENSE = 200  # seconds in which it is written each second; then ever more rarely
 _LOOKS = (1, 2, 3, 10)
 _MAX_COUNTED_STEPS = 200  # steps whose backward passes are counted
 
@@ -31,7 +31,7 @@ _passes = {"counting": True, "steps": 0, "passes": 0}  # between ends of steps
 
 
 def install() -> None:
-    """Wait for torch, whole; tell at step edges."""
+    """Wait for torch, whole; write at step edges."""
     imports.when_imported("torch", _watch_torch)
     imports.when_imported("torch.utils.checkpoint", _watch_checkpoint)
     begin()
@@ -112,7 +112,7 @@ def _wrap_zero_grad(original: Any) -> Any:
 
 @patching.guard("counts")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
-    """Tell the counts at the first edges, then once a second, and more and more seldom."""
+    """Write the counts at the first edges, then once a second, and more and more seldom."""
     state = _state
     state["edges"] += 1
     state["first"] = state["first"] or end
@@ -135,4 +135,6 @@ def _compare_edges(number: int, passes: int) -> None:
     state["now"] = number
     if _passes["counting"]:
         steps = number - state["steps"]
-        _passes.update(steps=steps, passes=passes - state["passes"], counting=steps < _MAX_COUNTED_STEPS)
+        _passes.update(
+            steps=steps, passes=passes - state["passes"], counting=steps < _MAX_COUNTED_STEPS
+        )

@@ -24,7 +24,7 @@ _MAX_WAITING = 256  # events that the device may be behind; more are not put
 _MAX_SKIPPED_EDGES = 63  # edges passed over between two pairs
 _ANSWERS_PER_EDGE = 2  # answers read at one edge, so that it costs the same at all of them
 COST_NS = 20_000_000  # what the steps of one measured pair take together, at least
-_NS = 1_000_000  # of the milliseconds that events tell
+_NS = 1_000_000  # of the milliseconds that events measure
 
 _waiting: deque[Any] = deque()  # (edge's end, device, event, follows the one before)
 _free: dict[Any, Any] = {}  # by device: events to be used again
@@ -126,7 +126,7 @@ def abandon() -> None:
 
 
 def _is_skipped(end: int) -> bool:
-    """Return whether this edge is not measured; after each pair of edges a number of them is not."""
+    """Return whether this edge is not measured: some after each measured pair of edges are not."""
     took_ns, _skipping[1] = end - _skipping[1], end
     if _skipping[0] > 0:
         _skipping[0] -= 1

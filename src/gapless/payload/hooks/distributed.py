@@ -6,7 +6,8 @@ import os
 import sys
 from typing import Any
 
-from .. import imports, patching, places, recorder
+from .. import imports, patching, recorder
+from ..stacks import locations
 from . import calls, models
 
 _LOOKS = (1, 20)
@@ -51,13 +52,15 @@ def _watch_fsdp(module: Any) -> None:
         patching.replace(fsdp_class, "__init__", calls.around("distributed", after=_note_shell))
     inner = module.__name__ + "._fully_shard"
     owners = [module, *(sys.modules.get(name) for name in (inner, inner + "._fully_shard"))]
-    calls.replace_everywhere(owners, "fully_shard", calls.around("distributed", after=_note_sharding))
+    calls.replace_everywhere(
+        owners, "fully_shard", calls.around("distributed", after=_note_sharding)
+    )
 
 
 def _note_shell(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is not None or not args:
         return
-    location = places.users_line(1)
+    location = locations.users_line(1)
     shell = args[0]
     name = type(shell).__name__
     noun, values = "fsdp", _fsdp_values
@@ -107,7 +110,7 @@ def _note_sharding(state: Any, args: tuple[Any, ...], result: Any, raised: Any) 
     """Note sharding by ``fully_shard``: called for each layer, it is one fact a line."""
     if raised is not None:
         return
-    location = places.users_line(1)
+    location = locations.users_line(1)
     entry = _sharded.setdefault(location, [_ProcessGroup(), 0])
     entry[1] += 1
     recorder.fact("fsdp", entry[0], {"class": "fully_shard", "modules": entry[1]}, location)

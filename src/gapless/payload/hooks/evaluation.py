@@ -1,4 +1,4 @@
-"""Training and evaluation: when a model was told to train or to evaluate.
+"""Training and evaluation: when a model was set to train or to evaluate.
 
 ``Module.train`` calls itself for every module inside; only the outermost call is looked at, and
 the others pay for one more Python call.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .. import compiling, imports, patching, places, recorder, tracebacks
+from .. import compiling, imports, patching, recorder, tracebacks
+from ..stacks import locations
 from . import calls, models
 
 _busy = False  # a call is under way; one of another thread meanwhile would be missed, no harm
@@ -60,13 +61,13 @@ def _make(original: Any) -> Any:
 
 @patching.guard("evaluation")
 def _note_mode(module: Any) -> None:
-    """Note the mode that an outermost call set; the place only of modules not met before."""
+    """Note the mode that an outermost call set; the location only of modules not met before."""
     now = recorder.now()
     if not models.is_registered(module):
-        models.register_module(module, places.users_line(1))
+        models.register_module(module, locations.users_line(1))
     models.note_mode(module, bool(module.training), now)
 
 
 def _note_move(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None and args and not models.is_registered(args[0]):
-        models.register_module(args[0], places.users_line(1))
+        models.register_module(args[0], locations.users_line(1))

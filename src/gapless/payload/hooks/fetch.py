@@ -14,16 +14,17 @@ from time import monotonic_ns, thread_time_ns
 from typing import Any, Callable
 
 from ... import wire
-from .. import feeds, imports, measure, pacing, patching, randomness, reading, recorder
-from ..stopwatch import COLLATE, Stopwatch, invisible, time_function
+from .. import imports, patching, randomness, recorder
+from ..loading import fetchers, measure, pacing, reads
+from ..loading.stopwatch import COLLATE, Stopwatch, invisible, time_function
 from . import files
 
 ABSENT = -1
 _UNDIVIDED = (ABSENT,) * (2 * len(wire.STAGES))
 
 _thread_state = threading.local()  # .busy: this thread is within a fetch
-_threads: list[int] = []  # of operators, in a worker: told once
-_switch_ns = 0  # what going over to another stage and back costs, once it is known
+_threads: list[int] = []  # of operators, in a worker: written once
+_switch_ns = 0  # cost of a change to another stage and back, once it is known
 
 
 class Note:
@@ -47,7 +48,7 @@ class Note:
         "watch",
     )
 
-    def __init__(self, entered: int, fetcher: Any, feed: feeds.FetcherFeed) -> None:
+    def __init__(self, entered: int, fetcher: Any, feed: fetchers.FetcherFeed) -> None:
         self.entered, self.fetcher, self.feed = entered, fetcher, feed
         self.kind = pacing.LIGHT
         self.samples = 0
@@ -76,7 +77,7 @@ def _install(module: Any) -> None:
 def _make(original: Callable[..., Any]) -> Callable[..., Any]:
     begin = patching.guard("fetch")(_begin)
     end = patching.guard("fetch")(_end)
-    known_feeds = feeds.known_feeds
+    known_feeds = fetchers.known_feeds
 
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
         feed = known_feeds.get(id(self))
@@ -107,9 +108,9 @@ def _begin(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> Note | None:
     entered = monotonic_ns()
     if getattr(_thread_state, "busy", False):
         return None  # a data set that loads from another loader: the outer fetch has it all
-    feed = feeds.known_feeds.get(id(fetcher))
+    feed = fetchers.known_feeds.get(id(fetcher))
     if feed is None or feed.fetcher() is not fetcher:
-        feed = feeds.register_fetcher(fetcher)
+        feed = fetchers.register_fetcher(fetcher)
     note = Note(entered, fetcher, feed)
     feed.sequence += 1
     note.kind = feed.pace.choose()
@@ -135,7 +136,7 @@ def _start(note: Note) -> None:
         note.fetcher.collate_fn = _collate(note)
     if detailed:
         note.watch, note.timing = Stopwatch(), True
-        reading.begin(note.watch)
+        reads.begin(note.watch)
     note.before = note.gauge.start()
     note.start = note.before.at
     if detailed:
@@ -175,7 +176,7 @@ def _undo(note: Note) -> None:
     _thread_state.busy = False
     if note.timing:
         note.timing = False
-        reading.finish()
+        reads.finish()
     if note.collate is not None:
         note.fetcher.collate_fn, note.collate = note.collate, None
 
@@ -208,7 +209,7 @@ def _costs(note: Note, afterwards: int) -> tuple[int, int, int]:
 
 
 def _cost() -> int:
-    """Return what going over to another stage and back costs here, in ns, measured once."""
+    """Return the cost of a change to another stage and back here, in ns, measured once."""
     global _switch_ns
     if not _switch_ns:
         watch, times = Stopwatch(), 32
@@ -261,7 +262,7 @@ def _report_unobserved() -> None:
 def forget() -> None:
     """Begin anew in the child of a fork, whose only thread may be within a fetch."""
     _thread_state.__dict__.clear()
-    feeds.forget()
+    fetchers.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -14,10 +14,12 @@ import os
 from typing import Any
 
 from ... import wire
-from .. import patching, reading, recorder, thinning, tracebacks
+from .. import patching, recorder, tracebacks
+from ..loading import reads
+from ..log import thinning
 
 EVERY_NS = 5_000_000_000
-RAREST_NS = 1_800_000_000_000  # paths that were read are told ever more rarely
+RAREST_NS = 1_800_000_000_000  # paths that were read are reported ever more rarely
 BUDGET_NS = 5_000_000  # of one look at open files; what it leaves, the next one looks at
 SHARE = 1_000  # of the time may go into looking
 STREAMS = 2  # the highest of the standard streams, which the shell opened
@@ -28,15 +30,15 @@ _SYSTEMS = ("/dev/", "/proc/", "/sys/", "/memfd:")
 _read: dict[str, int] = {}  # since the last frame
 _distinct_read: set[str] = set()  # distinct paths of all frames
 _written: list[str] = []
-_noted_written: set[str] = set()  # files that were written, or that are not to be told
+_noted_written: set[str] = set()  # files that were written, or that are not to be reported
 _last_ns = 0
 _turn = {"next": 0, "due": 0}  # the descriptor to go on with; when to look again
-_reads = {"due": 0, "wait": EVERY_NS}  # when to tell of those that were read; the wait after that
+_reads = {"due": 0, "wait": EVERY_NS}  # when to report those that were read; the wait after that
 
 
 def install() -> None:
     """Count paths from now on."""
-    reading.note_open = patching.guard("files opened")(note_open)
+    reads.note_open = patching.guard("files opened")(note_open)
     recorder.on_edge(edge, seldom=True)
     recorder.on_stop(write_paths)
 
@@ -54,7 +56,7 @@ def note_open(path: Any, mode: Any) -> None:
 def note_first_argument(args: tuple[Any, ...], _kwargs: Any) -> None:
     """Note a path that is the first argument of a function that reads."""
     if args and isinstance(args[0], (str, os.PathLike)):
-        reading.note_open(args[0], "rb")
+        reads.note_open(args[0], "rb")
 
 
 def edge(*_: int) -> None:

@@ -13,7 +13,8 @@ import weakref
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, places, recorder, stepping
+from .. import imports, patching, recorder, stepping
+from ..stacks import locations
 from . import calls
 
 _COMPILER = "torch._dynamo.utils"
@@ -129,17 +130,19 @@ def _note_call(args: tuple, start: int, end: int) -> None:
 
 
 def _register_module(module: Any) -> _OutermostModule:
-    """Return what is known of a module; one without parameters (a transform, a loss) is no model."""
+    """Return what is known of a module; one without parameters (transform, loss) is no model."""
     reference = weakref.ref(module, functools.partial(_outermost.pop, id(module)))
     if not _has_parameters(module):
         return _OutermostModule(None, reference)
     kind = type(module)
     values = {"class": f"{kind.__module__}.{kind.__qualname__}"}
-    return _OutermostModule(recorder.fact("module", module, values, places.users_line(1)), reference)
+    return _OutermostModule(
+        recorder.fact("module", module, values, locations.users_line(1)), reference
+    )
 
 
 def _has_parameters(module: Any) -> bool:
-    """Return whether a module has any; its own ``parameters`` may be the user's, and is not asked."""
+    """Return whether a module has any; its ``parameters`` may be the user's and is not called."""
     modules = [module]
     for current in modules:
         attributes = vars(current)

@@ -1,7 +1,7 @@
 """Graphs for a backward pass that are made while a model evaluates, though none comes.
 
-Torch numbers the nodes of the graphs that a thread makes. The number is read where a model is told
-to evaluate, and where it is told to train again: the difference is what was made between, none
+Torch numbers the nodes of the graphs that a thread makes. The number is read where a model is set
+to evaluate, and where it is set to train again: the difference is what was made between, none
 under ``no_grad`` or ``inference_mode``. If an optimizer stepped meanwhile, it was no evaluation.
 """
 
@@ -11,7 +11,8 @@ import sys
 import threading
 from typing import Any
 
-from .. import places, stepping
+from .. import stepping
+from ..stacks import locations
 
 # Packages of environments that agents act in: the model acts in eval mode, too.
 _ENVIRONMENTS = ("gymnasium", "gym", "pettingzoo", "dm_env", "envpool", "isaacgym", "isaaclab")
@@ -28,14 +29,14 @@ class EvaluationPasses:
         self.place = None
 
     def note_mode(self, mode: Any, nodes: int) -> Any:
-        """Begin to evaluate, or end; give what is known now and then, nothing in between.
+        """Begin to evaluate, or end; return what is known now and then, None in between.
 
         ``nodes``: what this thread has made so far.
         """
         start, self.begun = self.begun, None
         now = (nodes, stepping.steps(), threading.get_ident())
         if not mode:
-            self.place = self.place or places.users_line()
+            self.place = self.place or locations.users_line()
             self.begun = now
             return None
         if start is None or start[1:] != now[1:]:
@@ -51,7 +52,7 @@ class EvaluationPasses:
 
 
 def count_nodes() -> int | None:
-    """Return how many nodes this thread has made; ``None`` where torch does not tell."""
+    """Return how many nodes this thread has made; ``None`` where torch does not say."""
     autograd = getattr(sys.modules["torch"]._C, "_autograd", None)
     number = getattr(autograd, "_get_sequence_nr", None)
     return None if number is None else number()

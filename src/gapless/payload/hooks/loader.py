@@ -8,27 +8,20 @@ import sys
 from typing import Any, Callable
 
 from ... import wire
-from .. import (
-    batchfacts,
-    datasets,
-    fullness,
-    imports,
-    lineage,
-    loaderfacts,
-    patching,
-    places,
-    recorder,
-    stepping,
-    tracebacks,
-)
+from .. import imports, patching, recorder, stepping, tracebacks
+from ..loading import batch_facts, datasets, loader_facts, padding
+from ..log import parentage
+from ..stacks import locations
 from . import calls, models
 
 _WINDOWS = f"{imports.__package__}.windows"
 _iterations: dict[int, int] = {}  # by loader
-_lines: dict[int, places.CodeLocation] = {}  # by data set: where the user's code made a loader of it last
+_lines: dict[
+    int, locations.CodeLocation
+] = {}  # by data set: where the user's code made a loader of it last
 _MAX_LOADERS = 64  # loaders whose data set and first batch are looked at
 _looked: dict[str, set[int]] = {"dataset": set(), "batch": set()}
-_measure_fullness = patching.guard("how full batches are")(fullness.values)
+_measure_fullness = patching.guard("how full batches are")(padding.values)
 _look = {"due": 0}  # when windows are seen to again
 _pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
 
@@ -48,7 +41,7 @@ def _watch(module: Any) -> None:
 
 
 def _watch_stateful(module: Any) -> None:
-    """Its iterators are torch's as far as ``__next__`` goes."""
+    """Watch torchdata's loader: its iterators are torch's as far as ``__next__`` goes."""
     _watch_loader(module.StatefulDataLoader, module._StatefulMultiProcessingDataLoaderIter)
 
 
@@ -73,20 +66,20 @@ def _watch_pinning(module: Any) -> None:
 def _after_init(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
         loader = args[0]
-        recorder.fact("loader", loader, loaderfacts.values(loader), _line_of(loader))
+        recorder.fact("loader", loader, loader_facts.values(loader), _line_of(loader))
 
 
-def _line_of(loader: Any) -> places.CodeLocation | None:
+def _line_of(loader: Any) -> locations.CodeLocation | None:
     """Return the user's line at which a loader that is being made is set.
 
     Accelerate and Lightning make another of the one they are given, with its settings and a sampler
     of their own: that is the line where the first was made.
     """
-    location, data = places.users_line(), loader.dataset
+    location, data = locations.users_line(), loader.dataset
     number = recorder.identify("data", data)
-    if places.by_library(loader):
+    if locations.by_library(loader):
         return location if number is None else _lines.get(number, location)
-    if location is not None and type(data).__weakrefoffset__:  # else nothing tells when it is gone
+    if location is not None and type(data).__weakrefoffset__:  # else nothing shows when it is gone
         number = len(_lines) if number is None else number
         recorder.alias("data", data, number)
         _lines[number] = location
@@ -108,7 +101,7 @@ def _after_iter(state: tuple[int, Any] | None, args: tuple, result: Any, raised:
     start, span = state or (None, None)
     if span is not None:
         span.__exit__(None, None, None)
-    number = recorder.fact("loader", loader, loaderfacts.values(loader))
+    number = recorder.fact("loader", loader, loader_facts.values(loader))
     if raised is None:
         alias_iterator(result, number)
         if number not in _looked["dataset"]:
@@ -130,15 +123,15 @@ def _before_iterator(args: tuple, _kwargs: dict) -> Any:
     loader = args[0]
     number = recorder.identify("loader", loader)
     if number is None:
-        number = recorder.fact("loader", loader, loaderfacts.values(loader))
+        number = recorder.fact("loader", loader, loader_facts.values(loader))
     if loader.num_workers > 0:
         recorder.begin()
-        lineage.creating = number
+        parentage.creating = number
     return number
 
 
 def _after_iterator(number: int | None, _args: tuple, result: Any, raised: Any) -> None:
-    lineage.creating = None
+    parentage.creating = None
     if raised is None and number is not None:
         alias_iterator(result, number)
 
@@ -164,8 +157,8 @@ def write_once(noun: str, number: int, values: Callable[[Any], Any], entity: Any
 
 
 def _forget() -> None:
-    """Tell it again: another log begins."""
-    fullness.forget()
+    """Write it again: another log begins."""
+    padding.forget()
     for numbers in _looked.values():
         numbers.clear()
 
@@ -211,7 +204,7 @@ def _after_next(
     if number is not None and raised is None:
         stepping.note_batch(number, start, end)
         if number not in _looked["batch"]:
-            write_once("batch", number, batchfacts.values, batch)
+            write_once("batch", number, batch_facts.values, batch)
         _look_at(number, end, batch)
     else:
         recorder.flush_when_due(end)
@@ -226,7 +219,7 @@ def _look_at(number: int, now_ns: int, batch: Any) -> None:
     """Write how full the batch is, if it is one of those that are looked at."""
     windows = sys.modules.get(_WINDOWS)
     window = windows is not None and windows.is_open()
-    if not fullness.is_look_due(number, now_ns, window=window):
+    if not padding.is_look_due(number, now_ns, window=window):
         return
     start = recorder.now()
     if windows is None:
@@ -235,7 +228,7 @@ def _look_at(number: int, now_ns: int, batch: Any) -> None:
         with windows.range("gapless:look"):
             lengths = _measure_fullness(batch)
     end = recorder.now()
-    count = fullness.note_look(number, start, end, window=window, has_lengths=bool(lengths))
+    count = padding.note_look(number, start, end, window=window, has_lengths=bool(lengths))
     recorder.mark(wire.OBSERVER, start, end, value=wire.OBSERVER_FLUSH)
     if lengths:
         values = {"loader": number, "window": window, "ns": now_ns, "lengths": lengths}
@@ -254,7 +247,7 @@ def _after_put(state: tuple[int, int] | None, args: tuple, _result: Any, _raised
     position, start = state
     number = recorder.identify("loader", iterator)
     if number is None:  # it is being built, in `_get_iterator`
-        number = wire.NOBODY if lineage.creating is None else lineage.creating
+        number = wire.NOBODY if parentage.creating is None else parentage.creating
     worker = iterator._task_info[position][0]
     recorder.mark(wire.DISPATCH, start, end, number, position << 16 | worker)
 

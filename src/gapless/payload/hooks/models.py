@@ -1,6 +1,6 @@
 """Models: which module owns the parameters that an optimizer trains, and what it is like.
 
-A module is met where the user moves it, tells it to train or wraps it for several devices; that is
+A module is met where the user moves it, sets it to train or wraps it for several devices; that is
 the line of the fact. Whether it is a model is known as soon as an optimizer has stepped: it must
 own at least half of the tensors of one. (A transform of images is a module too, and never trains.)
 """
@@ -19,17 +19,19 @@ from .. import patching, recorder, stepping
 from . import graphs
 
 _WINDOWS = __name__.rpartition(".hooks.")[0] + ".windows"
-_MAX_MODULES = 256  # modules remembered; a script that moves more of them is not told apart further
+_MAX_MODULES = 256  # modules remembered; those that a script moves beyond are not distinguished
 _PENDING = 16  # modes kept of a module before it is known what it is
-_LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which it is looked who owns what
+_LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which owners of parameters are searched
 _SHELLS = {"DistributedDataParallel": "module", "DataParallel": "module"}
 _SHELLS["OptimizedModule"] = "_orig_mod"
 
 _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
 _edges = 0
-evaluating: dict[int, Any] = {}  # by id: models told to evaluate last, and in which thread
-_mode_pending = False  # a module was told to train or to evaluate, and it is not known yet what it is
+evaluating: dict[int, Any] = {}  # by id: models set to evaluate last, and in which thread
+_mode_pending = (
+    False  # a module was set to train or to evaluate, and it is not known yet what it is
+)
 
 
 class _ModuleEntry:
@@ -67,7 +69,7 @@ def install() -> None:
 
 
 def begin() -> None:
-    """Look anew who owns what, and tell it again: another log begins."""
+    """Search the owners anew and write the facts again: another log begins."""
     global _edges
     _edges = 0
     evaluating.clear()
@@ -98,7 +100,7 @@ def _make_forget(entries: dict[Any, Any], key: int) -> Any:
 
 
 def note_mode(module: Any, mode: Any, time_ns: Any) -> None:
-    """Note that a module was told to train or to evaluate; a mark if it is a model."""
+    """Note that a module was set to train or to evaluate; a mark if it is a model."""
     module = inner(module)
     entry = _modules.get(id(module))
     entry = entry if entry is None or entry.whole is None else entry.whole
@@ -123,7 +125,7 @@ def note_mode(module: Any, mode: Any, time_ns: Any) -> None:
 
 @patching.guard("models")
 def check_modes(now_ns: int) -> None:
-    """Note at a time which models train again though nobody told them: Lightning sets the flags.
+    """Note at a time which models train again though no call set them: Lightning sets the flags.
 
     To be asked where a batch is asked for, while ``evaluating`` holds any.
     """
@@ -141,7 +143,9 @@ def _graphs(entry: _ModuleEntry, module: Any, mode: Any) -> None:
     """Note whether graphs for a backward pass are made while a model evaluates."""
     nodes = graphs.count_nodes()
     if nodes is None:
-        recorder.report_unobserved("graphs", "this torch does not number what it makes for backward passes")
+        recorder.report_unobserved(
+            "graphs", "this torch does not number what it makes for backward passes"
+        )
         return
     counts = entry.passes.note_mode(mode, nodes)
     if counts is not None:
@@ -198,7 +202,9 @@ def _search() -> None:
             register_module(value, None)
     settle()
     if _edges >= _LOOKS[3] and not any(entry.subject is not None for entry in _modules.values()):
-        recorder.report_unobserved("model", "none was moved to a device or told to train or to evaluate")
+        recorder.report_unobserved(
+            "model", "none was moved to a device or told to train or to evaluate"
+        )
 
 
 def settle() -> None:
@@ -223,7 +229,7 @@ def _parameters(optimizer: Any) -> set[int]:
 
 
 def _enclosing_model(module: Any) -> Any:
-    """Return what is known of the model that a module lies inside; nothing where it lies in none."""
+    """Return what is known of the model that a module lies inside; None where it lies in none."""
     for entry in list(_modules.values()):
         model = entry.reference() if entry.subject is not None else None
         if model is not None and any(submodule is module for submodule in model.modules()):
@@ -234,7 +240,7 @@ def _enclosing_model(module: Any) -> Any:
 def _merge_modes(entry: Any, module: Any, model: Any) -> None:
     """Let the modes of a part that has all parameters of its model be that model's.
 
-    As where a loss is a module that holds the model, and each is told for itself.
+    As where a loss is a module that holds the model, and the mode of each is set.
     """
     ids = {id(parameter) for parameter in module.parameters()}
     if not ids or {id(parameter) for parameter in model.reference().parameters()} != ids:
@@ -290,11 +296,13 @@ def facts(module: Any, *, compiled: bool = False) -> Any:
 
 
 def _channels_last(parameters: Any) -> Any:
-    """Tell the layout of the images' weights: nothing if there are none where it shows."""
+    """Return whether images' weights are channels-last; None if there are none that show it."""
     layout = sys.modules["torch"].channels_last
     contiguous = [
         parameter.is_contiguous(memory_format=layout)
         for parameter in parameters
-        if parameter.dim() == 4 and parameter.shape[1] > 1 and parameter.shape[2] * parameter.shape[3] > 1  # noqa: PLR2004
+        if parameter.dim() == 4  # noqa: PLR2004
+        and parameter.shape[1] > 1
+        and parameter.shape[2] * parameter.shape[3] > 1
     ]
     return None if not contiguous else all(contiguous)

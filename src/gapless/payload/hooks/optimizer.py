@@ -7,7 +7,8 @@ import weakref
 from typing import Any
 
 from ... import wire
-from .. import compiling, imports, patching, places, recorder, stepping
+from .. import compiling, imports, patching, recorder, stepping
+from ..stacks import locations
 from . import models
 
 KEY = "gapless"  # among hooks whose keys are numbers: the counter of handles is left alone
@@ -35,7 +36,9 @@ def _watch(module: Any) -> None:
     watch_init = patching.around("optimizer", None, _after_init)
     patching.replace(module.Optimizer, "__init__", watch_init)
     if not hasattr(module, "_global_optimizer_pre_hooks"):
-        recorder.report_unobserved("optimizer steps", "torch before 2.0 has no hooks for all optimizers")
+        recorder.report_unobserved(
+            "optimizer steps", "torch before 2.0 has no hooks for all optimizers"
+        )
         return
     before, after = _hooks(sys.modules["torch"])
     module._global_optimizer_pre_hooks[KEY] = before
@@ -97,7 +100,7 @@ def _note_step(optimizer: Any, end: int) -> None:
 
 def _register_optimizer(optimizer: Any, end: int) -> _OptimizerEntry:
     """Write what is known of an optimizer at the end of its first step."""
-    location = places.users_line()
+    location = locations.users_line()
     with sys.modules["torch"]._C.DisableTorchFunction():  # no mode of the user's sees what we ask
         values: dict[str, Any] = describe(optimizer) or {"class": _name(optimizer)}
     values["stepped_at"] = location and location[:2]
@@ -115,12 +118,12 @@ def _register_optimizer(optimizer: Any, end: int) -> _OptimizerEntry:
 
 def _after_init(_state: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
-        recorder.fact("optimizer", args[0], {"class": _name(args[0])}, places.users_line())
+        recorder.fact("optimizer", args[0], {"class": _name(args[0])}, locations.users_line())
 
 
 @patching.guard("optimizer facts")
 def describe(optimizer: Any) -> dict[str, Any]:
-    """Return what is known of an optimizer and of the tensors that it steps; none of them is read."""
+    """Return what is known of an optimizer and of its tensors, none of which is read."""
     groups = optimizer.param_groups
     first_group, tensors = groups[0], [tensor for group in groups for tensor in group["params"]]
     values = {
@@ -138,11 +141,15 @@ def describe(optimizer: Any) -> dict[str, Any]:
 
 def _without_gradients(tensors: list[Any]) -> dict[str, int]:
     """Count the tensors that ask for a gradient and have none after a step, and their numbers."""
-    trainable = [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad]  # others' warn if read
+    # others' warn if read
+    trainable = [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad]
     ungraded = [tensor for tensor in trainable if tensor.grad is None]
     if len(ungraded) == len(tensors):  # set to nothing within the step
         return {}
-    return {"ungraded": len(ungraded), "ungraded_parameters": sum(tensor.numel() for tensor in ungraded)}
+    return {
+        "ungraded": len(ungraded),
+        "ungraded_parameters": sum(tensor.numel() for tensor in ungraded),
+    }
 
 
 def _name(optimizer: Any) -> str:

@@ -10,7 +10,8 @@ import os
 import sys
 from typing import Any
 
-from .. import imports, patching, places, recorder, surroundings
+from .. import imports, patching, recorder, surroundings
+from ..stacks import locations
 from . import calls
 
 _PERIOD_NS = 10_000_000_000  # ns between looks, after the first ones
@@ -55,8 +56,8 @@ class _ProcessSettings:
 
 _PRECISION, _MACHINE = _ProcessSettings(), _ProcessSettings()
 _autocast: dict[Any, Any] = {}  # device: dtype, of the autocast regions that were entered
-_scalers: list[Any] = []  # (enabled, place)
-_anomaly_locations: list[Any] = []  # places where anomaly detection was switched on, the last one
+_scalers: list[Any] = []  # (enabled, location)
+_anomaly_locations: list[Any] = []  # where anomaly detection was switched on, the last one
 _written: dict[Any, Any] = {}
 _edges = 0
 _last_ns = 0
@@ -72,7 +73,7 @@ def install() -> None:
 
 
 def begin() -> None:
-    """Tell everything again: another log begins."""
+    """Write everything again: another log begins."""
     global _edges
     _edges = 0
     _written.clear()
@@ -99,17 +100,17 @@ def _watch_torch(torch: Any) -> None:
 def _note_autocast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
     region = args[0]
     if region._enabled and region.device not in _autocast:
-        _autocast[region.device] = (str(region.fast_dtype), places.users_line(1))
+        _autocast[region.device] = (str(region.fast_dtype), locations.users_line(1))
 
 
 def _note_scaler(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None:
-        _scalers.append((bool(getattr(args[0], "_enabled", True)), places.users_line(1)))
+        _scalers.append((bool(getattr(args[0], "_enabled", True)), locations.users_line(1)))
 
 
 def _note_anomaly(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if type(args[0]).__name__ == "detect_anomaly" or sys.modules["torch"].is_anomaly_enabled():
-        _anomaly_locations[:] = [places.users_line(1)]
+        _anomaly_locations[:] = [locations.users_line(1)]
 
 
 def look_early() -> None:
@@ -158,7 +159,9 @@ def precision(torch: Any) -> Any:
         "cudnn_deterministic": _ask(c, "_get_cudnn_deterministic"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
-        "anomaly_at": next((f"{location[0]}:{location[1]}" for location in _anomaly_locations if location), None),
+        "anomaly_at": next(
+            (f"{location[0]}:{location[1]}" for location in _anomaly_locations if location), None
+        ),
         "launch_blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "sync_debug_mode": _sync_debug(torch),
         "flash_sdp": _ask(c, "_get_flash_sdp_enabled"),
@@ -186,7 +189,7 @@ def _tf32(torch: Any) -> Any:
 
 
 def _sync_debug(torch: Any) -> Any:
-    """Return the mode in which torch tells of syncs; asked only where CUDA is in use."""
+    """Return the mode in which torch reports syncs; asked only where CUDA is in use."""
     if not torch.cuda.is_initialized():
         return None
     return _ask(torch._C, "_cuda_get_sync_debug_mode")

@@ -156,7 +156,7 @@ def _after_export(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -
 
 
 def _observed_from_outside() -> Any:
-    """Name what tells that a tool has put itself into this process, if anything does."""
+    """Return what shows that a tool has put itself into this process, if anything does."""
     for name in _OUTSIDE:
         if os.environ.get(name):
             return name

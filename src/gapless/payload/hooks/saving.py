@@ -61,7 +61,7 @@ def _path(target: Any) -> Any:
 
 
 def _note_written(path: Any) -> int:
-    """Note the file; give its size in bytes, −1 where it cannot be known."""
+    """Note the file; return its size in bytes, −1 where it cannot be known."""
     if not isinstance(path, str):
         return -1
     recorder.write(wire.FILES, {"read": {}, "written": [path]})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import imports, patching, recorder, tracebacks
-from ..stagetable import TABLE
-from ..stopwatch import FunctionProxy, time_function
+from ..loading.stage_table import TABLE
+from ..loading.stopwatch import FunctionProxy, time_function
 from . import files
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def _try(owner: Any, name: str, stage: int, path: str) -> None:
     except Exception as error:  # a class in C that cannot be changed
         if tracebacks.from_a_signal_handler(error):
             raise
-        recorder.report_unobserved(f"stage of {getattr(owner, '__name__', owner)}.{name}", repr(error))
+        recorder.report_unobserved(
+            f"stage of {getattr(owner, '__name__', owner)}.{name}", repr(error)
+        )
 
 
 def _find_owners(module: Any, path: str) -> Iterator[tuple[Any, str]]:
@@ -55,7 +57,9 @@ def _find_owners(module: Any, path: str) -> Iterator[tuple[Any, str]]:
 
 def _replace(owner: Any, name: str, stage: int, path: str) -> None:
     original = vars(owner)[name]
-    if not callable(original) or isinstance(original, (type, staticmethod, classmethod, FunctionProxy)):
+    if not callable(original) or isinstance(
+        original, (type, staticmethod, classmethod, FunctionProxy)
+    ):
         return
     pair = _proxies.get(id(original))
     if pair is None:

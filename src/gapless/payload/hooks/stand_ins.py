@@ -11,7 +11,10 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import imports, lineage, loaderfacts, patching, places, recorder
+from .. import imports, patching, recorder
+from ..loading import loader_facts
+from ..log import parentage
+from ..stacks import locations
 from . import loader as loaders
 
 _MODULE = "torch.utils.data.dataloader"
@@ -33,18 +36,18 @@ def _before_init(args: tuple, kwargs: dict) -> tuple[int, int] | None:
     if loader is None or isinstance(loader, sys.modules[_MODULE].DataLoader):
         return None
     is_known = recorder.identify("loader", loader) is not None
-    location = None if is_known else places.users_line()
-    number = recorder.fact("loader", loader, loaderfacts.of_stand_in(loader), location)
+    location = None if is_known else locations.users_line()
+    number = recorder.fact("loader", loader, loader_facts.of_stand_in(loader), location)
     if loader.num_workers > 0:
         recorder.begin()
-        lineage.creating = number
+        parentage.creating = number
     return number, recorder.now()
 
 
 def _after_init(state: tuple[int, int] | None, args: tuple, _result: Any, raised: Any) -> None:
     if state is None:
         return
-    lineage.creating = None
+    parentage.creating = None
     number, start = state
     if raised is None:
         loaders.alias_iterator(args[0], number)

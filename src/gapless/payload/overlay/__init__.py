@@ -1,7 +1,7 @@
-"""Lay edits over a training while it starts, and take them off again; its source is untouched.
+"""Apply edits to a training while it starts, and revert them; its source is untouched.
 
 Edits come as JSON objects (``gapless.model.edit``) in ``GAPLESS_OPTIONS``. Each states what it
-needs; what cannot be laid is written down ("edit" and its number, why), and a trial counts for
+needs; what cannot be applied is written down ("edit" and its number, why), and a trial counts for
 nothing then. What it found and what it set is a FACT of noun "edit": {"edit": number, "target",
 "old", "new", "times"}, exact when a process ends. Forked and spawned workers of a loader inherit
 the overlay.
@@ -12,14 +12,15 @@ from __future__ import annotations
 import importlib
 from typing import Any, Callable
 
-from . import arguments, settings, skips, telling
+from . import arguments, settings, skips
+from .patch import edit_counters
 
 Edit = "dict[str, Any]"
-_undos: list[Callable[[], None]] = []  # what takes each off again
+_undos: list[Callable[[], None]] = []  # what reverts each of them
 
 
 def apply(edits: Any) -> None:
-    """Lay the edits, each as soon as what it is about is imported. Raises ``ValueError``."""
+    """Apply the edits, each as soon as what it is about is imported. Raises ``ValueError``."""
     for number, edit in enumerate(edits):
         undo = _interpreter(edit)(number, edit)
         if undo is not None:
@@ -27,18 +28,18 @@ def apply(edits: Any) -> None:
 
 
 def finish() -> None:
-    """Tell how often each edit took effect: this process is about to end."""
-    telling.finish()
+    """Write how often each edit took effect: this process is about to end."""
+    edit_counters.finish()
 
 
 def revert() -> None:
-    """Take all edits off, the last one first: the same objects are where they were."""
+    """Revert all edits, the last one first: the same objects are where they were."""
     while _undos:
         _undos.pop()()
 
 
 def _interpreter(edit: Any) -> Callable[[int, Any], Any]:
-    """Return what lays an edit of this kind: a function of its number and itself, to undo it."""
+    """Return what applies an edit of this kind: of its number and itself; it returns the undo."""
     kind = edit.get("kind")
     if kind == "set_argument":
         return arguments.apply
@@ -49,7 +50,9 @@ def _interpreter(edit: Any) -> Callable[[int, Any], Any]:
     if kind == "skip":
         return skips.apply
     if kind == "wrap":
-        return importlib.import_module(f"{__package__}.wraps.{edit['part'].replace('-', '_')}").apply
+        return importlib.import_module(
+            f"{__package__}.wraps.{edit['part'].replace('-', '_')}"
+        ).apply
     raise ValueError(f"no kind of edit: {kind!r}")
 
 

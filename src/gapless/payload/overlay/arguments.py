@@ -6,13 +6,14 @@ import functools
 import types
 from typing import Any, Callable
 
-from . import fused, loaders, targets, telling, where
-from .signatures import Argument
+from . import fused, loaders
+from .patch import edit_counters, targets, where
+from .patch.signatures import Argument
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
-    telling.register_edit(number, f"{edit['target']}.{edit['name']}")
+    """Apply an edit; return what reverts it."""
+    edit_counters.register_edit(number, f"{edit['target']}.{edit['name']}")
     undos = [
         targets.on_target(number, target, functools.partial(_replace, number, edit))
         for target in loaders.expand_target(edit["target"])
@@ -42,7 +43,7 @@ def _make_edited(
 ) -> Callable[..., Any]:
     """Return a function that gets our value.
 
-    ``again``: what it refuses (``fused`` on such a device) is done as it was written, and told.
+    ``again``: what it refuses (``fused`` on such a device) is done as it was written, and recorded.
     """
     argument = Argument(original, edit["name"], edit["value"])
     is_meant = where.matcher(edit.get("where"))
@@ -62,9 +63,9 @@ def _make_edited(
         except (TypeError, ValueError, RuntimeError) as error:
             if not again:
                 raise
-            telling.record_refusal(number, target, repr(error)[:300])
+            edit_counters.record_refusal(number, target, repr(error)[:300])
             return original(*args, **kwargs)
-        telling.record_effect(number, target, old, argument.value)
+        edit_counters.record_effect(number, target, old, argument.value)
         if again and argument.name == "fused":
             fused.check(number, target, args[0], old)
         return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
-from . import targets
+from .patch import targets
 
 Around = Callable[[Any, tuple, dict], Any]  # (the forward, args, kwargs) -> result
 
@@ -26,12 +26,12 @@ class _Forward:
         return self.around(self.forward, args, kwargs)
 
     def __reduce__(self) -> Any:
-        """Be copied and pickled as the forward of the copy."""
+        """Copy and pickle as the forward of the copy."""
         return getattr, (self.forward, "__call__")
 
 
 def put_around(module: Any, around: Around) -> targets.Undo:
-    """Let calls of a module's forward go through ``around``; give what takes it off.
+    """Let calls of a module's forward go through ``around``; return what reverts it.
 
     Raises ``TypeError`` for a module of TorchScript, whose forward is not Python's.
     """

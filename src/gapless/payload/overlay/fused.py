@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import telling
+from .patch import edit_counters
 
 
 def check(number: int, target: str, optimizer: Any, old: Any) -> None:
@@ -27,6 +27,6 @@ def check(number: int, target: str, optimizer: Any, old: Any) -> None:
             for group in optimizer.param_groups:
                 group["fused"] = old
             optimizer.defaults["fused"] = old
-            telling.record_refusal(number, target, str(error)[:300])
+            edit_counters.record_refusal(number, target, str(error)[:300])
 
     optimizer.register_step_pre_hook(before)

@@ -6,13 +6,13 @@ import functools
 from typing import Any, Callable
 
 from .. import imports
-from . import targets
+from .patch import targets
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 
 
 def before_clips(action: Callable[[list[Any]], None]) -> targets.Undo:
-    """Call ``action(parameters)`` before torch clips their gradients; give what ends it."""
+    """Call ``action(parameters)`` before torch clips their gradients; return what ends it."""
     undos: list[targets.Undo] = []
     switch = targets.Switch()
 

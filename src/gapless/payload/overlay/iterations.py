@@ -2,7 +2,7 @@
 
 An iterator of torch's takes each batch from its ``_next_data``; one that is set on the iterator
 itself goes before its class's. So it is still the iterator's own ``__next__`` that gives each
-batch, and all that is recorded of it. What was begun is brought to its end when an edit comes off.
+batch, and all that is recorded of it. What was begun is completed when an edit is reverted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import importlib
 import weakref
 from typing import Any, Callable
 
-from . import loaders, targets, where
+from . import loaders
+from .patch import targets, where
 
 NextBatch = Callable[[], Any]
 
@@ -26,7 +27,7 @@ class EditedLoaders:
         self.loaders: Any = weakref.WeakSet()
 
     def track(self, number: int, target: str) -> targets.Undo:
-        """Take note of the loaders that are made there."""
+        """Note the loaders that are made there."""
         return targets.on_target(number, target, self._watch)
 
     def _watch(self, owner: Any, name: str) -> targets.Undo:
@@ -45,10 +46,12 @@ class EditedLoaders:
         return self.all or loader in self.loaders
 
 
-def replace_iterators(number: int, edit: Any, make: Callable[[Any, targets.Switch], Any]) -> targets.Undo:
-    """Replace ``_get_iterator`` of the loaders that an edit is about; give what undoes it.
+def replace_iterators(
+    number: int, edit: Any, make: Callable[[Any, targets.Switch], Any]
+) -> targets.Undo:
+    """Replace ``_get_iterator`` of the loaders that an edit is about; return what reverts it.
 
-    ``make(original, switch)`` gives what is called for them, with the loader.
+    ``make(original, switch)`` returns what is called for them, with the loader.
     """
     edited_loaders = EditedLoaders(edit)
 
@@ -57,7 +60,11 @@ def replace_iterators(number: int, edit: Any, make: Callable[[Any, targets.Switc
 
         @functools.wraps(original)
         def get_iterator(loader: Any) -> Any:
-            return make_iterator(loader) if switch.on and loader in edited_loaders else original(loader)
+            return (
+                make_iterator(loader)
+                if switch.on and loader in edited_loaders
+                else original(loader)
+            )
 
         return get_iterator
 

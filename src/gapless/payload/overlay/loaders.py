@@ -2,7 +2,7 @@
 
 Without workers there is no prefetching, and what is set for workers is left out; a loader that
 cannot have what is set (a batch size beside a batch sampler, or where the data set makes the
-batches) is left as it is, untold. Loaders that torch makes for itself are not the training's.
+batches) is left as it is, unreported. Loaders that torch makes for itself are not the training's.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import inspect
 import weakref
 from typing import Any
 
-from .. import places
-from . import targets, telling, where
-from .signatures import Argument
+from ..stacks import locations
+from .patch import edit_counters, targets, where
+from .patch.signatures import Argument
 
 LOADER = "torch.utils.data.DataLoader"
 STATEFUL = "torchdata.stateful_dataloader.StatefulDataLoader"  # repeats torch's __init__
@@ -32,8 +32,8 @@ class _ArgumentEdit:
         self.meant = where.matcher(edit.get("where"))
 
     def record_effect(self, old: Any) -> None:
-        """Tell that a loader was made with it."""
-        telling.record_effect(self.number, self.target, old, self.argument.value)
+        """Record that a loader was made with it."""
+        edit_counters.record_effect(self.number, self.target, old, self.argument.value)
 
 
 class _Layer:
@@ -56,7 +56,7 @@ class _Layer:
     def _make(self, original: Any, switch: targets.Switch) -> Any:
         @functools.wraps(original)
         def init_loader(*args: Any, **kwargs: Any) -> Any:
-            if switch.on and not places.callers_is_torch():
+            if switch.on and not locations.callers_is_torch():
                 args, kwargs = self.apply_edits(args, kwargs)
             return original(*args, **kwargs)
 
@@ -82,7 +82,7 @@ class _Layer:
 
 
 def expand_target(target: str) -> tuple[str, ...]:
-    """Return the targets that an edit of this target is laid on: torchdata's loader is one, too."""
+    """Return the targets that an edit of this target applies to: torchdata's loader, too."""
     return (target, STATEFUL) if target == LOADER else (target,)
 
 
@@ -96,7 +96,7 @@ def is_loader_class(kind: type) -> bool:
 
 
 def apply(number: int, edit: Any, kind: type) -> targets.Undo:
-    """Lay an edit on a class of loaders; give what takes it off."""
+    """Apply an edit on a class of loaders; return what reverts it."""
     argument_edit = _ArgumentEdit(number, edit, kind.__init__)
     layer = _layers.get(kind)
     if layer is None:

@@ -14,7 +14,8 @@ import weakref
 from typing import Any, Callable
 
 from .. import compiling, imports, recorder
-from . import optimizers, targets
+from . import optimizers
+from .patch import targets
 
 SHELLS = (
     "DistributedDataParallel",
@@ -33,7 +34,7 @@ _looks = {"optimizers": 0, "searches": 0}
 
 
 class _Watcher:
-    """Somebody who does something with each model."""
+    """One that does something with each model."""
 
     def __init__(self, action: Action) -> None:
         self.action = action
@@ -67,8 +68,8 @@ class _Watcher:
 def on_model(action: Action) -> targets.Undo:
     """Call ``action(module)`` once for each model, before it is first trained.
 
-    The action may give what undoes it; that is called when a larger model turns out to own the
-    module, and by what is given back here, which ends all of it.
+    The action may return what reverts it; that is called when a larger model turns out to own the
+    module, and by what is returned here, which ends all of it.
     """
     watcher = _Watcher(action)
     _watchers.append(watcher)
@@ -89,7 +90,11 @@ def on_model(action: Action) -> targets.Undo:
 def shells(module: Any) -> list[Any]:
     """Return the shells that a module is in, of those that are known."""
     known_modules = [ref() for ref in list(_modules.values())]
-    return [shell for shell in known_modules if shell is not None and shell is not module and inner(shell) is module]
+    return [
+        shell
+        for shell in known_modules
+        if shell is not None and shell is not module and inner(shell) is module
+    ]
 
 
 def inner(module: Any) -> Any:
@@ -119,7 +124,11 @@ def find_owner(parameters: list[Any]) -> Any:
         share = len(wanted_ids & own_parameters.keys())
         if 2 * share < len(wanted_ids) or not share:
             continue
-        n_foreign = sum(1 for key, parameter in own_parameters.items() if parameter.requires_grad and key not in wanted_ids)
+        n_foreign = sum(
+            1
+            for key, parameter in own_parameters.items()
+            if parameter.requires_grad and key not in wanted_ids
+        )
         rank = (-share, n_foreign, -sum(1 for _ in module.modules()))
         if best_rank is None or rank < best_rank:
             best_rank, best_module = rank, module
@@ -128,8 +137,12 @@ def find_owner(parameters: list[Any]) -> Any:
 
 def _candidates(wanted_ids: set[int]) -> list[Any]:
     """Return the modules that may be a model; all there are where none that is known owns these."""
-    modules = [module for module in (ref() for ref in list(_modules.values())) if module is not None]
-    is_owned = any(id(parameter) in wanted_ids for module in modules for parameter in _own_parameters(module))
+    modules = [
+        module for module in (ref() for ref in list(_modules.values())) if module is not None
+    ]
+    is_owned = any(
+        id(parameter) in wanted_ids for module in modules for parameter in _own_parameters(module)
+    )
     if not is_owned and _looks["searches"] < _SEARCHES:
         _looks["searches"] += 1
         kind = sys.modules["torch"].nn.Module
@@ -172,7 +185,9 @@ def _watch() -> None:
             module, parallel = torch.nn.Module, torch.nn.parallel
             _undos.append(targets.replace(module, "__init__", _wrap_init))
             _undos.append(targets.replace(module, "__setstate__", _wrap_init))  # copied, unpickled
-            _undos.append(targets.replace(parallel.DistributedDataParallel, "__init__", _wrap_ddp_init))
+            _undos.append(
+                targets.replace(parallel.DistributedDataParallel, "__init__", _wrap_ddp_init)
+            )
             _undos.append(targets.replace(parallel.DataParallel, "__init__", _wrap_dp_init))
 
     imports.when_imported("torch", watch_torch)

@@ -7,7 +7,7 @@ import weakref
 from typing import Any, Callable
 
 from .. import imports
-from . import targets
+from .patch import targets
 
 _actions: list[Callable[[Any], None]] = []
 _undos: list[targets.Undo] = []
@@ -15,9 +15,9 @@ _ready: dict[int, Any] = {}  # by id: weak references to optimizers that are who
 
 
 def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
-    """Call ``action(optimizer)`` when one is made, again when it gets a group; give what ends it.
+    """Call ``action(optimizer)`` when one is made, again when it gets a group; return what ends it.
 
-    An optimizer's own class may have more to do then: what it was told is in ``param_groups``.
+    An optimizer's own class may have more to do then: what it was given is in ``param_groups``.
     """
     _actions.append(action)
     if not _undos:

@@ -8,8 +8,8 @@ import sys
 def of_products() -> str:
     """Return what ``torch.get_float32_matmul_precision`` does.
 
-    Raises ``RuntimeError`` where the newer names have set it otherwise: torch tells what was set by
-    the older ones then, and computes as the newer ones say.
+    Raises ``RuntimeError`` where the newer names have set it otherwise: torch then returns what was
+    set by the older ones, and computes as the newer ones say.
     """
     torch = sys.modules["torch"]
     older = torch.get_float32_matmul_precision()

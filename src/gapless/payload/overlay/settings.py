@@ -12,7 +12,8 @@ import types
 import warnings
 from typing import Any, Callable
 
-from . import moments, precision, targets, telling, where
+from . import precision, reapply
+from .patch import edit_counters, targets, where
 
 # Setters whose getter has a name that does not follow from theirs.
 GETTERS = {
@@ -41,7 +42,7 @@ class _Setting:
         return getattr(self.owner, self.name)
 
     def now(self) -> Any:
-        """Return what it is set to; MISSING where torch does not tell."""
+        """Return what it is set to; MISSING where torch does not say."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -59,9 +60,9 @@ class _Setting:
                 self.setter(value)
 
     def record_effect(self, previous: Any) -> None:
-        """Tell that ours was set in place of what was found."""
+        """Record that ours was set in place of what was found."""
         old = None if previous is targets.MISSING else previous
-        telling.record_effect(self.number, self.target, old, self.value)
+        edit_counters.record_effect(self.number, self.target, old, self.value)
 
     def begin(self) -> None:
         """Set it for the first time."""
@@ -73,7 +74,7 @@ class _Setting:
     def enforce(self) -> None:
         """Set it again, if it is not ours any more.
 
-        What torch told before and tells no longer was set by another name for the same (TF32).
+        What torch said before and says no longer was set by another name for the same (TF32).
         """
         current = self.now()
         is_gone = current is targets.MISSING and not self.told
@@ -93,7 +94,7 @@ class _Setting:
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     return targets.on_target(number, edit["target"], functools.partial(_set, number, edit))
 
 
@@ -104,7 +105,7 @@ def _set(number: int, edit: Any, owner: Any, name: str) -> targets.Undo:
     replacement = _find_setter(setting)
     if replacement is not None:
         undos.append(targets.replace(*replacement))
-    undos.append(moments.on_moments(setting.enforce))
+    undos.append(reapply.on_moments(setting.enforce))
     return functools.partial(targets.undo_all, undos)
 
 
@@ -123,7 +124,7 @@ def _find_setter(setting: _Setting) -> tuple[Any, str, Any] | None:
 def _wrap_setter(
     setting: _Setting, position: int, original: Callable[..., Any], switch: targets.Switch
 ) -> Callable[..., Any]:
-    """Return a setter that sets our value; the user's is its argument number ``at``."""
+    """Return a setter that sets our value; the user's is its argument number ``position``."""
 
     @functools.wraps(original)
     def set_ours(*args: Any, **kwargs: Any) -> Any:
@@ -157,7 +158,7 @@ def _wrap_setattr(setting: _Setting, original: Any, switch: targets.Switch) -> A
 
 
 def _getter(owner: Any, name: str, target: str) -> Callable[[], Any]:
-    """Return what tells the value that a setter sets."""
+    """Return the getter of the value that a setter sets."""
     if target == "torch.set_float32_matmul_precision":
         return precision.of_products
     known_getter = GETTERS.get(target)

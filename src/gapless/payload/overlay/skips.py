@@ -1,19 +1,19 @@
-"""Skip: calls of a function do nothing, or only each so manyth does."""
+"""Skip: calls of a function do nothing, or only every n-th does."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any, Callable
 
-from .. import places
-from . import targets, telling, where
+from ..stacks import locations
+from .patch import edit_counters, targets, where
 
 # What torch calls of these itself, to capture a graph say, it needs.
 _NEEDED_BY_TORCH = ("torch.cuda.synchronize", "torch.cuda.empty_cache", "gc.collect")
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     return targets.on_target(number, edit["target"], functools.partial(_replace, number, edit))
 
 
@@ -33,12 +33,12 @@ def _wrap_skipped(
 
     @functools.wraps(original)
     def skipping(*args: Any, **kwargs: Any) -> Any:
-        if not switch.on or not is_meant() or (exempts_torch and places.callers_is_torch()):
+        if not switch.on or not is_meant() or (exempts_torch and locations.callers_is_torch()):
             return original(*args, **kwargs)
         calls[0] += 1
         if period is not None and calls[0] % period == 0:
             return original(*args, **kwargs)
-        telling.record_effect(number, target, "called", "skipped")
+        edit_counters.record_effect(number, target, "called", "skipped")
         return None
 
     return skipping

@@ -1,4 +1,4 @@
-"""Tell of an edit from code that ``torch.compile`` may trace: there, by setting an attribute alone.
+"""Count an edit from code that ``torch.compile`` may trace: there, by setting an attribute alone.
 
 What compiled code sets is set each time that it runs; it is looked at when a step ends.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import compiling, recorder
-from . import telling
+from .patch import edit_counters
 
 
 class TracedEdit:
@@ -18,29 +18,29 @@ class TracedEdit:
         self.number, self.target, self.old, self.new = number, target, old, new
         self.ran = False  # compiled, since the last look
         self.compiles = compiling.get_is_compiling()
-        telling.register_edit(number, target)
-        telling.on_finish(number, self.look)
+        edit_counters.register_edit(number, target)
+        edit_counters.on_finish(number, self.look)
         recorder.on_edge(self.look, seldom=True)
 
     def now(self) -> None:
-        """Tell that it has taken effect."""
+        """Record that it has taken effect."""
         if self.compiles():
             self.ran = True
         else:
-            telling.record_effect(self.number, self.target, self.old, self.new)
+            edit_counters.record_effect(self.number, self.target, self.old, self.new)
 
     def not_now(self, why: str) -> None:
         """Write down why it could not take effect."""
         if not self.compiles():
-            telling.record_refusal(self.number, self.target, why)
+            edit_counters.record_refusal(self.number, self.target, why)
 
     def look(self, _number: int = 0, _start: int = 0, _end: int = 0) -> None:
-        """Tell, at the end of a step, of what ran compiled."""
+        """Record, at the end of a step, what ran compiled."""
         if self.ran:
             self.ran = False
-            telling.record_effect(self.number, self.target, self.old, self.new)
+            edit_counters.record_effect(self.number, self.target, self.old, self.new)
 
     def record_revert(self) -> None:
-        """Tell how often it took effect, now that it is taken off."""
+        """Write how often it took effect, now that it is reverted."""
         self.look()
-        telling.record_revert(self.number)
+        edit_counters.record_revert(self.number)

@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 from .. import compiling, imports
-from . import gradients, targets
+from . import gradients
+from .patch import targets
 
 _KEY = "gapless overlay"  # among torch's hooks, whose keys are numbers
 _state: dict[str, Any] = {"count": 0, "users": 0, "undos": []}
@@ -18,7 +19,7 @@ def count() -> int:
 
 
 def watch() -> targets.Undo:
-    """Begin to count; give what ends it."""
+    """Begin to count; return what ends it."""
     _state["users"] += 1
     if _state["users"] == 1:
         _state["undos"].append(gradients.around_backward(_count_backward))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
-from . import iterations, targets
+from . import iterations
+from .patch import targets
 
 _ITERATORS = (
     ("torch.utils.data.DataLoader", "torch.utils.data.dataloader._MultiProcessingDataLoaderIter"),
@@ -32,7 +33,7 @@ class WorkerInit:
 def run_in_workers(
     number: int, edit: Any, act: Callable[..., None], values: tuple[Any, ...]
 ) -> targets.Undo:
-    """Call ``act(*values)`` in each worker that begins; give what ends that.
+    """Call ``act(*values)`` in each worker that begins; return what ends that.
 
     The act is a function of a module, the values can be pickled. Torch seeds workers before it.
     """

@@ -11,18 +11,22 @@ from __future__ import annotations
 from typing import Any
 
 from ... import wire
-from .. import patching, process, recorder
+from .. import patching, recorder
+from ..log import process
 from . import losses, samples, stop
 
 _state: dict[str, Any] = {"open": False, "stopped": None}
 
 
-def begin(plan: dict[str, Any]) -> None:
-    """Begin a trial's arm in this process."""
+def begin(plan: dict[str, Any], end_process: Any) -> None:
+    """Begin a trial's arm in this process.
+
+    ``end_process(exit_kind)`` writes everything, and that the process ends.
+    """
     _state.update(open=True, stopped=None)
     losses.begin(int(plan.get("losses") or 0))
     samples.begin(int(plan.get("batches") or 0))
-    stop.begin(plan)
+    stop.begin(plan, finish, end_process)
     recorder.on_child(_forget)
 
 
@@ -31,7 +35,11 @@ def finish(stopped: int | None = None) -> None:
     if not _state["open"] or process.worker() is not None:
         return
     _state["open"] = False
-    outcome = {**_collect_safely(losses.collect_losses), **_collect_safely(samples.collect_samples), "stopped": stopped}
+    outcome = {
+        **_collect_safely(losses.collect_losses),
+        **_collect_safely(samples.collect_samples),
+        "stopped": stopped,
+    }
     recorder.write(wire.TRIAL, outcome)
 
 

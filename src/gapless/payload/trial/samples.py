@@ -68,7 +68,11 @@ def _watch(module: Any) -> None:
 
 def _find_iteration(iterator: Any) -> _Iteration:
     iteration = _iterations.get(id(iterator))
-    return iteration if iteration is not None and iteration.iterator() is iterator else _add_iteration(iterator)
+    return (
+        iteration
+        if iteration is not None and iteration.iterator() is iterator
+        else _add_iteration(iterator)
+    )
 
 
 def _add_iteration(iterator: Any) -> _Iteration:

@@ -32,15 +32,20 @@ _STOP_FILE = "trial-stop"  # a file in the spool: the step at which all ranks le
 _iterators: weakref.WeakSet[Any] = weakref.WeakSet()
 _plan: dict[str, Any] = {}
 _state: dict[str, Any] = {}
+_ends: dict[str, Any] = {}  # what is called when the process leaves
 
 
-def begin(plan: dict[str, Any]) -> None:
-    """Leave this process as planned."""
+def begin(plan: dict[str, Any], write_outcome: Any, end_process: Any) -> None:
+    """Leave this process as planned.
+
+    Before it leaves, ``write_outcome(step)`` and then ``end_process(EXIT_KIND)`` are called.
+    """
     forget()
+    _ends.update(outcome=write_outcome, process=end_process)
     _plan.clear()
     _plan.update(plan)
     recorder.on_edge(_edge)
-    if not plan.get("window"):  # of a window the report tells, as of any other run
+    if not plan.get("window"):  # a window shows it, as of any other run
         device_steps.follow()
     if plan.get("close"):
         imports.when_imported("torch.utils.data.dataloader", _watch)
@@ -96,7 +101,7 @@ def _is_over(steps_done: int, end: int) -> bool:
 
 
 def _all_ranks(steps_done: int, end: int, late: bool) -> bool:  # noqa: FBT001
-    """Return whether all ranks leave now: the first whose time is over says at which step."""
+    """Return whether all ranks leave now: the first whose time is over decides at which step."""
     path = os.path.join(os.environ.get(wire.SPOOL, ""), _STOP_FILE)
     if late and not os.path.exists(path):
         step_ns = (end - _state["first"]) / max(1, steps_done)
@@ -153,7 +158,7 @@ def _hold_windows() -> None:
 
 
 def _window(steps_done: int) -> int:
-    """Let a window open from now on; give the steps after which to leave without it."""
+    """Let a window open from now on; return the steps after which to leave without it."""
     _windows().one(steps_done)
     return RANKS_STEPS if _has_several_ranks() else WINDOW_STEPS
 
@@ -175,13 +180,10 @@ def _leave(step: int) -> None:
 
 
 def _finish(step: int) -> None:
-    from .. import boot
-    from . import finish
-
     has_peers = _has_several_ranks()
     _let_others_finish(has_peers)
     _run_safely(_save_windows)
-    _run_safely(lambda: finish(step))
+    _run_safely(lambda: _ends["outcome"](step))
     _run_safely(_tell_edits)
     recorder.flush(last=True)  # to end the workers may take longer than anybody waits
     if _plan.get("close"):
@@ -189,7 +191,7 @@ def _finish(step: int) -> None:
             _run_safely(iterator._shutdown_workers)
     for stream in (sys.stdout, sys.stderr):
         _run_safely(lambda stream=stream: stream.flush())
-    boot.finish(EXIT_KIND)
+    _ends["process"](EXIT_KIND)
     if os.environ.get(wire.LEAD) not in {None, str(os.getpid())}:
         _await_the_end()
 

@@ -149,7 +149,7 @@ def _edge(step: int, start: int, end: int) -> None:  # noqa: ARG001 - the signat
 
 
 def _watch() -> None:
-    """Be told of what ends a window before its time."""
+    """Watch for what ends a window before its time."""
     if _state["watching"]:
         return
     _state["watching"] = True

@@ -52,7 +52,7 @@ def _decide(path: str, is_wanted: bool) -> None:  # noqa: FBT001
 
 
 def _one_host() -> bool:
-    """Return whether all ranks of the job are on this host, as far as anything tells."""
+    """Return whether all ranks of the job are on this host, as far as is known."""
     if "LOCAL_WORLD_SIZE" in os.environ:
         return os.environ["LOCAL_WORLD_SIZE"] == os.environ.get("WORLD_SIZE")
     return os.environ.get("SLURM_NNODES", "1") == "1"

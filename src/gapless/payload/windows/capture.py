@@ -77,7 +77,7 @@ class ProfilerCapture:
         activities = self._activities(native)
         self._on_device = native.ProfilerActivity.CUDA in activities
         config = self._config(native)
-        has_begun = False  # not asked of torch: it tells of a profiler of this thread alone
+        has_begun = False  # not asked of torch: it knows of a profiler of this thread alone
         try:
             _autograd._prepare_profiler(config, activities)
             _notify_torch(torch, "_run_on_profiler_start")
@@ -132,7 +132,7 @@ class ProfilerCapture:
             add("distributedInfo", json.dumps(ranks))
 
     def stop(self) -> Any:
-        """Stop the profiler and give its result; what else looked at calls is there as before."""
+        """Stop the profiler and return its result; what else looked at calls is there as before."""
         detachment = cupti.Detachment()
         try:
             return self._autograd._disable_profiler()
@@ -151,7 +151,7 @@ class ProfilerCapture:
 
 
 def ranks_of_job() -> dict[str, Any] | None:
-    """Return backend, rank and world size as torch's profiler writes them; ``None`` without a job."""
+    """Return backend, rank and world size as torch's profiler writes them; ``None``: no job."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None

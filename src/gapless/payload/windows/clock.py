@@ -13,7 +13,7 @@ COUNT = 20
 
 
 def bracket(make: Callable[[str], Any], now: Callable[[], int]) -> list[tuple[int, int]]:
-    """Emit empty ranges; give for each our clock's readings before and after it, in ns."""
+    """Emit empty ranges; return for each our clock's readings before and after it, in ns."""
     readings: list[tuple[int, int]] = []
     for _ in range(COUNT):
         before = now()

@@ -42,7 +42,10 @@ class Collections:
 
 def watch() -> Collections | None:
     """Begin to show collections; ``None`` where that cannot be done in safety."""
-    if not getattr(sys, "_is_gil_enabled", lambda: True)() or not collector.is_between_collections():
+    if (
+        not getattr(sys, "_is_gil_enabled", lambda: True)()
+        or not collector.is_between_collections()
+    ):
         return None
     from torch._C import _profiler
 

@@ -72,9 +72,9 @@ class Detachment:
             _state["unsettled"] = self
 
     def settle(self, patience_ns: int = _PATIENCE_NS) -> bool:
-        """Return such calls until no new thread is left, but not for longer than so many ns.
+        """Make such calls until no new thread is left, but not for longer than so many ns.
 
-        They ask which device is current: nothing is asked of the device itself. Tells whether
+        They ask which device is current: nothing is asked of the device itself. Returns whether
         nothing is left attached.
         """
         cuda = sys.modules.get("torch.cuda")
@@ -95,7 +95,7 @@ class Detachment:
 
 
 def _call_cuda(cuda: Any) -> bool:
-    """Make a call to CUDA; tell whether it worked: a device that failed fails the training, too."""
+    """Make a call to CUDA; return whether it worked: a failed device fails the training, too."""
     try:
         cuda.current_device()
     except Exception as error:
@@ -106,7 +106,7 @@ def _call_cuda(cuda: Any) -> bool:
 
 
 def _threads() -> frozenset[str]:
-    """Return the threads of this process; none where that is not told."""
+    """Return the threads of this process; none where that is not known."""
     try:
         return frozenset(os.listdir(_TASKS))
     except OSError as error:

@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from ... import wire
-from .. import lineage, recorder, tracebacks
+from .. import recorder, tracebacks
+from ..log import parentage
 from . import save
 
 FOLDER = "windows"
@@ -44,7 +45,7 @@ class WindowFiles:
             os.unlink(path)
 
     def keep(self, frame: dict[str, Any], result: Any, events: int, *, in_place: bool) -> None:
-        """Save a window; in a child, unless something speaks against it or it must be ``here``."""
+        """Save a window; in a child, unless that is unsafe or it must be ``in_place``."""
         recorder.flush()  # opens the log, whose name the file takes
         name = self._name(frame)
         path = os.path.join(self.spool, FOLDER, name)
@@ -64,7 +65,7 @@ class WindowFiles:
             _write_window(frame, is_whole=bool(is_whole))
 
     def reap(self) -> int:
-        """See which children are done; save in place what they could not. Give what it cost, ns.
+        """See which children are done; save in place what they could not. Return what it cost, ns.
 
         To free a result is not for nothing: 0.3 s for 100,000 events.
         """
@@ -77,7 +78,9 @@ class WindowFiles:
             start_ns = recorder.now()
             self.children.remove(saving)
             if not is_whole:
-                recorder.report_unobserved("saving beside the training", "the child failed; saved in place")
+                recorder.report_unobserved(
+                    "saving beside the training", "the child failed; saved in place"
+                )
                 self.setting = save.IN_PLACE
                 is_whole = save.in_place(child.result, child.path)
                 frame["save_ns"] += recorder.now() - start_ns
@@ -88,7 +91,7 @@ class WindowFiles:
         return cost
 
     def _name(self, frame: dict[str, Any]) -> str:
-        stem = lineage.stem or f"rank{self.rank}"
+        stem = parentage.stem or f"rank{self.rank}"
         name = f"{stem}-step{frame['first_step']}{'-stacks' * frame['stacks']}"
         for candidate in (name, f"{name}-pid{os.getpid()}"):
             path = os.path.join(self.spool, FOLDER, candidate)

@@ -82,7 +82,7 @@ class WindowPlan:
         self.rhythm = Rhythm()
 
     def edge(self, step: int, end_ns: int) -> str | None:
-        """Return what is to be opened after this step, which ended ``at``; usually nothing."""
+        """Return what is to be opened after this step; usually nothing."""
         if self.last and step == self.step + 1:  # else windows were between
             self.recent = [*self.recent[1 - STEADY :], end_ns - self.last]
             self.rhythm.add(step, end_ns - self.last)
@@ -99,7 +99,7 @@ class WindowPlan:
         return self.next if self.affords(step, end_ns) and self._aims(step) else None
 
     def affords(self, step: int, end_ns: int) -> bool:
-        """Return whether the next window may open after a step; the first may, whatever it costs."""
+        """Return whether the next window may open after a step; the first always may."""
         if self.next is PROBE and self.ranks:
             return step >= RANKS_PROBE or self._is_late(end_ns)
         if self.free or not self.kept:
@@ -181,7 +181,11 @@ class WindowPlan:
         if kind is STACKS:
             if per_step * STACKS_FACTOR * MIN_WINDOW_STEPS <= self.events:
                 return max(1, self._steps_in(STACKS_LAST_NS, MIN_WINDOW_STEPS))
-            return 2 if per_step * STACKS_USUAL * 2 <= self.events and self._long_step_ns() is None else 1
+            return (
+                2
+                if per_step * STACKS_USUAL * 2 <= self.events and self._long_step_ns() is None
+                else 1
+            )
         floor = MIN_REPLAY if per_step * MIN_REPLAY <= self.most_events else MIN_WINDOW_STEPS
         cap = max(MIN_REPLAY, self._steps_in(LASTS_NS, self.window_steps))
         if not self.free and not self.kept:
@@ -202,7 +206,7 @@ class WindowPlan:
         return (self.per_step or 0) * steps * (STACKS_FACTOR if kind is STACKS else 1)
 
     def note_probe(self, step: int, events: int, cost: int, stop: int = 0) -> str | None:
-        """Learn from the probe; give why there will be no windows, if so.
+        """Learn from the probe; return why there will be no windows, if so.
 
         To stop it took ``stop`` ns: so much longer each step makes the first window's.
         """
@@ -220,7 +224,7 @@ class WindowPlan:
 
     def note_opened(self, step: int, start_ns: int) -> None:
         """Note that a window was opened: later ones are planned from the first."""
-        self.broken, self.at = self.broken + 1, step + AGAIN  # until it is told how it ended
+        self.broken, self.at = self.broken + 1, step + AGAIN  # until it is known how it ended
         if not self.begun:
             self.begun = start_ns
         if self.next is WINDOW and not self.first_at:
@@ -247,7 +251,7 @@ class WindowPlan:
         self.spent += cost
 
     def note_failure(self, step: int, cost: int) -> str | None:
-        """Plan what follows a window that was not kept; give why there will be none, if so."""
+        """Plan what follows a window that was not kept; return why there will be none, if so."""
         self.broken = 0
         self.spent += cost
         self.failures += 1

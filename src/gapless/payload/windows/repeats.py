@@ -1,10 +1,10 @@
 """Modules that are called twice with the same tensors in a step, once of it without gradients.
 
-While a window with stacks is open, torch tells of each call of a module. Those that no other module
-makes are compared: the same module with the same parameters, in the same mode (what is told to
-evaluate first is an evaluation, of which others tell), and the same arguments, tensors unchanged.
-What cannot be compared is no repeat. Tensors are not kept alive. Once something is given to a
-compiler nothing is asked: it would compile hooks of all modules, too.
+While a window with stacks is open, torch reports each call of a module. Those that no other module
+makes are compared: the same module with the same parameters, in the same mode (what is set to
+evaluate first is an evaluation, which is marked elsewhere), and the same arguments, tensors
+unchanged. What cannot be compared is no repeat. Tensors are not kept alive. Once something is given
+to a compiler nothing is asked: it would compile hooks of all modules, too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import threading
 import weakref
 from typing import Any
 
-from .. import patching, places, recorder, stepping
+from .. import patching, recorder, stepping
 from ..hooks import forwards
+from ..stacks import locations
 
 _NOUN = "repeat"
 _CALLS = "torch/nn/modules/module.py"  # what calls a module's forward
@@ -59,7 +60,7 @@ class Repeats:
             marks = _marks(torch, [*args, *(keywords[name] for name in sorted(keywords))])
         if marks is None or len(self._calls) >= _MAX_CALLS:
             return
-        graphed, location = torch.is_grad_enabled(), places.users_line()
+        graphed, location = torch.is_grad_enabled(), locations.users_line()
         state = (bool(module.training), tuple(sorted(keywords)), _versions(torch, module))
         for reference, before, had_graph, old_state, old_location in self._calls:
             is_same = reference() is module and old_state == state and _are_same(before, marks)
@@ -94,7 +95,9 @@ def _marks(torch: Any, values: list[Any]) -> list[Any] | None:
 def _are_same(before: list[Any], now: list[Any]) -> bool:
     """Return whether arguments are those that were given before, and hold the same."""
     return len(before) == len(now) and all(
-        _marked_tensor(old) is _marked_tensor(new) and type(old[1]) is type(new[1]) and old[1] == new[1]
+        _marked_tensor(old) is _marked_tensor(new)
+        and type(old[1]) is type(new[1])
+        and old[1] == new[1]
         for old, new in zip(before, now)
     )
 
@@ -113,7 +116,7 @@ def _versions(torch: Any, module: Any) -> int:
 
 
 def _keywords() -> dict[str, Any] | None:
-    """Return the keyword arguments of the call that is told of; None: another module makes it."""
+    """Return the keyword arguments of the reported call; None: another module makes it."""
     frame, keywords = sys._getframe(1), None
     for _ in range(_DEEP):
         if frame is None:

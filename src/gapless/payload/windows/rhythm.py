@@ -47,7 +47,7 @@ class Rhythm:
     def ahead(self, step: int, max_ratio: float = float("inf")) -> int | None:
         """Return how many steps after this one the next long one comes.
 
-        ``None``: there is no rhythm, a window has held one, or it is ``most`` times as long.
+        ``None``: there is no rhythm, a window has held one, or it is ``max_ratio`` times as long.
         """
         beat = self._beat()
         if beat is None or beat[2] > max_ratio:

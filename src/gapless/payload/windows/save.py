@@ -19,7 +19,8 @@ import sys
 import time
 from typing import Any
 
-from .. import switching, tracebacks
+from .. import tracebacks
+from ..stacks import gil_switch
 
 LIMIT_S = 30.0  # for the child
 AUTO, CHILD, IN_PLACE = "auto", "child", "place"  # option "save"
@@ -53,7 +54,7 @@ def no_child(setting: str, events: int, *, cuda: bool) -> str | None:
 
 
 def _free_memory() -> int:
-    """Return the bytes that are free here and in this control group; what is not told is free."""
+    """Return the bytes that are free here and in this control group; what is not known is free."""
     free = [1 << 60]
     lines = [line.split() for line in _read("/proc/meminfo").splitlines()]
     free += [int(line[1]) << 10 for line in lines if line[:1] == ["MemAvailable:"]]
@@ -82,7 +83,7 @@ def make_folder(path: str) -> None:
 
 
 def in_place(result: Any, path: str) -> bool:
-    """Save a window here and now; give whether the file is whole. A cut file is removed."""
+    """Save a window here and now; return whether the file is whole. A cut file is removed."""
     unfinished = path + ".part"
     try:
         make_folder(os.path.dirname(path))
@@ -99,7 +100,7 @@ def in_place(result: Any, path: str) -> bool:
 
 
 def _is_whole(path: str) -> bool:
-    """Return whether a file ends as one object of JSON does: a full disk cuts it without a word."""
+    """Return whether a file ends as a JSON object does: a full disk cuts it without a word."""
     size = os.stat(path).st_size
     with open(path, "rb") as file:
         file.seek(max(0, size - 16))
@@ -119,7 +120,7 @@ class Child:
         self.result, self.path, self.pid, self.begun = result, path, pid, start_ns
 
     def check_saved(self, now: int) -> bool | None:
-        """Return whether the file is whole; ``None`` while the child works on it. Reaps the child."""
+        """Return whether the file is whole; ``None`` while the child works on it. Reaps it."""
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG | _WALL)
         except ChildProcessError:  # somebody asked for every kind of child
@@ -165,7 +166,7 @@ def in_child(result: Any, path: str, start_ns: int) -> Child | None:
     try:  # from here on: what is blocked meanwhile, and what was to come, is handled in between
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         gc.disable()  # in the child no object of the user's may be finalised
-        switching.hold(_QUIET_S)
+        gil_switch.hold(_QUIET_S)
         time.sleep(1e-5)
         start = time.monotonic()
         pid = libc.syscall(*call)
@@ -175,7 +176,7 @@ def in_child(result: Any, path: str, start_ns: int) -> Child | None:
     finally:
         if pid == 0:
             os._exit(_FAILED)
-        switching.release()
+        gil_switch.release()
         if collects:
             gc.enable()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)  # the last: a handler may raise here
@@ -207,7 +208,10 @@ def _work(libc: Any, result: Any, path: str) -> None:
     _die_first(libc)
     unfinished = os.fsencode(path + ".part")
     result.save(path + ".part")
-    if _tail(libc, unfinished).rstrip().endswith(b"}") and libc.rename(unfinished, os.fsencode(path)) == 0:
+    if (
+        _tail(libc, unfinished).rstrip().endswith(b"}")
+        and libc.rename(unfinished, os.fsencode(path)) == 0
+    ):
         libc._exit(0)
     libc._exit(_FAILED)
 

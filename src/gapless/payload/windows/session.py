@@ -7,15 +7,16 @@ import threading
 from typing import Any
 
 from ... import wire
-from .. import recorder, stepping, thinning, tracebacks
+from .. import recorder, stepping, tracebacks
+from ..log import thinning
 from . import cupti, save
 from .agreeing import RankAgreement
 from .capture import no_stacks, obstacle, ranks_of_job
 from .clock import bracket
 from .keeping import WindowFiles
-from .leaving import leave
-from .opened import OpenWindow
+from .open_window import OpenWindow
 from .plan import MIN_WINDOW_STEPS, PROBE, STACKS, WindowPlan
+from .stop import leave
 
 STEP = "gapless:step"
 EVALUATION = "gapless:eval"
@@ -91,7 +92,7 @@ class Session:
         return bool(self.keeping.children) and not self.plan.ranks
 
     def _check(self, step: int) -> bool:
-        """Leave once enough was seen; tell whether the windows are in, so that none is opened.
+        """Leave once enough was seen; return whether the windows are in, so that none is opened.
 
         Ranks leave by step numbers and windows alone, which are the same in all of them.
         """
@@ -150,7 +151,9 @@ class Session:
 
     def _mark_beginning(self, window: OpenWindow) -> None:
         if not window.capture.all_threads:
-            recorder.report_unobserved("other threads in windows", "this torch records one thread alone")
+            recorder.report_unobserved(
+                "other threads in windows", "this torch records one thread alone"
+            )
         window.begin = bracket(self.make, recorder.now)
         with self.make(STEP):
             pass
@@ -234,7 +237,7 @@ class Session:
             self.end(reason)
 
     def end_with_process(self, why: str) -> None:
-        """End with the process: keep the whole steps of the open window, if they tell anything.
+        """End with the process: keep the whole steps of the open window, if they show anything.
 
         Not those whose device still works on them: nobody waits for it at an exit.
         """

@@ -1,1 +1,1 @@
-"""Parts that something of the training goes through, one file each: ``lay(number, edit)``."""
+"""Parts that something of the training goes through, one file each: ``apply(number, edit)``."""

@@ -11,41 +11,48 @@ import functools
 import os
 from typing import Any
 
-from .. import targets, telling, workers
+from .. import workers
+from ..patch import edit_counters, targets
 
 ALLOWED = "GAPLESS_CPUS"  # what the command was allowed, for processes that one restricted starts
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit, at once; give what takes it off."""
+    """Apply an edit at once; return what reverts it."""
     options = edit.get("options") or {}
-    telling.register_edit(number, "affinity")
+    edit_counters.register_edit(number, "affinity")
     if not hasattr(os, "sched_setaffinity"):
-        telling.record_refusal(number, "affinity", "this system has none")
-        return functools.partial(telling.record_revert, number)
+        edit_counters.record_refusal(number, "affinity", "this system has none")
+        return functools.partial(edit_counters.record_revert, number)
     before = os.sched_getaffinity(0)
     allowed = parse_cpus(os.environ.setdefault(ALLOWED, format_cpus(before)))
-    undos: list[targets.Undo] = [functools.partial(telling.record_revert, number)]
+    undos: list[targets.Undo] = [functools.partial(edit_counters.record_revert, number)]
     if options.get("workers"):
         cpus = sorted(allowed & parse_cpus(options["workers"]))
         if cpus:
             undos.append(workers.run_in_workers(number, edit, begin, (number, cpus)))
         else:
-            telling.record_refusal(number, "affinity", f"workers: none of {options['workers']} is allowed")
+            edit_counters.record_refusal(
+                number, "affinity", f"workers: none of {options['workers']} is allowed"
+            )
     if options.get("cpus"):
         cpus = sorted(allowed & parse_cpus(options["cpus"]))
         if cpus:
             begin(number, cpus)
             undos.append(functools.partial(_set, before))
         else:
-            telling.record_refusal(number, "affinity", f"none of {options['cpus']} is allowed")
+            edit_counters.record_refusal(
+                number, "affinity", f"none of {options['cpus']} is allowed"
+            )
     undos.append(_forget)
     return functools.partial(targets.undo_all, undos)
 
 
 def begin(number: int, cpus: list[int]) -> None:
     """Let all threads of this process, and those that they start, run on these processors."""
-    telling.record_effect(number, "affinity", format_cpus(os.sched_getaffinity(0)), format_cpus(cpus))
+    edit_counters.record_effect(
+        number, "affinity", format_cpus(os.sched_getaffinity(0)), format_cpus(cpus)
+    )
     _set(cpus)
 
 

@@ -1,4 +1,4 @@
-"""Wrap "autocast": a model's forward computes in a lower precision, and gives float32 back."""
+"""Wrap "autocast": a model's forward computes in a lower precision, and returns float32."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import functools
 import sys
 from typing import Any
 
-from .. import forwards, models, targets, traced
+from .. import forwards, models, traced
+from ..patch import targets
 
 TARGET = "torch.autocast"
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; options: "dtype" ("bfloat16"). Give what takes it off."""
+    """Apply an edit; options: "dtype" ("bfloat16"). Return what reverts it."""
     dtype = edit["options"].get("dtype") or "bfloat16"
     region = _Autocast(traced.TracedEdit(number, TARGET, "float32", dtype))
     undo = models.on_model(region.wrap)
@@ -57,7 +58,7 @@ class _Autocast:
 
 
 def _to_float32(torch: Any, result: Any, dtype: Any) -> Any:
-    """Return a result with its tensors of this dtype as float32, in containers of the same kinds."""
+    """Return a result with tensors of this dtype as float32, in containers of the same kinds."""
 
     def widen_leaf(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):

@@ -1,4 +1,4 @@
-"""cached-batch: a loader that trains gives its first batch again and again; its workers end.
+"""cached-batch: a loader that trains repeats its first batch; its workers end.
 
 With the option ``device`` the batch is moved once to the CUDA device of the training: copies cost
 nothing, either. An ablation, for trials only: it measures what better loading could give at most.
@@ -13,11 +13,12 @@ import weakref
 from typing import Any, Callable
 
 from ... import tracebacks
-from .. import iterations, targets, telling, training
+from .. import iterations, training
+from ..patch import edit_counters, targets
 
 
 class _CachedBatchEdit:
-    """The edit, and the loaders that it is laid on."""
+    """The edit, and the loaders that it applies to."""
 
     def __init__(self, number: int, edit: Any) -> None:
         self.number, self.on = number, True
@@ -26,19 +27,21 @@ class _CachedBatchEdit:
         self.caches: Any = weakref.WeakKeyDictionary()  # by loader
 
     def keep(self, cache: _Cache, batch: Any) -> None:
-        """Keep a batch to be given again; what cannot be kept is told, and loaded as ever."""
+        """Keep a batch to be given again; what cannot be kept is recorded, and loaded as ever."""
         try:
             cache.begin(batch)
         except Exception as error:
             if tracebacks.from_a_signal_handler(error):
                 raise
             cache.kept = False
-            telling.record_refusal(self.number, self.target, f"it cannot be kept: {error!r}"[:300])
+            edit_counters.record_refusal(
+                self.number, self.target, f"it cannot be kept: {error!r}"[:300]
+            )
 
     def record_effect(self) -> None:
-        """Tell that a batch was given again."""
+        """Record that a batch was given again."""
         if self.on:
-            telling.record_effect(self.number, self.target, "batches", "the first batch")
+            edit_counters.record_effect(self.number, self.target, "batches", "the first batch")
 
 
 class _Cache:
@@ -78,10 +81,13 @@ class _Cache:
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     cached_edit = _CachedBatchEdit(number, edit)
-    telling.register_edit(number, cached_edit.target)
-    undos = [training.watch(), iterations.replace_iterators(number, edit, functools.partial(_make, cached_edit))]
+    edit_counters.register_edit(number, cached_edit.target)
+    undos = [
+        training.watch(),
+        iterations.replace_iterators(number, edit, functools.partial(_make, cached_edit)),
+    ]
 
     def undo() -> None:
         cached_edit.on = False
@@ -140,7 +146,7 @@ def _give(edit: _CachedBatchEdit, cache: _Cache, position: int) -> Any:
 
 
 def _make_repeating(loader: Any, give: Callable[[int], Any]) -> Any:
-    """Return an iterator of torch's that loads nothing: its batches come from ``give(position)``."""
+    """Return an iterator of torch's that loads nothing; batches come from ``give(position)``."""
     iterator = _iterator_class()(loader)
     reference = weakref.ref(iterator)
 

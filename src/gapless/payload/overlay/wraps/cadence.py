@@ -1,4 +1,4 @@
-"""cadence: logging, checkpoints or evaluation each so manyth time only (risky: it is told)."""
+"""cadence: logging, checkpoints or evaluation every n-th time only (risky, and said so)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _WRAPS = {"logging": no_logging, "checkpoint": no_checkpoint, "evaluation": no_e
 
 
 def apply(number: int, edit: Any) -> Callable[[], None]:
-    """Lay an edit; options: "what" (logging, checkpoint, evaluation), "every". Give what undoes it.
+    """Apply an edit; options: "what" and "every". Return what reverts it.
 
-    Raises ``ValueError`` for options that say neither.
+    "what": logging, checkpoint or evaluation. Raises ``ValueError`` for options that say neither.
     """
     options = edit.get("options", {})
     wrap, period = _WRAPS.get(options.get("what")), options.get("every")

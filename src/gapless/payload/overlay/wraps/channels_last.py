@@ -6,14 +6,15 @@ import functools
 import sys
 from typing import Any
 
-from .. import forwards, models, targets, traced
+from .. import forwards, models, traced
+from ..patch import targets
 
 TARGET = "torch.nn.Module.to"
 _IMAGES = 4  # dimensions
 
 
 def apply(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     traced_edit = traced.TracedEdit(number, TARGET, "contiguous", "channels_last")
     undo = models.on_model(functools.partial(_wrap, traced_edit))
     return functools.partial(targets.undo_all, [traced_edit.record_revert, undo])

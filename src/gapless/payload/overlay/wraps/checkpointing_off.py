@@ -7,14 +7,15 @@ import inspect
 import sys
 from typing import Any
 
-from .. import targets, traced
+from .. import traced
+from ..patch import targets
 
 TARGET = "torch.utils.checkpoint.checkpoint"
 _NOT_THE_FUNCTIONS = ("use_reentrant", "preserve_rng_state")
 
 
 def apply(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     traced_edit = traced.TracedEdit(number, TARGET, "recomputed", "kept")
     replace = functools.partial(_replace, traced_edit)
     undos = [targets.on_target(number, name, replace) for name in (TARGET, TARGET + "_sequential")]
@@ -36,7 +37,9 @@ def _wrap_checkpoint(traced_edit: traced.TracedEdit, original: Any, switch: targ
             return original(function, *args, **kwargs)
         if torch.is_grad_enabled():
             traced_edit.now()
-        function_kwargs = {name: value for name, value in kwargs.items() if name not in option_names}
+        function_kwargs = {
+            name: value for name, value in kwargs.items() if name not in option_names
+        }
         return function(*args, **function_kwargs)
 
     return checkpoint
@@ -66,13 +69,17 @@ def _wrap_sequential(traced_edit: traced.TracedEdit, original: Any, switch: targ
 
 def _keywords(function: Any) -> list[str]:
     parameters = inspect.signature(function).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
 
 
 def _cuts(torch: Any, traced_edit: traced.TracedEdit, values: tuple, reentrant: Any) -> bool:
-    """Return whether a call gives no gradients for want of an input with any (reentrant only).
+    """Return whether a call yields no gradients for want of an input with any (reentrant only).
 
-    Without the checkpoint it would give some: another training. No word on it means reentrant.
+    Without the checkpoint it would yield some: another training. No word on it means reentrant.
     """
     if reentrant is False or not torch.is_grad_enabled():
         return False

@@ -1,4 +1,4 @@
-"""Wrap "collector": no automatic garbage collections; one at each so manyth step, or none.
+"""Wrap "collector": no automatic garbage collections; one at every n-th step, or none.
 
 At the first step edge all that is there is collected once and then left alone (``gc.freeze``).
 A training that turns collections on again has them: that is written down.
@@ -11,18 +11,20 @@ import gc
 from typing import Any
 
 from ... import recorder
-from .. import targets, telling
+from ..patch import edit_counters, targets
 
 TARGET = "gc"
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; options: "every" (steps, or None), "freeze". Give what takes it off."""
-    telling.register_edit(number, TARGET)
+    """Apply an edit; options: "every" (steps, or None), "freeze". Return what reverts it."""
+    edit_counters.register_edit(number, TARGET)
     control = _CollectorControl(number, edit["options"])
     recorder.on_edge(control.edge)
     recorder.on_child(control.handle_fork)
-    return functools.partial(targets.undo_all, [lambda: telling.record_revert(number), control.end])
+    return functools.partial(
+        targets.undo_all, [lambda: edit_counters.record_revert(number), control.end]
+    )
 
 
 class _CollectorControl:
@@ -43,7 +45,9 @@ class _CollectorControl:
         elif gc.isenabled():
             self.on = False
             self._thaw()
-            telling.record_refusal(self.number, TARGET, "the training turns collections on again")
+            edit_counters.record_refusal(
+                self.number, TARGET, "the training turns collections on again"
+            )
         else:
             self.steps += 1
             if self.every and self.steps % self.every == 0:
@@ -52,7 +56,9 @@ class _CollectorControl:
     def _begin(self) -> None:
         if not gc.isenabled():
             self.on = False
-            telling.record_refusal(self.number, TARGET, "the training has turned collections off itself")
+            edit_counters.record_refusal(
+                self.number, TARGET, "the training has turned collections off itself"
+            )
             return
         self.begun = True
         gc.collect()
@@ -61,7 +67,7 @@ class _CollectorControl:
             self.frozen = True
         gc.disable()
         new = "off" if not self.every else f"every {self.every} steps"
-        telling.record_effect(self.number, TARGET, "automatic", new)
+        edit_counters.record_effect(self.number, TARGET, "automatic", new)
 
     def handle_fork(self) -> None:
         """Let a worker have automatic collections, as without us: it has no step edges."""
@@ -70,7 +76,7 @@ class _CollectorControl:
         self.on = False
 
     def end(self) -> None:
-        """Return the collector back."""
+        """Give the collector back."""
         if self.on and self.begun and not gc.isenabled():
             gc.enable()
         self._thaw()

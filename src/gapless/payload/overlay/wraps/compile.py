@@ -10,29 +10,30 @@ import sys
 from typing import Any
 
 from ... import compiling, tracebacks
-from .. import models, targets, telling
+from .. import models
+from ..patch import edit_counters, targets
 
 TARGET = "torch.nn.Module.compile"
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; options: "mode", "dynamic", "backend". Give what takes it off."""
-    telling.register_edit(number, TARGET)
+    """Apply an edit; options: "mode", "dynamic", "backend". Return what reverts it."""
+    edit_counters.register_edit(number, TARGET)
     options = {name: value for name, value in edit["options"].items() if value is not None}
     undo = models.on_model(functools.partial(_wrap, number, options))
-    return functools.partial(targets.undo_all, [lambda: telling.record_revert(number), undo])
+    return functools.partial(targets.undo_all, [lambda: edit_counters.record_revert(number), undo])
 
 
 def _wrap(number: int, options: dict[str, Any], module: Any) -> targets.Undo | None:
     compiled = any(type(shell).__name__ == "OptimizedModule" for shell in models.shells(module))
     if compiled or module._compiled_call_impl is not None:
-        return telling.record_refusal(number, TARGET, "it is compiled already")
+        return edit_counters.record_refusal(number, TARGET, "it is compiled already")
     try:
         module.compile(**options)
     except Exception as error:  # this Python, these options, warnings that are errors
         if tracebacks.from_a_signal_handler(error):
             raise
-        return telling.record_refusal(number, TARGET, repr(error)[:300])
+        return edit_counters.record_refusal(number, TARGET, repr(error)[:300])
     compiled_call = _CompiledCall(number, options, module, module._compiled_call_impl)
     module._compiled_call_impl = compiled_call
 
@@ -63,20 +64,24 @@ class _CompiledCall:
         except sys.modules["torch._dynamo.exc"].TorchDynamoException as error:
             return self._give_up(f"{type(error).__name__}: {error}"[:300], args, kwargs)
         self.called = True
-        telling.record_effect(self.number, TARGET, "eager", self.mode)
+        edit_counters.record_effect(self.number, TARGET, "eager", self.mode)
         return result
 
     def _give_up(self, why: str, args: tuple, kwargs: dict) -> Any:
-        telling.record_refusal(self.number, TARGET, why)
+        edit_counters.record_refusal(self.number, TARGET, why)
         del self.module._compiled_call_impl
         return self.module._call_impl(*args, **kwargs)
 
     def _unfit(self, torch: Any, args: tuple, kwargs: dict) -> str | None:
-        """Return why CUDA graphs cannot be captured of this call, None where they are not wanted."""
+        """Return why CUDA graphs cannot capture this call; None where they are not wanted."""
         if self.mode != "reduce-overhead":
             return None
         leaves = torch.utils._pytree.tree_leaves((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         tensors += [*self.module.parameters(), *self.module.buffers()]
         device_types = sorted({tensor.device.type for tensor in tensors} - {"cuda"})
-        return f"CUDA graphs cannot hold tensors on {', '.join(device_types)}" if device_types else None
+        return (
+            f"CUDA graphs cannot hold tensors on {', '.join(device_types)}"
+            if device_types
+            else None
+        )

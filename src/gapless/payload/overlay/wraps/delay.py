@@ -13,7 +13,8 @@ import time
 from typing import Any
 
 from ... import recorder
-from .. import iterations, targets, telling, workers
+from .. import iterations, workers
+from ..patch import edit_counters, targets
 
 FETCH, STEP = "delay of fetches", "delay of steps"
 _FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
@@ -21,11 +22,11 @@ _LATE_NS = 150_000  # a sleep may end so much later than it was asked to: the re
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     ns = int(edit["options"]["ns"])
     if edit["options"]["place"] == "step":
         return _in_steps(number, ns)
-    telling.register_edit(number, FETCH)
+    edit_counters.register_edit(number, FETCH)
     undos = [
         workers.run_in_workers(number, edit, begin, (number, ns)),
         iterations.replace_iterators(number, edit, functools.partial(_make, number, ns)),
@@ -54,7 +55,7 @@ def _spin(until: int) -> None:
 def begin(number: int, ns: int) -> None:
     """Delay the fetches of this worker: it ends with its loader, and is no other loader's."""
     module: Any = sys.modules["torch.utils.data._utils.fetch"]
-    telling.register_edit(number, FETCH)
+    edit_counters.register_edit(number, FETCH)
     for name in _FETCHERS:
         kind = getattr(module, name)
         kind.fetch = _delay_fetch(number, ns, kind.fetch)
@@ -65,7 +66,7 @@ def _delay_fetch(number: int, ns: int, original: Any) -> Any:
     def fetch(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         sleep_for(ns)
-        telling.record_effect(number, FETCH, 0, ns)
+        edit_counters.record_effect(number, FETCH, 0, ns)
         return result
 
     return fetch
@@ -88,7 +89,7 @@ def _make_next_batch(number: int, ns: int, switch: targets.Switch, plain: Any) -
         result = plain()
         if switch.on:
             sleep_for(ns)
-            telling.record_effect(number, FETCH, 0, ns)
+            edit_counters.record_effect(number, FETCH, 0, ns)
         return result
 
     return next_batch
@@ -96,17 +97,17 @@ def _make_next_batch(number: int, ns: int, switch: targets.Switch, plain: Any) -
 
 def _in_steps(number: int, ns: int) -> targets.Undo:
     switch = targets.Switch()
-    telling.register_edit(number, STEP)
+    edit_counters.register_edit(number, STEP)
 
     def delay(_number: int, _start: int, _end: int) -> None:
         if switch.on:
             spin_for(ns)
-            telling.record_effect(number, STEP, 0, ns)
+            edit_counters.record_effect(number, STEP, 0, ns)
 
     recorder.on_edge(delay)
 
     def undo() -> None:
         switch.on = False
-        telling.record_revert(number)
+        edit_counters.record_revert(number)
 
     return undo

@@ -10,7 +10,8 @@ import functools
 import weakref
 from typing import Any, Callable
 
-from .. import iterations, targets, telling, training
+from .. import iterations, training
+from ..patch import edit_counters, targets
 
 
 class _PrefetcherEdit:
@@ -28,15 +29,15 @@ class _PrefetcherEdit:
         prefetcher = iterations.import_part("device_prefetcher")
         device = prefetcher.cuda_device(self.device)
         if device is None:
-            telling.record_refusal(self.number, self.target, "there is no CUDA device")
+            edit_counters.record_refusal(self.number, self.target, "there is no CUDA device")
             return None
         if device not in self.lanes:
             self.lanes[device] = prefetcher.CopyLane(device)
         return prefetcher.PrefetchIterator(_Source(plain), self.lanes[device], self.ahead)
 
     def record_effect(self) -> None:
-        """Tell that a batch came by way of the prefetcher."""
-        telling.record_effect(self.number, self.target, 0, self.ahead)
+        """Record that a batch came by way of the prefetcher."""
+        edit_counters.record_effect(self.number, self.target, 0, self.ahead)
 
 
 class _Source:
@@ -53,10 +54,13 @@ class _Source:
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     prefetcher_edit = _PrefetcherEdit(number, edit)
-    telling.register_edit(number, prefetcher_edit.target)
-    undos = [training.watch(), iterations.replace_iterators(number, edit, functools.partial(_make, prefetcher_edit))]
+    edit_counters.register_edit(number, prefetcher_edit.target)
+    undos = [
+        training.watch(),
+        iterations.replace_iterators(number, edit, functools.partial(_make, prefetcher_edit)),
+    ]
     return functools.partial(targets.undo_all, undos)
 
 

@@ -11,16 +11,17 @@ import weakref
 from typing import Any
 
 from ... import imports
-from .. import gradients, optimizers, targets, telling
+from .. import gradients, optimizers
+from ..patch import edit_counters, targets
 
 TARGET = "torch.amp.GradScaler"
 
 
 def apply(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of every wrap
-    """Lay an edit; give what takes it off."""
-    telling.register_edit(number, TARGET)
+    """Apply an edit; return what reverts it."""
+    edit_counters.register_edit(number, TARGET)
     scaling = _Scaling(number)
-    undos: list[targets.Undo] = [lambda: telling.record_revert(number)]
+    undos: list[targets.Undo] = [lambda: edit_counters.record_revert(number)]
     undos += [
         optimizers.on_optimizer(scaling.watch_optimizer),
         gradients.around_backward(scaling.backward),
@@ -101,7 +102,11 @@ class _Scaling:
         for optimizer in [ref() for ref in list(self.optimizers.values())]:
             if optimizer is None or id(optimizer) in self.unscaled:
                 continue
-            own_parameters = [parameter for parameter in optimizers.parameters(optimizer) if parameter.grad is not None]
+            own_parameters = [
+                parameter
+                for parameter in optimizers.parameters(optimizer)
+                if parameter.grad is not None
+            ]
             if any(id(parameter) in clipped_ids for parameter in own_parameters):
                 self.unscaled.add(id(optimizer))
                 self.scaler.unscale_(optimizer)
@@ -114,7 +119,7 @@ class _Scaling:
             if not switch.on or self.ours or not self._has_scaled_gradients(optimizer):
                 return original(optimizer, *args, **kwargs)
             self.ours = self.stepped = True
-            telling.record_effect(self.number, TARGET, "step", "scaler.step")
+            edit_counters.record_effect(self.number, TARGET, "step", "scaler.step")
             try:
                 return self.scaler.step(optimizer)
             finally:
@@ -140,4 +145,4 @@ class _Scaling:
     def _refuse(self, why: str) -> None:
         if self.on:
             self.on = False
-            telling.record_refusal(self.number, TARGET, why)
+            edit_counters.record_refusal(self.number, TARGET, why)

@@ -1,4 +1,4 @@
-"""no-checkpoint: what a training saves is saved once; or each N-th time.
+"""no-checkpoint: what a training saves is saved once; or every n-th time.
 
 Of each line and kind of object (its class, and the keys of a dictionary) the first checkpoint is
 written in earnest. A later one to a path where a file is leaves that file, with a new time; to a
@@ -6,8 +6,8 @@ path where none is, it becomes a second name (a hard link) of the first, whereve
 to. So code that renames, lists, loads, uploads or deletes checkpoints finds a whole one of the
 right kind, though an old one; only a rename onto another name of the same file leaves both. Where
 no such name can be made, because the first was deleted or the file system has no links, the
-checkpoint is written again. What is saved into memory or an open file is saved as ever, and told
-of. An ablation, for trials: it writes less than it should.
+checkpoint is written again. What is saved into memory or an open file is saved as ever, and
+recorded. An ablation, for trials: it writes less than it should.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import weakref
 from _thread import get_ident
 from typing import Any
 
-from ... import places, recorder
-from .. import several, targets, telling
+from ... import recorder
+from ...stacks import locations
+from ..patch import edit_counters, multi_patch, targets
 
 TARGET = "checkpoint"
 _KEYS = 64  # of a dictionary, that tell its kind
-# module and class, functions, the argument that names the place and its position
+# module and class, functions, the argument that names the path and its position
 _LIGHTNING = "fabric.plugins.io.torch_io"
 _FILES = (
     (("torch", None), ("save",), ("f", 1)),
@@ -44,7 +45,7 @@ class _SavedFile:
         weakref.finalize(self, os.close, self.file).atexit = False
 
     def name(self, path: str) -> bool:
-        """Let a path name it; tell whether it does."""
+        """Let a path name it; return whether it does."""
         try:
             if os.path.isfile(path):
                 os.utime(path)
@@ -65,13 +66,13 @@ class _Checkpoints:
         self.inside: set[int] = set()  # threads that are in a call of these
 
     def due(self, key: Any) -> bool:
-        """Count a checkpoint; tell whether it is to be written."""
+        """Count a checkpoint; return whether it is to be written."""
         count = self.counts[key] = self.counts.get(key, 0) + 1
         return key not in self.saved or (self.every is not None and count % self.every == 0)
 
     def left_out(self) -> None:
-        """Tell that a checkpoint was not written."""
-        telling.record_effect(self.number, TARGET, "written", "the first one's file")
+        """Record that a checkpoint was not written."""
+        edit_counters.record_effect(self.number, TARGET, "written", "the first one's file")
 
     @contextlib.contextmanager
     def outermost(self) -> Any:
@@ -89,18 +90,22 @@ class _Checkpoints:
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; option "every": each so manyth checkpoint is written. Give what undoes it."""
+    """Apply an edit; option "every": every n-th checkpoint is written. Return what reverts it."""
     checkpoints = _Checkpoints(number, edit.get("options", {}).get("every"))
-    replacements = several.Replacements(number, TARGET)
+    replacements = multi_patch.Replacements(number, TARGET)
     for owner_names, names, argument in _FILES:
-        replacements.replace(owner_names, names, functools.partial(_wrap_save, checkpoints, argument))
+        replacements.replace(
+            owner_names, names, functools.partial(_wrap_save, checkpoints, argument)
+        )
     folders = functools.partial(_wrap_distributed_save, checkpoints)
     replacements.replace(("torch.distributed.checkpoint", None), _DISTRIBUTED, folders)
     replacements.undos.append(checkpoints.saved.clear)
     return replacements.off
 
 
-def _wrap_save(checkpoints: _Checkpoints, argument: Any, original: Any, switch: targets.Switch) -> Any:
+def _wrap_save(
+    checkpoints: _Checkpoints, argument: Any, original: Any, switch: targets.Switch
+) -> Any:
     name, position = argument
 
     @functools.wraps(original)
@@ -110,7 +115,9 @@ def _wrap_save(checkpoints: _Checkpoints, argument: Any, original: Any, switch: 
         path = _path(kwargs.get(name, args[position] if len(args) > position else None))
         with checkpoints.outermost():
             if path is None:
-                recorder.report_unobserved("no checkpoint", "saved into memory or an open file: it was saved")
+                recorder.report_unobserved(
+                    "no checkpoint", "saved into memory or an open file: it was saved"
+                )
                 return original(*args, **kwargs)
             key = _key(args[position - 1] if len(args) >= position else None)
             if not checkpoints.due(key) and checkpoints.saved[key].name(path):
@@ -146,7 +153,7 @@ def _wrap_distributed_save(checkpoints: _Checkpoints, original: Any, switch: tar
 
 def _key(content: Any) -> Any:
     """Return the line of the user's, and the kind of what is saved there."""
-    location = places.users_line(1)
+    location = locations.users_line(1)
     keys = tuple(map(str, list(content)[:_KEYS])) if isinstance(content, dict) else ()
     return location, type(content), keys
 

@@ -1,4 +1,4 @@
-"""no-evaluation: a loader that evaluates gives its first batch only; of every N-th pass all.
+"""no-evaluation: a loader that evaluates gives its first batch only; of every n-th pass all.
 
 A loader evaluates where two of its batches in a row trained nothing, and gradients are off when
 the second is asked for, or a model that has been trained before is in eval mode. Known as such,
@@ -17,7 +17,8 @@ import sys
 import weakref
 from typing import Any, Callable
 
-from .. import models, several, telling, training
+from .. import models, training
+from ..patch import edit_counters, multi_patch
 
 TARGET = "evaluation"
 _TORCH = "torch.utils.data.dataloader"
@@ -71,7 +72,9 @@ class _Evaluations:
         count = self.counts.get(loader, 0) + 1
         is_whole = self.every is not None and count % self.every == 0
         later = training.count() > self.before
-        loader_pass = self.passes[iterator] = _LoaderPass(loader, is_whole=is_whole, after_training=later)
+        loader_pass = self.passes[iterator] = _LoaderPass(
+            loader, is_whole=is_whole, after_training=later
+        )
         no_grad, evaluating = self.mode()
         evaluates = no_grad or (evaluating and loader in self.evaluates)
         if evaluates and loader not in self.trains and not is_whole:
@@ -103,21 +106,23 @@ class _Evaluations:
         return no_grad or (evaluating and loader_pass.after_training)
 
     def count(self, loader: Any, *, is_whole: bool) -> None:
-        """Count a pass that evaluates, and tell of it if it is cut."""
+        """Count a pass that evaluates, and record it if it is cut."""
         self.counts[loader] = self.counts.get(loader, 0) + 1
         if not is_whole:
-            telling.record_effect(self.number, TARGET, "every batch", "the first batch")
+            edit_counters.record_effect(self.number, TARGET, "every batch", "the first batch")
 
 
 def apply(number: int, edit: Any) -> Callable[[], None]:
-    """Lay an edit; option "every": each so manyth pass is whole. Give what takes it off."""
+    """Apply an edit; option "every": every n-th pass is whole. Return what reverts it."""
     evaluations = _Evaluations(number, edit.get("options", {}).get("every"))
-    replacements = several.Replacements(number, TARGET)
+    replacements = multi_patch.Replacements(number, TARGET)
     for owner_names in _STARTS:
         make = functools.partial(_wrap_start, evaluations)
         replacements.replace(owner_names, ("__init__", "_reset"), make)
     for owner_names in _STEPS:
-        replacements.replace(owner_names, ("_next_data",), functools.partial(_wrap_next_data, evaluations))
+        replacements.replace(
+            owner_names, ("_next_data",), functools.partial(_wrap_next_data, evaluations)
+        )
     replacements.undos += [training.watch(), models.on_model(evaluations.add_model)]
     return replacements.off
 

@@ -1,4 +1,4 @@
-"""no-logging: what a training says of itself is not said; or each N-th time a line says it.
+"""no-logging: what a training says of itself is not said; or every n-th time a line says it.
 
 ``print`` to the terminal, records of ``logging`` and loguru below ERROR, refreshes of tqdm and
 rich, and what sends values to TensorBoard, wandb, mlflow, comet and aim. It begins when an
@@ -13,8 +13,9 @@ import functools
 import sys
 from typing import Any
 
-from ... import places
-from .. import moments, several, targets, telling
+from ...stacks import locations
+from .. import reapply
+from ..patch import edit_counters, multi_patch, targets
 
 TARGET = "logging"
 _ERROR = 40  # logging.ERROR
@@ -35,7 +36,7 @@ _LOGGERS = (
 
 
 class _Quiet:
-    """Which calls are left out: all from when it begins, or all but each so manyth of a line."""
+    """Which calls are left out: all from when it begins, or all but every n-th of a line."""
 
     def __init__(self, number: int, period: Any) -> None:
         self.number, self.every = number, period
@@ -47,29 +48,29 @@ class _Quiet:
         self.on = True
 
     def leaves_out(self) -> bool:
-        """Return whether the call whose wrapper asks is to do nothing, and tell of it then."""
+        """Return whether the call whose wrapper asks is to do nothing; record it if so."""
         if not self.on:
             return False
         if self.every is not None:
-            caller = places.users_frame(1) or sys._getframe(2)
+            caller = locations.users_frame(1) or sys._getframe(2)
             line = caller.f_code, caller.f_lineno
             self.counts[line] = self.counts.get(line, 0) + 1
             if self.counts[line] % self.every == 0:
                 return False
-        telling.record_effect(self.number, TARGET, "said", "not said")
+        edit_counters.record_effect(self.number, TARGET, "said", "not said")
         return True
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; option "every": each so manyth call of a line is made. Give what undoes it."""
+    """Apply an edit; option "every": every n-th call of a line is made. Return what reverts it."""
     quiet = _Quiet(number, edit.get("options", {}).get("every"))
-    replacements = several.Replacements(number, TARGET)
+    replacements = multi_patch.Replacements(number, TARGET)
     replacements.replace(("builtins", None), ("print",), functools.partial(_wrap_print, quiet))
     for owner_names, is_error in _RECORDS:
         replacements.replace(owner_names, ("_log",), functools.partial(_wrap_log, quiet, is_error))
     for owner_names, names in _LOGGERS:
         replacements.replace(owner_names, names, functools.partial(_wrap_call, quiet))
-    replacements.undos.append(moments.on_moments(quiet.begin))
+    replacements.undos.append(reapply.on_moments(quiet.begin))
     return replacements.off
 
 

@@ -12,13 +12,14 @@ import sys
 import weakref
 from typing import Any
 
-from .. import gradients, optimizers, targets, telling
+from .. import gradients, optimizers
+from ..patch import edit_counters, targets
 
 TARGET = "torch.nn.parallel.DistributedDataParallel.no_sync"
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; options: "every", the backward passes of a step. Give what takes it off."""
+    """Apply an edit; options: "every", the backward passes of a step. Return what reverts it."""
     accumulation = _Accumulation(number, int(edit["options"]["every"]))
     undos = [
         targets.on_target(number, TARGET, accumulation.begin),
@@ -33,7 +34,9 @@ class _SpreadModel:
 
     def __init__(self, shell: Any) -> None:
         self.reference = weakref.ref(shell)
-        self.parameters = {id(parameter) for parameter in shell.parameters() if parameter.requires_grad}
+        self.parameters = {
+            id(parameter) for parameter in shell.parameters() if parameter.requires_grad
+        }
         self.passes = 0  # backward passes since the last step
         self.forward: str | None = None  # how the forward went that waits for its backward
         self.local = False  # the gradients are not averaged yet
@@ -48,7 +51,7 @@ class _Accumulation:
         self.undos: list[targets.Undo] = []
 
     def begin(self, shells: type, _name: str) -> targets.Undo:
-        """Meet each model that is spread; see what uses gradients. Give what ends it."""
+        """Meet each model that is spread; see what uses gradients. Return what ends it."""
         scaler = sys.modules["torch.amp.grad_scaler"].GradScaler
         optim = sys.modules["torch.optim.optimizer"]
         self.undos += [
@@ -71,7 +74,7 @@ class _Accumulation:
     def _watch_model(self, shell: Any) -> None:
         if shell.find_unused_parameters or shell.static_graph:
             why = "with find_unused_parameters or static_graph every pass is to be synchronised"
-            telling.record_refusal(self.number, TARGET, why)
+            edit_counters.record_refusal(self.number, TARGET, why)
             return
         model = _SpreadModel(shell)
         self.spread.append(model)
@@ -86,7 +89,7 @@ class _Accumulation:
             return
         if not shell.require_backward_grad_sync:
             model.forward = None
-            telling.record_refusal(self.number, TARGET, "the training uses no_sync itself")
+            edit_counters.record_refusal(self.number, TARGET, "the training uses no_sync itself")
             return
         model.forward = "synchronised" if model.passes + 1 >= self.every else "local"
         shell.require_backward_grad_sync = model.forward == "synchronised"
@@ -103,7 +106,9 @@ class _Accumulation:
                 model.passes += 1
                 model.local = model.forward == "local"
                 if model.local:
-                    telling.record_effect(self.number, TARGET, "each backward", "the last backward")
+                    edit_counters.record_effect(
+                        self.number, TARGET, "each backward", "the last backward"
+                    )
                 model.forward = None
         return result
 
@@ -139,7 +144,7 @@ class _Accumulation:
 
 
 def _average(shell: Any) -> None:
-    """Return the gradients what their backward pass would have: the mean over all processes."""
+    """Average the gradients as their backward pass would have: the mean over all processes."""
     group, torch = shell.process_group, sys.modules["torch"]
     with torch.no_grad():
         for parameter in shell.parameters():

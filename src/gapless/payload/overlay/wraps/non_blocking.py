@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from ... import compiling, imports, recorder
-from .. import targets, telling, where
+from ..patch import edit_counters, targets, where
 
 TARGET = "torch.Tensor.to"
 _KEEPS_CLASSES = "torchvision.tv_tensors._torch_function_helpers"
@@ -30,16 +30,16 @@ class _NonBlockingEdit:
         if not source.is_cpu or not self.from_there():
             return False
         if source.is_pinned():
-            telling.record_effect(self.number, TARGET, False, True)  # noqa: FBT003
+            edit_counters.record_effect(self.number, TARGET, False, True)  # noqa: FBT003
             return True
         recorder.report_unobserved("non-blocking copy", "the source is not pinned")
         return False
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     copy_edit = _NonBlockingEdit(number, edit)
-    telling.register_edit(number, TARGET)
+    edit_counters.register_edit(number, TARGET)
     undos = [
         targets.on_target(number, TARGET, _make_replace(copy_edit, _to_cuda)),
         targets.on_target(number, "torch.Tensor.cuda", _make_replace(copy_edit, _always)),

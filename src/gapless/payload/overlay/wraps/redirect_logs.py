@@ -1,8 +1,9 @@
 """redirect-logs: what a training's loggers would send, or write elsewhere, stays in a folder.
 
-Where the environment rules (``launch.offline``) nothing is done here; this is for what the script
-says in its code. TensorBoard's event files go to the folder; wandb, neptune and swanlab go offline;
-mlflow has its store there; comet's online experiments are disabled. For both sides of a trial.
+Where the environment rules (``launch.trial.offline``) nothing is done here; this is for what the
+script says in its code. TensorBoard's event files go to the folder; wandb, neptune and swanlab go
+offline; mlflow has its store there; comet's online experiments are disabled. For both sides of a
+trial.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import os
 from typing import Any
 
-from .. import several, signatures, targets, telling
+from ..patch import edit_counters, multi_patch, signatures, targets
 
 TARGET = "loggers"
 _OFFLINE_MODES = ("disabled", "offline", "dryrun", "debug", "read-only", "local")
@@ -41,14 +42,14 @@ class _Folders:
         self.count = 0
 
     def new(self, old: Any) -> str:
-        """Return the folder in the place of another one."""
+        """Return the folder in place of another one."""
         self.count += 1
         name = os.path.basename(os.path.normpath(str(old))) if old else "events"
         return os.path.join(self.folder, "tensorboard", f"{name}-{os.getpid()}-{self.count}")
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; options: "folder", "tracking" (a URI of mlflow's). Give what undoes it."""
+    """Apply an edit; options: "folder", "tracking" (a URI of mlflow's). Return what reverts it."""
     options = edit["options"]
     values = {
         "events": _Folders(options["folder"]).new,
@@ -57,7 +58,7 @@ def apply(number: int, edit: Any) -> targets.Undo:
         "yes": lambda _old: True,
         "no": lambda _old: False,
     }
-    replacements = several.Replacements(number, TARGET)
+    replacements = multi_patch.Replacements(number, TARGET)
     for owner_names, function, argument, value, kept_values in _REDIRECTIONS:
         redirection = _Redirection(number, argument, values[value], kept_values)
         replacements.replace(owner_names, (function,), redirection.make)
@@ -81,7 +82,7 @@ class _Redirection:
             if not switch.on or old in self.kept:
                 return original(*args, **kwargs)
             argument.value = self.give(old)
-            telling.record_effect(self.number, f"{TARGET}: {self.name}", old, argument.value)
+            edit_counters.record_effect(self.number, f"{TARGET}: {self.name}", old, argument.value)
             args, kwargs = argument.put(args, kwargs)
             return original(*args, **kwargs)
 

@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 from ... import compiling
-from .. import targets, traced
+from .. import traced
+from ..patch import targets
 
 TARGET = "torch.nn.functional.scaled_dot_product_attention"
 _NUMBERS = {"math": 0, "flash": 1, "efficient": 2, "cudnn": 3}  # torch.nn.attention.SDPBackend
@@ -21,7 +22,7 @@ _MAX_CHECKED_CALLS = 64  # calls
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; options: "backend". Give what takes it off."""
+    """Apply an edit; options: "backend". Return what reverts it."""
     backend = edit["options"]["backend"]
     if backend not in _NUMBERS:
         raise ValueError(f"no backend {backend!r}: there are {', '.join(_NUMBERS)}")
@@ -41,7 +42,8 @@ def _read_enabled() -> dict[str, bool]:
     """Return which backends torch may use, of those that it has."""
     switches = sys.modules["torch"].backends.cuda
     getters = {
-        backend: getattr(switches, f"{_SWITCHES.get(backend, backend)}_sdp_enabled", None) for backend in _NUMBERS
+        backend: getattr(switches, f"{_SWITCHES.get(backend, backend)}_sdp_enabled", None)
+        for backend in _NUMBERS
     }
     return {backend: ask() for backend, ask in getters.items() if ask is not None}
 
@@ -70,7 +72,9 @@ def _wrap_attention(traced_edit: traced.TracedEdit, original: Any, switch: targe
         choice = torch._fused_sdp_choice(*args, **kwargs)
         if choice != _NUMBERS[traced_edit.new]:
             choice_name = _NAMES.get(choice, str(choice))
-            traced_edit.not_now(f"torch uses {choice_name} for a call that {traced_edit.new} cannot do")
+            traced_edit.not_now(
+                f"torch uses {choice_name} for a call that {traced_edit.new} cannot do"
+            )
         return choice == _NUMBERS[traced_edit.new]
 
     return attend

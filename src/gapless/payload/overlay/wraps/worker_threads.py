@@ -7,22 +7,23 @@ import sys
 from typing import Any
 
 from ... import imports
-from .. import targets, telling, workers
+from .. import workers
+from ..patch import edit_counters, targets
 
 TARGET = "threads of a worker"
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
-    """Lay an edit; give what takes it off."""
+    """Apply an edit; return what reverts it."""
     threads = int(edit["options"]["threads"])
-    telling.register_edit(number, TARGET)
+    edit_counters.register_edit(number, TARGET)
     return workers.run_in_workers(number, edit, begin, (number, threads))
 
 
 def begin(number: int, threads: int) -> None:
     """Let this worker have so many threads, also in libraries that it imports later."""
     torch = sys.modules["torch"]
-    telling.record_effect(number, TARGET, torch.get_num_threads(), threads)
+    edit_counters.record_effect(number, TARGET, torch.get_num_threads(), threads)
     torch.set_num_threads(threads)
     imports.when_imported("cv2", functools.partial(_limit_cv2, threads))
     imports.when_imported("threadpoolctl", functools.partial(_limit_pools, threads))

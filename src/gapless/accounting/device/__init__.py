@@ -1,0 +1,1 @@
+"""What devices did: their activities, why they were idle, which copies and waits they made."""

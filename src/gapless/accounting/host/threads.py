@@ -1,0 +1,141 @@
+"""What host threads did: frames by thread, who steps, what is open (docs: the account, 2)."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from gapless.accounting.host.closures import closure_lanes
+from gapless.accounting.host.nesting import innermost_lane
+from gapless.accounting.host.tags import NOT_A_FRAME, Tags, tag_events
+from gapless.accounting.intervals import Lane, piece_at, union
+from gapless.model import category
+from gapless.model.trace import Int64, Trace
+
+Bool = npt.NDArray[np.bool_]
+OWN_STEP = re.compile(r"^gapless:step$")
+PROFILER_STEP = re.compile(r"^ProfilerStep#(\d+)$")
+OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A trace's host side: the tag of every event, and the frames of each thread."""
+
+    trace: Trace
+    tags: Tags
+    frames: Int64  # events that are frames, sorted by track
+    bounds: dict[int, slice]  # track → its part of ``frames``
+    main: int  # the thread that steps; −1 without host events
+
+    def frames_of(self, track: int) -> Int64:
+        """Return the frames of a thread, in the order of the file."""
+        return self.frames[self.bounds.get(track, slice(0, 0))]
+
+    @cached_property
+    def operators(self) -> dict[int, Lane]:
+        """Return for each thread its innermost operators (events)."""
+        events, lanes = self.trace.events, dict[int, Lane]()
+        for track in self.bounds:
+            frames = self.frames_of(track)
+            frames = frames[events.category[frames] == category.CPU_OP]
+            if len(frames):
+                lane = innermost_lane(events.start[frames], events.end[frames])
+                lanes[track] = Lane(lane.start, lane.end, frames[lane.owner])
+        return lanes
+
+    @cached_property
+    def closures(self) -> dict[int, Lane]:
+        """Return for each thread when its optimizers' steps ran a forward and backward pass."""
+        return closure_lanes(self.trace)
+
+    def is_stepping(self, thread: Int64, instants: Int64) -> Bool:
+        """Return whether an optimizer steps on a thread at an instant, its callbacks aside."""
+        inside = self.is_within(OPTIMIZER_STEP, thread, instants)
+        for track, lane in self.closures.items():
+            rows = np.flatnonzero(thread == track)
+            inside[rows] &= piece_at(lane, instants[rows]) < 0
+        return inside
+
+    def forget_operators(self) -> None:
+        """Drop what was derived for ``operator_at``; it is derived again if it is asked for."""
+        vars(self).pop("operators", None)
+
+    def operator_at(self, thread: Int64, instants: Int64) -> Int64:
+        """Return the innermost operator (event) open on a thread at an instant, or −1."""
+        operators = np.full(len(thread), -1)
+        for track, lane in self.operators.items():
+            rows = np.flatnonzero(thread == track)
+            piece = piece_at(lane, instants[rows])
+            operators[rows] = np.where(piece >= 0, lane.owner[piece], -1)
+        return operators
+
+    def is_within(self, pattern: re.Pattern[str], thread: Int64, instants: Int64) -> Bool:
+        """Return whether a frame or range whose name matches is open on a thread at an instant."""
+        names = np.array([pattern.search(name) is not None for name in self.trace.names], bool)
+        events = self.trace.events
+        if not names.any():
+            return np.zeros(len(thread), bool)
+        named_rows = np.flatnonzero(names[events.name])
+        is_range = np.isin(events.category[named_rows], _RANGES)
+        named_rows = named_rows[is_range & (events.end[named_rows] > events.start[named_rows])]
+        is_open = np.zeros(len(thread), bool)
+        for track in np.unique(events.track[named_rows]).tolist():
+            track_rows = named_rows[events.track[named_rows] == track]
+            rows = np.flatnonzero(thread == track)
+            is_open[rows] = (
+                piece_at(union(events.start[track_rows], events.end[track_rows]), instants[rows])
+                >= 0
+            )
+        return is_open
+
+
+_RANGES = (
+    category.CPU_OP,
+    category.USER_ANNOTATION,
+    category.PYTHON_FUNCTION,
+    category.RUNTIME,
+    category.DRIVER,
+    category.MARKER,
+)
+
+
+def sort_threads(trace: Trace) -> Threads:
+    """Sort the host side of a trace by thread and find the thread that steps."""
+    tags = tag_events(trace)
+    frames = np.flatnonzero(tags.order != NOT_A_FRAME)
+    track = trace.events.track[frames]
+    order = np.argsort(track, kind="stable")
+    frames, track = frames[order], track[order]
+    tracks, heads = np.unique(track, return_index=True)
+    begins: list[int] = heads.tolist()
+    ends = [*begins[1:], len(track)][: len(begins)]
+    bounds = {
+        int(number): slice(lo, hi) for number, lo, hi in zip(tracks, begins, ends, strict=True)
+    }
+    return Threads(trace, tags, frames, bounds, _find_main(trace))
+
+
+def user_ranges(trace: Trace, pattern: re.Pattern[str]) -> Int64:
+    """Return the user annotations on host threads whose name matches, sorted by start."""
+    names = np.array([pattern.search(name) is not None for name in trace.names], bool)
+    events = trace.events
+    is_range = (events.category == category.USER_ANNOTATION) & (events.end > events.start)
+    rows = np.flatnonzero(is_range & names[events.name])
+    return rows[np.argsort(events.start[rows], kind="stable")]
+
+
+def _find_main(trace: Trace) -> int:
+    """Find the training thread: of step marks, of Optimizer.step#, of the most operators."""
+    track = trace.events.track
+    for pattern in (OWN_STEP, PROFILER_STEP, OPTIMIZER_STEP):
+        marks = user_ranges(trace, pattern)
+        if len(marks):
+            return int(np.bincount(track[marks]).argmax())
+    for kind in (category.CPU_OP, category.RUNTIME, category.DRIVER, category.PYTHON_FUNCTION):
+        rows = track[trace.events.category == kind]
+        if len(rows):
+            return int(np.bincount(rows).argmax())
+    return -1

@@ -1,0 +1,1 @@
+"""What ranks did together: collectives, and who waited for whom in them."""

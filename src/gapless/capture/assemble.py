@@ -1,0 +1,87 @@
+"""Summaries of ranks, read and put together as one study."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gapless.accounting import join_trace, partition
+from gapless.capture.merge import (
+    merge_accounts,
+    merge_leaves,
+    merge_sites,
+    merge_stragglers,
+    merge_tables,
+    merge_work,
+)
+from gapless.capture.notes import build_health
+from gapless.capture.ranks.ranks import WindowPositions, require_rank, summarise_files
+from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
+from gapless.capture.ranks.tasks import load_trace
+from gapless.capture.step_times import step_times
+from gapless.capture.summarize import summarise_capture
+from gapless.errors import NotATraceError
+from gapless.model.options import Options, Progress
+from gapless.model.study import RunInfo, Study
+from gapless.store import cache
+
+
+def read_summaries(
+    files: Sequence[Path],
+    options: Options,
+    report_progress: Progress,
+    positions: WindowPositions | None = None,
+) -> tuple[list[CaptureSummary], list[UnreadableFile]]:
+    """Read traces; return their summaries, and what could not be read. Raises ``GaplessError``."""
+    paths = list(map(str, files))
+    if len(paths) == 1:
+        return [_summarise_file(paths[0], options, report_progress)], []
+    return summarise_files(paths, options, report_progress, positions)
+
+
+def assemble_study(
+    summaries: Sequence[CaptureSummary], unreadable: Sequence[UnreadableFile], options: Options
+) -> Study:
+    """Put the summaries of ranks together."""
+    capture_facts = [summary.facts for summary in summaries]
+    account = merge_accounts([summary.account for summary in summaries])
+    if not account.rows and not account.left_out:
+        names = ", ".join(facts.path for facts in capture_facts)
+        raise NotATraceError(f"{names}: nothing in it takes time: no operator, no call, no kernel")
+    worlds = [facts.world for facts in capture_facts if facts.world is not None]
+    return Study(
+        run=RunInfo(
+            paths=tuple(facts.path for facts in capture_facts),
+            ranks=tuple(sorted({facts.rank for facts in capture_facts if facts.rank is not None})),
+            world=max(worlds, default=None),
+            device=next((facts.device for facts in capture_facts if facts.device), None),
+            versions=capture_facts[0].versions,
+            capability=next(
+                (facts.capability for facts in capture_facts if facts.capability), None
+            ),
+        ),
+        health=build_health(capture_facts, unreadable, account),
+        steps=step_times(account, capture_facts[0].step_rule),
+        account=account,
+        tables=merge_tables([summary.tables for summary in summaries]),
+        leaf=merge_leaves([summary.leaf for summary in summaries if summary.leaf], options.pieces),
+        stragglers=merge_stragglers(
+            straggler for summary in summaries for straggler in summary.stragglers
+        ),
+        backlog_ns=_lower_median(
+            [summary.backlog_ns for summary in summaries if summary.backlog_ns is not None]
+        ),
+        sites=merge_sites([summary.sites for summary in summaries]),
+        work=merge_work([summary.work for summary in summaries]),
+    )
+
+
+def _lower_median(values: Sequence[int]) -> int | None:
+    return sorted(values)[(len(values) - 1) // 2] if values else None
+
+
+def _summarise_file(path: str, options: Options, report_progress: Progress) -> CaptureSummary:
+    report_progress("reading")
+    trace = load_trace(path, cache.content_key(path) if options.cache else None)
+    require_rank(options, [trace.rank])
+    report_progress("accounting")
+    joined = join_trace(trace)
+    return summarise_capture(joined, partition(trace, joined_trace=joined), options)

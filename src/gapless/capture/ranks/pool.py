@@ -1,0 +1,112 @@
+"""A few processes that share the ranks of a study among them."""
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from subprocess import DEVNULL, PIPE, Popen
+from threading import Event, Lock
+from typing import IO, Final, cast
+
+from gapless.capture.ranks.codec import decode, encode
+from gapless.capture.ranks.tasks import Answer, Task
+from gapless.capture.ranks.worker import receive, send
+
+_STARTED_BY: Final = (  # isolated: no start-up file of anybody's runs
+    "import sys; sys.path[:] = sys.argv[1:]; from gapless.capture.ranks.worker import main; main()"
+)
+
+Ask = Callable[[Sequence[Task]], Iterator[Answer]]
+
+
+@dataclass(frozen=True)
+class _Crew:
+    environment: dict[str, str]
+    import_paths: tuple[str, ...]  # the path of this process: the same packages there as here
+    idle: SimpleQueue["Popen[bytes]"] = field(default_factory=SimpleQueue["Popen[bytes]"])
+    processes: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])
+    stopped: Event = field(default_factory=Event)
+    lock: Lock = field(default_factory=Lock)  # a process is started, or all are ended
+
+    def start(self) -> None:
+        """Add a process."""
+        with self.lock:
+            if not self.stopped.is_set():
+                self._start()
+
+    def _start(self) -> None:
+        command = [sys.executable, "-I", "-S", "-c", _STARTED_BY, *self.import_paths]
+        process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=_errors(), env=self.environment)  # noqa: S603
+        self.processes.append(process)
+        self.idle.put(process)
+
+    def ask(self, task: Task) -> Answer:
+        """Give a task to an idle process; one that dies over it is replaced."""
+        process = self.idle.get()
+        data = _exchange(process, encode(task))
+        if data is not None:
+            self.idle.put(process)
+            return decode(data, Answer)
+        code = process.wait()
+        self.start()
+        return Answer(refused=_describe_exit(code))
+
+    def stop(self) -> None:
+        """End all processes, whatever they are at."""
+        with self.lock:
+            self.stopped.set()
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+            for pipe in _pipes(process):
+                with suppress(OSError):  # what was written to a process that is gone
+                    pipe.close()
+
+
+@contextmanager
+def crew(size: int, environment: dict[str, str]) -> Generator[Ask]:
+    """Start processes and yield the function that has them answer tasks, in order.
+
+    They end with the block, also if it ends by Ctrl-C. What they may import is what this process
+    may.
+    """
+    package_folder = str(Path(__file__).resolve().parents[3])
+    import_paths = (package_folder, *(folder or str(Path.cwd()) for folder in sys.path))
+    workers = _Crew({**os.environ, **environment}, import_paths)
+    pool = ThreadPoolExecutor(size)
+    try:
+        for _ in range(size):
+            workers.start()
+        yield lambda tasks: pool.map(workers.ask, tasks)
+    finally:
+        workers.stop()
+        pool.shutdown(cancel_futures=True)
+
+
+def _errors() -> int | None:
+    """Show what a process writes to stderr only on request: it would tear the report apart."""
+    return None if os.environ.get("GAPLESS_DEBUG") else DEVNULL
+
+
+def _exchange(process: "Popen[bytes]", data: bytes) -> bytes | None:
+    into, out = _pipes(process)
+    try:
+        send(into, data)
+        return receive(out)
+    except (OSError, ValueError):  # it is gone, or its pipes were closed as the study ended
+        return None
+
+
+def _describe_exit(code: int) -> str:
+    if code < 0:
+        return f"the process that read it was killed by signal {-code}: is there enough memory?"
+    return f"gapless made a mistake over it (code {code}): GAPLESS_DEBUG=1 shows which"
+
+
+def _pipes(process: "Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:
+    return cast("tuple[IO[bytes], IO[bytes]]", (process.stdin, process.stdout))

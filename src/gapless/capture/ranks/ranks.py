@@ -1,0 +1,160 @@
+"""Many files at a time: a process each, as many as there are cores, in two phases.
+
+Collectives need all ranks before any of them can be partitioned. A file's columns are dropped as
+soon as it is in the cache, and again as soon as it is summarised, so memory does not grow with
+the number of ranks.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from gapless.accounting import Arrivals, match_collectives
+from gapless.capture.ranks.pool import Ask, crew
+from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
+from gapless.capture.ranks.tasks import Answer, Head, Task
+from gapless.errors import NotATraceError, NotFoundError
+from gapless.formats.pool import count_processors
+from gapless.model.options import Options, Progress
+
+_CACHE_SIZE: Final = "1000T"  # a study's own folder is not limited
+
+
+@dataclass(frozen=True)
+class WindowPosition:
+    """Where a window stands in its run: the windows of other ranks that it belongs with."""
+
+    group: int  # the same number: windows of the same steps
+    first_step: int
+
+
+WindowPositions = Mapping[str, WindowPosition]  # by path
+
+
+def summarise_files(
+    paths: list[str],
+    options: Options,
+    report_progress: Progress,
+    positions: WindowPositions | None = None,
+) -> tuple[list[CaptureSummary], list[UnreadableFile]]:
+    """Summarise many files; those that cannot be read are returned with the reason.
+
+    ``positions`` are those of the windows of a recorded run.
+    Raises ``NotATraceError`` if that is all of them, ``NotFoundError`` for a rank that none of
+    them is.
+    """
+    unreadable: list[UnreadableFile] = []
+    positions = positions or {}
+    with _open_crew(len(paths), options) as ask:
+        steps = {path: position.first_step for path, position in positions.items()}
+        tasks = [Task(path, first_step=steps.get(path)) for path in paths]
+        read_answers = _run_phase(ask, tasks, report_progress, "reading")
+        heads = {
+            path: answer.head
+            for path, answer in _keep_readable(read_answers, unreadable)
+            if answer.head
+        }
+        _require_readable(heads, unreadable)
+        selected_paths = _select_paths(heads, options)
+        arrivals = _match_arrivals(heads, positions)
+        summary_answers = _run_phase(
+            ask,
+            [Task(path, heads[path].key, options, arrivals[path]) for path in selected_paths],
+            report_progress,
+            "accounting",
+        )
+        summaries = [
+            answer.summary
+            for _, answer in _keep_readable(summary_answers, unreadable)
+            if answer.summary
+        ]
+    _require_readable(summaries, unreadable)
+    return summaries, unreadable
+
+
+def require_rank(options: Options, file_ranks: Iterable[int | None]) -> None:
+    """Refuse a selection of ranks that no file is of. Raises ``NotFoundError``."""
+    selection = options.ranks()
+    known_ranks = sorted({rank for rank in file_ranks if rank is not None})
+    if selection is None or any(rank in selection for rank in known_ranks):
+        return
+    available = (
+        f"there are {', '.join(map(str, known_ranks))}" if known_ranks else "no file names its rank"
+    )
+    raise NotFoundError(f"there is no rank {options.rank}: {available}")
+
+
+@contextmanager
+def _open_crew(files: int, options: Options) -> Generator[Ask]:
+    """Start a process for each core; without the user's cache, with a folder that is removed."""
+    size = min(files, count_processors())
+    if options.cache:
+        with crew(size, {}) as ask:
+            yield ask
+        return
+    with TemporaryDirectory(prefix="gapless-") as folder:
+        environment = {"GAPLESS_CACHE": folder, "GAPLESS_CACHE_SIZE": _CACHE_SIZE}
+        with crew(size, environment) as ask:
+            yield ask
+
+
+def _run_phase(
+    ask: Ask, tasks: Sequence[Task], report_progress: Progress, word: str
+) -> Iterator[tuple[str, Answer]]:
+    for count, (task, answer) in enumerate(zip(tasks, ask(tasks), strict=True), 1):
+        report_progress(f"{word}: {count} of {len(tasks)} files")
+        yield task.path, answer
+
+
+def _keep_readable(
+    answers: Iterable[tuple[str, Answer]], unreadable: list[UnreadableFile]
+) -> Iterator[tuple[str, Answer]]:
+    for path, answer in answers:
+        if answer.refused is None:
+            yield path, answer
+        else:
+            unreadable.append(UnreadableFile(path, answer.refused.removeprefix(f"{path}: ")))
+
+
+def _require_readable(readable: Iterable[object], unreadable: Sequence[UnreadableFile]) -> None:
+    if not readable:
+        first_file = unreadable[0]
+        raise NotATraceError(
+            f"none of {len(unreadable)} files can be read; {first_file.path}: {first_file.reason}"
+        )
+
+
+def _select_paths(heads: dict[str, Head], options: Options) -> list[str]:
+    require_rank(options, (head.rank for head in heads.values()))
+    selection = options.ranks()
+    return [
+        path
+        for path, head in heads.items()
+        if selection is None or (head.rank is not None and head.rank in selection)
+    ]
+
+
+def _match_arrivals(heads: dict[str, Head], positions: WindowPositions) -> dict[str, Arrivals]:
+    """Match collectives of files that belong together.
+
+    Windows of a run by their steps; other files by order: the first of each rank, and so on, since
+    a folder may hold several captures of a rank. A file without a rank belongs to no other.
+    """
+    turns = Counter[int]()
+    paths_by_group: dict[object, list[str]] = defaultdict(list)
+    for path, head in sorted(heads.items(), key=lambda item: (item[1].origin_ns, item[0])):
+        if path in positions:
+            paths_by_group["window", positions[path].group].append(path)
+        elif head.rank is None:
+            paths_by_group[path].append(path)
+        else:
+            paths_by_group[turns[head.rank]].append(path)
+            turns[head.rank] += 1
+    arrivals: dict[str, Arrivals] = {}
+    for group_paths in paths_by_group.values():
+        matched = match_collectives([heads[path].collectives for path in group_paths])
+        arrivals.update(zip(group_paths, matched, strict=True))
+    return arrivals

@@ -1,0 +1,77 @@
+"""What a rank's process is asked, and how: the two phases of a study of many ranks.
+
+Phase one reads a file into the cache and returns what the other ranks need of it, its collectives.
+Phase two takes it from the cache, with what the others returned, to its summary.
+"""
+
+from dataclasses import dataclass, replace
+
+from gapless.accounting import (
+    NO_ARRIVALS,
+    Arrivals,
+    Collectives,
+    gather_collectives,
+    join_trace,
+    partition,
+)
+from gapless.capture.ranks.summary import CaptureSummary
+from gapless.capture.reading import read_trace
+from gapless.capture.summarize import summarise_capture
+from gapless.model.options import Options
+from gapless.model.trace import Trace
+from gapless.store import cache
+
+
+@dataclass(frozen=True)
+class Head:
+    """What phase one returns of a file."""
+
+    key: str  # of the file in the cache
+    rank: int | None
+    origin_ns: int
+    collectives: Collectives
+
+
+@dataclass(frozen=True)
+class Task:
+    """A file in a phase: without options the first, with them the second."""
+
+    path: str
+    key: str | None = None  # if it is known
+    options: Options | None = None
+    arrivals: Arrivals = NO_ARRIVALS
+    first_step: int | None = None  # of the capture, as its run numbers it
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a task, or the sentence that says why there is none."""
+
+    head: Head | None = None
+    summary: CaptureSummary | None = None
+    refused: str | None = None
+
+
+def load_trace(path: str, key: str | None, processes: int | None = None) -> Trace:
+    """Return the trace in a file, from the cache if it has the key. Raises ``GaplessError``."""
+    if key is None:
+        return read_trace(path, processes=processes)
+    trace = cache.load(key)
+    if trace is not None:
+        return replace(trace, path=path)
+    trace = read_trace(path, processes=processes)
+    cache.save(key, trace)
+    return trace
+
+
+def perform_task(task: Task) -> Answer:
+    """Do what a task asks. Raises ``GaplessError``."""
+    key = task.key or cache.content_key(task.path)
+    trace = load_trace(task.path, key, processes=1)
+    if task.options is None:
+        return Answer(
+            head=Head(key, trace.rank, trace.origin_ns, gather_collectives(trace, task.first_step))
+        )
+    joined = join_trace(trace)
+    ledger = partition(trace, task.arrivals, joined_trace=joined)
+    return Answer(summary=summarise_capture(joined, ledger, task.options))

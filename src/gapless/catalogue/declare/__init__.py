@@ -1,0 +1,1 @@
+"""How rules and fixes are declared, listed, parsed and looked up by name."""

@@ -1,0 +1,149 @@
+"""How a fix is declared: a function of the facts, whose page and tests come from it."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from gapless.errors import UsageError
+from gapless.model.edit import Applicability, Edit, Location, Proposal
+from gapless.model.facts import Facts
+
+_CLASS_ORDER: Final = tuple(Applicability)
+
+
+@dataclass(frozen=True)
+class Option:
+    """The options given along with the name: ``more-workers@train.py:41=8``, ``--override``."""
+
+    value: str | None = None
+    line_ref: str | None = None  # "train.py:41", or "train.py"
+    override: bool = False  # settings that change results may be changed
+    name: str = ""  # of the fix, for error messages about its value
+
+    def parse_number(self, default: int, minimum: int = 1) -> int:
+        """Return the number after "=", or the default. Raises ``UsageError``."""
+        if self.value is None:
+            return default
+        if not self.value.isdecimal() or int(self.value) < minimum:
+            requirement = f"a whole number from {minimum} up is meant"
+            raise UsageError(f"{self.name}={self.value}: {requirement}")
+        return int(self.value)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run, and what a fix proposes for it: a test, and an example on the fix's page."""
+
+    title: str
+    facts: Facts
+    expected: str | tuple[str, ...]  # of each proposal, in order: ``describe_proposal``
+    option: Option = Option()
+    edits: tuple[Edit, ...] | None = None  # of the first; None: not stated
+
+
+Proposer = Callable[[Facts, Option], tuple[Proposal, ...]]
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A named edit; calling it returns what it would change in a run: a proposal for each line."""
+
+    name: str
+    since: str  # the version that first had it
+    make_cases: Callable[[], Sequence[Case]]
+    value: str | None  # what may follow "=" ("WORKERS"); None: nothing
+    doc: str
+    propose: Proposer
+
+    def __call__(self, facts: Facts, option: Option | None = None) -> tuple[Proposal, ...]:
+        """Return the proposals for a run. Raises ``UsageError`` for an option it does not take."""
+        given_option = option or Option()
+        if given_option.value is not None and self.value is None:
+            raise UsageError(f"{self.name} takes no value, but was given ={given_option.value}")
+        proposals = drop_duplicates(self.propose(facts, replace(given_option, name=self.name)))
+        if given_option.line_ref is not None and any(
+            proposal.edits and not has_location(proposal) for proposal in proposals
+        ):
+            raise UsageError(
+                f"{self.name} does not apply to a single line; leave out @{given_option.line_ref}"
+            )
+        return proposals
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """Return the examples, made when they are asked for: no command but ``explain`` does."""
+        return tuple(self.make_cases())
+
+    @property
+    def summary(self) -> str:
+        """Return the first line of its page."""
+        return self.doc.partition("\n")[0]
+
+    def proposal(
+        self,
+        summary: str,
+        *edits: Edit,
+        applicability: Applicability,
+        risk: str | None = None,
+        location: Location | None = None,
+    ) -> Proposal:
+        """Return a proposal of these edits."""
+        return Proposal(self.name, summary, edits, applicability, risk, None, location)
+
+    def refusal(self, reason: str, location: Location | None = None) -> Proposal:
+        """Return a proposal that says why the edit must not be made here."""
+        return Proposal(self.name, self.summary, (), Applicability.RISKY, None, reason, location)
+
+    def no_change(self, reason: str, location: Location | None = None) -> Proposal:
+        """Return a proposal without edits: nothing is left to change."""
+        return Proposal(self.name, reason, (), Applicability.IDENTICAL, None, None, location)
+
+
+def fix(
+    name: str, *, since: str, cases: Callable[[], Sequence[Case]], value: str | None = None
+) -> Callable[[Proposer], Fix]:
+    """Declare a function as a fix; its docstring is the fix's page."""
+
+    def declare(propose: Proposer) -> Fix:
+        return Fix(name, since, cases, value, inspect.getdoc(propose) or "", propose)
+
+    return declare
+
+
+def changes_nothing(proposal: Proposal) -> bool:
+    """Return whether a proposal says that nothing is left to change."""
+    return proposal.refused is None and not proposal.edits
+
+
+def has_location(proposal: Proposal) -> bool:
+    """Return whether a proposal, or one of its edits, belongs to one line."""
+    return proposal.location is not None or any(
+        getattr(edit, "where", None) is not None for edit in proposal.edits
+    )
+
+
+def describe_proposal(proposal: Proposal) -> str:
+    """Return one line on a proposal: its class and what would change, or why nothing would."""
+    if proposal.refused is not None:
+        return f"refused: {proposal.refused}"
+    if changes_nothing(proposal):
+        return f"nothing to change: {proposal.summary}"
+    return f"{proposal.applicability}: {proposal.summary}"
+
+
+def drop_duplicates(proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """Drop proposals with the same edits, and repeated sentences for several lines."""
+    proposals_by_key: dict[object, Proposal] = {}
+    for proposal in proposals:
+        proposals_by_key.setdefault(
+            repr(proposal.edits) if proposal.edits else (proposal.refused, proposal.summary),
+            proposal,
+        )
+    return tuple(proposals_by_key.values())
+
+
+def worst_applicability(*applicabilities: Applicability) -> Applicability:
+    """Return the class of several edits together: that of the edit that changes most."""
+    return max(applicabilities, key=_CLASS_ORDER.index)

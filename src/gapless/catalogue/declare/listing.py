@@ -1,0 +1,61 @@
+"""The catalogue as a list: looking fixes up by name, and what they propose for a run."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gapless.catalogue.declare.fix import Fix, Option
+from gapless.catalogue.fixes import FIXES
+from gapless.errors import UsageError
+from gapless.model.edit import Proposal
+from gapless.model.facts import Facts
+
+CEILINGS: Final = (
+    "cached-batch",
+    "cached-batch-on-device",
+    "no-logging",
+    "no-checkpoint",
+    "no-evaluation",
+)
+
+
+def find_fix(name: str, fixes: Sequence[Fix] = FIXES) -> Fix:
+    """Return the fix of this name. Raises ``UsageError`` with similar names."""
+    for fix in fixes:
+        if fix.name == name:
+            return fix
+    raise UsageError(f"there is no fix {name!r}{did_you_mean(name, [fix.name for fix in fixes])}")
+
+
+def parse_fix(text: str, *, override: bool = False) -> tuple[Fix, Option]:
+    """Return the fix and the option of ``NAME``, ``NAME=VALUE`` or ``NAME@FILE:LINE=VALUE``.
+
+    Raises ``UsageError``.
+    """
+    head, equals, value = text.partition("=")
+    name, at_sign, line_ref = head.partition("@")
+    for sign, separator, operand in (("=", equals, value), ("@", at_sign, line_ref)):
+        if separator and not operand:
+            raise UsageError(f"{text}: nothing stands behind {sign}")
+    fix = find_fix(name)
+    if equals and fix.value is None:
+        raise UsageError(f"{text}: {name} takes no value")
+    return fix, Option(value or None, line_ref or None, override)
+
+
+def propose_named(text: str, facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:
+    """Return what a named fix would change in this run. Raises ``UsageError``."""
+    fix, option = parse_fix(text, override=override)
+    return fix(facts, option)
+
+
+def propose_ceilings(facts: Facts) -> tuple[Proposal, ...]:
+    """Return the ablations that apply to this run: each measures the most that can be gained."""
+    proposals = [proposal for name in CEILINGS for proposal in find_fix(name)(facts)]
+    return tuple(proposal for proposal in proposals if proposal.edits)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean …?" with the names similar to this one, or an empty string."""
+    matches = difflib.get_close_matches(name, list(names), n=3)
+    return f"; did you mean {' or '.join(matches)}?" if matches else ""

@@ -1,0 +1,1 @@
+"""Fixes for how the computing itself is done."""

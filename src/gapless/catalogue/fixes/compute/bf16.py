@@ -1,0 +1,152 @@
+"""Mixed precision in bf16."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import torch_setting, uses_cuda
+from gapless.catalogue.declare.targets import MODULE
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+_AMPERE: Final = (8, 0)
+
+
+@fix(
+    "bf16",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "A model in fp32",
+            example_facts.gpu(),
+            "risky: the model's forward runs under autocast in bfloat16",
+            edits=(Wrap(MODULE, "autocast", {"dtype": "bfloat16"}),),
+        ),
+        Case(
+            "The same on a CPU",
+            example_facts.cpu(),
+            "risky: the model's forward runs under autocast in bfloat16",
+        ),
+        Case(
+            "Already so",
+            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
+            "nothing to change: autocast in bfloat16 is in use already",
+        ),
+        Case(
+            "fp16 with a scaler",
+            example_facts.gpu(
+                example_facts.precision(autocast={"cuda": "torch.float16"}, scaler=True)
+            ),
+            "refused: autocast in float16 was chosen; --override tries bfloat16 instead",
+        ),
+        Case(
+            "Weights in fp64",
+            example_facts.gpu(example_facts.model(dtype="torch.float64")),
+            "refused: parameters in float64 are a choice of precision; --override tries bfloat16",
+        ),
+        Case(
+            "Weights in bf16",
+            example_facts.gpu(example_facts.model(dtype="torch.bfloat16")),
+            "nothing to change: the parameters are in bfloat16 already",
+        ),
+        Case(
+            "An older device",
+            example_facts.gpu(example_facts.machine(capability=(7, 5), device="Tesla T4")),
+            "refused: Tesla T4 computes bfloat16 in software: compute capability 8.0 is needed, "
+            "and this is 7.5; try fp16",
+        ),
+        Case(
+            "Processors without instructions for it",
+            example_facts.cpu(example_facts.machine(cpus=2, device=None, bf16=False)),
+            "refused: these processors have no instructions for bfloat16: torch would turn each "
+            "number into fp32 and back; --override tries it anyway",
+        ),
+        Case("No model", example_facts.bare_facts(), "refused: no model was seen"),
+        Case(
+            "fp16 with a scaler, which may be changed",
+            example_facts.gpu(
+                example_facts.precision(autocast={"cuda": "torch.float16"}, scaler=True)
+            ),
+            "risky: the model's forward runs under autocast in bfloat16",
+            Option(override=True),
+        ),
+    ],
+)
+def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let the model's forward run under autocast in bfloat16.
+
+    Matrix products and convolutions run in bfloat16 on tensor cores; parameters, their gradients
+    and the optimizer stay fp32.
+
+    ## Precondition
+    A model with fp32 parameters; on a GPU compute capability 8.0, on processors instructions that
+    oneDNN takes for bfloat16. Refused where another precision was chosen (autocast in float16,
+    parameters in float64), or where those instructions are missing, unless ``--override``.
+
+    ## Safety
+    Risky: 8 bits of mantissa instead of 24. The exponent is as long as that of fp32, so gradients
+    do not vanish and no scaler is needed. Losses are compared over some steps, which is no proof
+    that the training converges as before.
+    """
+    reason = refuse_autocast(facts, option, "bfloat16") or (
+        None if option.override else _find_emulation(facts)
+    )
+    capability = facts.machine.capability
+    if reason is None and uses_cuda(facts) and capability is not None and capability < _AMPERE:
+        reason = (
+            f"{facts.machine.device} computes bfloat16 in software: compute capability 8.0 is "
+            f"needed, and this is {capability[0]}.{capability[1]}; try fp16"
+        )
+    if reason is not None:
+        return (bf16.refusal(reason),)
+    already = describe_use(facts, "bfloat16")
+    if already is not None:
+        return (bf16.no_change(already),)
+    return (
+        bf16.proposal(
+            "the model's forward runs under autocast in bfloat16",
+            Wrap(MODULE, "autocast", {"dtype": "bfloat16"}),
+            applicability=Applicability.RISKY,
+            risk="matrix products and convolutions have 8 bits of mantissa",
+        ),
+    )
+
+
+def _find_emulation(facts: Facts) -> str | None:
+    if uses_cuda(facts) or facts.machine.bf16 is not False:
+        return None
+    return (
+        "these processors have no instructions for bfloat16: torch would turn each number into "
+        "fp32 and back; --override tries it anyway"
+    )
+
+
+def refuse_autocast(facts: Facts, option: Option, dtype: str) -> str | None:
+    """Return why autocast to this type must not be used; ``None`` if no reason is known."""
+    if not facts.models:
+        return "no model was seen"
+    if option.override:
+        return None
+    other_dtype = next((name for name in autocast_dtypes(facts) if name != dtype), None)
+    if other_dtype is not None:
+        return f"autocast in {other_dtype} was chosen; --override tries {dtype} instead"
+    if any(model.dtype == "torch.float64" for model in facts.models):
+        return f"parameters in float64 are a choice of precision; --override tries {dtype}"
+    return None
+
+
+def describe_use(facts: Facts, dtype: str) -> str | None:
+    """Return a sentence that the type is in use already; ``None`` if it is not."""
+    if dtype in autocast_dtypes(facts):
+        return f"autocast in {dtype} is in use already"
+    if all(model.dtype == f"torch.{dtype}" for model in facts.models):
+        return f"the parameters are in {dtype} already"
+    return None
+
+
+def autocast_dtypes(facts: Facts) -> tuple[str, ...]:
+    """Return the types that were seen in regions of autocast."""
+    dtypes = torch_setting(facts, "autocast")
+    if not isinstance(dtypes, dict):
+        return ()
+    return tuple(str(region_dtype).removeprefix("torch.") for region_dtype in dtypes.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

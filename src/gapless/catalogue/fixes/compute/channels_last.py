@@ -1,0 +1,62 @@
+"""Images with their channels last in memory."""
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.targets import MODULE
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+
+@fix(
+    "channels-last",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "A network of 53 convolutions",
+            example_facts.gpu(),
+            "equivalent: ResNet and its images are laid out channels last",
+            edits=(Wrap(MODULE, "channels-last"),),
+        ),
+        Case(
+            "Already so",
+            example_facts.gpu(example_facts.model(channels_last=True)),
+            "nothing to change: ResNet is laid out channels last already",
+        ),
+        Case(
+            "No convolutions",
+            example_facts.gpu(example_facts.model(convolutions=0, channels_last=None)),
+            "refused: no model has weights of four dimensions, so there is nothing to lay out",
+        ),
+        Case("No model", example_facts.bare_facts(), "refused: no model was seen"),
+    ],
+)
+def channels_last(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Lay the model's weights and images out with channels last, as tensor cores need them.
+
+    ## Precondition
+    A model with convolutions (weights of four dimensions).
+
+    ## Safety
+    Equivalent: other kernels sum in another order. Code that calls ``.view()`` on images between
+    layers fails, where ``.reshape()`` would not.
+    """
+    if not facts.models:
+        return (channels_last.refusal("no model was seen"),)
+    candidates = [model for model in facts.models if model.convolutions != 0]
+    if not candidates:
+        reason = "no model has weights of four dimensions, so there is nothing to lay out"
+        return (channels_last.refusal(reason),)
+    channels_first = [model for model in candidates if not model.channels_last]
+    names = ", ".join(
+        dict.fromkeys(model.name.rpartition(".")[2] for model in channels_first or candidates)
+    )
+    if not channels_first:
+        return (channels_last.no_change(f"{names} is laid out channels last already"),)
+    return (
+        channels_last.proposal(
+            f"{names} and its images are laid out channels last",
+            Wrap(MODULE, "channels-last"),
+            applicability=Applicability.EQUIVALENT,
+            risk="sums are made in another order; .view() between layers may fail",
+        ),
+    )

@@ -1,0 +1,52 @@
+"""Keep activations instead of computing them again."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+_TARGET: Final = "torch.utils.checkpoint.checkpoint"
+
+
+@fix(
+    "checkpointing-off",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "Activations are computed again",
+            example_facts.gpu(example_facts.model(checkpoints=True)),
+            "same: activations are kept, and not computed again in the backward pass",
+            edits=(Wrap(_TARGET, "checkpointing-off"),),
+        ),
+        Case(
+            "They are kept",
+            example_facts.gpu(),
+            "nothing to change: activation checkpointing was not used",
+        ),
+        Case("No model", example_facts.bare_facts(), "refused: no model was seen"),
+    ],
+)
+def checkpointing_off(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Keep activations instead of computing them again in the backward pass.
+
+    ## Precondition
+    A model that uses ``torch.utils.checkpoint``, and memory for its activations. Whether they fit
+    is what the trial shows.
+
+    ## Safety
+    The same values. It needs more memory: "does not fit" is a verdict.
+    """
+    if not facts.models:
+        return (checkpointing_off.refusal("no model was seen"),)
+    if all(model.checkpoints is False for model in facts.models):
+        return (checkpointing_off.no_change("activation checkpointing was not used"),)
+    return (
+        checkpointing_off.proposal(
+            "activations are kept, and not computed again in the backward pass",
+            Wrap(_TARGET, "checkpointing-off"),
+            applicability=Applicability.IDENTICAL,
+            risk="more memory: it may not fit",
+        ),
+    )

@@ -1,0 +1,74 @@
+"""Mixed precision in fp16, with a gradient scaler."""
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import torch_setting, uses_cuda
+from gapless.catalogue.declare.targets import MODULE, OPTIMIZER
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.fixes.compute.bf16 import describe_use, refuse_autocast
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+
+@fix(
+    "fp16",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "A model in fp32",
+            example_facts.gpu(),
+            "risky: the model's forward runs under autocast in float16, with a gradient scaler",
+            edits=(
+                Wrap(MODULE, "autocast", {"dtype": "float16"}),
+                Wrap(OPTIMIZER, "grad-scaler"),
+            ),
+        ),
+        Case(
+            "Already so",
+            example_facts.gpu(
+                example_facts.precision(autocast={"cuda": "torch.float16"}, scaler=True)
+            ),
+            "nothing to change: autocast in float16 is in use already",
+        ),
+        Case(
+            "bf16 is in use",
+            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
+            "refused: autocast in bfloat16 was chosen; --override tries float16 instead",
+        ),
+        Case(
+            "No device", example_facts.cpu(), "refused: no CUDA device was used: bf16 is for CPUs"
+        ),
+    ],
+)
+def fp16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let the model's forward run under autocast in float16, and scale the loss.
+
+    For devices without bfloat16. The loss is scaled up, gradients are scaled down before the step,
+    and steps with infinite gradients are skipped.
+
+    ## Precondition
+    A CUDA device, and a model with fp32 parameters. Refused where another precision was chosen,
+    unless ``--override``.
+
+    ## Safety
+    Risky: numbers beyond 65,504 overflow and small ones vanish; the scaler skips steps. A loop that
+    clips gradients must see them unscaled.
+    """
+    if not uses_cuda(facts):
+        return (fp16.refusal("no CUDA device was used: bf16 is for CPUs"),)
+    reason = refuse_autocast(facts, option, "float16")
+    if reason is not None:
+        return (fp16.refusal(reason),)
+    already = describe_use(facts, "float16")
+    if already is not None:
+        return (fp16.no_change(already),)
+    autocast_edit = Wrap(MODULE, "autocast", {"dtype": "float16"})
+    scaler_edits = () if torch_setting(facts, "scaler") else (Wrap(OPTIMIZER, "grad-scaler"),)
+    return (
+        fp16.proposal(
+            "the model's forward runs under autocast in float16, with a gradient scaler",
+            autocast_edit,
+            *scaler_edits,
+            applicability=Applicability.RISKY,
+            risk="matrix products and convolutions have 11 bits of mantissa and may overflow",
+        ),
+    )

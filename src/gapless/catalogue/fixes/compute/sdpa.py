@@ -1,0 +1,90 @@
+"""Another implementation of attention."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import uses_cuda
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.fixes.compute.bf16 import autocast_dtypes
+from gapless.errors import UsageError
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts
+
+_TARGET: Final = "torch.nn.functional.scaled_dot_product_attention"
+_BACKENDS: Final = ("flash", "efficient", "cudnn", "math")
+_AMPERE: Final = (8, 0)
+_HALF_DTYPES: Final = frozenset(("torch.float16", "torch.bfloat16"))
+
+
+@fix(
+    "sdpa",
+    since="0.1",
+    value="BACKEND",
+    cases=lambda: [
+        Case(
+            "Mixed precision",
+            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
+            "equivalent: scaled_dot_product_attention uses flash",
+            edits=(Wrap(_TARGET, "sdpa", {"backend": "flash"}),),
+        ),
+        Case(
+            "fp32", example_facts.gpu(), "equivalent: scaled_dot_product_attention uses efficient"
+        ),
+        Case(
+            "Flash is asked for in fp32",
+            example_facts.gpu(),
+            "refused: flash needs float16 or bfloat16, and neither was seen: bf16 first",
+            Option(value="flash"),
+        ),
+        Case(
+            "An older device",
+            example_facts.gpu(example_facts.machine(capability=(7, 5), device="Tesla T4")),
+            "refused: flash needs compute capability 8.0, and Tesla T4 has 7.5",
+            Option(value="flash"),
+        ),
+        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
+    ],
+)
+def sdpa(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let ``scaled_dot_product_attention`` use one backend: flash, efficient, cudnn or math.
+
+    Without a value: flash if tensors are in half precision, else efficient. A call that the
+    backend does not support is left to torch's choice.
+
+    ## Precondition
+    A CUDA device, and a model that calls ``scaled_dot_product_attention``. Flash needs float16 or
+    bfloat16, and compute capability 8.0.
+
+    ## Safety
+    Equivalent: the same formula, summed in another order. Dropout draws other numbers.
+    """
+    if not uses_cuda(facts):
+        return (sdpa.refusal("no CUDA device was used"),)
+    is_half = bool(autocast_dtypes(facts)) or any(
+        model.dtype in _HALF_DTYPES for model in facts.models
+    )
+    default_backend = "flash" if is_half and _has_flash(facts) else "efficient"
+    backend = option.value or default_backend
+    if backend not in _BACKENDS:
+        raise UsageError(f"sdpa={backend}: there are {', '.join(_BACKENDS)}")
+    if backend == "flash" and not _has_flash(facts):
+        capability_text = ".".join(map(str, facts.machine.capability or ()))
+        reason = (
+            f"flash needs compute capability 8.0, and {facts.machine.device} has {capability_text}"
+        )
+        return (sdpa.refusal(reason),)
+    if backend == "flash" and facts.models and not is_half:
+        reason = "flash needs float16 or bfloat16, and neither was seen: bf16 first"
+        return (sdpa.refusal(reason),)
+    return (
+        sdpa.proposal(
+            f"scaled_dot_product_attention uses {backend}",
+            Wrap(_TARGET, "sdpa", {"backend": backend}),
+            applicability=Applicability.EQUIVALENT,
+            risk="sums are made in another order; dropout draws other numbers",
+        ),
+    )
+
+
+def _has_flash(facts: Facts) -> bool:
+    return facts.machine.capability is None or facts.machine.capability >= _AMPERE

@@ -1,0 +1,1 @@
+"""Fixes for what the host does in each step."""

@@ -1,0 +1,89 @@
+"""Switch off what looks for errors."""
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import torch_setting
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, SetEnv, SetGlobal, Skip
+from gapless.model.facts import Facts
+
+
+@fix(
+    "debug-off",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "Launches wait",
+            example_facts.gpu(example_facts.precision(launch_blocking=True)),
+            "risky: CUDA_LAUNCH_BLOCKING is not set",
+            edits=(SetEnv("CUDA_LAUNCH_BLOCKING", None),),
+        ),
+        Case(
+            "Anomaly detection, which may be switched off",
+            example_facts.gpu(example_facts.precision(anomaly=True)),
+            "risky: anomaly detection is off",
+            Option(override=True),
+            edits=(SetGlobal("torch.set_anomaly_enabled", value=False),),
+        ),
+        Case(
+            "Anomaly detection, which may be intended",
+            example_facts.gpu(example_facts.precision(anomaly=True, sync_debug_mode=1)),
+            (
+                (
+                    "refused: anomaly detection is on, which may be intended; "
+                    "--override --risky tries it"
+                ),
+                "risky: torch does not look for synchronising calls",
+            ),
+        ),
+        Case(
+            "None is on",
+            example_facts.gpu(),
+            "nothing to change: no switch for finding errors was seen to be on",
+        ),
+    ],
+)
+def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Switch off what looks for errors: anomaly detection, blocking launches, sync warnings.
+
+    ## Precondition
+    One of them was on. Anomaly detection is switched off with ``--override --risky`` only.
+
+    ## Safety
+    Risky: the training no longer stops where a gradient becomes NaN, and errors of kernels are
+    reported at a later line.
+    """
+    proposals = list[Proposal]()
+    if torch_setting(facts, "anomaly"):
+        proposals.append(_propose_no_anomaly(option))
+    if torch_setting(facts, "launch_blocking"):
+        proposals.append(
+            debug_off.proposal(
+                "CUDA_LAUNCH_BLOCKING is not set",
+                SetEnv("CUDA_LAUNCH_BLOCKING", None),
+                applicability=Applicability.RISKY,
+                risk="errors of kernels are reported at a later line",
+            )
+        )
+    if torch_setting(facts, "sync_debug_mode"):
+        proposals.append(
+            debug_off.proposal(
+                "torch does not look for synchronising calls",
+                Skip("torch.cuda.set_sync_debug_mode"),
+                applicability=Applicability.RISKY,
+                risk="synchronising calls are no longer reported or forbidden",
+            )
+        )
+    no_change = debug_off.no_change("no switch for finding errors was seen to be on")
+    return tuple(proposals) or (no_change,)
+
+
+def _propose_no_anomaly(option: Option) -> Proposal:
+    if not option.override:
+        reason = "anomaly detection is on, which may be intended; --override --risky tries it"
+        return debug_off.refusal(reason)
+    return debug_off.proposal(
+        "anomaly detection is off",
+        SetGlobal("torch.set_anomaly_enabled", value=False),
+        applicability=Applicability.RISKY,
+        risk="the training does not stop where a gradient becomes NaN",
+    )

@@ -1,0 +1,103 @@
+"""Let the optimizer update all tensors at once."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import name_line, public_name, select_optimizers
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, SetArgument
+from gapless.model.facts import Facts, Optimizer
+
+_SUPPORTED: Final = {
+    "torch.optim._adafactor.Adafactor",
+    "torch.optim.adadelta.Adadelta",
+    "torch.optim.adagrad.Adagrad",
+    "torch.optim.adam.Adam",
+    "torch.optim.adamax.Adamax",
+    "torch.optim.adamw.AdamW",
+    "torch.optim.asgd.ASGD",
+    "torch.optim.nadam.NAdam",
+    "torch.optim.radam.RAdam",
+    "torch.optim.rmsprop.RMSprop",
+    "torch.optim.rprop.Rprop",
+    "torch.optim.sgd.SGD",
+}
+
+
+@fix(
+    "foreach",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "Switched off",
+            example_facts.gpu(example_facts.optimizer(foreach=False)),
+            "equivalent: AdamW at train.py:52: foreach False → True",
+            edits=(
+                SetArgument(
+                    "torch.optim.AdamW",
+                    "foreach",
+                    value=True,
+                    where=example_facts.OPTIMIZER_LINE,
+                ),
+            ),
+        ),
+        Case(
+            "torch's default, on a CPU",
+            example_facts.cpu(),
+            "equivalent: AdamW at train.py:52: foreach None → True",
+        ),
+        Case(
+            "torch's default, on a GPU",
+            example_facts.gpu(),
+            "nothing to change: AdamW at train.py:52 uses foreach on CUDA by default",
+        ),
+        Case(
+            "A fused optimizer",
+            example_facts.gpu(example_facts.optimizer(fused=True)),
+            "nothing to change: AdamW at train.py:52 is fused, which does more",
+        ),
+        Case(
+            "A class without foreach",
+            example_facts.gpu(example_facts.optimizer(name="torch.optim.lbfgs.LBFGS")),
+            "refused: LBFGS at train.py:52 has no foreach implementation",
+        ),
+        Case("No optimizer", example_facts.bare_facts(), "refused: no optimizer was seen"),
+        Case(
+            "Already so",
+            example_facts.cpu(example_facts.optimizer(foreach=True, device="cpu")),
+            "nothing to change: AdamW at train.py:52: foreach is already True",
+        ),
+    ],
+)
+def foreach(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let the optimizer update many tensors in one kernel (``foreach=True``).
+
+    ## Precondition
+    An optimizer of torch that supports it. On CUDA it is the default.
+
+    ## Safety
+    Equivalent: the same formula, but the last bits may be rounded differently. It needs memory for
+    intermediate values of all parameters at once.
+    """
+    proposals = tuple(_propose(optimizer) for optimizer in select_optimizers(facts, option))
+    return proposals or (foreach.refusal("no optimizer was seen"),)
+
+
+def _propose(optimizer: Optimizer) -> Proposal:
+    class_name = optimizer.name.rpartition(".")[2]
+    subject = f"{class_name} at {name_line(optimizer.location)}"
+    if optimizer.name not in _SUPPORTED:
+        return foreach.refusal(f"{subject} has no foreach implementation", optimizer.location)
+    if optimizer.fused:
+        return foreach.no_change(f"{subject} is fused, which does more", optimizer.location)
+    if optimizer.foreach:
+        return foreach.no_change(f"{subject}: foreach is already True", optimizer.location)
+    if optimizer.foreach is None and (optimizer.device or "").startswith("cuda"):
+        return foreach.no_change(f"{subject} uses foreach on CUDA by default", optimizer.location)
+    return foreach.proposal(
+        f"{subject}: foreach {optimizer.foreach} → True",
+        SetArgument(public_name(optimizer.name), "foreach", value=True, where=optimizer.location),
+        applicability=Applicability.EQUIVALENT,
+        risk="the last bits may be rounded differently",
+        location=optimizer.location,
+    )

@@ -1,0 +1,52 @@
+"""Leave out calls of empty_cache."""
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import uses_cuda
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, Skip
+from gapless.model.facts import Facts
+
+
+@fix(
+    "no-empty-cache",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "The cache is emptied in each step",
+            example_facts.gpu(empty_cache=312),
+            "same: torch.cuda.empty_cache() does nothing (312 calls)",
+            edits=(Skip("torch.cuda.empty_cache"),),
+        ),
+        Case(
+            "It is never emptied",
+            example_facts.gpu(empty_cache=0),
+            "nothing to change: torch.cuda.empty_cache() was not called",
+        ),
+        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
+    ],
+)
+def no_empty_cache(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Leave out the calls of ``torch.cuda.empty_cache()``.
+
+    Each call waits for the device and gives memory back to the driver, which the next step asks for
+    again.
+
+    ## Precondition
+    A CUDA device, and a script that calls it.
+
+    ## Safety
+    The same values. The allocator keeps more memory, so another process on the device gets less.
+    """
+    if not uses_cuda(facts):
+        return (no_empty_cache.refusal("no CUDA device was used"),)
+    calls = facts.calls.get("empty_cache")
+    if calls == 0:
+        return (no_empty_cache.no_change("torch.cuda.empty_cache() was not called"),)
+    count_words = "" if calls is None else f" ({calls} calls)"
+    return (
+        no_empty_cache.proposal(
+            f"torch.cuda.empty_cache() does nothing{count_words}",
+            Skip("torch.cuda.empty_cache"),
+            applicability=Applicability.IDENTICAL,
+        ),
+    )

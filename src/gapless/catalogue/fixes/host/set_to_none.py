@@ -1,0 +1,49 @@
+"""Drop gradients instead of setting them to zero."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, SetArgument
+from gapless.model.facts import Facts
+
+_TARGETS: Final = ("torch.optim.Optimizer.zero_grad", "torch.nn.Module.zero_grad")
+
+
+@fix(
+    "set-to-none",
+    since="0.1",
+    cases=lambda: [
+        Case(
+            "Gradients are set to zero",
+            example_facts.gpu(zero_grad_to_zero=312),
+            "risky: zero_grad() drops gradients (set_to_none False → True)",
+            edits=tuple(SetArgument(target, "set_to_none", value=True) for target in _TARGETS),
+        ),
+        Case(
+            "They are dropped, as torch does by default",
+            example_facts.gpu(zero_grad_to_zero=0),
+            "nothing to change: no zero_grad(set_to_none=False) was seen",
+        ),
+    ],
+)
+def set_to_none(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
+    """Let ``zero_grad`` drop gradients instead of writing zeros.
+
+    ## Precondition
+    A script that calls ``zero_grad(set_to_none=False)``: since torch 2.0 dropping is the default.
+
+    ## Safety
+    Risky: code that reads ``.grad`` after ``zero_grad`` gets ``None`` instead of zeros, and an
+    optimizer skips a parameter without a gradient; with zeros, momentum and decay still apply.
+    """
+    if facts.calls.get("zero_grad_to_zero") == 0:
+        return (set_to_none.no_change("no zero_grad(set_to_none=False) was seen"),)
+    return (
+        set_to_none.proposal(
+            "zero_grad() drops gradients (set_to_none False → True)",
+            *(SetArgument(target, "set_to_none", value=True) for target in _TARGETS),
+            applicability=Applicability.RISKY,
+            risk="parameters without a gradient are skipped, without momentum or decay",
+        ),
+    )

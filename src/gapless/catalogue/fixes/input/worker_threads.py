@@ -1,0 +1,55 @@
+"""Limit the threads within each worker."""
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
+from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts, Loader
+
+
+@fix(
+    "worker-threads",
+    since="0.1",
+    value="THREADS",
+    cases=lambda: [
+        Case(
+            "Eight workers",
+            example_facts.gpu(example_facts.worker_loader()),
+            "same: workers of train.py:41 use 1 thread each",
+            edits=(Wrap(LOADER, "worker-threads", {"threads": 1}, example_facts.LOADER_LINE),),
+        ),
+        Case(
+            "No workers",
+            example_facts.gpu(),
+            "refused: the loader at train.py:41 has no workers: more-workers first",
+        ),
+    ],
+)
+def worker_threads(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let libraries in each worker use N threads (default 1).
+
+    torch uses one thread in a worker. OpenCV, BLAS and OpenMP in other libraries do not: each
+    worker then starts as many threads as there are processors.
+
+    ## Precondition
+    A loader with workers.
+
+    ## Safety
+    The same values, if the libraries give the same result with any number of threads.
+    """
+    threads = option.parse_number(1)
+
+    def propose(loader: Loader) -> Proposal:
+        line_ref = name_line(loader.location)
+        if loader.num_workers == 0:
+            reason = f"the loader at {line_ref} has no workers: more-workers first"
+            return worker_threads.refusal(reason, loader.location)
+        return worker_threads.proposal(
+            f"workers of {line_ref} use {threads} thread{'s' if threads > 1 else ''} each",
+            Wrap(LOADER, "worker-threads", {"threads": threads}, loader.location),
+            applicability=Applicability.IDENTICAL,
+            location=loader.location,
+        )
+
+    return propose_for_loaders(worker_threads, facts, option, propose)

@@ -1,0 +1,80 @@
+"""Use more workers, together with one thread for the training's own operators."""
+
+from dataclasses import replace
+
+from gapless.catalogue.declare.fix import Case, Option, changes_nothing, fix, worst_applicability
+from gapless.catalogue.declare.selectors import propose_for_loaders
+from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.fixes.input.more_workers import more_workers
+from gapless.catalogue.fixes.input.one_thread import one_thread
+from gapless.model.edit import Proposal, SetArgument, SetGlobal
+from gapless.model.facts import Facts, Loader
+
+
+@fix(
+    "workers-and-one-thread",
+    since="0.1",
+    value="WORKERS",
+    cases=lambda: [
+        Case(
+            "Two processors",
+            example_facts.cpu(),
+            "equivalent: num_workers 0 → 2 at train.py:41, intra-op threads 2 → 1",
+            edits=(
+                SetArgument(LOADER, "num_workers", 2, example_facts.LOADER_LINE),
+                SetGlobal("torch.set_num_threads", 1),
+            ),
+        ),
+        Case(
+            "It has one thread already",
+            example_facts.cpu(example_facts.machine(cpus=2, intra_op_threads=1)),
+            "nothing to change: intra-op threads are 1 already: try more-workers",
+        ),
+        Case("No loader", example_facts.bare_facts(), "refused: no DataLoader was seen"),
+        Case(
+            "A stream that every worker would read from the start",
+            example_facts.cpu(
+                example_facts.loader(
+                    iterable=True, dataset="__main__.Lines", asks_worker_info=False
+                )
+            ),
+            "refused: Lines is an IterableDataset that never asks get_worker_info(): each of 2 "
+            "workers would yield every sample once",
+        ),
+    ],
+)
+def workers_and_one_thread(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let workers make batches, and the training's own operators use one thread.
+
+    On few processors neither helps alone: the training's OpenMP threads spin while they wait, and
+    occupy the processors that the workers need.
+
+    ## Precondition
+    Those of ``more-workers``, and more than one intra-op thread.
+
+    ## Safety
+    As for ``more-workers``; and one thread sums in another order than several.
+    """
+    thread_proposal = one_thread(facts, replace(option, value=None, line_ref=None))[0]
+    if changes_nothing(thread_proposal) and facts.loaders:
+        reason = "intra-op threads are 1 already: try more-workers"
+        return (workers_and_one_thread.no_change(reason),)
+
+    def propose(loader: Loader) -> Proposal:
+        loader_facts = replace(facts, loaders=(loader,))
+        workers_proposal = more_workers(loader_facts, replace(option, line_ref=None))[0]
+        if workers_proposal.refused is not None or changes_nothing(workers_proposal):
+            return replace(workers_proposal, fix=workers_and_one_thread.name)
+        return workers_and_one_thread.proposal(
+            f"{workers_proposal.summary}, {thread_proposal.summary}",
+            *workers_proposal.edits,
+            *thread_proposal.edits,
+            applicability=worst_applicability(
+                workers_proposal.applicability, thread_proposal.applicability
+            ),
+            risk="; ".join(filter(None, (workers_proposal.risk, thread_proposal.risk))) or None,
+            location=loader.location,
+        )
+
+    return propose_for_loaders(workers_and_one_thread, facts, option, propose)

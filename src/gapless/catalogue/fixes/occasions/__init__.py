@@ -1,0 +1,1 @@
+"""Fixes for periodic work, and ablations that leave it out."""

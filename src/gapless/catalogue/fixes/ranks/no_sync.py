@@ -1,0 +1,108 @@
+"""Exchange gradients once a step, not once a micro-batch."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import propose_for_ddp
+from gapless.catalogue.declare.targets import DDP
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts, Parallel
+
+# Allowed deviation of the mean from a whole number: an epoch's last step has fewer.
+_MAX_DEVIATION: Final = 0.02
+
+
+@fix(
+    "no-sync",
+    since="0.1",
+    value="MICRO_BATCHES",
+    cases=lambda: [
+        Case(
+            "Four micro-batches a step",
+            example_facts.gpu(example_facts.ddp(), example_facts.world(ranks=2, micro_batches=4.0)),
+            "equivalent: gradients are exchanged in one of 4 backward passes",
+            edits=(Wrap(DDP, "no-sync", {"every": 4}),),
+        ),
+        Case(
+            "No accumulation",
+            example_facts.gpu(example_facts.ddp(), example_facts.world(ranks=2)),
+            "nothing to change: there is one backward pass a step",
+        ),
+        Case(
+            "no_sync() is in use",
+            example_facts.gpu(
+                example_facts.ddp(), example_facts.world(ranks=2, micro_batches=4.0), no_sync=900
+            ),
+            "nothing to change: the script calls no_sync() already (900 times)",
+        ),
+        Case(
+            "The passes were not counted",
+            example_facts.gpu(example_facts.ddp(), example_facts.world(micro_batches=None)),
+            "refused: the backward passes of a step were not counted: give the number by no-sync=N",
+        ),
+        Case(
+            "Steps of different numbers of passes",
+            example_facts.gpu(example_facts.ddp(), example_facts.world(micro_batches=2.5)),
+            "refused: a step has 2.50 backward passes on average, so which one is the last is "
+            "not known",
+        ),
+        Case(
+            "Two optimizers",
+            example_facts.gpu(
+                example_facts.ddp(),
+                example_facts.optimizer(),
+                example_facts.optimizer(id=1),
+                example_facts.world(ranks=2, micro_batches=2.0),
+            ),
+            "refused: several optimizers step, so which passes belong to one step is not known: "
+            "give the number by no-sync=N",
+        ),
+        Case(
+            "No DDP", example_facts.gpu(), "refused: no model is wrapped in DistributedDataParallel"
+        ),
+    ],
+)
+def no_sync(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Exchange gradients only after the last micro-batch of a step (DDP's ``no_sync()``).
+
+    ## Precondition
+    A model in DistributedDataParallel, and the same number of backward passes in each step, more
+    than one.
+
+    ## Safety
+    Equivalent: gradients are summed over micro-batches first, then over ranks. Each rank holds its
+    own gradients until then, as it does anyway.
+    """
+
+    def propose(module: Parallel) -> Proposal:
+        calls = facts.calls.get("no_sync")
+        mean_passes = facts.world.micro_batches
+        if len(facts.optimizers) > 1 and option.value is None:
+            reason = (
+                "several optimizers step, so which passes belong to one step is not known: give "
+            )
+            return no_sync.refusal(f"{reason}the number by no-sync=N", module.location)
+        if calls:
+            words = f"the script calls no_sync() already ({calls} times)"
+            return no_sync.no_change(words, module.location)
+        if mean_passes is None and option.value is None:
+            reason = "the backward passes of a step were not counted: give the number by no-sync=N"
+            return no_sync.refusal(reason, module.location)
+        period = option.parse_number(round(mean_passes or 1))
+        if option.value is None and abs((mean_passes or 1) - period) > _MAX_DEVIATION * period:
+            reason = (
+                f"a step has {mean_passes:.2f} backward passes on average, so which one is the last"
+            )
+            return no_sync.refusal(f"{reason} is not known", module.location)
+        if period == 1:
+            return no_sync.no_change("there is one backward pass a step", module.location)
+        return no_sync.proposal(
+            f"gradients are exchanged in one of {period} backward passes",
+            Wrap(DDP, "no-sync", {"every": period}),
+            applicability=Applicability.EQUIVALENT,
+            risk="gradients are summed in another order",
+            location=module.location,
+        )
+
+    return propose_for_ddp(no_sync, facts, option, propose)

@@ -1,0 +1,1 @@
+"""The names of fixes and causes in the frameworks that run a training."""

@@ -1,0 +1,104 @@
+"""Fixes in terms of the framework that runs the training loop, or of the library of its data.
+
+Where ``Trainer.train()`` or ``Trainer.fit()`` makes the loop, loaders, optimizers and precision are
+its arguments: what a fix names (``DataLoader(num_workers=…)``) is in no line of the user's.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from gapless.catalogue.frameworks.terms import (
+    CAUSE_ADVICE,
+    FIX_ADVICE,
+    FRAMEWORK_TITLES,
+    LIBRARY_ADVICE,
+    LIBRARY_TITLES,
+)
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection
+
+_LOOPS: Final = {  # modules whose functions run the loop of a training
+    name: re.compile(rf"(^|/){path}")
+    for name, path in (
+        ("sentence_transformers", r"sentence_transformers/(.*/)?trainer\.py$"),
+        ("transformers", r"transformers/trainer\.py$"),
+        ("lightning", r"(pytorch_lightning|lightning/pytorch)/"),
+        ("fastai", r"fastai/learner\.py$"),
+        ("ignite", r"ignite/engine/"),
+        ("skorch", r"skorch/net\.py$"),
+        ("stable_baselines3", r"stable_baselines3/"),
+        ("ultralytics", r"ultralytics/engine/trainer\.py$"),
+        ("accelerate", r"accelerate/(accelerator|data_loader|optimizer)\.py$"),
+    )
+}
+_DERIVED: Final = {"transformers": "sentence_transformers"}  # framework → the one derived from it
+
+
+def find_framework(evidence: Evidence) -> str | None:
+    """Return the framework whose functions run the loop; ``None`` if none was seen to.
+
+    It is the one with the function that most time of the window with stacks went through: the
+    outermost of those that call one another.
+    """
+    lines = [
+        (line.file.replace("\\", "/"), line.host_total_ns) for line in evidence.study.tables.lines
+    ]
+    ns_by_framework = {
+        name: max((ns for file, ns in lines if path.search(file)), default=0)
+        for name, path in _LOOPS.items()
+    }
+    name = max(ns_by_framework, key=lambda candidate: ns_by_framework[candidate])
+    derived = _DERIVED.get(name)
+    if derived is not None and ns_by_framework[derived]:
+        return derived
+    return name if ns_by_framework[name] else None
+
+
+def find_advice(name: str, fix: str) -> str | None:
+    """Return a framework's setting for a fix ("more-workers=8"); ``None`` if it has none."""
+    kind, _, value = fix.partition("=")
+    term = FIX_ADVICE[name].get(kind.partition("@")[0])
+    if term is None or "{}" not in term:
+        return term
+    return term.format(value) if value else None
+
+
+def add_advice(evidence: Evidence, detection: Detection) -> Detection:
+    """Return the detection with the advice for its framework put before the other advice."""
+    advice = " ".join((*_advise_loop(evidence, detection), *_advise_data(evidence, detection)))
+    if not advice:
+        return detection
+    return replace(
+        detection, advice=advice, no_remedy=f"{advice} {detection.no_remedy or ''}".strip()
+    )
+
+
+def _advise_loop(evidence: Evidence, detection: Detection) -> Iterator[str]:
+    name = find_framework(evidence)
+    if name is None:
+        return
+    terms = (
+        CAUSE_ADVICE.get(name, {}).get(detection.name),
+        *(find_advice(name, fix) for fix in detection.helps),
+    )
+    known_terms = tuple(dict.fromkeys(term for term in terms if term is not None))
+    if known_terms:
+        yield f"With {FRAMEWORK_TITLES[name]}: {'; '.join(known_terms)}."
+
+
+def _advise_data(evidence: Evidence, detection: Detection) -> Iterator[str]:
+    """Return a data library's advice against a cause, for the loader most waited for."""
+    uses = () if evidence.study.recorded is None else evidence.study.recorded.loaders
+    top_use = max(uses, key=lambda use: use.share or 0.0, default=None)
+    if top_use is None:
+        return
+    packages = (
+        str(top_use.settings.get(name)).partition(".")[0] for name in ("dataset", "collate")
+    )
+    known_packages = (
+        package for package in packages if detection.name in LIBRARY_ADVICE.get(package, {})
+    )
+    for package in tuple(known_packages)[:1]:
+        yield f"With {LIBRARY_TITLES[package]}: {LIBRARY_ADVICE[package][detection.name]}."

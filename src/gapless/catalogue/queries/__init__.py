@@ -1,0 +1,1 @@
+"""Queries on evidence that several rules share."""

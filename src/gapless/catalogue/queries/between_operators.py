@@ -1,0 +1,107 @@
+"""Time between the operators of the training thread: usual Python, or Python that delays."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.catalogue.queries import rank_waits, samples, windows
+from gapless.catalogue.queries.files import measure_named_ns
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.host_code import HostCode
+
+PYTHON: Final = "idle.host.python"
+SILENT: Final = "idle.host.unframed"  # long, without a frame of any thread: taken as Python too
+PYTHON_LEAVES: Final = (PYTHON, SILENT)
+# Python for each operator, including nested ones and those of the backward pass: 0.1 to 2.8 µs in
+# 36 recorded trainings of all kinds.
+_USUAL_NS: Final = 4_000.0
+_TYPICAL_SHARE, _MAX_SHARE = (
+    0.25,
+    0.7,
+)  # of these 4 µs: in most trainings, and at most
+_TENSOR_CALL: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
+_NESTED_CALLS: Final = 3
+_MAX_OTHER_CORES: Final = 0.5  # processors that others took
+_MAX_QUEUE_SHARE: Final = 0.1  # of a worker's life spent waiting for a processor
+
+
+@dataclass(frozen=True)
+class Excess:
+    """Python beyond what calling operators takes, in ns of a step."""
+
+    python_ns: float
+    silent_ns: float
+    usual_ns: float
+    named_ns: float  # in calls that other rules name: files-in-step, chores-in-step
+
+    @property
+    def lost_ns(self) -> float:
+        """Return the time that is neither usual nor named elsewhere: a lower bound of the delay."""
+        return self.python_ns - self.usual_ns + self.silent_ns - self.named_ns
+
+
+def measure_excess(evidence: Evidence) -> Excess:
+    """Return the time between operators and how much is usual. Raises ``NotObservedError``."""
+    python_ns = rank_waits.min_rank_ns(evidence, PYTHON)
+    silent_ns = rank_waits.min_rank_ns(evidence, SILENT)
+    if _is_crowded(evidence):  # it may wait for a processor: only samples are certain
+        silent_ns = min(silent_ns, samples.sum_sampled_ns(evidence))
+    n_calls = (
+        windows.sum_calls(evidence, "aten::*").count
+        - _NESTED_CALLS * windows.sum_calls(evidence, _TENSOR_CALL).count
+    )
+    usual_ns = min(python_ns, _USUAL_NS * max(0.0, n_calls))
+    return Excess(
+        python_ns,
+        silent_ns,
+        usual_ns,
+        min(measure_named_ns(evidence), python_ns + silent_ns - usual_ns),
+    )
+
+
+def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, Estimate]:
+    """Return what delays the thread, and for how long; a sampled function takes precedence.
+
+    Samples tell how much of the time between operators it is; windows fill in what they leave open.
+    """
+    total_ns, lost_ns = excess.python_ns + excess.silent_ns, excess.lost_ns
+    code = samples.find_explaining_code(evidence, lost_ns)
+    sampled_ns = (
+        None
+        if code is None
+        else samples.estimate_held_ns(evidence, code, estimate_direct_calls(evidence, excess))
+    )
+    usual_share = 1 - lost_ns / total_ns if total_ns else 1.0
+    window_ns = Estimate(total_ns * (1 - min(1.0, 1.5 * usual_share + 0.05)), lost_ns, lost_ns)
+    if sampled_ns is None:
+        return code, window_ns
+    max_ns = total_ns - excess.named_ns - _TYPICAL_SHARE * excess.usual_ns
+    mid_ns = max(lost_ns, min(sampled_ns.mid, max_ns))
+    low_ns = max(window_ns.low, min(sampled_ns.low, mid_ns))
+    return code, Estimate(low_ns, mid_ns, max(mid_ns, min(sampled_ns.high, max_ns)))
+
+
+def estimate_direct_calls(evidence: Evidence, excess: Excess) -> Estimate:
+    """Return how long the operators take that the user's functions call directly, in sampled time.
+
+    Samples in these lines are Python or such operators; between operators it is Python, torch's
+    included.
+    """
+    operators_ns = samples.sum_sampled_ns(evidence) - excess.python_ns - excess.silent_ns
+    bounds = (
+        max(0.0, operators_ns + share * excess.usual_ns)
+        for share in (0.0, _TYPICAL_SHARE, _MAX_SHARE)
+    )
+    return Estimate(*bounds)
+
+
+def _is_crowded(evidence: Evidence) -> bool:
+    """Return whether processes wait for processors: then an idle thread may be waiting too."""
+    recorded = evidence.study.recorded
+    if recorded is None:
+        return False
+    workers = [use.workers for use in recorded.loaders if use.workers is not None]
+    other_cores = recorded.contention.cores if recorded.contention is not None else 0.0
+    return other_cores > _MAX_OTHER_CORES or any(
+        (worker_use.run_queue or 0.0) > _MAX_QUEUE_SHARE for worker_use in workers
+    )

@@ -1,0 +1,1 @@
+"""Queries for input rules: loaders, their stages, late batches and processors."""

@@ -1,0 +1,223 @@
+"""What each rank of a run does in a step by itself, and how long ranks wait for one another.
+
+A step that ranks make together is as long as its slowest rank makes it. What a rank does by itself
+is its step without its waits for the last rank in collectives: only these would be shorter if the
+last rank came earlier.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gapless.catalogue.declare.rule import NotObservedError
+from gapless.model.account import RowAccount
+from gapless.model.evidence import Evidence
+from gapless.model.host_code import HotLine
+
+STRAGGLER_WAIT: Final = "comm.straggler_wait"  # for a rank that is known
+RANK_WAITS: Final = (STRAGGLER_WAIT, "comm.wait_estimated")
+Float = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The steps of one rank, from all of its windows."""
+
+    rank: int
+    rows: tuple[RowAccount, ...]
+
+    @cached_property
+    def lengths(self) -> Float:
+        """Return how long each step took, in ns."""
+        return np.array([row.row.end - row.row.start for row in self.rows], np.float64)
+
+    @cached_property
+    def waits(self) -> Float:
+        """Return how long each step waited for the last rank, in ns."""
+        return self._sum_leaves(RANK_WAITS)
+
+    @cached_property
+    def straggler_waits(self) -> Float:
+        """Return how long each step waited for a last rank that is known, in ns."""
+        return self._sum_leaves((STRAGGLER_WAIT,))
+
+    @property
+    def own_lengths(self) -> Float:
+        """Return how long each step would have taken without waits for other ranks, in ns."""
+        return self.lengths - self.waits
+
+    def mean(self, *prefixes: str) -> float:
+        """Return the mean of some leaves, in ns of a step."""
+        return float(self._sum_leaves(prefixes).mean())
+
+    def _sum_leaves(self, prefixes: tuple[str, ...]) -> Float:
+        sums = (
+            sum(ns for leaf, ns in row.leaves.items() if leaf.startswith(prefixes))
+            for row in self.rows
+        )
+        return np.array(list(sums), np.float64)
+
+
+def find_ranks(evidence: Evidence) -> tuple[Rank, ...]:
+    """Return the ranks with steps in windows, in order; none for a run of one rank.
+
+    In steps that no window shows on all ranks, it is not known for whom others waited: they are
+    left out if there are other steps.
+    """
+    rows_by_rank: dict[int, list[RowAccount]] = {}
+    for row in evidence.study.account.rows if evidence.study.account.steps else ():
+        if row.row.rank is not None:
+            rows_by_rank.setdefault(row.row.rank, []).append(row)
+    ranks = tuple(Rank(rank, tuple(rank_rows)) for rank, rank_rows in sorted(rows_by_rank.items()))
+    return _keep_common_steps(ranks) if len(ranks) > 1 else ()
+
+
+def _keep_common_steps(ranks: tuple[Rank, ...]) -> tuple[Rank, ...]:
+    """Return the steps that all ranks made together, in order of time; all if there are none."""
+    steps_by_rank = [_locate_steps(rank.rows) for rank in ranks]
+    matches = [
+        [_find_same_step(step, steps) for steps in steps_by_rank] for step in steps_by_rank[0]
+    ]
+    common_rows = [[step.row for step in match if step] for match in matches if all(match)]
+    if not common_rows:
+        return ranks
+    return tuple(
+        Rank(rank.rank, rank_rows)
+        for rank, rank_rows in zip(ranks, zip(*common_rows, strict=True), strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class _WindowStep:
+    """A step, with the start and end of its window."""
+
+    row: RowAccount
+    window_start: int
+    window_end: int
+
+
+def _locate_steps(rows: Sequence[RowAccount]) -> list[_WindowStep]:
+    """Return steps in order of time, each with its window: numbers rise within one."""
+    windows: list[list[RowAccount]] = []
+    for row in sorted(rows, key=lambda candidate: candidate.row.start):
+        if not windows or (row.row.step or 0) <= (windows[-1][-1].row.step or 0):
+            windows.append([])
+        windows[-1].append(row)
+    return [
+        _WindowStep(row, window[0].row.start, window[-1].row.end)
+        for window in windows
+        for row in window
+    ]
+
+
+def _find_same_step(step: _WindowStep, candidates: Sequence[_WindowStep]) -> _WindowStep | None:
+    """Return the step of another rank that was made together with this one.
+
+    It has the same number, in a window of the same time: steps of ranks may begin half a step
+    apart, so their own times do not decide.
+    """
+    return next(
+        (
+            candidate
+            for candidate in candidates
+            if candidate.row.row.step == step.row.row.step
+            and max(candidate.window_start, step.window_start)
+            < min(candidate.window_end, step.window_end)
+        ),
+        None,
+    )
+
+
+def require_ranks(evidence: Evidence) -> tuple[Rank, ...]:
+    """Return the ranks of a run of several; none for a run of one.
+
+    Raises ``NotObservedError`` if windows show only one of them.
+    """
+    ranks = find_ranks(evidence)
+    n_ranks = evidence.study.run.world if evidence.facts is None else evidence.facts.world.ranks
+    if not ranks and (n_ranks or 1) > 1:
+        raise NotObservedError("windows", f"of {n_ranks} ranks windows tell of no more than one")
+    return ranks
+
+
+def min_rank_ns(evidence: Evidence, *prefixes: str) -> float:
+    """Return the minimum over the ranks of some leaves, in ns of a step.
+
+    An excess of one rank over all others belongs to that rank, not to the training. For a run of
+    one rank it is the mean of its steps.
+    """
+    mean_ns, ranks = evidence.per_step(*prefixes), find_ranks(evidence)
+    rank_means = [rank.mean(*prefixes) for rank in ranks]
+    total_ns = sum(rank_means)
+    return mean_ns * min(rank_means) * len(rank_means) / total_ns if total_ns else mean_ns
+
+
+def find_slowest_rank(ranks: tuple[Rank, ...]) -> tuple[Rank, float]:
+    """Return the rank whose steps take longest by themselves, and by how much, in ns of a step.
+
+    The excess is over the next slowest, which would decide if the slowest were as fast.
+    """
+    means = {rank.rank: float(rank.own_lengths.mean()) for rank in ranks}
+    slowest = max(ranks, key=lambda rank: means[rank.rank])
+    return slowest, means[slowest.rank] - max(
+        ns for rank, ns in means.items() if rank != slowest.rank
+    )
+
+
+def mean_straggler_wait(ranks: tuple[Rank, ...], slowest: Rank) -> float:
+    """Return the mean time that the others wait in a step for a known last rank, in ns."""
+    waits_ns = [float(rank.straggler_waits.mean()) for rank in ranks if rank is not slowest]
+    return sum(waits_ns) / len(waits_ns) if waits_ns else 0.0
+
+
+def find_surpluses(
+    ranks: tuple[Rank, ...], rank: Rank, groups: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, float]]:
+    """Return the groups of leaves of which a rank has more than the others on average.
+
+    With the excess in ns of a step, the largest first.
+    """
+    other_ranks = [peer for peer in ranks if peer.rank != rank.rank]
+    surpluses: list[tuple[str, float]] = []
+    for name, leaves in groups.items():
+        other_mean = sum(peer.mean(*leaves) for peer in other_ranks) / len(other_ranks)
+        surpluses.append((name, rank.mean(*leaves) - other_mean))
+    return sorted(surpluses, key=lambda pair: -pair[1])
+
+
+def find_surplus_line(evidence: Evidence, rank: int) -> HotLine | None:
+    """Return the line at which a rank's training thread is sampled more often than the others'.
+
+    By its share of sampled stacks; ``None`` if none was sampled, or all are alike.
+    """
+    recorded = evidence.study.recorded
+    lines_by_rank: Mapping[int, tuple[HotLine, ...]] = (
+        {} if recorded is None else recorded.rank_lines
+    )
+    other_ranks = [peer for peer in lines_by_rank if peer != rank]
+    if rank not in lines_by_rank or not other_ranks:
+        return None
+
+    def surplus(line: HotLine) -> float:
+        other_share = sum(_line_share(lines_by_rank[peer], line) for peer in other_ranks)
+        return line.share - other_share / len(other_ranks)
+
+    rank_lines = [line for line in lines_by_rank[rank] if line.thread == "training"]
+    top_line = max(rank_lines, key=surplus, default=None)
+    return None if top_line is None or surplus(top_line) < _MIN_SURPLUS else top_line
+
+
+_MIN_SURPLUS: Final = 0.1  # of the samples
+
+
+def _line_share(lines: tuple[HotLine, ...], line: HotLine) -> float:
+    line_key = (line.thread, line.file, line.line)
+    return sum(
+        candidate.share
+        for candidate in lines
+        if (candidate.thread, candidate.file, candidate.line) == line_key
+    )

@@ -1,0 +1,148 @@
+"""What sampled stacks show of the training thread's own code: where it is and what it does."""
+
+from math import sqrt
+from typing import Final
+
+from gapless.catalogue.declare.selectors import name_line
+from gapless.catalogue.queries import windows
+from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.host_code import HostCode
+from gapless.model.study import Site
+
+_MIN_EXPLAINED_SHARE: Final = 0.5  # of the time lost, sampled in one function
+_STANDARD_ERRORS: Final = 2.0  # of a share: 95 % lie within
+_OPERATORS: Final = ("aten::", "autograd::engine")
+_SENTENCES: Final = {  # by kind of sampled code
+    "python": "Python in {place} takes",
+    "sleep": "A sleep in {place} takes",
+    "file": "Reading or writing files in {place} takes",
+    "socket": "Waiting for a socket in {place} takes",
+    "pipe": "Waiting for another process through a pipe in {place} takes",
+    "process": "Waiting for another process in {place} takes",
+}
+_REMEDIES: Final = {
+    "python": (
+        "do it in the loader's workers, do it less often, or write it as operations on whole "
+        "tensors; torch.compile helps where it is part of the model"
+    ),
+    "sleep": "leave it out; what it waits for can be waited for in a thread, beside the step",
+    "file": (
+        "keep the file open and write seldom, in one piece; flush and fsync only where a crash "
+        "would cost something; read beforehand, or in the loader's workers"
+    ),
+    "socket": "ask ahead, in a thread or in the loader's workers, so that the answer lies ready",
+    "pipe": "ask ahead, so that the answer lies ready",
+    "process": "start it and go on; look for its end at a later step",
+}
+
+
+def sum_sampled_ns(evidence: Evidence) -> float:
+    """Return the sampled time of the thread's own code, in ns of a step."""
+    recorded = evidence.study.recorded
+    codes = () if recorded is None else recorded.host_code
+    return sum(code.share for code in codes) * (evidence.step_ns or 0)
+
+
+def find_top_code(evidence: Evidence) -> HostCode | None:
+    """Return the user's function in which most was sampled, if any is known."""
+    recorded = evidence.study.recorded
+    codes = () if recorded is None else recorded.host_code
+    top = max(codes, key=lambda code: code.share * code.inside, default=None)
+    return None if top is None or top.function is None or top.kind not in _SENTENCES else top
+
+
+def find_explaining_code(evidence: Evidence, lost_ns: float) -> HostCode | None:
+    """Return the function in which most of the lost time of a step was sampled."""
+    top = find_top_code(evidence)
+    return None if top is None or code_ns(evidence, top) < _MIN_EXPLAINED_SHARE * lost_ns else top
+
+
+def code_ns(evidence: Evidence, code: HostCode) -> float:
+    """Return the sampled time in a function, in ns of a step."""
+    return code.share * code.inside * (evidence.step_ns or 0)
+
+
+def estimate_held_ns(evidence: Evidence, code: HostCode, direct_ns: Estimate) -> Estimate | None:
+    """Return how long a step spends in a function, with the sampling error; ``None``: unknown.
+
+    Operators that the function calls directly are sampled in its lines, too: for Python they are
+    subtracted, as stacks of a window show them. If there are none, or more than could be there
+    (other lines call them), ``direct_ns``, an upper bound, is subtracted instead.
+    """
+    step_ns = evidence.step_ns
+    if not step_ns or not code.looks:
+        return None
+    calls_ns, share = direct_ns, estimate_share(code.stood, code.looks)
+    if code.kind != "python":
+        calls_ns = Estimate(0.0, 0.0, 0.0)
+    elif evidence.study.sites:
+        operators_ns = step_ns * _operators_ns(evidence, code) / windows.loop_window_ns(evidence)
+        calls_ns = (
+            Estimate(operators_ns, operators_ns, operators_ns)
+            if operators_ns <= share.high * step_ns
+            else direct_ns
+        )
+    low, mid, high = share.low * step_ns, share.mid * step_ns, share.high * step_ns
+    mid = max(0.0, mid - calls_ns.mid)
+    return Estimate(min(mid, max(0.0, low - calls_ns.high)), mid, max(mid, high - calls_ns.low))
+
+
+def estimate_share(hit_share: float, looks: int) -> Estimate:
+    """Return a share with its Wilson score interval, from so many samples.
+
+    Few samples leave much open, even if all of them agree.
+    """
+    share, spread = min(1.0, hit_share), _STANDARD_ERRORS**2 / looks
+    centre = (share + spread / 2) / (1 + spread)
+    error = (
+        _STANDARD_ERRORS
+        * sqrt(share * (1 - share) / looks + (spread / 2 / _STANDARD_ERRORS) ** 2)
+        / (1 + spread)
+    )
+    return Estimate(max(0.0, min(share, centre - error)), share, max(share, centre + error))
+
+
+def _operators_ns(evidence: Evidence, code: HostCode) -> int:
+    """Sum the operators that a function calls, as stacks of a window show (nested ones twice)."""
+    sites = (site for site in evidence.study.sites if is_site_of(site, code))
+    return sum(site.ns for site in sites if site.name.startswith(_OPERATORS))
+
+
+def is_site_of(site: Site, code: HostCode) -> bool:
+    """Return whether a site in a window's stacks belongs to the sampled function."""
+    return is_function_of(site.file, site.function, code)
+
+
+def is_function_of(file: str | None, function: str, code: HostCode) -> bool:
+    """Return whether a function in a window's stacks is the sampled one."""
+    names = [(path or "").replace("\\", "/").rpartition("/")[2] for path in (file, code.file)]
+    function_name = (code.function or "").rpartition(".")[2]
+    return names[0] == names[1] and function.rpartition(".")[2] == function_name
+
+
+def code_location(code: HostCode | None) -> Location | None:
+    """Return the location of sampled code, if it is known."""
+    if code is None or code.file is None or code.line is None:
+        return None
+    return Location(code.file, code.line, code.function)
+
+
+def begin_sentence(code: HostCode | None) -> str:
+    """Return the beginning of a sentence on what takes time, up to the amount."""
+    location = code_location(code)
+    if code is None or location is None:
+        return "Python of the training thread, beside what calling operators takes, holds up"
+    is_script = code.function == "<module>"
+    subject = (
+        f"{'the script itself' if is_script else f'`{code.function}`'} ({name_line(location)})"
+    )
+    if code.library is not None and code.kind == "python":
+        return f"{code.library}, called in {subject}, takes"
+    return _SENTENCES[code.kind].format(place=subject)
+
+
+def suggest_remedy(code: HostCode | None) -> str:
+    """Return what to do about sampled code by hand."""
+    return _REMEDIES["python" if code is None else code.kind]

@@ -1,0 +1,204 @@
+"""Lines of the training function, and of hooks, that do not train: what samples show of each.
+
+A step is a forward pass, a backward pass, an optimizer's step, and the next batch. The function
+that runs the backward pass calls these; what else it does at lines of its own (numbers for a log, a
+loop over parameters, a growing history) is not needed for the step, as far as can be seen from
+outside. It may be a hand-written loss, so it must take much time before it is reported.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.samples import estimate_share
+from gapless.model.change import HostChange
+from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.host_code import CallLine, HotLine
+from gapless.model.run import RecordedRun
+
+BACKWARD: Final = "Tensor.backward"
+_INNER: Final = (".<genexpr>", ".<listcomp>", ".<dictcomp>", ".<setcomp>", ".<lambda>")
+# What trains, by folders and files of torch that its calls are in, and a library that wraps it.
+_TRAINING_FILES: Final = (
+    *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/distributions/"),
+    *("torch/amp/", "torch/distributed/", "torch/_compile", "torch/_dynamo/", "torch/utils/check"),
+    *("torch/_functorch/", "torch/jit/"),
+    "torch/utils/_contextlib",  # decorated with no_grad: usually an evaluation
+)
+_TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
+_MIN_HELPER_SHARE: Final = 0.125  # of the time
+_LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
+_MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
+THREAD_LEAVES: Final = ("idle.host.", "busy.")  # without a device: all that the thread does
+HOST_LEAVES: Final = (
+    "idle.host.",
+    "idle.launch.",
+)  # with a device: it waits for the training thread
+_READ: Final = "aten::_local_scalar_dense"
+_MIN_HOST_SHARE: Final = 0.6
+_MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time, at most
+_MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """Consecutive lines, and the time of the training thread there."""
+
+    location: Location
+    share: Estimate  # of the training thread's time, with the sampling error
+    looks: int
+
+
+def find_costliest_line(evidence: Evidence) -> StepLine | None:
+    """Return the lines of the stepping function that take most time without training, if any.
+
+    With a device the thread may wait for it at any line: so only if the device waits for the
+    thread most of the time, and the thread reads nothing back.
+    """
+    recorded = evidence.study.recorded
+    if recorded is None or (evidence.on_device and not _is_ahead(evidence)):
+        return None
+    looks = sum(code.looks for code in recorded.host_code[:1])
+    if not looks:
+        return None
+    blocks = (
+        *_group_lines(_other_lines(recorded)),
+        *([line] for line in _helper_lines(recorded, looks)),
+    )
+    lines = (_merge_lines(block, looks) for block in blocks)
+    return max(lines, key=lambda line: line.share.mid, default=None)
+
+
+def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
+    """Return what remains of the thread's time if such shares of a step are removed."""
+    leaves = HOST_LEAVES if evidence.on_device else THREAD_LEAVES
+    thread_share = evidence.share(*leaves)
+    shares = (lost_share.high, lost_share.mid, lost_share.low)
+    return HostChange(
+        leaves,
+        Estimate(
+            *(
+                1 - min(_MAX_REMOVED_SHARE, share / thread_share) if thread_share else 1.0
+                for share in shares
+            )
+        ),
+    )
+
+
+def _is_ahead(evidence: Evidence) -> bool:
+    """Return whether the device always finishes before the training thread has more for it."""
+    n_reads = windows.sum_calls(evidence, _READ).count
+    return (
+        evidence.share(*HOST_LEAVES) >= _MIN_HOST_SHARE
+        and evidence.share("idle.sync") < _MIN_LINE_SHARE
+        and n_reads < 1
+    )
+
+
+def _other_lines(recorded: RecordedRun) -> Iterator[HotLine]:
+    """Return the lines of the stepping function at which its thread was outside training code.
+
+    Lines of hooks are included, with all that they call.
+    """
+    steps = {(call.file, call.function) for call in recorded.call_lines if call.callee == BACKWARD}
+    training_shares: dict[tuple[str, int], float] = {}
+    for call in recorded.call_lines:
+        if _is_training(call):
+            line_key = call.file, call.line
+            training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
+    yield from recorded.hook_lines
+    hooks = {(line.file, line.line) for line in recorded.hook_lines}
+    for line in recorded.lines:
+        if (line.file, line.line) in hooks:
+            continue
+        is_in_step = (line.file, _outer_function(line.function)) in steps
+        is_training = (
+            training_shares.get((line.file, line.line), 0.0) >= _MIN_CALL_SHARE * line.share
+        )
+        if line.thread == "training" and is_in_step and not is_training:
+            yield line
+
+
+def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
+    """Return the lines of the stepping function that call the script's own functions.
+
+    Only if those call no part of training: computing a loss is one. The time of the calls is
+    included; less than an eighth of the step may be making the next batch.
+    """
+    calls = recorded.call_lines
+    steps = {(call.file, call.function) for call in calls if call.callee == BACKWARD}
+    training_functions = _training_functions(calls)
+    for call in calls:
+        is_own = not any(folder in call.callee_file for folder in _LIBRARIES)
+        is_helper = is_own and (call.callee_file, call.callee) not in training_functions
+        is_nested = _outer_function(call.callee) == call.function
+        if (
+            (call.file, call.function) in steps
+            and is_helper
+            and not is_nested
+            and call.share > _MIN_HELPER_SHARE
+        ):
+            count = round(call.share * looks)
+            yield HotLine("training", call.file, call.line, call.function, count, call.share)
+
+
+def _training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
+    """Return the functions that are part of training, or call one, by samples in them."""
+    all_calls = tuple(calls)
+    return add_callers(
+        {(call.callee_file, call.callee) for call in all_calls if _is_training(call)}, all_calls
+    )
+
+
+def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> set[tuple[str, str]]:
+    """Return functions (file and name), and all their direct and indirect callers."""
+    while True:
+        callers = {
+            (call.file, call.function)
+            for call in calls
+            if (call.callee_file, call.callee) in functions
+        }
+        if callers <= functions:
+            return functions
+        functions = functions | callers
+
+
+def _is_training(call: CallLine) -> bool:
+    """Return whether a line calls part of training; names of steps and passes always count."""
+    file = call.callee_file.replace("\\", "/")
+    name = call.callee.rpartition(".")[2]
+    return any(pattern in file for pattern in _TRAINING_FILES) or name in _TRAINING_CALLS
+
+
+def _outer_function(function: str) -> str:
+    """Return the function that contains a comprehension."""
+    for name in _INNER:
+        function = function.replace(name, "")
+    return function
+
+
+def _group_lines(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
+    """Return groups of consecutive lines, such as those of a loop."""
+    sorted_lines = sorted(
+        (line for line in lines if line.share >= _MIN_LINE_SHARE),
+        key=lambda line: (line.file, line.line),
+    )
+    block: list[HotLine] = []
+    for line in sorted_lines:
+        if block and (line.file != block[-1].file or line.line > block[-1].line + 1):
+            yield block
+            block = []
+        block.append(line)
+    if block:
+        yield block
+
+
+def _merge_lines(block: list[HotLine], looks: int) -> StepLine:
+    """Return lines with their share of all samples of the thread."""
+    top = max(block, key=lambda line: line.share)
+    location = Location(top.file, top.line, _outer_function(top.function))
+    share = estimate_share(sum(line.share for line in block), looks)
+    return StepLine(location, share, sum(line.count for line in block))

@@ -1,0 +1,1 @@
+"""Causes in how the computing itself is done: formats, kernels, threads."""

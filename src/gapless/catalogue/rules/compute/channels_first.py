@@ -1,0 +1,131 @@
+"""Images whose channels are apart in memory, where tensor cores need them together."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.work import example_work, h200
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.compute import (
+    ns_per_window_step,
+    roof_of,
+    rounds_convolutions,
+    uses_half_precision,
+    window_share,
+    work_of,
+)
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Model
+from gapless.model.finding import Detection, Measure
+from gapless.roofline import formats
+
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_IMAGE_SIZES: Final = ((16, 64, 256, 256), (64, 64, 3, 3))
+_NORM_WORK: Final = example_work(
+    "aten::native_batch_norm",
+    ((16, 64, 256, 256), (64,)),
+    30,
+    "busy.norm_reduce",
+    dtype="bf16",
+    calls=10,
+    channels_first=True,
+)
+_LAYOUT_WORK: Final = example_work(
+    "aten::cudnn_convolution",
+    _IMAGE_SIZES,
+    10,
+    "busy.layout",
+    dtype="bf16",
+    calls=10,
+    kernel="nchwToNhwcKernel",
+    channels_first=True,
+)
+_AMP: Final = example_facts.precision(autocast={"cuda": "torch.bfloat16"})
+
+
+@rule(
+    "G504",
+    "channels-first",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Convolutions in bf16",
+            "Images with channels first: 10.0 ms of each 55.0 ms step transpose them for tensor "
+            "cores, and other kernels of such images take 30.0 ms.",
+            evidence_of(
+                example_facts.gpu(_AMP),
+                {"busy.layout": 10, "busy.norm_reduce": 30, "busy.tc_math": 15},
+                _NORM_WORK,
+                _LAYOUT_WORK,
+                h200(),
+            ),
+        ),
+        RuleFigure(
+            "Channels last",
+            None,
+            evidence_of(
+                example_facts.gpu(_AMP, example_facts.model(channels_last=True)),
+                {"busy.norm_reduce": 5, "busy.tc_math": 15},
+                example_work(
+                    "aten::native_batch_norm",
+                    ((16, 64, 256, 256), (64,)),
+                    5,
+                    "busy.norm_reduce",
+                    dtype="bf16",
+                    channels_first=False,
+                ),
+                h200(),
+            ),
+        ),
+        RuleFigure(
+            "No images",
+            None,
+            evidence_of(
+                example_facts.gpu(example_facts.model(convolutions=0, channels_last=None)),
+                {"busy.tc_math": 20},
+                example_work("aten::mm", ((4096, 768), (768, 768)), 20, "busy.tc_math"),
+            ),
+        ),
+    ],
+)
+def channels_first(evidence: Evidence, model: Model) -> Detection | None:
+    """Recognise convolutions whose images are laid out channel by channel.
+
+    ## Why it costs time
+    Tensor cores work on all channels of a pixel at once. If these are apart in memory, cuDNN
+    transposes images before each convolution and back after it, or falls back to slower kernels;
+    norms and pooling of such images are slower, too.
+
+    ## How it is measured
+    By the strides of the operators' inputs, by kernels that transpose images, and by how far norms
+    and pooling are from the memory bandwidth.
+    """
+    facts = evidence.facts
+    if facts is None or not evidence.on_device or not model.convolutions or model.channels_last:
+        return None
+    rows = work_of(evidence)
+    layout_ns = sum(row.ns for row in rows if row.leaf == "busy.layout")
+    images_ns = sum(row.ns for row in rows if row.channels_first and row.leaf != "busy.layout")
+    if window_share(evidence, layout_ns + images_ns) < _MIN_STEP_SHARE:
+        return None
+    return channels_first.detection(
+        "Images with channels first: "
+        f"{windows.format_step_part(evidence, ns_per_window_step(evidence, layout_ns))} transpose "
+        "them for tensor cores, and other kernels of such images take "
+        f"{windows.ms(ns_per_window_step(evidence, images_ns))}.",
+        *formats.channels_last_changes(
+            rows,
+            roof_of(evidence),
+            half=uses_half_precision(facts),
+            tf32=rounds_convolutions(facts),
+        ),
+        location=model.location,
+        measures=(
+            Measure("transposing images, a step", ns_per_window_step(evidence, layout_ns), "ns"),
+            Measure(
+                "other kernels of images, a step", ns_per_window_step(evidence, images_ns), "ns"
+            ),
+        ),
+        helps=("channels-last",),
+    )

@@ -1,0 +1,87 @@
+"""Matrices whose sides tensor cores cannot divide evenly."""
+
+import re
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+from gapless.model.work import Work
+from gapless.roofline.roofline import MATH, NO_CHANGE, kind_of, scale_changes
+
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_ALIGNMENTS: Final = {"bf16": 8, "fp16": 8}  # elements, of 16 bytes
+_MIN_SIDE: Final = 64  # smaller sides are not padded
+_PADDED_FACTOR: Final = Estimate(0.4, 0.7, 1.0)
+_ODD_SIZES: Final = ((8192, 768), (768, 50257))
+
+
+@rule(
+    "G509",
+    "misaligned-products",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "A vocabulary of 50,257 words",
+            "Products with a side that 8 does not divide take 9.0 ms of each 29.0 ms step: "
+            "[8192, 768] [768, 50257].",
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.tc_math": 20, "busy.tc_eligible_not_used": 9},
+                example_work("aten::mm", _ODD_SIZES, 9, "busy.tc_eligible_not_used", dtype="bf16"),
+            ),
+        ),
+        RuleFigure(
+            "50,304 words",
+            None,
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.tc_math": 25},
+                example_work(
+                    "aten::mm", ((8192, 768), (768, 50304)), 5, "busy.tc_math", dtype="bf16"
+                ),
+            ),
+        ),
+    ],
+)
+def misaligned_products(evidence: Evidence) -> Detection | None:
+    """Recognise matrix products in half precision with a side that is no multiple of eight.
+
+    ## Why it costs time
+    Tensor cores read rows in pieces of 16 bytes. A row that is no multiple of that is read element
+    by element, or by kernels that use no tensor cores at all.
+
+    ## How it is measured
+    By the sizes of the operators' inputs. The effect of padding is taken from other runs, not from
+    this one, so the gain is a wide interval.
+    """
+    rows = [row for row in work_of(evidence) if _is_odd(row)]
+    rows_ns = sum(row.ns for row in rows)
+    if not rows or window_share(evidence, rows_ns) < _MIN_STEP_SHARE:
+        return None
+    return misaligned_products.detection(
+        f"Products with a side that 8 does not divide take "
+        f"{windows.format_step_part(evidence, ns_per_window_step(evidence, rows_ns))}: "
+        f"{rows[0].inputs}.",
+        *scale_changes(
+            evidence.study.work, lambda work: _PADDED_FACTOR if _is_odd(work) else NO_CHANGE
+        ),
+        location=windows.find_calling_function(evidence, rows[0].operator),
+        measures=(Measure("such products, a step", ns_per_window_step(evidence, rows_ns), "ns"),),
+        no_remedy="Pad that side (vocabulary, channels, heads) to a multiple of 64: it changes the "
+        "parameters, so it is for a new training.",
+    )
+
+
+def _is_odd(work: Work) -> bool:
+    alignment = _ALIGNMENTS.get(work.dtype or "")
+    if alignment is None or work.leaf not in MATH or kind_of(work) != "product":
+        return False
+    sides = [int(number) for number in re.findall(r"\d+(?=[,\]])", work.inputs or "")]
+    return any(side > _MIN_SIDE and side % alignment for side in sides)

@@ -1,0 +1,155 @@
+"""Fewer threads than cores, on a CPU."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
+from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.compute import window_share, work_of
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Facts, Machine, World
+from gapless.model.finding import Detection, Measure
+from gapless.model.run import CpuContention
+from gapless.model.work import Work
+from gapless.roofline.roofline import NO_CHANGE, scale_changes
+
+_MIN_STEP_SHARE: Final = 0.1  # of the step
+_MIN_CALL_NS: Final = 50_000  # a call of a thread: torch does not divide shorter ones
+# Gain for the logarithm of the ratio of threads (benchmarks/libraries_off.py).
+_THREAD_EXPONENT: Final = Estimate(0.2, 0.55, 1.0)
+_PRODUCT_WORK: Final = example_work("aten::mm", ((512, 512),) * 2, 9, "busy.math", calls=6)
+_STEP: Final = {"busy.math": 9, "idle.host.python": 1}
+
+
+def _single_thread_machine(**changes: int | None) -> Machine:
+    usual = {"cpus": 8, "cores": 8, "intra_op_threads": 1, "device": None}
+    return machine(**(usual | changes))
+
+
+@rule(
+    "G116",
+    "too-few-threads",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "One thread on eight cores, as torchrun sets it",
+            "1 thread computes operators, and 8 cores are there for it: 9.0 ms of each 10.0 ms "
+            "step are operators large enough to be divided.",
+            evidence_of(cpu(_single_thread_machine(), loader(num_workers=0)), _STEP, _PRODUCT_WORK),
+        ),
+        RuleFigure(
+            "Two processors are threads of one core",
+            None,
+            evidence_of(
+                cpu(_single_thread_machine(cpus=2, cores=1), loader(num_workers=0)),
+                _STEP,
+                _PRODUCT_WORK,
+            ),
+        ),
+        RuleFigure(
+            "Eight workers use the others",
+            None,
+            evidence_of(cpu(_single_thread_machine(), worker_loader()), _STEP, _PRODUCT_WORK),
+        ),
+        RuleFigure(
+            "Other processes use all but one",
+            None,
+            evidence_of(
+                cpu(_single_thread_machine(), loader(num_workers=0)),
+                _STEP,
+                _PRODUCT_WORK,
+                CpuContention(6.9, 0.0, 8),
+            ),
+        ),
+        RuleFigure(
+            "Operators are small",
+            None,
+            evidence_of(
+                cpu(_single_thread_machine(), loader(num_workers=0)),
+                _STEP,
+                example_work("aten::mm", ((16, 16),) * 2, 9, "busy.math", calls=900),
+            ),
+        ),
+        RuleFigure(
+            "The cores were not counted",
+            None,
+            evidence_of(
+                cpu(_single_thread_machine(cores=None), loader(num_workers=0)), _STEP, _PRODUCT_WORK
+            ),
+        ),
+        RuleFigure(
+            "A GPU computes",
+            None,
+            evidence_of(gpu(machine(cpus=16, cores=16, intra_op_threads=1)), _STEP, _PRODUCT_WORK),
+        ),
+    ],
+)
+def too_few_threads(evidence: Evidence, machine: Machine, world: World) -> Detection | None:
+    """Recognise a training on the CPU whose operators use half of its cores, or fewer.
+
+    ## Why it costs time
+    torch divides large operators among threads, one for each core unless it is told otherwise:
+    by ``torch.set_num_threads``, or by ``OMP_NUM_THREADS``, which torchrun sets to 1 for several
+    processes. The other cores are then idle.
+
+    ## How it is measured
+    The recorder notes ``torch.get_num_threads()`` of the training, the cores that it may use
+    (processors that are threads of one core count once), how many ranks share them, how many
+    workers the loaders have, which need some, too, and how many other processes used meanwhile.
+    Only operators that are long enough to be divided count, by the windows. Memory, which cores
+    share, bounds the gain from more of them.
+    """
+    ranks = world.local_ranks or world.ranks
+    threads, cores = machine.intra_op_threads, machine.cores
+    if machine.device is not None or threads is None or cores is None:
+        return None
+    n_fit = cores // ranks - _count_workers(evidence.facts) - _count_taken_cores(evidence)
+    if n_fit < 2 * threads:
+        return None
+    rows_ns = sum(row.ns for row in work_of(evidence) if _is_large(row))
+    if window_share(evidence, rows_ns) < _MIN_STEP_SHARE:
+        return None
+    step_ns = evidence.step_ns or 0.0
+    subject = "1 thread computes" if threads == 1 else f"{threads} threads compute"
+    return too_few_threads.detection(
+        f"{subject} operators, and {n_fit} cores are there for {'it' if threads == 1 else 'them'}: "
+        f"{windows.format_step_part(evidence, step_ns * window_share(evidence, rows_ns))} are "
+        "operators large enough to be divided.",
+        *scale_changes(evidence.study.work, lambda work: _factor(work, n_fit / threads)),
+        measures=(
+            Measure("threads of a process", threads, ""),
+            Measure("cores for each", n_fit, ""),
+            Measure("in large operators, a step", step_ns * window_share(evidence, rows_ns), "ns"),
+        ),
+        helps=(f"intra-op-threads={n_fit}",),
+    )
+
+
+def _count_taken_cores(evidence: Evidence) -> int:
+    """Count the processors that other processes used meanwhile."""
+    contention = None if evidence.study.recorded is None else evidence.study.recorded.contention
+    return 0 if contention is None else round(contention.cores + (contention.stolen or 0.0))
+
+
+def _count_workers(facts: Facts | None) -> int:
+    """Count the workers of the loaders that feed a training."""
+    loaders = () if facts is None else facts.loaders
+    return sum(loader.num_workers or 0 for loader in loaders if loader.trains is not False)
+
+
+def _is_large(work: Work) -> bool:
+    return work.calls > 0 and work.ns / work.calls >= _MIN_CALL_NS
+
+
+def _factor(work: Work, thread_ratio: float) -> Estimate:
+    """Return the factor on the time of an operator with so many times the threads."""
+    if not _is_large(work):
+        return NO_CHANGE
+    return Estimate(
+        thread_ratio**-_THREAD_EXPONENT.high,
+        thread_ratio**-_THREAD_EXPONENT.mid,
+        thread_ratio**-_THREAD_EXPONENT.low,
+    )

@@ -1,0 +1,94 @@
+"""Copies to the device from memory that is not pinned."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import example_copies
+from gapless.catalogue.queries import windows
+from gapless.model.change import CopyChange
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+
+_MIN_SIZE: Final = 64 << 10  # bytes a step; smaller copies do not block the host
+_MANUAL_REMEDY: Final = (
+    "put what is copied into pinned memory (tensor.pin_memory(), or torch.empty(…, "
+    "pin_memory=True) that is reused) and copy it with non_blocking=True"
+)
+
+
+@rule(
+    "G301",
+    "pageable-copy",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Batches in ordinary memory",
+            "38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits "
+            "5.0 ms of each 25.0 ms step for them.",
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
+                example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
+            ),
+        ),
+        RuleFigure(
+            "No loader makes them",
+            "38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits "
+            "5.0 ms of each 25.0 ms step for them.",
+            evidence_of(
+                example_facts.bare_facts(),
+                {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
+                example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
+                on_device=True,
+            ),
+        ),
+        RuleFigure(
+            "Batches in pinned memory, and a few numbers that are not",
+            None,
+            evidence_of(
+                example_facts.gpu(example_facts.loader(pin_memory=True)),
+                {"busy.tc_math": 20, "copy.h2d.pinned": 1},
+                example_copies("HtoD", "pinned", calls=1, ms=1, mib=38),
+                example_copies("HtoD", "pageable", calls=10, ms=0.02, mib=0),
+            ),
+        ),
+    ],
+)
+def pageable_copy(evidence: Evidence) -> Detection | None:
+    """Recognise copies to the device from memory that the driver has to copy once more.
+
+    ## Why it costs time
+    A device reads only pinned memory (which cannot be swapped out). Ordinary memory the driver
+    first copies piece by piece into a pinned buffer of its own, and the training thread stays in
+    that call until the last piece is under way. Meanwhile nothing new is launched.
+
+    ## How it is measured
+    By the kind of memory in the name of the copies, and their bytes. The cost is what the device
+    waits for in the account: copies that nothing overlaps, and the host's time in their calls.
+    """
+    copies = windows.sum_copies(evidence, "HtoD", "pageable")
+    if not copies.ns or (copies.bytes is not None and copies.bytes < _MIN_SIZE):
+        return None
+    lost_ns = evidence.per_step("copy.h2d.pageable", "idle.h2d.host")
+    subject = "Batches" if copies.bytes is None else windows.format_size(copies.bytes)
+    rate_words = "" if copies.bytes is None else f", at {copies.bytes / copies.ns:.1f} GB/s"
+    loaders = None if evidence.facts is None else evidence.facts.loaders
+    is_pinned = bool(loaders) and all(loader.pin_memory for loader in loaders or ())
+    has_no_fix = loaders == () or is_pinned
+    obstacle = (
+        "the loader pins its batches already: " if is_pinned else "no DataLoader makes them: "
+    )
+    return pageable_copy.detection(
+        f"{subject} a step are copied to the device from ordinary memory{rate_words}; it waits "
+        f"{windows.format_step_part(evidence, lost_ns)} for them.",
+        CopyChange(pinned=True, non_blocking=True),
+        measures=(
+            Measure("copies a step", copies.count, ""),
+            Measure("copying on the device, a step", copies.ns, "ns"),
+            Measure("waited for, a step", lost_ns, "ns"),
+        ),
+        helps=() if has_no_fix else ("non-blocking", "pin-memory", "device-prefetcher"),
+        no_remedy=obstacle + _MANUAL_REMEDY if has_no_fix else None,
+    )

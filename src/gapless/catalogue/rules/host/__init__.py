@@ -1,0 +1,1 @@
+"""Causes by which the host keeps the device, or the training, waiting."""

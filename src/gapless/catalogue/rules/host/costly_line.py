@@ -1,0 +1,166 @@
+"""Lines of the stepping function that take long without training."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.selectors import name_line
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.queries import step_lines, windows
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import SAME_LINE, Detection, Measure
+from gapless.model.host_code import CallLine, HostCode, HotLine
+
+_MIN_SHARE: Final = 0.05  # of the step, by the low end of samples: less may be the loss
+_SURE_SHARE: Final = 0.5  # at least, with a device: later launches come earlier
+_BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
+_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
+
+
+@rule(
+    "G219",
+    "costly-line",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Histograms of all gradients after each step",
+            "train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                HotLine("training", "train.py", 34, "train", 80, 0.2),
+                HotLine("training", "train.py", 35, "train.<listcomp>", 40, 0.1),
+                HotLine("training", "train.py", 30, "train", 160, 0.4),
+            ),
+        ),
+        RuleFigure(
+            "A function of the script's own that computes figures for a log",
+            "train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                HotLine("training", "log.py", 12, "accuracy", 80, 0.2),
+                CallLine("train.py", 36, "train", "log.py", "accuracy", 0.2),
+            ),
+        ),
+        RuleFigure(
+            "A function of the script's own that computes the loss",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3),
+                CallLine("loss.py", 5, "criterion", "loss.py", "smoothed", 0.3),
+                CallLine("loss.py", 9, "smoothed", "torch/nn/functional.py", "nll_loss", 0.3),
+            ),
+        ),
+        RuleFigure(
+            "A loss, called at such a line",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                HotLine("training", "train.py", 29, "train", 120, 0.3),
+                CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3),
+            ),
+        ),
+        RuleFigure(
+            "A line of a model",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                HotLine("training", "model.py", 34, "Net.forward", 120, 0.3),
+            ),
+        ),
+        RuleFigure(
+            "A line of few samples",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                HotLine("training", "train.py", 34, "train", 24, 0.06),
+            ),
+        ),
+        RuleFigure(
+            "A loop over gradients that keeps a device waiting",
+            "train.py:34 takes 7.2 ms of each 24.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.math": 4, "idle.host.dispatch": 20},
+                _BACKWARD,
+                _HOST_CODE,
+                HotLine("training", "train.py", 34, "train", 120, 0.3),
+            ),
+        ),
+        RuleFigure(
+            "With a device, for which the thread may wait there",
+            None,
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                HotLine("training", "train.py", 34, "train", 120, 0.3),
+            ),
+        ),
+    ],
+)
+def costly_line(evidence: Evidence) -> Detection | None:
+    """Recognise a line of the stepping function that takes long without training.
+
+    ## Why it costs time
+    A step needs a forward pass, a backward pass, an optimizer's step and the next batch. Numbers
+    for a log, a loop over parameters, a list that grows with each step are computed by the thread
+    that trains, and the step waits for them.
+
+    ## How it is measured
+    By samples of the training thread's stack, taken during the whole run: the lines of the function
+    that calls ``backward()`` at which the thread was itself, or in calls outside training code
+    (torch's modules, losses, optimizers, loaders), consecutive lines together; lines that call
+    functions of the script which do not call training code either; and the lines of hooks of
+    modules and tensors, with all that they call. Operators count, too. The price is that of the
+    step without the line: whether the step needs it cannot be seen from outside. A cause that is
+    named at the same lines takes precedence. With a device the thread may wait for it at any line:
+    then it is reported only if the device waits for the thread most of each step, and nothing is
+    read back.
+    """
+    line, step_ns = step_lines.find_costliest_line(evidence), evidence.step_ns
+    if line is None or not step_ns or line.share.low < _MIN_SHARE:
+        return None
+    share = line.share
+    sure_share = share.low * (_SURE_SHARE if evidence.on_device else 1.0)
+    return costly_line.detection(
+        f"{name_line(line.location)} takes "
+        f"{windows.format_step_part(evidence, share.mid * step_ns)}, beside the forward and the "
+        "backward pass, the optimizer and the loader.",
+        step_lines.remove_share(evidence, Estimate(sure_share, share.mid, share.high)),
+        location=line.location,
+        measures=(
+            Measure("sampled at the line, of the thread", share.mid, "share"),
+            Measure("samples", line.looks, ""),
+        ),
+        no_remedy=(
+            "if training does not need it: leave it out, or do it every hundredth step; if it "
+            "does: in one call on whole tensors (torch._foreach_*, stacked), or in the loader's "
+            "workers"
+        ),
+        unless=SAME_LINE,
+        inferred=True,
+    )

@@ -1,0 +1,114 @@
+"""Threads of the training process that run Python while it trains."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.selectors import name_line
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.queries import step_lines
+from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import BackgroundThread
+from gapless.model.finding import Detection, Measure
+
+_MIN_SHARE: Final = 0.1  # of the time: the other thread ran, and this one lacked
+_WAITS: Final = ("idle.data", "idle.io_main", "idle.sync", "copy", "idle.comm")  # waits that are
+_GAIN_SHARE: Final = Estimate(0.0, 0.7, 1.0)  # of what this thread lacked: C code may overlap
+_WATCH_THREAD: Final = BackgroundThread(
+    Location("train.py", 12, "watch"), "Thread-1 (watch)", 0.7, 0.25
+)
+_STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
+
+
+@rule(
+    "G220",
+    "held-interpreter",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "A thread that watches memory, without a pause",
+            "Another thread of the training process (Thread-1 (watch), train.py:12) is on a "
+            "processor for 70 % of the time, and the training thread for 25 %: only one of them "
+            "runs Python at a time.",
+            evidence_of(example_facts.cpu(_WATCH_THREAD), _STEP),
+        ),
+        RuleFigure(
+            "The training thread loses nothing to it",
+            None,
+            evidence_of(
+                example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.7, 0.98)),
+                _STEP,
+            ),
+        ),
+        RuleFigure(
+            "A thread that makes the next batches, for which the training waits",
+            None,
+            evidence_of(
+                example_facts.cpu(_WATCH_THREAD), {"busy.math": 25.0, "idle.data.decode": 75.0}
+            ),
+        ),
+        RuleFigure(
+            "A thread that sleeps",
+            None,
+            evidence_of(
+                example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.05, 0.3)),
+                _STEP,
+            ),
+        ),
+    ],
+)
+def held_interpreter(evidence: Evidence) -> Detection | None:
+    """Recognise another thread of the process that keeps the interpreter from the training thread.
+
+    ## Why it costs time
+    Only one thread of a process runs Python at a time. A thread that computes in Python (a monitor
+    in a loop, a prefetcher that prepares batches, a writer of logs) keeps the interpreter for 5 ms
+    before it releases it, and the training thread asks for it after each operator.
+
+    ## How it is measured
+    The recorder measures how long each Python thread was on a processor, and the user's line at
+    which it was sampled most often. What the training thread lacked is the time in which it was on
+    no processor, minus its known waits (data, files, a device), and at most the time for which the
+    other thread ran.
+    """
+    facts, step_ns = evidence.facts, evidence.step_ns
+    threads = () if facts is None else facts.background_threads
+    busiest = max(threads, key=lambda thread: thread.cpu_share, default=None)
+    if busiest is None or not step_ns:
+        return None
+    waits_share = evidence.share(*_WAITS) + _sampled_waits(evidence)
+    lacked_share = min(busiest.cpu_share, 1 - max(0.0, busiest.training_cpu_share) - waits_share)
+    if busiest.cpu_share < _MIN_SHARE or lacked_share < _MIN_SHARE:
+        return None
+    gain = Estimate(
+        lacked_share * _GAIN_SHARE.low,
+        lacked_share * _GAIN_SHARE.mid,
+        lacked_share * _GAIN_SHARE.high,
+    )
+    line_ref = "" if busiest.location is None else f", {name_line(busiest.location)}"
+    return held_interpreter.detection(
+        f"Another thread of the training process ({busiest.name}{line_ref}) is on a processor for "
+        f"{100 * busiest.cpu_share:.0f} % of the time, and the training thread for "
+        f"{100 * busiest.training_cpu_share:.0f} %: only one of them runs Python at a time.",
+        step_lines.remove_share(evidence, gain),
+        location=busiest.location,
+        measures=(
+            Measure("the other thread on a processor, of the time", busiest.cpu_share, "share"),
+            Measure("the training thread, of the time", busiest.training_cpu_share, "share"),
+            Measure("the training thread waits for nothing known", lacked_share, "share"),
+        ),
+        no_remedy=(
+            "let it sleep or wait for an event between its rounds; or do its work in a process of "
+            "its own, or in the loader's workers"
+        ),
+        inferred=True,
+    )
+
+
+def _sampled_waits(evidence: Evidence) -> float:
+    """Return the share of samples in which the thread waits, for a lock or a sleep."""
+    recorded = evidence.study.recorded
+    host_code = () if recorded is None else recorded.host_code
+    return sum(code.share for code in host_code if code.kind != "python")

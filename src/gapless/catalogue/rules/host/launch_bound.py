@@ -1,0 +1,132 @@
+"""A device that waits because its kernels are too short for the host to keep up."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import example_copies, kernel
+from gapless.catalogue.queries import windows
+from gapless.model.change import ZERO_FACTOR, HostChange
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+
+HOST_LEAVES: Final = (
+    "idle.host.python",
+    "idle.host.dispatch",
+    "idle.host.engine",
+    "idle.host.optimizer",
+    "idle.launch",
+)
+_MAX_KERNEL_NS: Final = 50_000.0  # a first filter, not a verdict
+_MIN_KERNELS: Final = 30  # kernels a step
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_COMPILED_REGIONS: Final = ("Torch-Compiled Region*", "CompiledFunction*")
+_MAX_READS: Final = 1.0  # reads a step: a logged loss comes after the compiled part
+
+
+@rule(
+    "G201",
+    "launch-bound",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "A thousand kernels of four microseconds",
+            "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
+            "the host for 16.0 ms of each 20.0 ms step.",
+            evidence_of(
+                example_facts.gpu(),
+                {
+                    "busy.elementwise": 4,
+                    "idle.host.dispatch": 8,
+                    "idle.host.python": 5,
+                    "idle.launch.api": 3,
+                },
+                kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
+            ),
+        ),
+        RuleFigure(
+            "The same, and numbers are read between the kernels",
+            "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
+            "the host for 16.0 ms of each 20.0 ms step. What can be compiled ends at each of 48 "
+            "values a step that the host reads.",
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.elementwise": 4, "idle.host.dispatch": 16},
+                kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
+                example_copies("DtoH", "pageable", calls=48, ms=0.1, mib=0),
+            ),
+        ),
+        RuleFigure(
+            "Kernels of a millisecond: the host is far ahead",
+            None,
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.tc_math": 100, "idle.host.dispatch": 1},
+                kernel("nvjet_tst_128x256_64x4", calls=100, ms=100, leaf="busy.tc_math"),
+            ),
+        ),
+        RuleFigure(
+            "Small kernels, and the device waits for data",
+            None,
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.elementwise": 4, "idle.data.decode": 40},
+                kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
+            ),
+        ),
+    ],
+)
+def launch_bound(evidence: Evidence) -> Detection | None:
+    """Recognise that the host cannot launch kernels as fast as the device completes them.
+
+    ## Why it costs time
+    Each operation costs the host five to fifty microseconds: Python, torch's dispatch, autograd,
+    the launch. A kernel that takes less leaves the device idle until the next one comes.
+
+    ## How it is measured
+    By the time in which the device is idle because the training thread (or autograd's) has not yet
+    made the next launch, in steps whose kernels are short.
+
+    What compiling or capturing leaves of that wait is not known before it is tried: of five
+    trainings in which compiling was measured, one became 1.9 times as fast, three did not change
+    and one became a tenth slower. So no gain is predicted: the figure reported is the step if the
+    device never waited for the host, which is the upper bound. The cause is named if that would be
+    less than half of the step, below all causes that have a price. Values that the host reads
+    within the step weigh against it: each of them ends a compiled region.
+    """
+    if not evidence.on_device:
+        return None
+    step_ns, lost_ns = evidence.step_ns, evidence.per_step(*HOST_LEAVES)
+    work = windows.sum_kernels(evidence, "busy.")
+    if (
+        not step_ns
+        or lost_ns < _MIN_STEP_SHARE * step_ns
+        or work.count < _MIN_KERNELS
+        or work.mean_ns > _MAX_KERNEL_NS
+    ):
+        return None
+    is_compiled = windows.sum_calls(evidence, *_COMPILED_REGIONS).count > 0
+    n_reads = windows.sum_copies(evidence, "DtoH").count
+    reads_words = (
+        f" What can be compiled ends at each of {windows.format_count(n_reads)} values a step that "
+        "the host reads."
+        if n_reads > _MAX_READS
+        else ""
+    )
+    return launch_bound.detection(
+        f"{windows.format_count(work.count)} kernels a step, of {work.mean_ns / 1000:.1f} µs "
+        "each, are launched one by one; the device waits for the host for "
+        f"{windows.format_step_part(evidence, lost_ns)}.{reads_words}",
+        HostChange(HOST_LEAVES, ZERO_FACTOR),
+        measures=(
+            Measure("kernels a step", work.count, ""),
+            Measure("a kernel", work.mean_ns, "ns"),
+            Measure("waiting for the host, a step", lost_ns, "ns"),
+            Measure("values that the host reads, a step", n_reads, ""),
+        ),
+        helps=("compile-reduce-overhead",)
+        if is_compiled
+        else ("compile-reduce-overhead", "compile"),
+        to_try=True,
+    )

@@ -1,0 +1,151 @@
+"""An optimizer that loops over its parameters."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import kernel, operator
+from gapless.catalogue.fixes.host.foreach import foreach
+from gapless.catalogue.fixes.host.fused import fused
+from gapless.catalogue.queries import optimizer_steps, windows
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+
+_MIN_KERNELS: Final = 30  # kernels a step
+_MIN_PARAMETERS: Final = 8  # parameters
+_LEAVES: Final = ("busy.optimizer", "idle.host.optimizer")
+_FLAT_STEP: Final = "Optimizer.step#LBFGS.step"  # concatenates all parameters, and steps that
+_LOOP_OPTIMIZER: Final = example_facts.optimizer(foreach=False)
+
+
+@rule(
+    "G204",
+    "optimizer-loop",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "foreach=False",
+            "The optimizer treats its parameters one by one: 1610 kernels a step, of 2.0 µs each, "
+            "and the host's time for them; 13.2 ms of each 33.2 ms step.",
+            evidence_of(
+                example_facts.gpu(_LOOP_OPTIMIZER),
+                {"busy.tc_math": 20, "busy.optimizer": 3.2, "idle.host.optimizer": 10},
+                operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2),
+                operator("aten::addcdiv_", calls=161, host_ms=2, device_ms=0.3),
+                kernel("vectorized_elementwise_kernel", 1610, 3.22, leaf="busy.optimizer"),
+            ),
+        ),
+        RuleFigure(
+            "On a CPU, where torch does so by default",
+            "The optimizer treats its 161 parameters one by one: 8.0 ms of each 28.0 ms step.",
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 20, "busy.optimizer": 7, "idle.host.optimizer": 1},
+                operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
+                operator("aten::addcdiv_", calls=161, host_ms=2),
+            ),
+        ),
+        RuleFigure(
+            "Few parameters, and large: each is read and written a dozen times",
+            "The optimizer treats its 6 parameters one by one: 8.0 ms of each 28.0 ms step.",
+            evidence_of(
+                example_facts.cpu(example_facts.optimizer(tensors=6, device="cpu")),
+                {"busy.math": 20, "busy.optimizer": 8},
+                operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
+                operator("aten::addcdiv_", calls=6, host_ms=1),
+            ),
+        ),
+        RuleFigure(
+            "Sparse gradients, which torch always handles in a loop",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 20, "busy.optimizer": 7},
+                operator("Optimizer.step#SGD.step", calls=1, host_ms=8),
+                operator("aten::_embedding_bag_sparse_backward", calls=26, host_ms=2),
+            ),
+        ),
+        RuleFigure(
+            "LBFGS, which concatenates all parameters",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 20, "busy.optimizer": 7},
+                operator("Optimizer.step#LBFGS.step", calls=1, host_ms=8),
+                operator("aten::dot", calls=100, host_ms=2),
+            ),
+        ),
+        RuleFigure(
+            "torch's default on a GPU",
+            None,
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.tc_math": 20, "busy.optimizer": 1},
+                operator("Optimizer.step#AdamW.step", calls=1, host_ms=1, device_ms=1),
+                operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.1),
+                kernel("multi_tensor_apply_kernel", calls=60, ms=1, leaf="busy.optimizer"),
+            ),
+        ),
+    ],
+)
+def optimizer_loop(evidence: Evidence) -> Detection | None:
+    """Recognise an optimizer whose step is a loop over parameters.
+
+    ## Why it costs time
+    A dozen operations for each of hundreds of parameters: a launch each, for kernels of two
+    microseconds. With ``foreach=True`` a kernel handles many parameters, with ``fused=True`` it
+    does the entire step for them.
+
+    ## How it is measured
+    By the operators inside ``Optimizer.step``, and the kernels launched there; a forward and
+    backward pass that ``step`` gets as a closure does not count. The gain follows from the number
+    of launches of the other way.
+    """
+    n_flat_steps = windows.sum_calls(evidence, _FLAT_STEP).count
+    if (
+        optimizer_steps.find_way(evidence) != "loop"
+        or optimizer_steps.has_sparse_gradients(evidence)
+        or n_flat_steps
+    ):
+        return None
+    kernels, n_parameters = (
+        windows.sum_kernels(evidence, "busy.optimizer"),
+        optimizer_steps.count_tensors(evidence),
+    )
+    fixes = _usable_fixes(evidence)
+    min_count = (
+        2 if fixes else _MIN_PARAMETERS
+    )  # few but large ones are read and written a dozen times anyway
+    if (kernels.count < _MIN_KERNELS) if evidence.on_device else ((n_parameters or 0) < min_count):
+        return None
+    lost_ns = windows.sum_leaves(evidence, *_LEAVES)
+    kernel_words = (
+        f"{windows.format_count(kernels.count)} kernels a step, of {kernels.mean_ns / 1000:.1f} µs "
+        "each, "
+    )
+    subject = f"parameters one by one: {kernel_words}and the host's time for them; "
+    if not evidence.on_device:
+        subject = f"{n_parameters} parameters one by one: "
+    return optimizer_loop.detection(
+        f"The optimizer treats its {subject}{windows.format_step_part(evidence, lost_ns)}.",
+        *optimizer_steps.change_way(evidence, "foreach" if fixes == ("foreach",) else "fused"),
+        location=optimizer_steps.find_optimizer_line(evidence),
+        measures=(
+            Measure("kernels of the optimizer, a step", kernels.count, ""),
+            Measure("the optimizer, a step", lost_ns, "ns"),
+        ),
+        helps=fixes,
+        no_remedy=None if fixes else "torch._foreach_ functions treat lists of tensors at once",
+    )
+
+
+def _usable_fixes(evidence: Evidence) -> tuple[str, ...]:
+    """Return the applicable fixes, the better first; in a foreign trace both may apply."""
+    if evidence.facts is None:
+        return (fused.name, foreach.name)
+    return tuple(
+        fix.name
+        for fix in (fused, foreach)
+        if any(proposal.edits for proposal in fix(evidence.facts))
+    )

@@ -1,0 +1,116 @@
+"""The training's own profiler, left on."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.effects.occasions import PROFILING
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
+from gapless.catalogue.examples.parts import COUNT, MS
+from gapless.catalogue.queries import periodic, windows
+from gapless.catalogue.queries.periodic import Occasion
+from gapless.model.change import Drop, HostChange
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+from gapless.model.footprint import CallUse
+from gapless.model.recording import Unobserved
+
+_HOST_LEAVES: Final = ("idle.host", "idle.launch", "idle.sync.refill")
+# Host-bound steps take 1.45 to 2.1 times as long under one (measured).
+_FACTOR: Final = Estimate(0.5, 0.7, 1.0)
+_MIN_STEP_SHARE: Final = 0.005  # of the step
+_ALWAYS_ON: Final = "A profiler of the training's own is on in all of its steps"
+_ENDS: Final = "Starting and stopping the training's own profiler, with the traces it writes"
+_MANUAL_REMEDY: Final = (
+    "give it a schedule (a few steps, once), or leave it out: gapless has its own windows"
+)
+_PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no windows of gapless
+
+
+@rule(
+    "G212",
+    "profiler-left-on",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "torch.profiler around the whole training",
+            "A profiler of the training's own is on in all of its steps, of 25.0 ms.",
+            with_steps(
+                with_recorded(
+                    evidence_of(
+                        example_facts.gpu(),
+                        {"busy.tc_math": 20, "idle.host.dispatch": 5},
+                        in_windows={},
+                    ),
+                    unobserved=(Unobserved("windows", "the training has its own profiler"),),
+                ),
+                profiled_only=True,
+            ),
+        ),
+        RuleFigure(
+            "A trace every ten steps",
+            "Starting and stopping the training's own profiler, with the traces it writes (every "
+            "10 steps, 300.0 ms each) takes 30.0 ms of each 50.0 ms step.",
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.tc_math": 20, PROFILING: 30},
+                CallUse("profiling", "train.py", 90, "main", COUNT // 10, 30 * COUNT * MS, 0.1),
+            ),
+        ),
+        RuleFigure(
+            "None, or only for some steps",
+            None,
+            evidence_of(example_facts.gpu(), {"busy.tc_math": 20}),
+        ),
+    ],
+)
+def profiler_left_on(evidence: Evidence) -> Detection | None:
+    """Recognise that the training's own profiler records all of its steps, or often stops.
+
+    ## Why it costs time
+    A profiler records each operator: one to two microseconds each, more with shapes and stacks.
+    Host-bound steps take up to twice as long. Each time it stops, the training waits until its
+    records are collected and written: seconds for some steps of a large model.
+
+    ## How it is measured
+    The recorder sees profilers start and stop, and marks how long that takes, including what is
+    written then. It is a fault if no step ran without one; how much longer steps take under it is
+    an estimate.
+    """
+    recorded, step_ns = evidence.study.recorded, evidence.step_ns
+    if recorded is None or recorded.steps is None or not step_ns:
+        return None
+    is_reported = any(word in gap.why for gap in recorded.unobserved for word in _PROFILERS)
+    is_on = recorded.steps.profiled_only and (bool(recorded.adopted) or is_reported)
+    ends = (
+        None
+        if recorded.footprint is None
+        else periodic.find_occasion(evidence, "profiling", PROFILING)
+    )
+    costly = ends is not None and ends.step_ns >= _MIN_STEP_SHARE * step_ns
+    if not (is_on or costly):
+        return None
+    cost_words = _cost_words(evidence, ends if costly else None, is_on=is_on)
+    return profiler_left_on.detection(
+        f"{_ALWAYS_ON if is_on else _ENDS}{cost_words}.",
+        Drop((PROFILING,)),
+        *((HostChange(_HOST_LEAVES, _FACTOR),) if is_on else ()),
+        location=periodic.find_line(evidence, "profiling"),
+        measures=(
+            Measure("a step", step_ns, "ns"),
+            *((Measure("of that, its ends and traces", ends.step_ns, "ns"),) if ends else ()),
+        ),
+        unsure=None if is_on or ends is None else ends.unsure_reason,
+        no_remedy=_MANUAL_REMEDY,
+        inferred=is_on,
+    )
+
+
+def _cost_words(evidence: Evidence, ends: Occasion | None, *, is_on: bool) -> str:
+    """Return a phrase on the length of a step, or on the time to stop the profiler."""
+    if ends is None:
+        return f", of {windows.ms(evidence.step_ns or 0)}"
+    duration_words = "" if ends.each_ns is None else f", {windows.ms(ends.each_ns)} each"
+    words = "; its ends and traces take" if is_on else f" ({ends.frequency}{duration_words}) takes"
+    return f"{words} {ends.format_cost(evidence)}"

@@ -1,0 +1,78 @@
+"""Gradients that are filled with zeros before each step."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.queries import windows
+from gapless.model.change import Change, Omit
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+
+_ZERO_CALL: Final = "Optimizer.zero_grad#*"
+_ACCUMULATE: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+_REMAINS: Final = 0.1  # of a zero_grad, if it only drops references
+_REPLACED_SHARE: Final = 0.4  # of accumulating, if gradients replace and are not added
+
+
+@rule(
+    "G213",
+    "zeroed-gradients",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "zero_grad(set_to_none=False)",
+            "Gradients are filled with zeros, and the next ones added to them: 1.2 ms of the "
+            "host's and 0.5 ms of the device's in each 22.0 ms step.",
+            evidence_of(
+                example_facts.gpu(zero_grad_to_zero=312),
+                {"busy.tc_math": 20, "busy.zero_grad": 0.5, "busy.elementwise": 1.5},
+                operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 1.2, 0.5),
+            ),
+        ),
+        RuleFigure(
+            "Dropped, torch's default",
+            None,
+            evidence_of(
+                example_facts.gpu(zero_grad_to_zero=0),
+                {"busy.tc_math": 20},
+                operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 0.1, 0),
+            ),
+        ),
+    ],
+)
+def zeroed_gradients(evidence: Evidence) -> Detection | None:
+    """Recognise that gradients are set to zero where they could be dropped.
+
+    ## Why it costs time
+    Zeros are written, read again and added to. A dropped gradient is replaced by the next one:
+    nothing is written or added.
+
+    ## How it is measured
+    By calls that ask for zeros; in other traces by the kernels launched in ``zero_grad``.
+    """
+    calls = windows.sum_calls(evidence, _ZERO_CALL)
+    facts = evidence.facts
+    n_zeroings = None if facts is None else facts.calls.get("zero_grad_to_zero")
+    if n_zeroings == 0 or (n_zeroings is None and not calls.device_ns):
+        return None
+    return zeroed_gradients.detection(
+        "Gradients are filled with zeros, and the next ones added to them: "
+        f"{windows.ms(calls.host_ns)} of the host's and {windows.ms(calls.device_ns)} of the "
+        f"device's in each {windows.ms(evidence.step_ns or 0)} step.",
+        *changes_when_dropped(evidence),
+        measures=(
+            Measure("zero_grad on the host, a step", calls.host_ns, "ns"),
+            Measure("zero_grad on the device, a step", calls.device_ns, "ns"),
+        ),
+        helps=("set-to-none",),
+    )
+
+
+def changes_when_dropped(evidence: Evidence) -> tuple[Change, ...]:
+    """Return what changes if gradients are dropped."""
+    passes = (evidence.facts.world.micro_batches if evidence.facts else None) or 1.0
+    share = (passes - 1 + _REPLACED_SHARE) / passes  # later passes of a step still accumulate
+    return (Omit((_ZERO_CALL,), keep=_REMAINS), Omit((_ACCUMULATE,), keep=min(1.0, share)))

@@ -1,0 +1,1 @@
+"""Causes by which a training waits for its data."""

@@ -1,0 +1,218 @@
+"""More workers and threads than processors."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.queries.input.loaders import (
+    MIN_QUEUE_SHARE,
+    Loading,
+    find_waited_loading,
+    measure_loading,
+    percent,
+)
+from gapless.model.change import LoaderChange
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader
+from gapless.model.finding import Detection, Measure
+from gapless.model.run import CpuContention
+
+_STEP: Final = {"busy.math": 60.0, "idle.data.decode": 40.0}
+_EIGHT_WORKERS: Final = worker_loader()
+_MIN_TAKEN_SHARE: Final = 0.25  # of the processors
+_FOUR_WORKERS: Final = loader(num_workers=4, prefetch_factor=2)
+_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
+
+
+@rule(
+    "G103",
+    "oversubscribed-processors",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Eight workers on two processors",
+            "8 workers and 2 threads of the training share 2 processors: a worker waits for one "
+            "60 % of the time that it works.",
+            evidence_of(
+                cpu(_EIGHT_WORKERS),
+                _STEP,
+                example_use(
+                    _EIGHT_WORKERS,
+                    {"decode": 40.0},
+                    example_workers(8, {"decode": 1.0}, on_cpu=0.4, run_queue=0.6, blocked=0.0),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Two workers, and libraries with threads of their own in each",
+            "2 workers share 16 processors: a worker waits for one 50 % of the time that it works.",
+            evidence_of(
+                gpu(_TWO_WORKERS),
+                _STEP,
+                example_use(
+                    _TWO_WORKERS,
+                    {"decode": 40.0},
+                    example_workers(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Four workers with four threads each on two processors",
+            "4 workers with 4 threads each and 2 threads of the training share 2 processors: a "
+            "worker waits for one 50 % of the time that it works.",
+            evidence_of(
+                cpu(_FOUR_WORKERS),
+                _STEP,
+                example_use(
+                    _FOUR_WORKERS,
+                    {"decode": 40.0},
+                    example_workers(
+                        4, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=4
+                    ),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Others took the processors",
+            None,
+            evidence_of(
+                gpu(_TWO_WORKERS, machine(cpus=16, intra_op_threads=8)),
+                _STEP,
+                example_use(
+                    _TWO_WORKERS,
+                    {"decode": 40.0},
+                    example_workers(
+                        2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=1
+                    ),
+                ),
+                CpuContention(12.0, 0.0, 16),
+            ),
+        ),
+        RuleFigure(
+            "Processors are free",
+            None,
+            evidence_of(
+                gpu(_EIGHT_WORKERS),
+                _STEP,
+                example_use(
+                    _EIGHT_WORKERS,
+                    {"decode": 40.0},
+                    example_workers(8, {"decode": 1.0}, run_queue=0.05),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Eight workers on two processors, for which nothing waits",
+            None,
+            evidence_of(
+                gpu(_EIGHT_WORKERS, machine(cpus=2)),
+                {"busy.math": 100.0},
+                example_use(
+                    _EIGHT_WORKERS,
+                    {"hand-over": 0.2},
+                    example_workers(8, {"decode": 1.0}, run_queue=0.5),
+                ),
+            ),
+        ),
+    ],
+)
+def oversubscribed_processors(evidence: Evidence, loader: Loader) -> Detection | None:
+    """Recognise more workers and threads than there are processors for.
+
+    ## Why it costs time
+    Workers that wait for a processor make no batch sooner than fewer workers would, and pay for
+    context switches. Threads of the training's own operators spin while they wait, and take
+    processors from workers. Libraries in workers (OpenCV, BLAS) start a thread for each processor,
+    in each worker.
+
+    ## How it is measured
+    By Linux's own count of the time in which a worker was runnable without a processor
+    (``/proc/thread-self/schedstat``), around each fetch, and by ``torch.get_num_threads()`` in the
+    training and in each worker. If each of these threads has a processor, and other processes took
+    a quarter of them during the recording, workers wait for those: see the machine in the report.
+    """
+    loading = find_waited_loading(evidence, loader) if loader.num_workers else None
+    if loading is None:
+        return None
+    queue_share = loading.queue_share
+    if queue_share < MIN_QUEUE_SHARE or _is_others_load(evidence, loading):
+        return None
+    workers, threads = _fitting_counts(loading)
+    return oversubscribed_processors.detection(
+        f"{_describe_crowd(loading)} share {loading.processors.count} processors: a worker waits "
+        f"for one {percent(queue_share)} of the time that it works.",
+        _change_to_fit(loading, workers, threads),
+        location=loader.location,
+        measures=(
+            *measure_loading(loading),
+            Measure("workers wait for a processor", queue_share, "share"),
+            Measure("processors", loading.processors.count, ""),
+            Measure("threads of the training", loading.processors.threads or "?", ""),
+        ),
+        helps=_choose_fixes(loading, workers, threads),
+    )
+
+
+def _worker_threads(loading: Loading) -> int:
+    """Return the operator threads of a worker if they crowd the processors; else 1."""
+    threads = loading.workers.threads or 1
+    return threads if threads * loading.loader.num_workers > loading.processors.count else 1
+
+
+def _fitting_counts(loading: Loading) -> tuple[int, int | None]:
+    """Return how many workers, and threads beside them, can have a processor each."""
+    machine = loading.processors
+    workers = min(loading.loader.num_workers, max(1, loading.max_workers()))
+    threads = machine.threads or 1
+    if not machine.computes or threads == 1 or threads + workers <= machine.count:
+        return workers, None
+    return workers, max(1, machine.count - workers)
+
+
+def _change_to_fit(loading: Loading, workers: int, threads: int | None) -> LoaderChange:
+    """Return the change after which each has a processor: of counts, or of threads in workers."""
+    if _worker_threads(loading) > 1 or (workers == loading.loader.num_workers and threads is None):
+        return LoaderChange(loading.loader.id, worker_threads=1)
+    return LoaderChange(loading.loader.id, num_workers=workers, intra_op_threads=threads)
+
+
+def _describe_crowd(loading: Loading) -> str:
+    n_workers, threads = loading.loader.num_workers, loading.processors.threads
+    words = f"{n_workers} worker{'s' if n_workers > 1 else ''}"
+    if _worker_threads(loading) > 1:
+        words += f" with {_worker_threads(loading)} threads each"
+    if loading.processors.computes and threads is not None and threads > 1:
+        return f"{words} and {threads} threads of the training"
+    return words
+
+
+def _choose_fixes(loading: Loading, workers: int, threads: int | None) -> tuple[str, ...]:
+    worker_fixes = (
+        (loading.name_fix("more-workers", workers),) if workers < loading.loader.num_workers else ()
+    )
+    thread_fixes = () if threads is None else (f"intra-op-threads={threads}",)
+    library_fix = loading.name_fix("worker-threads", 1)
+    return (
+        (library_fix, *thread_fixes, *worker_fixes)
+        if _worker_threads(loading) > 1
+        else (*thread_fixes, *worker_fixes, library_fix)
+    )
+
+
+def _is_others_load(evidence: Evidence, loading: Loading) -> bool:
+    """Return whether the run has a processor for each thread, and others took some of them.
+
+    If the threads of workers are not known, their libraries may have more.
+    """
+    recorded = evidence.study.recorded
+    contention = None if recorded is None else recorded.contention
+    threads, workers = loading.processors.threads or 1, loading.workers.threads
+    if (
+        contention is None
+        or workers is None
+        or contention.cores < _MIN_TAKEN_SHARE * loading.processors.count
+    ):
+        return False
+    return threads + workers * loading.loader.num_workers <= loading.processors.count

@@ -1,0 +1,183 @@
+"""Reads, or other waits of the data set, that make batches late."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.queries.input.stages import detect_blocked_fetch, detect_slow_stage
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader
+from gapless.model.finding import Detection
+
+_LOADER: Final = loader(num_workers=16, prefetch_factor=2)
+_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
+_STEP: Final = {"busy.math": 10.0, "idle.data.read": 90.0}
+_MANUAL_REMEDY: Final = (
+    "Pack small files into few large ones that are read in order (tar shards of WebDataset, LMDB, "
+    "an array on disk), copy the data to a local disk before training, or, if it fits, keep it in "
+    "memory. Measure with cold caches: a second epoch reads from memory. Where it is no file that "
+    "is waited for (a request, a lock, another process), ask for many samples at once, ahead."
+)
+
+
+@rule(
+    "G106",
+    "read-bound",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Small files on a network drive",
+            "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that a step "
+            "could take 13.2 ms, with 16 workers 38.0 ms at best.",
+            evidence_of(
+                gpu(_LOADER),
+                _STEP,
+                example_use(
+                    _LOADER,
+                    {"read": 90.0},
+                    example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "More workers would keep up, and would still wait",
+            "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that "
+            "a step could take 63.2 ms, with 16 workers 63.2 ms at best.",
+            evidence_of(
+                gpu(_TWO_WORKERS),
+                {"busy.math": 60.0, "idle.data.read": 40.0},
+                example_use(
+                    _TWO_WORKERS,
+                    {"read": 40.0},
+                    example_workers(2, {"read": (9.0, 0.3), "decode": 0.5}),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "No call that reads, and no work either: something else is waited for",
+            "Making a batch waits off the processor for 64.0 ms of 96.0 ms: without that "
+            "a step could take 26.7 ms, with 6 workers 27.6 ms at best.",
+            evidence_of(
+                cpu(loader()),
+                {"busy.math": 20.0, "idle.data.other": 20.0},
+                example_use(
+                    loader(),
+                    {"other": 20.0},
+                    example_workers(0, {"other": (1.2, 0.2), "decode": 0.3}),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Reading takes most, and computes: files are unpacked as they are read",
+            "Reading takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
+            "could take 20.1 ms, with 2 workers 176.0 ms at best.",
+            evidence_of(
+                gpu(_TWO_WORKERS, machine(cpus=2)),
+                _STEP,
+                example_use(
+                    _TWO_WORKERS, {"read": 90.0}, example_workers(2, {"read": 5.0, "decode": 0.5})
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Threads of workers wait for processors, and are waited for",
+            None,
+            evidence_of(
+                gpu(_LOADER),
+                _STEP,
+                example_use(
+                    _LOADER,
+                    {"other": 90.0},
+                    example_workers(
+                        16,
+                        {"other": (9.0, 0.9), "decode": 0.1},
+                        on_cpu=0.1,
+                        run_queue=0.4,
+                        blocked=0.5,
+                    ),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Single samples are late, and the others are not",
+            None,
+            evidence_of(
+                gpu(_LOADER),
+                _STEP,
+                example_use(
+                    _LOADER,
+                    {"other": 90.0},
+                    example_workers(
+                        16, {"other": (9.0, 0.3), "decode": 0.5}, fetch_median_ns=70_000_000
+                    ),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Some reads are long, and finished batches lie behind the one that is late",
+            None,
+            evidence_of(
+                gpu(_LOADER),
+                _STEP,
+                example_use(
+                    _LOADER,
+                    {"other": 90.0},
+                    example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}, busy=0.6),
+                    hol_ms=60.0,
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Nobody waits for it",
+            None,
+            evidence_of(
+                gpu(_LOADER),
+                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+                example_use(
+                    _LOADER,
+                    {"hand-over": 0.2},
+                    example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}),
+                ),
+            ),
+        ),
+    ],
+)
+def read_bound(evidence: Evidence, loader: Loader) -> Detection | None:
+    """Recognise samples that block while they are made: in reads, or anywhere else.
+
+    ## Why it costs time
+    The process that makes a batch waits for the disk, the network or another process. Meanwhile its
+    processor is free, so more workers help; past some number the storage itself is too slow: many
+    small files, a cold cache, a network drive. Data that are ready make the same batch without the
+    wait, and need neither more processes nor their memory.
+
+    ## How it is measured
+    The system counts how long each fetch was on a processor, and how long it was runnable and
+    waited for one. For the rest it was blocked. The part of that in the data set's own code (all
+    but collating) is a wait for storage or the network, whatever call it is in: a client of an
+    object store, a memory map, a database. The recorder also times ``open``, reads, and what NumPy,
+    torch, pandas, h5py and zarr read from files; if most of the wait is elsewhere, that it is
+    storage is inferred. It is the cause if a fetch, both on average and in the median, is blocked
+    for longer than any of its stages computes, and if fetches do not wait for processors: else a
+    thread that they are blocked on may wait for one. If only single fetches are late, if finished
+    batches wait behind the late one in at least half of the waits, or if most of the time is spent
+    on restarting workers, other rules apply. Threads or processes of the data set that compute
+    meanwhile cannot be distinguished from storage.
+
+    More workers are another remedy for the same wait. Each is priced separately, and the one that
+    gains more comes first.
+
+    If reads mostly compute, they are a stage like others: a cause if a step without them would be
+    shorter than one with as many workers as the processors can feed. Both are lower bounds: the
+    longest of the work between batches plus a hand-over, the time of the workers, and that of all
+    processors. Of the stage, the time to write the batch once remains.
+
+    If the training computes on the same processors and makes its batches itself, workers gain less
+    than that bound: there the stage is also a cause, unless workers would be a fifth faster at
+    best.
+    """
+    return detect_blocked_fetch(read_bound, evidence, loader, _MANUAL_REMEDY) or detect_slow_stage(
+        read_bound, evidence, loader, words=("read", _MANUAL_REMEDY)
+    )

@@ -1,0 +1,122 @@
+"""Code of the data set that makes batches late."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.queries.input.stages import detect_slow_stage
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader
+from gapless.model.finding import Detection
+
+_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
+_RESTARTED_LOADER: Final = loader(num_workers=2, prefetch_factor=2, iterations=5)
+_FREE_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
+_STEP: Final = {"busy.math": 10.0, "idle.data.other": 90.0}
+_MANUAL_REMEDY: Final = (
+    "Do beforehand, and store, what is the same in each epoch; let NumPy or torch do for a whole "
+    "array what is a loop in Python; parse text once into columns (Arrow, Parquet, arrays)."
+)
+
+
+@rule(
+    "G112",
+    "slow-samples",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Python arithmetic on every sample, two processors",
+            "The data set's own code takes 91 % of making a batch (320.0 ms of 352.0 ms): "
+            "without it a step could take 20.1 ms, with 2 workers 176.0 ms at best.",
+            evidence_of(
+                gpu(_LOADER, machine(cpus=2)),
+                _STEP,
+                example_use(
+                    _LOADER, {"other": 90.0}, example_workers(2, {"other": 5.0, "collate": 0.5})
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Statistics of the whole table for every sample, on the processors that train",
+            "The data set's own code takes 99 % of making a batch (96.0 ms of 96.6 ms): "
+            "without it a step could take 49.3 ms, with 2 workers 94.9 ms at best.",
+            evidence_of(
+                cpu(_LOADER),
+                {"busy.math": 90.0, "idle.data.hand-over": 10.0},
+                example_use(
+                    _LOADER,
+                    {"hand-over": 10.0},
+                    example_workers(
+                        2, {"other": 1.5, "collate": 0.01}, on_cpu=0.5, run_queue=0.5, blocked=0.0
+                    ),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "More workers would keep up",
+            None,
+            evidence_of(
+                gpu(_FREE_LOADER),
+                {"busy.math": 60.0, "idle.data.other": 40.0},
+                example_use(
+                    _FREE_LOADER,
+                    {"other": 40.0},
+                    example_workers(2, {"other": 5.0, "collate": 0.5}),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Each worker reads a table on first use, and workers are restarted each epoch",
+            None,
+            evidence_of(
+                gpu(_RESTARTED_LOADER, machine(cpus=2)),
+                _STEP,
+                example_use(
+                    _RESTARTED_LOADER,
+                    {"start-up": 30.0, "other": 60.0},
+                    example_workers(2, {"other": 5.0, "collate": 0.5}, fetch_median_ns=40_000_000),
+                    restart_ns=5 * 200_000_000,
+                    first_ns=1_200_000_000,
+                ),
+            ),
+        ),
+        RuleFigure(
+            "Nobody waits for it",
+            None,
+            evidence_of(
+                gpu(_LOADER, machine(cpus=2)),
+                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+                example_use(
+                    _LOADER, {"hand-over": 0.2}, example_workers(2, {"other": 5.0, "collate": 0.5})
+                ),
+            ),
+        ),
+    ],
+)
+def slow_samples(evidence: Evidence, loader: Loader) -> Detection | None:
+    """Recognise samples whose own code is slow, where more workers do not make up for it.
+
+    ## Why it costs time
+    What ``__getitem__`` or the generator does itself (parsing, loops, arithmetic in Python) is done
+    for each sample and epoch, by one thread of each worker. If all processors are busy with it and
+    the training still waits, only less of it helps.
+
+    ## How it is measured
+    It is the remainder of each fetch after reading, decoding, transforms, tokenising and collating,
+    as far as the recorder knows them, are subtracted.
+
+    If most of the waits are at the beginning of epochs, with new workers, or if finished batches
+    wait behind a late one, other rules apply: then no stage of every fetch is the cause.
+
+    A stage is a cause if a step without it would be shorter than one with as many workers as the
+    processors can feed. Both are lower bounds: the longest of the work between batches plus a
+    hand-over, the time of the workers, and that of all processors. Of the stage, the time to write
+    the batch once remains.
+
+    If the training computes on the same processors and makes its batches itself, workers gain less
+    than that bound: there the stage is also a cause, unless workers would be a fifth faster at
+    best.
+    """
+    return detect_slow_stage(slow_samples, evidence, loader, words=("other", _MANUAL_REMEDY))

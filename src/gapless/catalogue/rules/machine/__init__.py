@@ -1,0 +1,1 @@
+"""Causes in the machine, or in other processes that use it."""

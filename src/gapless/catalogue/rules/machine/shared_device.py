@@ -1,0 +1,141 @@
+"""A device on which other processes compute, too."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.queries.windows import format_step_part
+from gapless.model.account import RowAccount
+from gapless.model.change import Drop, Scale
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+from gapless.model.run import DeviceState
+
+_MIN_SAMPLE_SHARE: Final = 0.1  # of the samples
+_ALONE_FACTOR: Final = Estimate(0.5, 0.85, 1.0)  # of the time, if they computed nothing
+_WAITS: Final = "idle.device.wait"  # longer than a device ever takes from one kernel to the next
+_MIN_WAIT_SHARE: Final = 0.1  # of each step
+_MIN_SHARED_WAIT: Final = 0.005  # likewise, if other processes are known to be there
+_MIN_STEPS: Final = 3  # in windows, at least
+_MANUAL_REMEDY: Final = (
+    "Use another GPU (CUDA_VISIBLE_DEVICES), or wait until they are done (nvidia-smi shows them)."
+)
+_ALONE_RUN: Final = evidence_of(example_facts.gpu(), {"busy.tc_math": 40})
+_SHARED_RUN: Final = evidence_of(example_facts.gpu(), {"busy.tc_math": 40, _WAITS: 25})
+
+
+def _device_state(others_share: float) -> DeviceState:
+    return DeviceState(0, 0.98, 1980.0, 1980.0, {}, others_share, None, None, None)
+
+
+@rule(
+    "G802",
+    "shared-device",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Another training on the device",
+            "Processes that are not of this run are on GPU 0 in 90 % of the samples; for 25.0 ms "
+            "of each 65.0 ms step work that is ready for the training's device has to wait.",
+            with_recorded(_SHARED_RUN, devices_seen=(_device_state(0.9),)),
+        ),
+        RuleFigure(
+            "Another process on the device that does nothing",
+            "Processes that are not of this run are on GPU 0 in 90 % of the samples; in most "
+            "steps work that is ready for the training's device starts at once.",
+            with_recorded(_ALONE_RUN, devices_seen=(_device_state(0.9),)),
+        ),
+        RuleFigure(
+            "Others are not visible, but their effect is",
+            "Work that is ready for the device has to wait for 25.0 ms of each 65.0 ms step, as "
+            "if other processes computed on it.",
+            _SHARED_RUN,
+        ),
+        RuleFigure("Alone", None, with_recorded(_ALONE_RUN, devices_seen=(_device_state(0.0),))),
+    ],
+)
+def shared_device(evidence: Evidence) -> Detection | None:
+    """Recognise that other processes compute on the device of the training.
+
+    ## Why it costs time
+    A device runs the kernels of one process at a time, in turns; it does not divide its time
+    evenly, and memory that others hold is not available for a larger batch.
+
+    ## How it is measured
+    By asking the driver, about once a second, which processes are on it; one that is there need not
+    compute. What it takes shows in windows, even if the driver does not list it (in a container, or
+    for a trace): a device used by one process begins queued work within 20 µs; one that alternates
+    between processes leaves it for a time slice of the others (2.3 ms on an H200), in each step.
+    That time is the lower bound of the gain; others may take as much again within kernels, where it
+    does not show. Without windows the gain is an interval that begins at nothing.
+    """
+    recorded = evidence.study.recorded
+    states = () if recorded is None else recorded.devices_seen
+    known_states = [state for state in states if state.others is not None]
+    if not evidence.has_device:
+        return None
+    if not evidence.on_device:
+        raise NotObservedError("device", "who computes on the device was not sampled")
+    busiest = max(known_states, key=lambda state: state.others or 0.0, default=None)
+    if busiest is not None and (busiest.others or 0.0) >= _MIN_SAMPLE_SHARE:
+        return _sampled_detection(evidence, busiest)
+    if _waits_in_each_step(evidence):
+        return _inferred_detection(evidence)
+    if busiest is None:
+        raise NotObservedError("device", "who computes on the device was not sampled")
+    return None
+
+
+def _waits_in_each_step(evidence: Evidence) -> bool:
+    """Return whether each step of the windows waits; a single one may, when a capture starts."""
+    rows = evidence.study.account.rows
+    return len(rows) >= _MIN_STEPS and all(_has_waits(row, _MIN_WAIT_SHARE) for row in rows)
+
+
+def _has_waits(row: RowAccount, min_share: float) -> bool:
+    return row.leaves.get(_WAITS, 0) >= min_share * max(1, sum(row.leaves.values()))
+
+
+def _sampled_detection(evidence: Evidence, state: DeviceState) -> Detection:
+    others_share, rows = state.others or 0.0, evidence.study.account.rows
+    subject = (
+        f"Processes that are not of this run are on GPU {state.number} in {100 * others_share:.0f} "
+        "% of the samples"
+    )
+    samples = Measure("samples with other processes", others_share, "share")
+    if not rows:
+        return shared_device.detection(
+            f"{subject}; what they take is not known.",
+            Scale(_ALONE_FACTOR, leaves=("busy.",)),
+            measures=(samples,),
+            no_remedy=_MANUAL_REMEDY,
+        )
+    is_frequent = 2 * sum(_has_waits(row, _MIN_SHARED_WAIT) for row in rows) >= len(rows)
+    effect = "in most steps work that is ready for the training's device starts at once"
+    if is_frequent:
+        wait_words = format_step_part(evidence, evidence.per_step(_WAITS))
+        effect = f"for {wait_words} work that is ready for the training's device has to wait"
+    return shared_device.detection(
+        f"{subject}; {effect}.",
+        Drop((_WAITS,), keep=0.0 if is_frequent else 1.0),
+        measures=(samples, _wait_measure(evidence)),
+        no_remedy=_MANUAL_REMEDY,
+    )
+
+
+def _inferred_detection(evidence: Evidence) -> Detection:
+    return shared_device.detection(
+        "Work that is ready for the device has to wait for "
+        f"{format_step_part(evidence, evidence.per_step(_WAITS))}, as if other processes computed "
+        "on it.",
+        Drop((_WAITS,)),
+        measures=(_wait_measure(evidence),),
+        no_remedy=_MANUAL_REMEDY,
+        inferred=True,
+    )
+
+
+def _wait_measure(evidence: Evidence) -> Measure:
+    return Measure("waits with work queued", evidence.per_step(_WAITS) / 1e6, "ms a step")

@@ -1,0 +1,1 @@
+"""Causes in how memory is allocated, kept and written."""

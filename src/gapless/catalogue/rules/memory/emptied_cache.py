@@ -1,0 +1,74 @@
+"""The allocator's memory given back to the driver, and asked for again."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.queries import windows
+from gapless.model.evidence import Evidence
+from gapless.model.facts import World
+from gapless.model.finding import Detection, Measure
+
+_MIN_CALLS_PER_STEP: Final = 0.02  # calls a step
+
+
+@rule(
+    "G401",
+    "emptied-cache",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "In each step",
+            "torch.cuda.empty_cache() is called 1.0 times a step: 14 calls a step free or allocate "
+            "memory of the device, 3.0 ms of each 22.0 ms step.",
+            evidence_of(
+                example_facts.gpu(empty_cache=312),
+                {"busy.tc_math": 20, "idle.alloc": 2},
+                operator("cudaMalloc", 7, 1.0),
+                operator("cudaFree", 7, 2.0),
+            ),
+        ),
+        RuleFigure(
+            "Never", None, evidence_of(example_facts.gpu(empty_cache=0), {"busy.tc_math": 20})
+        ),
+        RuleFigure(
+            "Once, before the training",
+            None,
+            evidence_of(example_facts.gpu(empty_cache=1), {"busy.math": 9}),
+        ),
+    ],
+)
+def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
+    """Recognise that ``torch.cuda.empty_cache()`` is called again and again.
+
+    ## Why it costs time
+    Each call waits for the device and gives memory back to the driver; the next step asks for it
+    again, and each request takes the driver a tenth of a millisecond or more. It frees nothing that
+    the training could not have used anyway.
+
+    ## How it is measured
+    By counting the calls, and by what freeing and allocating takes in the windows.
+    """
+    n_calls = evidence.facts.calls.get("empty_cache") if evidence.facts is not None else None
+    if n_calls is None:
+        raise NotObservedError("calls", "calls of empty_cache were not counted")
+    calls_per_step = n_calls / world.steps if world.steps else 0.0
+    if calls_per_step < _MIN_CALLS_PER_STEP:
+        return None
+    driver_calls = windows.sum_calls(evidence, *DEVICE_MEMORY)
+    return emptied_cache.detection(
+        f"torch.cuda.empty_cache() is called {calls_per_step:.1f} times a step: "
+        f"{windows.format_count(driver_calls.count)} calls a step free or allocate memory of the "
+        f"device, {windows.format_step_part(evidence, driver_calls.host_ns)}.",
+        *omit_allocations(),
+        location=windows.find_calling_function(evidence, "cudaFree", "hipFree"),
+        measures=(
+            Measure("empty_cache, calls a step", calls_per_step, ""),
+            Measure("cudaMalloc and cudaFree, a step", driver_calls.count, ""),
+            Measure("their time on the host, a step", driver_calls.host_ns, "ns"),
+        ),
+        helps=("no-empty-cache",),
+    )

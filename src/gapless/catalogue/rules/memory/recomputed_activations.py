@@ -1,0 +1,125 @@
+"""Activations that are computed twice although memory could hold them."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
+from gapless.model.edit import Location
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Facts
+from gapless.model.finding import Detection, Measure
+from gapless.model.run import DeviceState
+from gapless.roofline.recomputed import keep_activations
+
+_MIN_STEP_SHARE: Final = 0.01  # of the step
+_MAX_MEMORY_SHARE: Final = 0.6  # of the device's memory: above it, there may be no room
+_CHECKPOINTED_FACTS: Final = example_facts.gpu(example_facts.model(checkpoints=True))
+_RECOMPUTED_WORK: Final = (
+    example_work(
+        "aten::mm", ((4096, 768), (768, 3072)), 12, "busy.tc_math", dtype="bf16", calls=90
+    ),
+    example_work(
+        "aten::addmm",
+        ((3072,), (4096, 768), (768, 3072)),
+        4,
+        "busy.tc_math",
+        dtype="bf16",
+        calls=30,
+        backward=True,
+        again=True,
+    ),
+)
+
+
+def _device_state(used_gib: int) -> DeviceState:
+    return DeviceState(0, 0.99, None, None, {}, 0.0, used_gib << 30, 140 << 30, None)
+
+
+def _example_run(facts: Facts, used_gib: int) -> Evidence:
+    return with_recorded(
+        evidence_of(facts, {"busy.tc_math": 16}, *_RECOMPUTED_WORK),
+        devices_seen=(_device_state(used_gib),),
+    )
+
+
+@rule(
+    "G404",
+    "recomputed-activations",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "A third of the memory is in use",
+            "4.0 ms of each 16.0 ms step recompute activations; 42 of 140 GiB of the device's "
+            "memory were in use at most.",
+            _example_run(_CHECKPOINTED_FACTS, 42),
+        ),
+        RuleFigure("There would be no room", None, _example_run(_CHECKPOINTED_FACTS, 120)),
+        RuleFigure(
+            "They are kept",
+            None,
+            evidence_of(example_facts.gpu(), {"busy.tc_math": 16}, _RECOMPUTED_WORK[0]),
+        ),
+    ],
+)
+def recomputed_activations(evidence: Evidence) -> Detection | None:
+    """Recognise activation checkpointing in a run whose device has memory to spare.
+
+    ## Why it costs time
+    The forward pass of checkpointed modules runs twice: a third more computing, to save memory that
+    is not used.
+
+    ## How it is measured
+    By kernels that a forward operator launched within the backward pass (without a device by such
+    operators themselves); and by the peak memory in use, which leaves room if it is below three
+    fifths. A trial shows whether the activations do fit.
+    """
+    rows = work_of(evidence)
+    spent_ns = sum(row.ns for row in rows if row.again)
+    peak, total = _peak_memory(evidence)
+    if window_share(evidence, spent_ns) < _MIN_STEP_SHARE or (
+        peak and total and peak > _MAX_MEMORY_SHARE * total
+    ):
+        return None
+    room = "how much memory is free was not recorded"
+    if peak and total:
+        room = f"{peak >> 30} of {total >> 30} GiB of the device's memory were in use at most"
+    memory_measures = (Measure("most memory in use", peak, "bytes"),) if peak else ()
+    has_modules = (
+        evidence.facts is not None and bool(evidence.facts.models) and not evidence.is_trace_only
+    )
+    return recomputed_activations.detection(
+        f"{windows.format_step_part(evidence, ns_per_window_step(evidence, spent_ns))} recompute "
+        f"activations; {room}.",
+        *keep_activations(rows),
+        location=windows.find_calling_function(
+            evidence, "CheckpointFunction", "torch.utils.checkpoint.*"
+        )
+        or _model_location(evidence),
+        measures=(
+            Measure("computed again, a step", ns_per_window_step(evidence, spent_ns), "ns"),
+            *memory_measures,
+        ),
+        helps=("checkpointing-off",) if has_modules else (),
+        no_remedy=None if has_modules else "Leave torch.utils.checkpoint out.",
+    )
+
+
+def _model_location(evidence: Evidence) -> Location | None:
+    """Return where the model that checkpoints was made."""
+    models = () if evidence.facts is None else evidence.facts.models
+    return next((model.location for model in models if model.checkpoints is not False), None)
+
+
+def _peak_memory(evidence: Evidence) -> tuple[int | None, int | None]:
+    """Return the highest peak of memory in use on any device, and the size of its memory."""
+    recorded = evidence.study.recorded
+    peaks = [
+        (state.memory_peak, state.memory_total)
+        for state in (() if recorded is None else recorded.devices_seen)
+        if state.memory_peak and state.memory_total
+    ]
+    return max(peaks, key=lambda peak: peak[0] / peak[1], default=(None, None))

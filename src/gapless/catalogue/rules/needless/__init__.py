@@ -1,0 +1,1 @@
+"""Causes in work that nothing needs."""

@@ -1,0 +1,140 @@
+"""Forward passes of one batch through one model, done twice."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries.samples import estimate_share
+from gapless.model.change import Change, Scale
+from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Repeat
+from gapless.model.finding import Detection, Measure
+from gapless.model.host_code import CallLine, HostCode
+
+_MIN_STEP_SHARE: Final = 0.03  # of the step
+_MAX_DEVICE_SHARE: Final = 0.9
+_ON_DEVICE: Final = Estimate(0.3, 0.75, 1.0)  # of the thread's share
+_REPEAT: Final = Repeat(Location("train.py", 65, "train"), "model.Net", 1.0)
+_CALL_LINE: Final = CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.2)
+_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 600)
+
+
+@rule(
+    "G520",
+    "repeated-forward",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Probabilities for a log, from the same batch again",
+            "model.Net is called again with the tensors that it was called with, this "
+            "time without gradients: 4.0 ms of each 20.0 ms step.",
+            evidence_of(
+                example_facts.cpu(_REPEAT),
+                {"busy.math": 14, "idle.host.python": 6},
+                _CALL_LINE,
+                _HOST_CODE,
+            ),
+        ),
+        RuleFigure(
+            "Another batch",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _CALL_LINE,
+                _HOST_CODE,
+            ),
+        ),
+        RuleFigure(
+            "It takes next to nothing",
+            None,
+            evidence_of(
+                example_facts.cpu(_REPEAT),
+                {"busy.math": 14, "idle.host.python": 6},
+                CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.01),
+                _HOST_CODE,
+            ),
+        ),
+    ],
+)
+def repeated_forward(evidence: Evidence) -> Detection | None:
+    """Recognise a model that is called twice in each step with the same tensors.
+
+    ## Why it costs time
+    Numbers for a log are often computed by a separate call, under ``no_grad``, on the same inputs
+    that the model has just been called with: the step pays for a second forward pass, whose results
+    the first one has already given, except for dropout.
+
+    ## How it is measured
+    While stacks are recorded, calls of outermost modules are compared: the same module in the same
+    mode (evaluation mode means an evaluation), the same tensors (not others of the same sizes),
+    none of them written to meanwhile, once with gradients and once without. Samples of the training
+    thread's stack in all steps show how long the second call takes, and that it is not rare; with a
+    device, its share of the device's work is assumed to be the same.
+    """
+    candidates = (
+        (_repeat_share(evidence, repeat), repeat) for repeat in _located_repeats(evidence)
+    )
+    share, repeat = max(candidates, key=lambda candidate: candidate[0].mid, default=(None, None))
+    step_ns = evidence.step_ns
+    if share is None or repeat is None or not step_ns or share.mid < _MIN_STEP_SHARE:
+        return None
+    return repeated_forward.detection(
+        f"{repeat.kind} is called again with the tensors that it was called with, "
+        f"this time without gradients: {windows.format_step_part(evidence, share.mid * step_ns)}.",
+        *_changes_without(evidence, share),
+        location=repeat.location,
+        measures=(
+            Measure("sampled in the second call, of the thread", share.mid, "share"),
+            Measure("second calls, a step of the window", repeat.calls, ""),
+        ),
+        no_remedy=(
+            "keep what the first call gives, and compute the numbers from that (detach() where no "
+            "gradient is wanted)"
+        ),
+        inferred=True,
+    )
+
+
+def _located_repeats(evidence: Evidence) -> tuple[Repeat, ...]:
+    facts = evidence.facts
+    return (
+        ()
+        if facts is None
+        else tuple(repeat for repeat in facts.repeats if repeat.location is not None)
+    )
+
+
+def _repeat_share(evidence: Evidence, repeat: Repeat) -> Estimate:
+    """Return the share of the training thread's time in the calls of a line, with its error."""
+    recorded, location = evidence.study.recorded, repeat.location
+    if recorded is None or location is None:
+        return Estimate(0.0, 0.0, 0.0)
+    n_samples = sum(code.looks for code in recorded.host_code[:1])
+    share = sum(
+        line.share
+        for line in recorded.call_lines
+        if (line.file, line.line) == (location.file, location.line)
+        and line.callee.endswith("forward")
+    )
+    return estimate_share(share, n_samples) if n_samples else Estimate(0.0, 0.0, 0.0)
+
+
+def _changes_without(evidence: Evidence, share: Estimate) -> tuple[Change, ...]:
+    """Return what changes without the pass: time of the thread, and of the device."""
+    thread_change = step_lines.remove_share(evidence, share)
+    if not evidence.on_device:
+        return (thread_change,)
+    high, mid, low = (
+        min(_MAX_DEVICE_SHARE, thread_share * factor)
+        for thread_share, factor in (
+            (share.high, _ON_DEVICE.high),
+            (share.mid, _ON_DEVICE.mid),
+            (share.low, _ON_DEVICE.low),
+        )
+    )
+    return thread_change, Scale(Estimate(1 - high, 1 - mid, 1 - low), leaves=("busy.",))

@@ -1,0 +1,1 @@
+"""Causes in periodic work: checkpoints, evaluation, logging."""

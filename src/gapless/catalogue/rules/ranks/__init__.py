@@ -1,0 +1,1 @@
+"""Causes by which ranks wait for one another."""

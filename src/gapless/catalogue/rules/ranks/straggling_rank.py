@@ -1,0 +1,245 @@
+"""A rank for which the others wait in collectives."""
+
+from typing import Final
+
+import numpy as np
+
+from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
+from gapless.catalogue.queries import rank_waits, windows
+from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
+from gapless.model.change import Drop
+from gapless.model.edit import Location
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader
+from gapless.model.finding import Detection, Measure
+
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_MIN_SHARE: Final = 0.6  # of the time that ranks wait for one another
+_MIN_STANDARD_ERRORS: Final = 2.0  # standard errors: a smaller surplus may be chance
+_MIN_COMPUTE_SHARE: Final = 0.5  # of the surplus
+_MAX_TAKEN_CORES: Final = 0.5  # processors that others took
+_MIN_SURPLUS_SHARE: Final = 0.25  # of the surplus: smaller parts are not named
+_COMPUTING: Final = "computing"
+_DATA_WAITS: Final = "waiting for data"
+_LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an excess → leaves
+    _DATA_WAITS: ("idle.data",),
+    "off the processor, or where nothing is recorded": ("idle.host.unframed",),
+    "in Python between operators": ("idle.host.python",),
+    "calling operators": ("idle.host.dispatch", "idle.launch", "idle.host.optimizer"),
+    _COMPUTING: ("busy.",),
+    "in the garbage collector": ("idle.gc",),
+    "on checkpoints": ("idle.io_main.checkpoint",),
+    "on logging": ("idle.io_main.logging",),
+    "on evaluation": ("idle.io_main.eval",),
+    "on its own profiler": ("idle.io_main.profiling",),
+    "on copies": ("copy.", "idle.h2d"),
+    "waiting for its device": ("idle.sync",),
+    "on memory": ("idle.alloc",),
+}
+_WORLD: Final = (example_facts.ddp(), example_facts.world(ranks=2))
+
+
+@rule(
+    "G601",
+    "straggling-rank",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "One rank sleeps in each step",
+            "Rank 1 comes late to the collectives: the other waits 8.0 ms of each 16.0 ms step for "
+            "it; by itself it takes 8.0 ms longer than the next slowest, with 8.0 ms more off the "
+            "processor, or where nothing is recorded.",
+            with_rank_lines(
+                evidence_of_ranks(
+                    example_facts.cpu(*_WORLD),
+                    {"busy.math": 6, "comm.exposed": 2, "comm.straggler_wait": 8},
+                    {"busy.math": 6, "comm.exposed": 2, "idle.host.unframed": 8},
+                ),
+                (hot_line(77, 0.9), hot_line(79, 0.0)),
+                (hot_line(77, 0.3), hot_line(79, 0.6)),
+            ),
+        ),
+        RuleFigure(
+            "On GPUs: the batches of one rank are longer",
+            "Rank 0 comes late to the collectives: the other waits 20.0 ms of each 100.0 ms step "
+            "for it; by itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more "
+            "computing.",
+            evidence_of_ranks(
+                example_facts.gpu(*_WORLD),
+                {"busy.tc_math": 90, "comm.exposed": 10},
+                {"busy.tc_math": 70, "comm.exposed": 10, "comm.straggler_wait": 20},
+            ),
+        ),
+        RuleFigure(
+            "A trace: the loader of one rank is late",
+            "Rank 1 comes late to the collectives: the other waits 50.0 ms of each 80.0 ms step "
+            "for it; by itself it takes 50.0 ms longer than the next slowest, with 50.0 ms more "
+            "waiting for data, which the training process loads itself.",
+            evidence_of_ranks(
+                None,
+                {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 50},
+                {"busy.math": 25, "comm.exposed": 5, "idle.data.main": 50},
+                parts=(operator(IN_PROCESS_ITERATOR, calls=1, host_ms=25),),
+            ),
+        ),
+        RuleFigure(
+            "Half of the steps, and most of the time",
+            "Rank 0 comes late to the collectives: the other waits 20.0 ms of each 60.0 ms step "
+            "for it; by itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more "
+            "on checkpoints.",
+            evidence_of_ranks(
+                example_facts.gpu(*_WORLD),
+                [{"busy.math": 40, "idle.io_main.checkpoint": 40}, {"busy.math": 40}],
+                [{"busy.math": 40, "comm.straggler_wait": 40}, {"busy.math": 40}],
+            ),
+        ),
+        RuleFigure(
+            "Ranks wait for one another in turn",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(*_WORLD),
+                [{"busy.math": 10}, {"busy.math": 8, "comm.straggler_wait": 2}],
+                [{"busy.math": 8, "comm.straggler_wait": 2}, {"busy.math": 10}],
+            ),
+        ),
+        RuleFigure(
+            "One rank alone shows nothing of the others",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(*_WORLD),
+                {"busy.math": 6, "comm.exposed": 2, "comm.wait_estimated": 8},
+            ),
+        ),
+    ],
+)
+def straggling_rank(evidence: Evidence) -> Detection | None:
+    """Recognise one rank that comes late to the collectives, so that all others wait for it.
+
+    ## Why it costs time
+    Ranks that reduce gradients together go on together: a step is as long as the slowest rank
+    makes it. A rank that does more than the others, waits for more, or runs on a slower machine,
+    delays them all. The traces of the others show their waits as communication, and that of the
+    slow rank shows it busy: only a comparison of the ranks shows the cause.
+
+    ## How it is measured
+    Collectives are matched over the windows of all ranks; this shows how long a rank waits for the
+    last one. What each rank does by itself is its step without those waits. One rank must be the
+    slowest by at least 2 % of a step and by more than chance explains, and six tenths of all time
+    that ranks wait for one another must be waits for it. On processors that other processes may
+    have taken, a rank that only computes longer is not blamed. The gain is that of this rank being
+    as fast as the next slowest, which then decides; extra computing is not saved but shared among
+    all ranks. Waits for one another by chance remain. Its excess is found by comparing its steps
+    with the others', and its line is the one at which its training thread was sampled more often
+    than theirs.
+    """
+    ranks = rank_waits.require_ranks(evidence)
+    if not ranks:
+        return None
+    straggler, surplus = rank_waits.find_slowest_rank(ranks)
+    step_ns, share = float(straggler.lengths.mean()), _wait_share(evidence, ranks, straggler)
+    if surplus < _MIN_STEP_SHARE * step_ns or share < _MIN_SHARE or _is_by_chance(ranks, straggler):
+        return None
+    excesses = rank_waits.find_surpluses(ranks, straggler, _LEAVES_BY_ACTIVITY)
+    compute_share = min(1.0, dict(excesses).get(_COMPUTING, 0.0) / surplus)
+    if compute_share >= _MIN_COMPUTE_SHARE and _is_shared(evidence):
+        reason = (
+            f"whether rank {straggler.rank} has more to compute or fewer processors is not known"
+        )
+        raise NotObservedError("processors", reason)
+    largest = [excess for excess in excesses if excess[1] >= _MIN_SURPLUS_SHARE * surplus][
+        :2
+    ] or excesses[:1]
+    wait_ns = rank_waits.mean_straggler_wait(ranks, straggler)
+    others_wait = "the other waits" if len(ranks) == 2 else "the others wait"  # noqa: PLR2004
+    return straggling_rank.detection(
+        f"Rank {straggler.rank} comes late to the collectives: {others_wait} "
+        f"{windows.format_step_part(evidence, wait_ns)} for it; by itself it takes "
+        f"{windows.ms(surplus)} longer than the next slowest, with "
+        f"{' and '.join(_excess_words(evidence, activity, ns) for activity, ns in largest)}.",
+        Drop((rank_waits.STRAGGLER_WAIT,), keep=max(0.0, compute_share) / len(ranks)),
+        location=_excess_location(evidence, straggler.rank, largest[0][0]),
+        measures=(
+            Measure("rank", straggler.rank, ""),
+            Measure("waited for it, a step", wait_ns, "ns"),
+            Measure("of all waits for a last rank", share, "share"),
+            Measure("by itself longer than the next slowest rank", surplus, "ns"),
+            *(Measure(f"{activity}, more than the others", ns, "ns") for activity, ns in largest),
+            Measure("ranks", len(ranks), ""),
+        ),
+        no_remedy=(
+            "let that rank do what the others do: share its extra work among all, give it to a "
+            "thread or a loader's workers; deal out samples by length; if it does nothing more, "
+            "look at its machine"
+        ),
+    )
+
+
+def _wait_share(
+    evidence: Evidence, ranks: tuple[rank_waits.Rank, ...], straggler: rank_waits.Rank
+) -> float:
+    """Return the share of the waits for a last rank that are waits for this one.
+
+    Where it is not known for whom: by who waits.
+    """
+    told_waits = {row.rank: float(row.ns) for row in evidence.study.stragglers}
+    if sum(told_waits.values()):
+        return told_waits.get(straggler.rank, 0.0) / sum(told_waits.values())
+    waits_by_rank = {rank.rank: float(rank.straggler_waits.sum()) for rank in ranks}
+    total_ns = sum(waits_by_rank.values())
+    return 1 - waits_by_rank[straggler.rank] / total_ns if total_ns else 0.0
+
+
+def _is_by_chance(ranks: tuple[rank_waits.Rank, ...], straggler: rank_waits.Rank) -> bool:
+    """Return whether its steps vary so much that it may be no slower than the next slowest."""
+    other_ranks = [rank for rank in ranks if rank is not straggler]
+    if len({len(rank.rows) for rank in ranks}) > 1 or len(straggler.rows) < 2:  # noqa: PLR2004
+        return False
+    surplus = straggler.own_lengths - np.max([rank.own_lengths for rank in other_ranks], axis=0)
+    error = float(surplus.std(ddof=1)) / len(surplus) ** 0.5
+    return float(surplus.mean()) < _MIN_STANDARD_ERRORS * error
+
+
+def _is_shared(evidence: Evidence) -> bool:
+    """Return whether others may have taken the processors that the ranks compute on."""
+    if evidence.on_device:
+        return False
+    recorded = evidence.study.recorded
+    if recorded is None:
+        return True
+    return recorded.contention is not None and recorded.contention.cores > _MAX_TAKEN_CORES
+
+
+def _excess_words(evidence: Evidence, activity: str, ns: float) -> str:
+    """Return a phrase on the excess of a rank and, for waits for data, who causes them."""
+    words = f"{windows.ms(ns)} more {activity}"
+    loader = _training_loader(evidence) if activity == _DATA_WAITS else None
+    if loader is None:
+        return words
+    origin = "its workers make" if loader.num_workers else "the training process loads itself"
+    return f"{words}, which {origin}"
+
+
+def _training_loader(evidence: Evidence) -> Loader | None:
+    """Return the loader that feeds the training, if there is but one."""
+    loaders = [
+        loader
+        for loader in (evidence.facts.loaders if evidence.facts else ())
+        if loader.trains is not False
+    ]
+    return loaders[0] if len(loaders) == 1 else None
+
+
+def _excess_location(evidence: Evidence, rank: int, activity: str) -> Location | None:
+    """Return the line at which a rank is sampled more often; for waits for data the loader's."""
+    line = rank_waits.find_surplus_line(evidence, rank)
+    if line is not None:
+        return Location(line.file, line.line, line.function)
+    loader = _training_loader(evidence) if activity == _DATA_WAITS else None
+    if loader is not None and loader.location is not None:
+        return loader.location
+    leaves = _LEAVES_BY_ACTIVITY[activity]
+    names = {site.name for site in evidence.study.sites if site.name.startswith(leaves)}
+    return windows.find_calling_function(evidence, *names) if names else None

@@ -1,0 +1,124 @@
+"""Gradients that are exchanged one by one after the backward pass."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.queries import optimizer_steps, rank_waits, windows
+from gapless.model.change import HostChange, Scale
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import World
+from gapless.model.finding import Detection, Measure
+
+_REDUCE_CALL: Final = "c10d::allreduce_"
+_TRANSFER_LEAF: Final = "comm.exposed"
+_ISSUE_LEAVES: Final = "idle.comm."
+_MIN_STEP_SHARE: Final = 0.05  # of the step
+_MIN_CALLS: Final = 4  # a step: buckets need no more
+_MAX_HIDDEN_SHARE: Final = 0.1  # of their time on the device: above it, they overlap
+_MIN_RATIO: Final = 0.9  # of the parameters
+# What overlap and few large calls leave: nothing if the backward pass hides all, everything if it
+# is short and bytes take the time.
+_REMAINS: Final = Estimate(0.0, 0.5, 1.0)
+_WRAPPER_KINDS: Final = ("ddp", "fsdp")
+_WORLD: Final = example_facts.world(ranks=2)
+
+
+@rule(
+    "G603",
+    "unhidden-collectives",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "for p in model.parameters(): dist.all_reduce(p.grad)",
+            "Gradients are reduced over 2 ranks by 161 calls a step, one for each parameter, and "
+            "nothing is computed meanwhile: that takes 40.0 ms of each 64.0 ms step.",
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.optimizer(tensors=161)),
+                {"busy.math": 24, "comm.exposed": 34, "idle.comm.host": 6},
+                {"busy.math": 24, "comm.exposed": 34, "idle.comm.host": 6},
+                parts=(operator(_REDUCE_CALL, calls=2 * 161, host_ms=12),),  # of both
+            ),
+        ),
+        RuleFigure(
+            "DistributedDataParallel reduces buckets beside the backward pass",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp()),
+                {"busy.math": 54, "comm.exposed": 10},
+                {"busy.math": 54, "comm.exposed": 10},
+                parts=(operator(_REDUCE_CALL, calls=9, host_ms=1),),
+            ),
+        ),
+        RuleFigure(
+            "All gradients in a single call",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.optimizer(tensors=161)),
+                {"busy.math": 54, "comm.exposed": 10},
+                {"busy.math": 54, "comm.exposed": 10},
+                parts=(operator(_REDUCE_CALL, calls=1, host_ms=1),),
+            ),
+        ),
+    ],
+)
+def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
+    """Recognise gradients that are reduced by many calls that nothing overlaps.
+
+    ## Why it costs time
+    Each call has a latency of its own, whatever its size, and synchronises the ranks. The gradients
+    of the last layers are ready while the backward pass still runs: reducing them then costs next
+    to nothing. ``DistributedDataParallel`` does so, in buckets of 25 MB.
+
+    ## How it is measured
+    By the calls of ``all_reduce`` in a step without ``DistributedDataParallel``, and by the
+    account: transfers that no computation overlaps, and the host's time to start them. Waits for a
+    late rank are another cause. How much of it the backward pass would hide is not known.
+    """
+    is_wrapped = bool(
+        evidence.facts and any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
+    )
+    if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - no other rank
+        return None
+    n_calls, step_ns = windows.sum_calls(evidence, _REDUCE_CALL).count, evidence.step_ns
+    exposed_ns = rank_waits.min_rank_ns(evidence, _TRANSFER_LEAF)
+    lost_ns = exposed_ns + rank_waits.min_rank_ns(evidence, _ISSUE_LEAVES)
+    if (
+        n_calls < _MIN_CALLS
+        or not step_ns
+        or lost_ns < _MIN_STEP_SHARE * step_ns
+        or _hidden_share(evidence) > _MAX_HIDDEN_SHARE
+    ):
+        return None
+    n_parameters = optimizer_steps.count_tensors(evidence)
+    match = (
+        ", one for each parameter,"
+        if n_parameters and _MIN_RATIO * n_parameters <= n_calls <= n_parameters / _MIN_RATIO
+        else ""
+    )
+    leaves = (_TRANSFER_LEAF, _ISSUE_LEAVES)
+    return unhidden_collectives.detection(
+        f"Gradients are reduced over {world.ranks} ranks by {windows.format_count(n_calls)} calls "
+        f"a step{match} and nothing is computed meanwhile: that takes "
+        f"{windows.format_step_part(evidence, lost_ns)}.",
+        Scale(_REMAINS, leaves=leaves[:1]) if evidence.on_device else HostChange(leaves, _REMAINS),
+        location=windows.find_calling_function(evidence, _REDUCE_CALL, "c10d::*"),
+        measures=(
+            Measure("calls of all_reduce, a step", n_calls, ""),
+            Measure("exposed, a step", lost_ns, "ns"),
+        ),
+        no_remedy=(
+            "DistributedDataParallel reduces gradients in buckets while the backward pass runs; by "
+            "hand: flatten them into one tensor, and reduce that by a single call"
+        ),
+    )
+
+
+def _hidden_share(evidence: Evidence) -> float:
+    """Return the share of the collectives' time that overlaps other work of the device."""
+    rows = evidence.study.tables.collectives
+    total_ns = sum(row.exposed_ns + row.hidden_ns for row in rows)
+    return sum(row.hidden_ns for row in rows) / total_ns if total_ns else 0.0

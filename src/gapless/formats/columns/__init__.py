@@ -1,0 +1,1 @@
+"""Entries of a trace turned into columns of exact numbers."""

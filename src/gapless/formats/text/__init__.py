@@ -1,0 +1,1 @@
+"""The text of a trace: found, inflated, cut into chunks, mended."""

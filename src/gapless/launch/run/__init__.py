@@ -1,0 +1,1 @@
+"""A recorded run: started, watched, and collected in its folder."""

@@ -1,0 +1,1 @@
+"""What loaders do: which batches, from what, in which stages, at what cost."""

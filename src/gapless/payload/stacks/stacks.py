@@ -1,0 +1,279 @@
+"""Look a few times a second at what the training thread (or the worker) is doing in Python.
+
+Each look stands for the time since the one before: on a processor, or off it, by what the thread
+waited for. That is true only where a look comes whenever its time has come, whoever holds the GIL
+(``gil_switch``): so our thread wakes twice. First some time before the look, to shorten the switch
+interval; that wait may end late, where torch lets go of the GIL. Then for the look, at a time that
+was chosen before the first.
+
+The thread is none of ``threading``'s: it is in no list of the user's. It ends before each fork and
+begins again after it, so that a fork warns of no thread which the user does not have.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import time
+from typing import Any
+
+from ... import wire
+from .. import patching, recorder
+from ..log import thinning
+from . import blocked, gil_switch, threads
+
+HZ = 10.0
+# A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
+# points either way, 600 by 4. So the training thread is looked at more often at first.
+FIRST_LOOKS, EARLY_FACTOR = 1000, 3.0
+REPORT_NS = 5_000_000_000  # what was seen is written so long after the start, then ever more rarely
+SPACING = 2  # after half of that again, and so on: who is killed then loses a third of the looks
+RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
+DEPTH = 40  # frames of a stack, from the innermost
+MAX_STACKS = 2000  # different stacks that are counted between two reports
+MAX_CODES = 20_000
+# Of them, the most frequent ones are written: a day must not take much of a disk.
+MAX_REPORTED = {"training": 200, "worker": 40}
+PATIENCE_S = 0.05  # how long a fork waits for the thread to end
+# Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
+READY_S, SWITCH_S = 0.015, 0.0055
+ENTRY = 4  # bytes of code: where a function is entered, which is where it may let go of the GIL
+# Of a generator of our own: the user's is theirs.
+_STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
+
+_state: dict[str, Any] = {
+    "alarm": None,
+    "role": None,
+    "ident": None,  # of the thread that is looked at, and its native one
+    "native": None,
+    "began": 0,
+    "told": 0,
+    "tid": None,  # of the thread that looks
+    "jitter": 1,
+}
+# By id of the code and line of each frame: looks, ns on a processor, ns off it, and these by kind
+_counts: dict[tuple[int, ...], list[Any]] = {}
+_codes: dict[int, Any] = {}  # by id; kept alive: to hash the codes themselves would take long
+
+
+def install() -> None:
+    """Begin when this process is known to step or load, end when the recorder leaves."""
+    recorder.on_first(start)
+    recorder.on_stop(stop)
+    recorder.on_child(handle_fork)
+
+
+def start() -> None:
+    """Begin to look at this thread, if that is wanted."""
+    hz = recorder.options().get("stacks_hz", HZ)
+    if not hz or _state["alarm"] is not None:
+        return
+    worker = recorder.is_worker()
+    _state["role"] = "worker" if worker else "training"
+    _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
+    _state["began"] = _state["told"] = time.monotonic_ns()
+    _state["wait"] = REPORT_NS
+    _state["period"] = 1.0 / float(hz)
+    _begin()
+
+
+def stop() -> None:
+    """End, and queue what was seen."""
+    _end()
+    _state["role"] = None
+    _report(last=True)
+
+
+def finish() -> None:
+    """Queue what was seen, for the end of the process: the thread ends with it."""
+    alarm, _state["alarm"] = _state["alarm"], None
+    if alarm is not None:
+        alarm.release()
+        gil_switch.restore()
+    _report(last=True)
+
+
+def pause() -> None:
+    """End for a fork."""
+    _end()
+
+
+def resume() -> None:
+    """Begin again after a fork, in the parent."""
+    if _state["role"] is not None:
+        _begin()
+
+
+def handle_fork() -> None:
+    """Forget the parent's, in a forked child."""
+    gil_switch.restore()
+    _counts.clear()
+    _codes.clear()
+    threads.forget()
+    _state.update(alarm=None, role=None, ident=None, tid=None)
+
+
+def _begin() -> None:
+    alarm = _thread.allocate_lock()
+    alarm.acquire()
+    _state["alarm"], _state["tid"] = alarm, None
+    try:
+        _thread.start_new_thread(_watch, (alarm, _state["period"]))
+    except RuntimeError as error:
+        _state["alarm"] = _state["role"] = None
+        recorder.report_unobserved("stacks", repr(error))
+
+
+def _end() -> None:
+    alarm = _state["alarm"]
+    if alarm is None:
+        return
+    _state["alarm"] = None
+    alarm.release()
+    task, until = f"/proc/self/task/{_state['tid']}", time.monotonic() + PATIENCE_S
+    while (_state["tid"] is None or os.path.exists(task)) and time.monotonic() < until:
+        task = f"/proc/self/task/{_state['tid']}"
+        time.sleep(0.0001)
+
+
+def _watch(alarm: Any, period: float) -> None:
+    try:
+        _state["tid"] = _thread.get_native_id()
+        gil_switch.be_punctual()
+        blocked.prepare()
+        before = time.monotonic_ns()
+        looks = 0
+        while True:
+            pause = _pause_s(period, looks)
+            due = time.monotonic_ns() + int(1e9 * pause)
+            if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
+                return
+            gil_switch.shorten_interval()
+            try:
+                ran = _clock()
+                if _wait_for_stop(alarm, due):
+                    return
+            finally:
+                gil_switch.restore()  # at once: else the GIL is soon taken from us
+            now = time.monotonic_ns()
+            _look(now - before, ran)
+            before = now
+            looks += 1
+            if now - _state["told"] > _state["wait"]:
+                since = (now - _state["began"]) // SPACING
+                _state["wait"] = min(since, RAREST_NS.get(_state["role"], 0))
+                _report()
+    except Exception as error:
+        patching.notes.append(("stacks", repr(error)))
+
+
+def _pause_s(period: float, looks: int) -> float:
+    """Return how long to wait for the next look, after so many."""
+    often = _state["role"] == "training" and looks < FIRST_LOOKS
+    return (period / EARLY_FACTOR if often else period) * _jitter()
+
+
+def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
+    """Wait until then; return whether it is to end before."""
+    return alarm.acquire(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
+
+
+def _jitter() -> float:
+    """Return a factor of 0.5 to 1.5: looks in step with the training would see the same again."""
+    _state["jitter"] = (_state["jitter"] * _STEP + _ADD) & _MASK
+    return 0.5 + _state["jitter"] / _MASK
+
+
+def _look(elapsed_ns: int, ran: int | None) -> None:
+    """Count the stack for ``elapsed_ns``; ``ran``: the thread's clock a moment before."""
+    ident, native = recorder.stepping_thread()
+    if ident is None:
+        ident, native = _state["ident"], _state["native"]
+    frames = sys._current_frames()
+    top = frames.get(ident)
+    if top is None:
+        return
+    if _state["role"] == "training":
+        threads.look(frames, ident, native)
+    del frames
+    instruction = top.f_lasti
+    waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
+    if waits is not None and _has_moved(ident, top, instruction):
+        waits = None
+    # A function that is just entered has done nothing yet.
+    entry = _entry(top.f_back if instruction <= ENTRY and top.f_back is not None else top)
+    if entry is None:
+        return
+    entry[0] += 1
+    if waits is None:
+        entry[1] += elapsed_ns
+    else:
+        entry[2] += elapsed_ns
+        entry[3][waits] = entry[3].get(waits, 0) + elapsed_ns
+
+
+def _has_moved(ident: int, top: Any, instruction: int) -> bool:
+    """Return whether a thread has gone on since it was looked at: we may have lost the GIL."""
+    return sys._current_frames().get(ident) is not top or top.f_lasti != instruction
+
+
+def _clock() -> int | None:
+    """Return the processor time of the main thread; None where another one is looked at."""
+    ident = recorder.stepping_thread()[0] or _state["ident"]
+    threading = sys.modules.get("threading")
+    # Of a thread that may have ended the clock must not be asked for: C would read freed memory.
+    if threading is None or ident != threading.main_thread().ident:
+        return None
+    try:
+        return time.clock_gettime_ns(time.pthread_getcpuclockid(ident))
+    except (AttributeError, OSError):
+        return None
+
+
+def _entry(frame: Any) -> list[Any] | None:
+    """Return what is counted of a stack; None where there are too many."""
+    stack: list[int] = []
+    if len(_codes) > MAX_CODES:  # made anew again and again
+        _counts.clear()
+        _codes.clear()
+    while frame is not None and len(stack) < 2 * DEPTH:
+        code = frame.f_code
+        number = id(code)
+        if number not in _codes:
+            _codes[number] = code
+        stack += (number, frame.f_lineno or 0)
+        frame = frame.f_back
+    key = tuple(stack)
+    entry = _counts.get(key)
+    if entry is None and key and len(_counts) < MAX_STACKS:
+        entry = _counts[key] = [0, 0, 0, {}]
+    return entry
+
+
+def _report(*, last: bool = False) -> None:
+    _state["told"] = time.monotonic_ns()
+    if not thinning.affords(last=last):
+        return  # they are counted on
+    stacks = []
+    role = _state["role"] or ("worker" if recorder.is_worker() else "training")
+    ranked = sorted(_counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0]))
+    for key, (count, ran_ns, off_ns, kinds) in ranked[: MAX_REPORTED[role]]:
+        frames = [
+            [code.co_filename, line, _name(code)]
+            for number, line in zip(key[::2], key[1::2])
+            if (code := _codes.get(number)) is not None
+        ]
+        if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
+            stacks.append([count, frames, ran_ns, off_ns, kinds])
+    _counts.clear()
+    if role == "training":
+        threads.report_threads()
+    if stacks:
+        report = {"thread": role, "stacks": stacks, "looks": sum(counts[0] for _, counts in ranked)}
+        recorder.write(wire.STACKS, report)
+
+
+def _name(code: Any) -> str:
+    """Return the name of a function, with its class where Python knows it (3.11)."""
+    return getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")

@@ -1,0 +1,128 @@
+"""Findings: what the rules detect in a run, each with price and line; and what is left to gain."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePath
+
+from gapless.catalogue.declare.rule import Rule
+from gapless.catalogue.rules import RULES
+from gapless.model.evidence import Evidence
+from gapless.model.finding import (
+    Abstention,
+    Detection,
+    Diagnosis,
+    Finding,
+    StepVerdict,
+    TrialCandidate,
+)
+from gapless.pricing.contested import mark_contested
+from gapless.pricing.locate import locate
+from gapless.pricing.ordering import order_findings
+from gapless.pricing.price import LEAST_GAIN, Prices
+from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
+from gapless.pricing.words.activities import describe_host_samples
+from gapless.pricing.words.verdict import COMPUTE, verdict_of
+from gapless.pricing.worth_trying import choose_trials, name_by_account
+
+
+def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
+    """Check all rules and price their detections: worth naming, harmless, or not checked."""
+    detections, abstentions = run_rules(prices.evidence, rules)
+    all_findings = mark_contested([price_or_bound(prices, detection) for detection in detections])
+    nameable_findings = [
+        finding if is_worth_saying(finding) else name_by_account(prices, finding)
+        for finding in all_findings
+    ]
+    named_detections = [finding.detection for finding in nameable_findings if finding is not None]
+    named_findings = [
+        finding
+        for finding in nameable_findings
+        if finding is not None
+        and not any(finding.detection.yields_to(detection) for detection in named_detections)
+    ]
+    other_findings = [
+        finding
+        for finding in all_findings
+        if not any(finding.detection is named_finding.detection for named_finding in named_findings)
+    ]
+    candidates = choose_trials(prices, other_findings)
+    tried_findings = [candidate.finding for candidate in candidates]
+    findings = order_findings(named_findings, prices.evidence)
+    likely = [candidate.finding for candidate in candidates if candidate.odds is not None]
+    verdict = verdict_of(prices.evidence, (*findings, *likely))
+    return Diagnosis(
+        findings=findings,
+        present=tuple(
+            sorted(
+                (finding for finding in other_findings if finding not in tried_findings),
+                key=_finding_order,
+            )
+        ),
+        abstentions=tuple(abstentions),
+        outlook=None
+        if findings or verdict is None
+        else describe_outlook(verdict, candidates, prices.evidence, abstentions),
+        provisional=prices.provisional,
+        fidelity=prices.simulator.fidelity,
+        min_gain=LEAST_GAIN,
+        to_try=candidates,
+        verdict=verdict,
+    )
+
+
+def run_rules(
+    evidence: Evidence, rules: Sequence[Rule]
+) -> tuple[list[Detection], list[Abstention]]:
+    """Return what the rules detect in a run. A rule that raises is a bug of ours."""
+    statements = [statement for rule in rules for statement in rule(evidence)]
+    detections = [statement for statement in statements if isinstance(statement, Detection)]
+    located_detections = [
+        replace(detection, location=locate(detection, evidence)) for detection in detections
+    ]
+    return located_detections, [
+        statement for statement in statements if isinstance(statement, Abstention)
+    ]
+
+
+def _finding_order(finding: Finding) -> tuple[float, float, str]:
+    """Order by the low end of the gain; unpriced findings come last."""
+    speedup = finding.prediction.speedup
+    if speedup is None:
+        return (0.0, 0.0, finding.detection.code)
+    return (-speedup.low, -speedup.mid, finding.detection.code)
+
+
+def describe_outlook(
+    verdict: StepVerdict,
+    candidates: Sequence[TrialCandidate],
+    evidence: Evidence,
+    abstentions: Sequence[Abstention],
+) -> str:
+    """Describe why a step takes as long as it does, where no certain cause was found."""
+    likely = [candidate.finding.detection for candidate in candidates if candidate.odds is not None]
+    if likely:
+        return f"{verdict.sentence}; the likeliest cause: {', '.join(map(_name_cause, likely[:1]))}"
+    if verdict.owner == COMPUTE:
+        return f"{verdict.sentence}; nothing was found that makes it slower than it has to be"
+    if verdict.owner == "host" and (sample_lines := describe_host_samples(evidence)):
+        return f"{verdict.sentence}{sample_lines}"
+    unchecked = _describe_unchecked(evidence, abstentions)
+    return f"{verdict.sentence}; nothing was found that could be changed about it{unchecked}"
+
+
+def _name_cause(detection: Detection) -> str:
+    location = detection.location
+    return (
+        detection.name
+        if location is None
+        else f"{detection.name} ({PurePath(location.file).name}:{location.line})"
+    )
+
+
+def _describe_unchecked(evidence: Evidence, abstentions: Sequence[Abstention]) -> str:
+    """Describe how many rules could not be checked, and what they need in a foreign trace."""
+    n_rules = len({abstention.code for abstention in abstentions})
+    if evidence.is_trace_only and n_rules:
+        return f" ({n_rules} rules need a run that gapless recorded)"
+    rules_text = "a rule" if n_rules == 1 else f"{n_rules} rules"
+    return f" ({rules_text} could not be checked)" if n_rules else ""

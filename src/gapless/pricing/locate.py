@@ -1,0 +1,207 @@
+"""The user's line of a loss: one function for all rules.
+
+In this order: the line that the rule names; the fact that the change concerns (the constructor of a
+loader or an optimizer); lines of calls that wait for the device, which are recorded directly; the
+user's functions in which a window with stacks saw the leaf or the call. Windows name a function by
+the line where it begins, or, if it had begun before, by the line where it was: where a sampled
+stack lies in it, that line is taken. What several functions share is blamed on the one that calls
+them all; never on a library.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from typing import Final
+
+from gapless.capture.source_lines import is_library
+from gapless.model.change import (
+    Change,
+    CopyChange,
+    Delay,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Merge,
+    Omit,
+    Scale,
+)
+from gapless.model.edit import Location
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection
+from gapless.model.study import Site
+
+_COPIES: Final = ("aten::to", "aten::_to_copy", "aten::copy_", "cudaMemcpyAsync", "hipMemcpyAsync")
+_MIN_BLAME_SHARE: Final = (
+    0.5  # of the observed time of a leaf or a call: then one function is to blame
+)
+_MACHINE_CODES: Final = "G8"  # what a machine does to all lines alike belongs to none
+_SYNCS: Final = ("*ynchronize*",)
+
+
+def locate(detection: Detection, evidence: Evidence) -> Location | None:
+    """Return the line of a loss, ``None`` if no line of the user's is known."""
+    if detection.location is not None and not is_library(detection.location.file):
+        return detection.location
+    if detection.code.startswith(_MACHINE_CODES):
+        return None
+    locations = (_locate_change(change, evidence) for change in detection.changes)
+    return next((location for location in locations if location is not None), None)
+
+
+def _locate_change(change: Change, evidence: Evidence) -> Location | None:  # noqa: PLR0911 - one for each kind
+    match change:
+        case LoaderChange(loader=loader, num_workers=workers, intra_op_threads=threads):
+            only_threads = (
+                threads is not None and workers is None
+            )  # of the process: no loader's line
+            return None if only_threads else _locate_loader(evidence, loader)
+        case Drop(leaves=leaves) | HostChange(leaves=leaves):
+            return _locate_leaves(evidence, leaves)
+        case Omit(names=names, line=line):
+            return line or _locate_waits(evidence, names) or _locate_calls(evidence, names)
+        case Merge(names=names):
+            return _locate_optimizer(evidence, names) or _locate_calls(evidence, names)
+        case CopyChange():
+            return _locate_calls(evidence, _COPIES)
+        case Scale(leaves=leaves, names=names):
+            return _locate_kernels(evidence, leaves, names)
+        case Delay():
+            return None
+
+
+# ── Facts ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _locate_loader(evidence: Evidence, number: int | None) -> Location | None:
+    """Return where a loader was created; without a number the one with the longest waits."""
+    loaders = () if evidence.facts is None else evidence.facts.loaders
+    candidates = [loader for loader in loaders if number is None or loader.id == number]
+    most_waited = max(candidates, key=lambda loader: loader.waited_ns, default=None)
+    return None if most_waited is None else most_waited.location
+
+
+def _locate_optimizer(evidence: Evidence, names: Sequence[str]) -> Location | None:
+    """Return where the optimizer with most tensors was created, if the change concerns its step."""
+    if evidence.facts is None or not any("ptimizer.step" in name for name in names):
+        return None
+    candidates = [
+        optimizer for optimizer in evidence.facts.optimizers if optimizer.location is not None
+    ]
+    largest = max(candidates, key=lambda optimizer: optimizer.tensors or 0, default=None)
+    return None if largest is None else largest.location
+
+
+def _locate_waits(evidence: Evidence, names: Sequence[str]) -> Location | None:
+    """Return the line of the calls that wait longest for a device, as Python sees them."""
+    recorded = evidence.study.recorded
+    if recorded is None or recorded.footprint is None or not _is_about_waits(names):
+        return None
+    for sync in recorded.footprint.syncs:
+        if sync.file is not None and sync.line is not None and not is_library(sync.file):
+            return Location(sync.file, sync.line, sync.function)
+    return None
+
+
+def _is_about_waits(names: Sequence[str]) -> bool:
+    return bool(names) and all(fnmatchcase(name, pattern) for name in names for pattern in _SYNCS)
+
+
+# ── Windows ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _locate_leaves(evidence: Evidence, leaves: tuple[str, ...]) -> Location | None:
+    if all(leaf.startswith("idle.data") for leaf in leaves):
+        return _locate_loader(evidence, None)
+    return line_of_leaf(evidence, leaves)
+
+
+def line_of_leaf(evidence: Evidence, leaves: tuple[str, ...]) -> Location | None:
+    """Return the user's line with most of some leaves, ``None`` where none is known."""
+    return _blame_sites(evidence, lambda site: site.name.startswith(leaves))
+
+
+def _locate_calls(evidence: Evidence, names: Sequence[str]) -> Location | None:
+    return _blame_sites(evidence, lambda site: any(fnmatchcase(site.name, name) for name in names))
+
+
+def _locate_kernels(
+    evidence: Evidence, leaves: tuple[str, ...], names: Sequence[str]
+) -> Location | None:
+    """Return the function that calls the operators which launch most of some kernels."""
+    operators = [
+        kernel.operator
+        for kernel in evidence.study.tables.kernels
+        if kernel.operator
+        and (
+            (leaves and kernel.leaf.startswith(leaves))
+            or any(fnmatchcase(kernel.name, name) for name in names)
+        )
+    ]
+    return _locate_calls(evidence, operators[:1])
+
+
+def _blame_sites(evidence: Evidence, is_meant: Callable[[Site], bool]) -> Location | None:
+    """Return the function that holds most of some sites; ``None`` without a single one."""
+    ns_by_location: dict[Location, int] = {}
+    for site in filter(is_meant, evidence.study.sites):
+        if not is_library(site.file):
+            location = Location(site.file, site.line, site.function)
+            ns_by_location[location] = ns_by_location.get(location, 0) + max(1, site.ns)
+    top_location = max(ns_by_location, key=lambda location: ns_by_location[location], default=None)
+    if top_location is None:
+        return None
+    if ns_by_location[top_location] < _MIN_BLAME_SHARE * sum(ns_by_location.values()):
+        return _locate_loop(evidence)
+    return _refine_line(evidence, top_location)
+
+
+def _locate_loop(evidence: Evidence) -> Location | None:
+    """Return the user's innermost function that holds most of a step: usually the loop."""
+    account = evidence.study.account
+    outer_lines = [
+        line
+        for line in evidence.study.tables.lines
+        if not is_library(line.file) and line.host_total_ns >= _MIN_BLAME_SHARE * account.wall_ns
+    ]
+    inner = min(outer_lines, key=lambda line: line.host_total_ns, default=None)
+    return (
+        None
+        if inner is None
+        else _refine_line(evidence, Location(inner.file, inner.line, inner.function))
+    )
+
+
+def _refine_line(evidence: Evidence, location: Location) -> Location:
+    """Return the line of a function at which sampled stacks were most often, if any were in it."""
+    recorded = evidence.study.recorded
+    first_line = 0 if _had_begun(evidence, location) else location.line
+    for hot_line in () if recorded is None else recorded.lines:
+        is_same_name = (
+            hot_line.function.rpartition(".")[2] == (location.function or "").rpartition(".")[2]
+        )
+        is_match = is_same_name and _is_same_file((hot_line.file, location.file))
+        if hot_line.thread == "training" and is_match and hot_line.line >= first_line:
+            return replace(location, file=hot_line.file, line=hot_line.line)
+    return location
+
+
+def _had_begun(evidence: Evidence, location: Location) -> bool:
+    """Return whether a function had begun before the window: then its line is where it just was.
+
+    That is the call of the optimizer's step, after which windows begin, and carries no
+    information.
+    """
+    return any(
+        not line.calls
+        and (line.file, line.line, line.function)
+        == (location.file, location.line, location.function)
+        for line in evidence.study.tables.lines
+    )
+
+
+def _is_same_file(names: Iterable[str]) -> bool:
+    """Return whether two paths may be the same file: one of them may begin deeper."""
+    parts_a, parts_b = (PurePath(name).parts for name in names)
+    depth = min(len(parts_a), len(parts_b))
+    return parts_a[-depth:] == parts_b[-depth:]

@@ -1,0 +1,72 @@
+"""The order of causes: by what each is worth at least, and fixes before mere bounds.
+
+A bound that only rewriting code reaches and a fix that exists may explain the same wait. Then the
+fix comes first, if its certain gain is half of that of the rewriting.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gapless.model.change import Change, Drop, HostChange, LoaderChange
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Finding
+from gapless.pricing.worth_trying import remedies_of, value_of
+
+_MIN_FIX_SHARE: Final = 0.5
+_WAITS: Final = ("idle.", "comm.")
+
+
+def order_findings(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
+    """Return causes, the most valuable first."""
+    ranked_findings = sorted(findings, key=_sort_key)
+    fixable = [
+        finding
+        for finding in ranked_findings
+        if any(remedies_of(evidence, finding.detection.helps))
+    ]
+    final_order: list[Finding] = []
+    for finding in ranked_findings:
+        if finding not in fixable:
+            final_order += [
+                candidate
+                for candidate in fixable
+                if candidate not in final_order and _comes_before(candidate, finding)
+            ]
+        if finding not in final_order:
+            final_order.append(finding)
+    return tuple(final_order)
+
+
+def _sort_key(finding: Finding) -> tuple[float, float, str]:
+    speedup = finding.prediction.speedup
+    max_speedup = finding.prediction.at_most
+    estimate = speedup or max_speedup
+    return (
+        -value_of(finding),
+        -(0.0 if estimate is None else estimate.mid),
+        finding.detection.code,
+    )
+
+
+def _comes_before(fixable: Finding, unfixable: Finding) -> bool:
+    """Return whether a cause with a fix comes before one without any."""
+    is_enough = value_of(fixable) - 1 >= _MIN_FIX_SHARE * (value_of(unfixable) - 1)
+    return is_enough and bool(
+        set(_waits_about(fixable.detection.changes))
+        & set(_waits_about(unfixable.detection.changes))
+    )
+
+
+def _waits_about(changes: Iterable[Change]) -> Iterator[object]:
+    """Return the waits that changes concern: loaders by number, leaves by name.
+
+    Two causes in computing share a leaf, but no wait: each computes something else.
+    """
+    for change in changes:
+        match change:
+            case LoaderChange(loader=loader):
+                yield loader
+            case Drop(leaves=leaves) | HostChange(leaves=leaves):
+                yield from (leaf for leaf in leaves if leaf.startswith(_WAITS))
+            case _:
+                pass

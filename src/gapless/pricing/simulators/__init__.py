@@ -1,0 +1,1 @@
+"""Simulators of changes: of windows, loaders, the host alone, several ranks."""

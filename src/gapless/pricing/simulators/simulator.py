@@ -1,0 +1,332 @@
+"""The simulator of a run: its windows as graphs, its loaders' queues, or both in one replay.
+
+A change of a loader alone is simulated on its queue, which is built from what was recorded all the
+time. Changes within steps are simulated on the windows. Where steps wait for workers, what they
+save may become such a wait: then both are simulated together, even if no change concerns the
+loader.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gapless.capture.reread import ReplayWindow, StudiedCapture, choose_captures, reread_captures
+from gapless.catalogue.queries import between_operators
+from gapless.model.account import Account
+from gapless.model.change import NO_LOADER, Change, Delay, HostChange, LoaderChange, Prediction
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import ReplayFidelity
+from gapless.model.rhythm import UnlikeSteps
+from gapless.model.study import Study
+from gapless.pricing.simulators import host_model
+from gapless.pricing.simulators.anchoring import (
+    ahead_of,
+    drift_of,
+    most_waited_loader,
+    unprofiled_ns,
+)
+from gapless.pricing.simulators.multi_rank import JointSimulator, is_joint
+from gapless.pricing.simulators.protocol import RefusingSimulator, Simulator
+from gapless.replay.edits.copies import rates_of
+from gapless.replay.graph.nodes import Refusal
+from gapless.replay.loader.costs import LoaderInputs
+from gapless.replay.loader.whatif import predict_loader, refuse_crowding
+from gapless.replay.predict.predict import PredictionInputs, predict
+from gapless.replay.predict.predicted_trace import predict_account
+from gapless.replay.predict.scene import Scene, make_scene
+
+_MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be the limit
+_MIN_HIDDEN_SHARE: Final = (
+    0.005  # of a step: above that, more work of the thread means less waiting
+)
+_UNSPLIT: Final = "step"  # the leaf of steps that no window holds
+_MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
+
+
+@dataclass(frozen=True)
+class LoaderSimulator:
+    """Simulates loaders by their queues; leaves the rest to the simulator of the windows."""
+
+    inputs: tuple[LoaderInputs, ...]
+    windows: Simulator
+
+    @property
+    def fidelity(self) -> ReplayFidelity | None:
+        """Return how well the unchanged windows are reproduced."""
+        return self.windows.fidelity
+
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        """Predict the gain of changes together for an un-profiled step, or return why not."""
+        loader_changes = [change for change in changes if isinstance(change, LoaderChange)]
+        loader_ids = {change.loader for change in loader_changes}
+        if loader_ids == {NO_LOADER}:
+            return Prediction(None, "feed", refused="no replay shows what so many threads do")
+        matching_inputs = [
+            loader_inputs for loader_inputs in self.inputs if loader_inputs.loader.id in loader_ids
+        ]
+        refusal = next(
+            filter(
+                None,
+                (
+                    refuse_crowding(loader_inputs, loader_changes)
+                    for loader_inputs in matching_inputs
+                ),
+            ),
+            None,
+        )
+        if refusal is not None:
+            return Prediction(None, "feed", refused=refusal)
+        if len(loader_changes) < len(changes) or not matching_inputs:
+            return self.windows.play(changes)
+        if len(loader_ids) > 1:
+            return Prediction(None, "feed", refused="several loaders are not replayed together")
+        prediction = predict_loader(matching_inputs[0], loader_changes)
+        loaders_only = all(change.intra_op_threads is None for change in loader_changes)
+        return (
+            self.windows.cap_by_data_wait(prediction)
+            if isinstance(self.windows, JointSimulator) and loaders_only
+            else prediction
+        )
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Return the account of a window with changes made within it; ``None``: not simulated."""
+        return self.windows.account(changes)
+
+
+@dataclass(frozen=True)
+class WindowSimulator:
+    """Simulates windows, with the loader's queue where it matters."""
+
+    scenes: tuple[Scene, ...]
+    extra: PredictionInputs
+    waited_loader: int | None  # the loader whose workers are waited for
+    fidelity: ReplayFidelity | None
+    hiding_loader: int | None = None  # the loader whose workers are waited for at all
+    atypical: UnlikeSteps | None = None  # steps that no window holds
+
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        """Predict the gain of changes together for an un-profiled step, or return why not."""
+        prediction = self._predict_windows(changes)
+        if self.atypical is None or prediction.speedup is None:
+            return prediction
+        return replace(prediction, speedup=extend_to_all_steps(prediction.speedup, self.atypical))
+
+    def _predict_windows(self, changes: Sequence[Change]) -> Prediction:
+        hiding_loader = (
+            self.hiding_loader if any(isinstance(change, Delay) for change in changes) else None
+        )
+        if hiding_loader is not None and hiding_loader in self.extra.loaders:
+            return predict(self.scenes, (*changes, LoaderChange(hiding_loader)), self.extra)
+        prediction = predict(self.scenes, changes, self.extra)
+        has_loader = any(isinstance(change, LoaderChange) for change in changes)
+        if has_loader or self.waited_loader is None or self.waited_loader not in self.extra.loaders:
+            return prediction
+        if prediction.speedup is None or prediction.speedup.low - 1 < _MIN_GAIN:
+            return prediction  # waits that take its place make it less, never more
+        return predict(self.scenes, (*changes, LoaderChange(self.waited_loader)), self.extra)
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Return the account of the longest window with changes made within it.
+
+        Changes of a loader whose queue is simulated are left out: no trace shows its waits.
+        """
+        known_loaders = self.extra.loaders
+        inner_changes = [
+            change
+            for change in changes
+            if not (isinstance(change, LoaderChange) and change.loader in known_loaders)
+        ]
+        if not inner_changes:
+            return None
+        longest_scene = max(self.scenes, key=lambda scene: len(scene.graph.counted_steps))
+        return predict_account(longest_scene, inner_changes, self.extra.rates)
+
+
+@dataclass(frozen=True)
+class AccountSimulator:
+    """Simulates the thread of a training without a device whose windows cannot be replayed."""
+
+    evidence: Evidence
+    fidelity: ReplayFidelity | None
+
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        """Predict the gain of changes together for an un-profiled step, or return why not."""
+        return host_model.predict_thread(self.evidence, changes)
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Return none."""
+        del changes  # nothing is simulated as a trace
+
+
+@dataclass(frozen=True)
+class HostSimulator:
+    """Simulates a training without a device: by its account where that knows more, or by windows.
+
+    What the thread does between operators is known of un-profiled steps, of which a replay sees
+    only what tracing left. The account weighs several kinds of steps as often as they come, where a
+    window holds them in other numbers.
+    """
+
+    by_account: AccountSimulator
+    windows: WindowSimulator
+    weighed: bool
+
+    @property
+    def fidelity(self) -> ReplayFidelity | None:
+        """Return how well the unchanged windows are reproduced."""
+        return self.windows.fidelity
+
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        """Predict the gain of changes together for an un-profiled step, or return why not."""
+        if self.weighed or all(map(_is_between, changes)):
+            prediction = self.by_account.play(changes)
+            if prediction.speedup is not None:
+                return prediction
+        return self.windows.play(changes)
+
+    def account(self, changes: Sequence[Change]) -> Account | None:
+        """Return the account of a window with changes made within it; ``None``: not simulated."""
+        return self.windows.account(changes)
+
+
+def build_simulator(
+    captures: Sequence[StudiedCapture],
+    evidence: Evidence,
+    loaders: tuple[LoaderInputs, ...] = (),
+    *,
+    cached: bool = True,
+) -> Simulator:
+    """Return the simulator of a run's what-ifs; a foreign trace has no known loader."""
+    selected_captures = choose_captures(captures)
+    if isinstance(selected_captures, str):
+        return LoaderSimulator(
+            loaders,
+            _fallback_simulator(
+                evidence,
+                _empty_fidelity(selected_captures) if captures else None,
+                selected_captures,
+            ),
+        )
+    replays = [
+        _build_scene(window, evidence.study)
+        for window in reread_captures(selected_captures, cached=cached)
+    ]
+    scenes = tuple(replay for replay in replays if isinstance(replay, Scene))
+    reasons = [replay.reason for replay in replays if isinstance(replay, Refusal)]
+    if not scenes:
+        why = reasons[0] if reasons else "no window can be read again"
+        return LoaderSimulator(
+            loaders,
+            _fallback_simulator(evidence, replace(_measure_fidelity(replays), refused=why), why),
+        )
+    rates = rates_of(evidence.constants, _capability(evidence))
+    extra = PredictionInputs(
+        rates, {loader_inputs.loader.id: loader_inputs for loader_inputs in loaders}
+    )
+    windows = WindowSimulator(
+        scenes=scenes,
+        extra=extra,
+        waited_loader=_most_waited_id(evidence.study, _MIN_WAIT_SHARE),
+        fidelity=_measure_fidelity(replays),
+        hiding_loader=_most_waited_id(evidence.study, _MIN_HIDDEN_SHARE),
+        atypical=_atypical_steps(evidence),
+    )
+    if evidence.has_device or not evidence.study.account.steps:
+        return LoaderSimulator(loaders, windows)
+    host_simulator = HostSimulator(
+        AccountSimulator(evidence, windows.fidelity), windows, weighed=_is_weighed(evidence)
+    )
+    return LoaderSimulator(loaders, host_simulator)
+
+
+def extend_to_all_steps(speedup: Estimate, atypical: UnlikeSteps) -> Estimate:
+    """Return the gain of the windows' steps as a gain of all steps, also those in no window.
+
+    Each of those likely saves as much time as any other; at least nothing, at most the same share
+    of itself.
+    """
+    held_share = 1 - atypical.time
+    likely_share = min(1.0, held_share / max(held_share, 1 - atypical.steps))
+    ends = ((speedup.low, held_share), (speedup.mid, likely_share), (speedup.high, 1.0))
+    return Estimate(
+        *(1 / (1 - share * (1 - 1 / gain)) if gain > 1 else gain for gain, share in ends)
+    )
+
+
+def _is_between(change: Change) -> bool:
+    """Return whether a change concerns only what the thread does between operators."""
+    return isinstance(change, HostChange) and set(change.leaves) <= set(
+        between_operators.PYTHON_LEAVES
+    )
+
+
+def _atypical_steps(evidence: Evidence) -> UnlikeSteps | None:
+    """Return the steps that no window holds, and their share of all time, waits included."""
+    recorded = evidence.study.recorded
+    step_account = None if recorded is None else recorded.account
+    if step_account is None or step_account.unlike is None:
+        return None
+    return replace(step_account.unlike, time=evidence.share(_UNSPLIT))
+
+
+def _is_weighed(evidence: Evidence) -> bool:
+    recorded = evidence.study.recorded
+    step_account = None if recorded is None else recorded.account
+    return step_account is not None and step_account.weighed
+
+
+def _build_scene(window: ReplayWindow, study: Study) -> Scene | Refusal:
+    plain, ahead, drift = unprofiled_ns(study), ahead_of(study), drift_of(study)
+    return make_scene(window.joined, window.ledger, plain, plain_steps=ahead, drift=drift)
+
+
+def _most_waited_id(study: Study, min_share: float) -> int | None:
+    use = most_waited_loader(study, min_share)
+    return None if use is None else use.id
+
+
+def _empty_fidelity(why: str | None = None) -> ReplayFidelity:
+    return ReplayFidelity(0, None, None, None, None, why)
+
+
+def _fallback_simulator(evidence: Evidence, fidelity: ReplayFidelity | None, why: str) -> Simulator:
+    """Return the simulator for windows that cannot be replayed."""
+    one_thread = bool(evidence.study.account.steps) and not evidence.has_device
+    if is_joint(evidence):
+        return JointSimulator(evidence, why, hosts=one_thread)
+    return AccountSimulator(evidence, fidelity) if one_thread else RefusingSimulator(why, fidelity)
+
+
+def _capability(evidence: Evidence) -> tuple[int, int] | None:
+    return None if evidence.facts is None else evidence.facts.machine.capability
+
+
+def _measure_fidelity(replays: Sequence[Scene | Refusal]) -> ReplayFidelity:
+    """Return how well the unchanged windows are reproduced: the worst of several.
+
+    Windows that are refused because of plain steps tell how far off they are if no other is
+    left.
+    """
+    scenes = [replay for replay in replays if isinstance(replay, Scene)]
+    refusals = [replay for replay in replays if isinstance(replay, Refusal)]
+    if not scenes:
+        return replace(
+            _empty_fidelity(),
+            imputed=_worst_error(refusal.imputed_error for refusal in refusals),
+            unprofiled=_worst_error(refusal.unprofiled_error for refusal in refusals),
+        )
+    notes = dict.fromkeys(note for scene in scenes for note in scene.alpha.notes)
+    left_out = dict.fromkeys(f"a window is left out: {refusal.reason}" for refusal in refusals)
+    return ReplayFidelity(
+        windows=len(scenes),
+        imputed=_worst_error(scene.identity.error for scene in scenes),
+        unprofiled=_worst_error(scene.alpha.error for scene in scenes if scene.anchored),
+        alpha_ns=scenes[0].alpha.mid if scenes[0].anchored else None,
+        unexplained=max(scene.identity.unexplained for scene in scenes),
+        notes=(*left_out, *notes),
+    )
+
+
+def _worst_error(errors: Iterable[float | None]) -> float | None:
+    return max((error for error in errors if error is not None), key=abs, default=None)

@@ -1,0 +1,1 @@
+"""Loaders of a recorded run: batches, fetches, waits, workers, what-if inputs."""

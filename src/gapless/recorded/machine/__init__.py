@@ -1,0 +1,1 @@
+"""The machine during a run: sampled series, devices, processors, memory, files."""

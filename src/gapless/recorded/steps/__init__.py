@@ -1,0 +1,1 @@
+"""Steps of a recorded run and the whole command, charged to leaves."""

@@ -1,0 +1,1 @@
+"""Processes that trained: their steps, the calls that end these, their code."""

@@ -1,0 +1,313 @@
+"""Lines of the user's source in which sampled stacks were, and what the training thread did."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from gapless.capture.source_lines import WRAPPER, is_library, is_recorder, package_of
+from gapless.model.host_code import CallLine, HostCode, HotLine
+from gapless.model.recording import Process, StackCount
+
+_MAX_LINES: Final = 20
+_MIN_SHARE: Final = 0.01  # of the samples
+_WORKER_LOOP: Final = "_worker_loop"  # of torch.utils.data
+_LOADER_PATH: Final = "torch/utils/data/"
+_SAMPLING_FUNCTION: Final = "_next_index"  # of torch.utils.data, too
+_TORCH: Final = "torch"  # an innermost frame of torch's computes, or launches what does
+_MAIN_SHARE: Final = 0.6  # of some time: so much in one function is where it goes
+_PYTHON: Final = "python"
+_NAMED_WAITS: Final = frozenset(
+    ("sleep", "file", "socket", "pipe", "process")
+)  # else it may be torch's
+_PROCESS_CHANNELS: Final = frozenset(("socket", "pipe", "file"))
+_CHANNEL_FILES: Final = (("/subprocess.py", "process"), ("multiprocessing/connection.py", "pipe"))
+StackFrame = tuple[str, int, str]
+_WeightedStack = tuple[StackCount, float]
+_MODULE_CALLER: Final = "torch/nn/modules/module.py"  # what calls a module's forward
+_MAX_CALLS: Final = 60  # rows
+_T = TypeVar("_T")
+
+
+def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
+    """Count sampled stacks by the innermost line outside libraries, the hottest first.
+
+    Weighted by the time that they stand for, where that was measured; else by how often they were
+    seen.
+    """
+    return _rank_lines(processes, lambda stack: (stack.thread, _user_line(stack)))
+
+
+def loading_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
+    """Count the lines in which training threads make batches themselves, or choose samples.
+
+    Shares are of the time of these threads, as with ``hot_lines``.
+    """
+    return _rank_lines(processes, _loader_activity)
+
+
+def _rank_lines(
+    processes: Iterable[Process], activity_of: Callable[[StackCount], tuple[str, StackFrame | None]]
+) -> tuple[HotLine, ...]:
+    """Count the lines of what threads do, by the time of each thread, most first."""
+    times: dict[tuple[str, str], Counter[StackFrame]] = {}
+    looks = Counter[tuple[str, str, StackFrame]]()
+    totals = Counter[str]()
+    stacks = [
+        stack for process in processes for stack in process.stacks if not is_recorder_stack(stack)
+    ]
+    measured = {stack.thread for stack in stacks if stack.ran_ns}
+    for stack in stacks:
+        thread = stack.thread
+        amount = stack.ran_ns + stack.blocked_ns if thread in measured else stack.count
+        totals[thread] += amount
+        activity, frame = activity_of(stack)
+        if frame is not None and amount:
+            times.setdefault((activity, thread), Counter())[frame] += amount
+            looks[activity, thread, frame] += stack.count
+    return tuple(
+        HotLine(activity, *frame, looks[activity, thread, frame], amount / totals[thread])
+        for activity, thread in sorted(times)
+        for frame, amount in times[activity, thread].most_common(_MAX_LINES)
+        if amount >= _MIN_SHARE * totals[thread]
+    )
+
+
+def lines_of_ranks(processes: Iterable[Process]) -> dict[int, tuple[HotLine, ...]]:
+    """Return each rank's own lines, if there are several ranks."""
+    processes_by_rank: dict[int, list[Process]] = {}
+    for process in processes:
+        if process.rank is not None:
+            processes_by_rank.setdefault(process.rank, []).append(process)
+    return (
+        {rank: hot_lines(rank_processes) for rank, rank_processes in processes_by_rank.items()}
+        if len(processes_by_rank) > 1
+        else {}
+    )
+
+
+def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
+    """Return what training threads did besides torch and waits for data, most first.
+
+    That is Python and C called from it ("python"), and what was waited for off the processor. Only
+    stacks that stand for time count; the function is named in which most of it passed.
+    """
+    training_stacks = (
+        stack for process in processes for stack in process.stacks if stack.thread == "training"
+    )
+    stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
+    total_ns = float(sum(stack.ran_ns + stack.blocked_ns for stack in stacks))
+    user_stacks = [stack for stack in stacks if not _is_torch(stack)]
+    if not total_ns or not any(stack.ran_ns for stack in stacks):
+        return ()
+    stacks_by_kind: dict[str, list[_WeightedStack]] = {}
+    for stack in user_stacks:
+        for kind, ns in ((_PYTHON, stack.ran_ns), *stack.waits):
+            if ns and (kind == _PYTHON or kind in _NAMED_WAITS):
+                stacks_by_kind.setdefault(_name_wait(stack, kind), []).append((stack, float(ns)))
+    torch_callers = {
+        (frame[0], frame[2])
+        for stack in stacks
+        if _is_torch(stack)
+        for frame in _user_frames(stack)
+    }
+    looks = sum(stack.count for stack in stacks)
+    codes = [
+        _build_host_code(kind, weighted, total_ns, torch_callers)
+        for kind, weighted in stacks_by_kind.items()
+    ]
+    large = (code for code in codes if code.share >= _MIN_SHARE)
+    detailed = [
+        replace(code, looks=looks, stood=_stood_ns(code, user_stacks, torch_callers) / total_ns)
+        for code in large
+    ]
+    return tuple(sorted(detailed, key=lambda code: -code.share))
+
+
+def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
+    """Return the user's lines with what training threads called in them, longest first."""
+    training_stacks = (
+        stack for process in processes for stack in process.stacks if stack.thread == "training"
+    )
+    stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
+    total_ns = sum(stack.ran_ns + stack.blocked_ns for stack in stacks)
+    spent_ns = Counter[tuple[StackFrame, str, str]]()
+    for stack in stacks:
+        for call in _user_calls(stack):
+            spent_ns[call] += stack.ran_ns + stack.blocked_ns
+    return tuple(
+        CallLine(*frame, file, function, ns / total_ns)
+        for (frame, file, function), ns in spent_ns.most_common(_MAX_CALLS)
+        if ns
+    )
+
+
+def _user_calls(stack: StackCount) -> set[tuple[StackFrame, str, str]]:
+    """Return each of the user's frames in a stack, with the function that it called."""
+    inner, calls = None, set[tuple[StackFrame, str, str]]()
+    for frame in stack.frames:
+        if inner is not None and not is_library(frame[0]):
+            calls.add((frame, inner[0], inner[2]))
+        # A forward pass outside Python (a scripted module) has no frame of its own.
+        is_forward = frame[0].replace("\\", "/").endswith(_MODULE_CALLER)
+        if not is_recorder(frame[0]) and (inner is None or not is_forward):
+            inner = frame
+    return calls
+
+
+def _stood_ns(
+    code: HostCode, stacks: Iterable[StackCount], torch_callers: AbstractSet[tuple[str, str]]
+) -> float:
+    """Return how long stacks were in a function; at its line, if it waits there or calls torch."""
+    by_line = code.kind != _PYTHON or (code.file, code.function) in torch_callers
+    return sum(
+        stack.ran_ns + stack.blocked_ns
+        for stack in stacks
+        if any(
+            (file, function) == (code.file, code.function) and (line == code.line or not by_line)
+            for file, line, function in stack.frames
+        )
+    )
+
+
+def _name_wait(stack: StackCount, kind: str) -> str:
+    """Name what a stack waits for: to the system, processes are connected by sockets or pipes.
+
+    ``subprocess`` waits in ``poll``, ``multiprocessing`` at a pair of sockets.
+    """
+    if kind not in _PROCESS_CHANNELS:
+        return kind
+    files = [frame[0].replace("\\", "/") for frame in stack.frames]
+    return next(
+        (
+            waited_for
+            for suffix, waited_for in _CHANNEL_FILES
+            for file in files
+            if file.endswith(suffix)
+        ),
+        kind,
+    )
+
+
+def _build_host_code(
+    kind: str,
+    stacks: Sequence[_WeightedStack],
+    total_ns: float,
+    torch_callers: AbstractSet[tuple[str, str]],
+) -> HostCode:
+    """Return where most of some time passed.
+
+    Of ``torch_callers``, functions that also call torch, only one line counts, not all that they
+    do: torch's own calls from C are in them as well.
+    """
+    amount_ns = sum(ns for _, ns in stacks)
+    weighted, function = _find_function(stacks)
+    frame = _dominant(weighted, lambda stack: _line_in(stack, function)) if function else None
+    if function and (function[0], function[2]) in torch_callers:
+        weighted = [(stack, ns) for stack, ns in weighted if _line_in(stack, function) == frame]
+    inside_ns = sum(ns for _, ns in weighted)
+    library = _dominant(
+        weighted, lambda stack: package_of(stack.frames[0][0]) if stack.frames else None
+    )
+    share = amount_ns / total_ns
+    return HostCode(kind, share, inside_ns / amount_ns, *(frame or (None, None, None)), library)
+
+
+def _find_function(
+    stacks: Sequence[_WeightedStack],
+) -> tuple[Sequence[_WeightedStack], StackFrame | None]:
+    """Return the user's deepest function in which most of some time passed, and its stacks."""
+    depth, function, weighted = 0, None, list[_WeightedStack](stacks)
+    min_ns = _MAIN_SHARE * sum(ns for _, ns in stacks)
+    while True:
+        stacks_below: dict[tuple[str, str], list[_WeightedStack]] = {}
+        for stack, ns in weighted:
+            frames = _user_frames(stack)
+            if depth < len(frames):
+                stacks_below.setdefault((frames[depth][0], frames[depth][2]), []).append(
+                    (stack, ns)
+                )
+        heaviest = max(
+            stacks_below.values(), key=lambda group: sum(ns for _, ns in group), default=None
+        )
+        if heaviest is None or sum(ns for _, ns in heaviest) < min_ns:
+            return weighted if function else (), function
+        weighted, function, depth = heaviest, _user_frames(heaviest[0][0])[depth], depth + 1
+
+
+def _user_frames(stack: StackCount) -> list[StackFrame]:
+    """Return the frames outside libraries, the outermost first."""
+    return [frame for frame in reversed(stack.frames) if not is_library(frame[0])]
+
+
+def _line_in(stack: StackCount, function: StackFrame) -> StackFrame | None:
+    """Return the line at which a stack was in a function."""
+    frames = (frame for frame in stack.frames if (frame[0], frame[2]) == (function[0], function[2]))
+    return next(frames, None)
+
+
+def _dominant(
+    stacks: Sequence[_WeightedStack], key_of: Callable[[StackCount], _T | None]
+) -> _T | None:
+    """Return where most of some time passed, if there is such a place."""
+    sums = Counter[_T | None]()
+    for stack, ns in stacks:
+        sums[key_of(stack)] += round(ns)
+    return sums.most_common(1)[0][0] if sums else None
+
+
+def is_recorder_stack(stack: StackCount) -> bool:
+    """Return whether a stack is the recorder's own work: a window that is saved, say.
+
+    What one of its wrappers has called is not: the user called that.
+    """
+    index = next(
+        (
+            position
+            for position, frame in enumerate(stack.frames)
+            if not _is_passed_over(frame[0], position)
+        ),
+        None,
+    )
+    return index is not None and is_recorder(stack.frames[index][0])
+
+
+def _is_passed_over(file: str, index: int) -> bool:
+    """Return whether a frame leaves open whose work a stack is: a library's, or a wrapper's."""
+    return (file == WRAPPER and index > 0) or (is_library(file) and not is_recorder(file))
+
+
+def _is_torch(stack: StackCount) -> bool:
+    """Return whether a stack is torch's own work, ours, or making or waiting for a batch."""
+    files = [frame[0].replace("\\", "/") for frame in stack.frames]
+    return (
+        not files
+        or package_of(files[0]) in {_TORCH, "gapless"}
+        or any(_LOADER_PATH in file for file in files)
+    )
+
+
+def _loader_activity(stack: StackCount) -> tuple[str, StackFrame | None]:
+    """Return a loader's activity on the training thread, and the user's line of it, if any."""
+    if stack.thread != "training":
+        return "", None
+    loader_indices = [
+        index
+        for index, frame in enumerate(stack.frames)
+        if _LOADER_PATH in frame[0].replace("\\", "/")
+    ]
+    frames = stack.frames[: max(loader_indices, default=0)]
+    user_frame = next((frame for frame in frames if not is_library(frame[0])), None)
+    is_sampling = any(frame[2].endswith(_SAMPLING_FUNCTION) for frame in frames)
+    return "choosing" if is_sampling else "making", user_frame
+
+
+def _user_line(stack: StackCount) -> StackFrame | None:
+    """Return the user's line, ``None`` for a worker that waits: its loop only has its starter."""
+    for frame in stack.frames:
+        if stack.thread == "worker" and frame[2] == _WORKER_LOOP:
+            return None
+        if not is_library(frame[0]):
+            return frame
+    return None

@@ -1,0 +1,1 @@
+"""A window as a graph: how it is built and simulated."""

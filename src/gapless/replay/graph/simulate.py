@@ -1,0 +1,307 @@
+"""Simulate a graph: when each of its anchors, activities and steps would be.
+
+Each thread has a clock; the one whose next anchor comes first goes on, until that of another comes
+before. Activities start when their launch has reached their stream, their stream is free and what
+they wait for has ended. A synchronisation waits for what is enqueued when it is called, not for
+what it waited for in the trace (as in Lumos, MLSys 2025). All times are integer nanoseconds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+import numpy as np
+
+from gapless.model.leaf import LEAVES
+from gapless.model.trace import Int8, Int64
+from gapless.replay.graph.nodes import Graph, GraphThread, Op, SimulatedSteps
+from gapless.replay.loader.queue import Source
+
+_ALWAYS: Final = -(1 << 62)
+_WAITS: Final = np.array([leaf.startswith(("idle.data", "comm.", "idle.comm.")) for leaf in LEAVES])
+NO_SOURCES: Final[Mapping[int, Source]] = {}
+
+
+class StuckError(Exception):
+    """A graph cannot be simulated to its end: threads wait for hand-offs that never come."""
+
+
+def simulate(
+    graph: Graph, alpha: float = 0.0, sources: Mapping[int, Source] = NO_SOURCES
+) -> SimulatedSteps:
+    """Simulate a graph.
+
+    ``alpha``: ns that each traced host event cost, which are subtracted. ``sources``: the loaders
+    that are asked, by id, instead of the waits that were recorded; −1 stands for any. Raises
+    ``StuckError`` where threads would wait for ever.
+    """
+    states = [_thread_state(thread, alpha, sources, graph.pace) for thread in graph.threads]
+    simulator = _make_simulator(graph, states, sources)
+    for thread_index, state in enumerate(states):
+        if state.ops:
+            simulator.heap.append((graph.start + state.segments[0], thread_index))
+    heapify(simulator.heap)
+    while simulator.heap:
+        now, thread_index = heappop(simulator.heap)
+        simulator.advance(states[thread_index], now, thread_index)
+    stuck = [state for state in states if state.position < len(state.ops)]
+    if stuck:
+        raise StuckError(f"{len(stuck)} of {len(states)} threads wait for ever")
+    return SimulatedSteps(
+        steps=np.array(simulator.steps, np.int64),
+        start=np.array(simulator.starts, np.int64),
+        end=np.array(simulator.ends, np.int64),
+        threads=tuple(np.array(state.end, np.int64) for state in states),
+        segment_starts=tuple(np.array(state.begin, np.int64) for state in states),
+    )
+
+
+@dataclass(slots=True)
+class _ThreadState:
+    """The state of a thread; lists, since indexing columns of NumPy one by one is slow."""
+
+    ops: list[int]
+    args: list[int]
+    segments: list[int]
+    own_ns: list[int]
+    begin: list[int]
+    end: list[int]
+    position: int = 0
+
+
+@dataclass(slots=True)
+class _Simulator:
+    """The state of a running simulation."""
+
+    states: list[_ThreadState]
+    sources: Mapping[int, Source]
+    on_device: bool
+    stream: list[int]
+    duration: list[int]
+    lag: list[int]
+    gap: list[int]
+    near_gap: list[int]
+    late: list[int]
+    hop: int
+    slot: list[bool]  # it takes a place in the queue of its stream
+    after: tuple[tuple[int, ...], ...]
+    capacity: tuple[int, ...]
+    free: list[int]  # of each stream: the end of what was enqueued last
+    queue_ends: list[list[int]]  # of each stream: the ends of what took a place in its queue
+    starts: list[int]
+    ends: list[int]
+    steps: list[int]
+    heap: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    hand_off_ns: dict[int, int] = field(default_factory=dict[int, int])  # hand-offs
+    waiting: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    actions: tuple[Callable[[_ThreadState, int, int], int | None], ...] = ()
+
+    def advance(self, state: _ThreadState, now: int, thread_index: int) -> None:
+        """Advance a thread until another one's turn comes, it waits or it ends."""
+        actions = self.actions
+        ops, begin, end, segments = state.ops, state.begin, state.end, state.segments
+        position, count, heap = state.position, len(state.ops), self.heap
+        while True:
+            begin[position] = now
+            end_ns = actions[ops[position]](state, position, now)
+            if end_ns is None:
+                state.position = position
+                self.waiting.setdefault(state.args[position], []).append(thread_index)
+                return
+            end[position] = end_ns
+            position += 1
+            if position == count:
+                state.position = position
+                return
+            now = end_ns + segments[position]
+            if heap and heap[0][0] < now:
+                state.position = position
+                heappush(heap, (now, thread_index))
+                return
+
+    def __post_init__(self) -> None:
+        """Look up the handler of each ``Op`` once."""
+        thread_actions = (self.launch, self.sync, self.copy, self.emit, self.wait)
+        self.actions = (*thread_actions, self.step, self.data, self.ask, self.event)
+
+    def launch(self, state: _ThreadState, position: int, now: int) -> int:
+        """Enqueue an activity once the queue has room; the thread goes on."""
+        job = state.args[position]
+        if self.slot[job]:
+            queue = self.queue_ends[self.stream[job]]
+            n_over = len(queue) - self.capacity[self.stream[job]]
+            if n_over >= 0 and queue[n_over] > now:
+                now = queue[n_over]
+        now += state.own_ns[position]
+        self.enqueue(job, now)
+        return now
+
+    def copy(self, state: _ThreadState, position: int, now: int) -> int:
+        """Enqueue a copy and wait for its end."""
+        job = state.args[position]
+        self.enqueue(job, now)
+        return self.ends[job] + state.own_ns[position]
+
+    def enqueue(self, job: int, now: int) -> None:
+        """Put an activity on its stream: what it waits for is known by now, or never will be."""
+        stream = self.stream[job]
+        arrival, free = now + self.lag[job], self.free[stream]
+        start = free + self.gap[job] if free > arrival else max(arrival, free + self.near_gap[job])
+        for earlier in self.after[job]:
+            start = max(start, self.ends[earlier] + self.hop)
+        start += self.late[job]
+        end = start + self.duration[job]
+        self.starts[job] = start
+        self.ends[job] = self.free[stream] = end
+        if self.slot[job]:
+            self.queue_ends[stream].append(end)
+
+    def sync(self, state: _ThreadState, position: int, now: int) -> int:
+        """Wait for what is enqueued by now on a stream, or on all."""
+        target = state.args[position]
+        until = self.free[target] if target >= 0 else max(self.free, default=now)
+        return max(now, until) + state.own_ns[position]
+
+    def emit(self, state: _ThreadState, position: int, now: int) -> int:
+        """Hand something over: the thread that waits for it goes on."""
+        hand_off = state.args[position]
+        now += state.own_ns[position]
+        self.hand_off_ns[hand_off] = now
+        for waiter_index in self.waiting.pop(hand_off, ()):
+            waiter = self.states[waiter_index]
+            waiter_position = waiter.position
+            end_ns = waiter.end[waiter_position] = (
+                max(waiter.begin[waiter_position], now) + waiter.own_ns[waiter_position]
+            )
+            waiter.position = waiter_position + 1
+            if waiter.position < len(waiter.ops):
+                heappush(self.heap, (end_ns + waiter.segments[waiter.position], waiter_index))
+        return now
+
+    def wait(self, state: _ThreadState, position: int, now: int) -> int | None:
+        """Wait for a hand-off; ``None``: it has not happened yet."""
+        emit_ns = self.hand_off_ns.get(state.args[position])
+        return None if emit_ns is None else max(now, emit_ns) + state.own_ns[position]
+
+    def step(self, state: _ThreadState, position: int, now: int) -> int:
+        """End a step: on a device, when it has drained what was launched by now."""
+        now += state.own_ns[position]
+        number = state.args[position]
+        until = max(self.free, default=now) if self.on_device else now
+        before = self.steps[number - 1] if number else now
+        self.steps[number] = max(now, until, before)
+        return now
+
+    def data(self, state: _ThreadState, position: int, now: int) -> int:
+        """Take a batch: from its source, else as recorded (the wait is the segment)."""
+        source = find_source(self.sources, state.args[position])
+        batch_ns = now if source is None else source.hand_over(now)
+        return max(now, batch_ns) + state.own_ns[position]
+
+    def ask(self, state: _ThreadState, position: int, now: int) -> int:
+        """Request a batch: from here on its wait is simulated, not what was recorded."""
+        return now + state.own_ns[position]
+
+    def event(self, state: _ThreadState, position: int, now: int) -> int:
+        """Wait for one activity."""
+        job = state.args[position]
+        return max(now, self.ends[job] if job >= 0 else now) + state.own_ns[position]
+
+
+def find_source(sources: Mapping[int, Source], loader: int) -> Source | None:
+    """Return the source of a loader; for an unknown one, that for any, or the only one."""
+    source = sources.get(loader, sources.get(-1))
+    alone = loader < 0 and len(sources) == 1
+    return next(iter(sources.values())) if source is None and alone else source
+
+
+def _make_simulator(
+    graph: Graph, states: list[_ThreadState], sources: Mapping[int, Source]
+) -> _Simulator:
+    work = graph.work
+    count = len(work.stream)
+    heads: Sequence[Int64] = graph.heads or [np.empty(0, np.int64) for _ in graph.streams]
+    return _Simulator(
+        states=states,
+        sources=sources,
+        on_device=graph.on_device,
+        stream=work.stream.tolist(),
+        duration=work.duration.tolist(),
+        lag=work.lag.tolist(),
+        gap=work.gap.tolist(),
+        near_gap=work.near_gap.tolist(),
+        late=fill_column(work.late, count).tolist(),
+        hop=work.hop,
+        slot=fill_column(work.slot, count, 1).tolist(),
+        after=work.after,
+        capacity=graph.capacity,
+        free=[_ALWAYS if end < 0 else end for end in graph.backlog_ends.tolist()],
+        queue_ends=[head.tolist() for head in heads],
+        starts=[-1] * count,
+        ends=[-1] * count,
+        steps=[graph.start] * len(graph.steps),
+    )
+
+
+def fill_column(column: Int64 | Int8, count: int, value: int = 0) -> Int64:
+    """Return a column as it is, or if it was left out, one value throughout."""
+    return column.astype(np.int64) if len(column) else np.full(count, value, np.int64)
+
+
+def _thread_state(
+    thread: GraphThread, alpha: float, sources: Mapping[int, Source], pace: float
+) -> _ThreadState:
+    segments, own_ns = thread_costs(thread, alpha, sources, pace)
+    count = len(thread.ops)
+    return _ThreadState(
+        ops=thread.ops.tolist(),
+        args=thread.args.tolist(),
+        segments=segments.tolist(),
+        own_ns=own_ns.tolist(),
+        begin=[0] * count,
+        end=[0] * count,
+    )
+
+
+def thread_costs(
+    thread: GraphThread, alpha: float, sources: Mapping[int, Source] = NO_SOURCES, pace: float = 1.0
+) -> tuple[Int64, Int64]:
+    """Return the time of each segment and each anchor's own, less what tracing cost, in ns.
+
+    Where a source is asked, the recorded wait for it is left out. If tracing cost more than the
+    segment took, the excess is subtracted from the anchor's own time; stalls stay as they are.
+    ``pace``: of the host.
+    """
+    remaining = thread.amounts.sum(axis=1) - np.rint(alpha * thread.counts).astype(np.int64)
+    segment = np.maximum(remaining, 0)
+    own_ns = thread.own_ns - np.minimum(np.maximum(-remaining, 0), np.maximum(thread.own_ns, 0))
+    if pace != 1:
+        waits = _WAITS if thread.amounts.shape[1] == len(LEAVES) else slice(0)  # else: not split
+        wait_ns = np.minimum(thread.amounts[:, waits].sum(axis=1), segment)
+        segment = wait_ns + np.rint((segment - wait_ns) / pace).astype(np.int64)
+        own_ns = np.rint(own_ns / pace).astype(np.int64)
+    segment = segment + fill_column(thread.stall, len(remaining))
+    if sources:
+        waits = _wait_anchors(thread, sources)
+        segment[waits] = own_ns[waits] = 0
+    return segment, own_ns
+
+
+def _wait_anchors(thread: GraphThread, sources: Mapping[int, Source]) -> Int64:
+    """Return the anchors between an ask and its hand-over, of loaders that a source stands for.
+
+    Without an ask it is the hand-over alone.
+    """
+    rows: list[int] = []
+    ask_position = None
+    marks = np.flatnonzero((thread.ops == Op.DATA) | (thread.ops == Op.ASK))
+    for position, op, loader in zip(
+        marks.tolist(), thread.ops[marks].tolist(), thread.args[marks].tolist(), strict=True
+    ):
+        if op == Op.ASK:
+            ask_position = position
+        elif find_source(sources, loader) is not None:
+            rows += range(position if ask_position is None else ask_position + 1, position + 1)
+            ask_position = None
+    return np.array(rows, np.int64)

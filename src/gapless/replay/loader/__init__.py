@@ -1,0 +1,1 @@
+"""A loader as queues, as it was and with other settings."""

@@ -1,0 +1,1 @@
+"""Predictions: whether a replay can be believed, its ratio, its interval."""

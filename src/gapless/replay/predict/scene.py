@@ -1,0 +1,158 @@
+"""A window on which what-ifs are simulated: its graph, what tracing cost, whether to trust it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from gapless.accounting.partition import JoinedTrace
+from gapless.model.change import Change
+from gapless.model.leaf import LEAVES, group_of
+from gapless.model.ledger import Ledger
+from gapless.replay.edits.call_selection import find_offsets
+from gapless.replay.edits.changes import ChangeParams, apply_changes
+from gapless.replay.edits.select import ReplayView, view_of
+from gapless.replay.graph.aligning import remove_stalls
+from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.nodes import Float, Graph, Refusal
+from gapless.replay.graph.simulate import simulate
+from gapless.replay.loader.baseline import LoaderBaseline
+from gapless.replay.predict.alpha import USUAL_ALPHA_NS, PlainSteps, ease_devices, fit_alpha
+from gapless.replay.predict.identity import EXACT_ERROR, IdentityCheck, check_identity, step_lengths
+from gapless.replay.predict.mismatch import MAX_ALPHA, MIN_ALPHA, Alpha
+
+MAX_UNKNOWN_SHARE: Final = 0.2  # of a step: with more of it unexplained nothing is predicted
+_UNANCHORED: Final = "no un-profiled step is known: the usual cost of tracing is assumed"
+_IS_UNKNOWN: Final = np.array([group_of(leaf) == "unknown" for leaf in LEAVES], bool)
+
+
+WeightedGraphs = tuple[
+    tuple[Graph, float], ...
+]  # graphs, and the share of the steps that each stands for
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A window, ready to be simulated with changes.
+
+    ``alternative``: the same window, by another explanation of how far it is off plain steps.
+    """
+
+    view: ReplayView
+    graph: Graph
+    identity: IdentityCheck
+    alpha: Alpha
+    anchored: bool  # α comes from the run's own steps that no profiler saw
+    alternative: "Scene | None" = None
+    lengths_by_alpha: dict[float, Float] = field(
+        default_factory=dict[float, Float]
+    )  # by α: lengths, unchanged
+
+    # By loader, number of the draw and α: a step with the loader as it is.
+    loader_steps: dict[tuple[int, int, float], float] = field(
+        default_factory=dict[tuple[int, int, float], float]
+    )
+    # By loader: its baseline, once for each draw.
+    baselines: dict[int, tuple[LoaderBaseline, ...]] = field(
+        default_factory=dict[int, tuple[LoaderBaseline, ...]]
+    )
+
+    @property
+    def error_share(self) -> float:
+        """Return the relative error of a step, as far as intervals must be wider for it."""
+        mismatch = abs(self.alpha.error) if self.alpha.wide else 0.0
+        return mismatch + max(0.0, abs(self.identity.error or 0.0) - EXACT_ERROR)
+
+    def unchanged_steps(self, alpha: float) -> Float:
+        """Return how long each counted step takes as it is, in ns."""
+        if alpha not in self.lengths_by_alpha:
+            self.lengths_by_alpha[alpha] = play_steps(self.graph, alpha)
+        return self.lengths_by_alpha[alpha]
+
+    def weighted_graphs(
+        self, changes: Sequence[Change], params: ChangeParams | None = None
+    ) -> WeightedGraphs:
+        """Return the graphs with some changes made, and what share of the steps each stands for."""
+        params = params or ChangeParams()
+        return tuple(
+            (
+                apply_changes(self.view, self.graph, changes, ChangeParams(params.rates, offset)),
+                weight,
+            )
+            for offset, weight in find_offsets(self.view, self.graph, changes)
+        )
+
+    def changed_steps(
+        self, changes: Sequence[Change], alpha: float, params: ChangeParams | None = None
+    ) -> Float:
+        """Return how long each counted step takes with some changes made, in ns, on average."""
+        return average_steps(self.weighted_graphs(changes, params), alpha)
+
+
+def average_steps(weighted_graphs: WeightedGraphs, alpha: float) -> Float:
+    """Simulate graphs and return how long each counted step takes, in ns, by their shares."""
+    return np.sum([weight * play_steps(graph, alpha) for graph, weight in weighted_graphs], axis=0)
+
+
+def play_steps(graph: Graph, alpha: float) -> Float:
+    """Simulate a graph and return how long each counted step takes, in ns."""
+    return step_lengths(graph, simulate(graph, alpha).steps).astype(np.float64)
+
+
+def make_scene(
+    joined_trace: JoinedTrace,
+    ledger: Ledger,
+    unprofiled_ns: float | None = None,
+    plain_steps: PlainSteps | None = None,
+    drift: float | None = None,
+) -> Scene | Refusal:
+    """Prepare a window for simulation, or return why nothing can be predicted from it.
+
+    ``unprofiled_ns``: a step of the same make-up that no profiler saw (without what lies outside of
+    windows: waits for workers, checkpoints); ``None``: none is known. ``plain_steps``: how short
+    steps the host made; ``drift``: by what share as few steps as these are off the usual one;
+    ``None``: not known.
+    """
+    graph = build_graph(joined_trace, ledger)
+    if isinstance(graph, Refusal):
+        return graph
+    reason = _refuse_unexplained(ledger)
+    if reason is not None:
+        return Refusal(reason)
+    check = check_identity(graph, simulate)
+    if check.refusal is not None:
+        return Refusal(check.refusal, check.error)
+    graph = remove_stalls(graph)  # whole windows are reproduced, but gains are those of usual steps
+    alpha = usual_alpha()
+    if unprofiled_ns is not None:
+        alpha = fit_alpha(graph, unprofiled_ns, simulate, plain_steps, drift)
+    if alpha.refused is not None:
+        return Refusal(alpha.refused, check.error, alpha.error)
+    base_scene = Scene(
+        view_of(joined_trace, ledger), graph, check, alpha, anchored=unprofiled_ns is not None
+    )
+    alternative = None if alpha.alternative is None else _explain_by(base_scene, alpha.alternative)
+    return replace(_explain_by(base_scene, alpha), alternative=alternative)
+
+
+def _explain_by(base_scene: Scene, alpha: Alpha) -> Scene:
+    """Return a window by one explanation of how far it is off plain steps."""
+    graph = replace(ease_devices(base_scene.graph, alpha.device), pace=alpha.pace)
+    return Scene(base_scene.view, graph, base_scene.identity, alpha, anchored=base_scene.anchored)
+
+
+def usual_alpha() -> Alpha:
+    """Return what tracing usually costs: within these bounds it may be anything."""
+    return Alpha(
+        MIN_ALPHA, USUAL_ALPHA_NS, MAX_ALPHA, only_bounds=True, error=0.0, notes=(_UNANCHORED,)
+    )
+
+
+def _refuse_unexplained(ledger: Ledger) -> str | None:
+    """Return how much of the steps is unexplained, if that is too much."""
+    is_counted = np.array([not row.left_out for row in ledger.rows], bool)[ledger.row]
+    length = np.where(is_counted, ledger.end - ledger.start, 0)
+    total_ns = int(length.sum())
+    share = float(length[_IS_UNKNOWN[ledger.leaf]].sum()) / total_ns if total_ns else 1.0
+    return None if share <= MAX_UNKNOWN_SHARE else f"{share:.0%} of the steps is not explained"

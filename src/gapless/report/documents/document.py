@@ -1,0 +1,263 @@
+"""The study as JSON: an interface that scripts rely on. Keys are added, never renamed.
+
+The dataclasses here are that interface, written out; the schema in ``docs/schema`` is made from
+them. Times are integer nanoseconds, shares fractions; what is absent is null or missing, never 0.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from gapless.model.account import Account, RowAccount
+from gapless.model.comparison import ChargeDelta, ComparedStudy, Comparison, OperationDelta
+from gapless.model.finding import Abstention, ReplayFidelity
+from gapless.model.footprint import AllocatorUse, CallUse, FileUse, SyncUse
+from gapless.model.host_code import HostCode, HotLine
+from gapless.model.recording import Unobserved
+from gapless.model.run import (
+    CpuContention,
+    DeviceState,
+    Energy,
+    LoaderUse,
+    OptimizerUse,
+    RunCost,
+    Series,
+    Timeline,
+)
+from gapless.model.study import Leaf, Straggler, Study, StudyHealth
+from gapless.model.tables import Tables
+from gapless.model.trace import Count
+from gapless.model.version import version
+from gapless.report.documents.diagnosis import (
+    FindingObject,
+    PresentObject,
+    ToTryObject,
+    VerdictObject,
+    diagnosis_keys,
+)
+from gapless.report.documents.run import StepAccountObject, StepObject, recorded_keys, recorded_step
+from gapless.report.documents.trials import (
+    ProposalObject,
+    TrialObject,
+    proposal_objects,
+    trial_objects,
+)
+
+SCHEMA: Final = 1
+_UNSAFE: Final = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+
+
+@dataclass(frozen=True)
+class RunObject:
+    """What was run; null where a foreign trace does not say."""
+
+    id: str | None
+    command: tuple[str, ...] | None
+    exit_code: int | None
+    status: str | None
+    world: int | None
+    device: str | None
+    versions: Mapping[str, str]
+    paths: tuple[str, ...]
+    ranks: tuple[int, ...]
+    stopped_by: str | None = None  # "check": gapless ended it, as asked
+    started_unix_ns: int | None = None
+    wall_ns: int | None = None  # of the command
+    devices: int | None = None
+
+
+@dataclass(frozen=True)
+class HealthObject:
+    """How far the numbers can be trusted."""
+
+    source: str
+    events: int
+    dropped: int
+    repaired: int
+    truncated: bool
+    resolution_ns: int
+    launches_recorded: float | None
+    clock_error_ns: int
+    notes: tuple[str, ...]
+    details: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class RowObject:
+    """One row of the account: a device (or, null, the training thread) within a step."""
+
+    rank: int | None
+    device: int | None
+    step: int | None
+    wall_ns: int
+    leaves: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class AccountObject:
+    """Leaves and groups that each sum to ``wall_ns`` exactly."""
+
+    wall_ns: int
+    steps: int | None
+    leaves: Mapping[str, int]
+    groups: Mapping[str, int]
+    rows: tuple[RowObject, ...]
+
+
+@dataclass(frozen=True)
+class StudyObject:
+    """One object a study; what only a recorded run has is null for a foreign trace."""
+
+    schema: int
+    gapless: str
+    run: RunObject
+    health: HealthObject
+    step: StepObject | None
+    account: AccountObject
+    tables: Tables
+    leaf: Leaf | None
+    stragglers: tuple[Straggler, ...] | None
+    timeline: Timeline | None = None
+    step_account: StepAccountObject | None = None
+    loaders: tuple[LoaderUse, ...] | None = None
+    machine: tuple[Series, ...] | None = None
+    energy: Energy | None = None
+    cost: RunCost | None = None
+    hot_lines: tuple[HotLine, ...] | None = None
+    host_code: tuple[HostCode, ...] | None = None  # what training threads did themselves
+    unseen: tuple[Unobserved, ...] | None = None
+    others: CpuContention | None = None
+    optimizers: tuple[OptimizerUse, ...] | None = None
+    adopted: tuple[str, ...] | None = None  # traces of the training's own profiler, used as windows
+    axis_error_ns: int | None = None  # of the clock that marks and windows share
+    syncs: tuple[SyncUse, ...] | None = None
+    allocator: tuple[AllocatorUse, ...] | None = None
+    files: FileUse | None = None
+    calls: tuple[CallUse, ...] | None = None  # lines that save, or log
+    devices_seen: tuple[DeviceState, ...] | None = None
+    proposals: tuple[ProposalObject, ...] | None = None  # what would help, or was asked to be tried
+    trials: tuple[TrialObject, ...] | None = None
+    findings: tuple[FindingObject, ...] | None = None  # most valuable first; null: not looked for
+    present: tuple[PresentObject, ...] | None = None  # seen, and not worth it
+    to_try: tuple[ToTryObject, ...] | None = None  # not sure to be worth naming, and worth a trial
+    abstentions: tuple[Abstention, ...] | None = None  # rules that could not be checked
+    outlook: str | None = None  # without findings: what is left to gain
+    provisional: bool | None = None  # too few steps to know the noise
+    least: float | None = None  # the gain from which on a cause is worth naming
+    rehearsal: ReplayFidelity | None = None  # the unchanged windows, replayed
+    verdict: VerdictObject | None = None  # why a step takes as long as it does; null without steps
+
+
+@dataclass(frozen=True)
+class ComparisonObject:
+    """Two studies side by side; times of ``groups`` and below are nanoseconds a step."""
+
+    schema: int
+    gapless: str
+    a: ComparedStudy
+    b: ComparedStudy
+    per_step: bool  # false: a capture without steps is compared as a whole
+    groups: tuple[ChargeDelta, ...]  # sum to the ``step_ns`` of each side, and so do ``leaves``
+    leaves: tuple[ChargeDelta, ...]
+    operators: tuple[OperationDelta, ...]  # host self time
+    kernels: tuple[OperationDelta, ...]  # device time
+    notes: tuple[str, ...]
+
+
+def study_json(study: Study) -> str:
+    """Write a study as one line of JSON, safe to show on a terminal."""
+    return _line(
+        StudyObject(
+            schema=SCHEMA,
+            gapless=version(),
+            run=_run(study),
+            health=_health(study.health),
+            step=_step(study),
+            account=_account(study.account),
+            tables=study.tables,
+            leaf=study.leaf,
+            stragglers=study.stragglers if len(study.run.ranks) > 1 else None,
+            proposals=proposal_objects(study.proposals) if study.proposals else None,
+            trials=trial_objects(study.trials) if study.trials else None,
+            **recorded_keys(study.recorded),
+            **diagnosis_keys(study.diagnosis),
+        )
+    )
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """Write a comparison as one line of JSON."""
+    return _line(ComparisonObject(SCHEMA, version(), **vars(comparison)))
+
+
+def schema(document_type: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
+    """Return the JSON Schema of a study or of a comparison."""
+    return msgspec.json.schema(document_type)
+
+
+def _line(value: object) -> str:
+    """Encode, and escape what a terminal would act on: the value stays the same."""
+    text = msgspec.json.encode(value).decode()
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
+
+
+def _run(study: Study) -> RunObject:
+    run, recorded = study.run, study.recorded
+    life = recorded.life if recorded else None
+    return RunObject(
+        id=life.id if life else None,
+        command=life.command if life else None,
+        exit_code=life.exit_code if life else None,
+        status=life.status if life else None,
+        world=run.world,
+        device=run.device,
+        versions=dict(run.versions),
+        paths=run.paths,
+        ranks=run.ranks,
+        stopped_by=life.stopped_by if life else None,
+        started_unix_ns=life.started_unix_ns if life else None,
+        wall_ns=life.wall_ns if life else None,
+        devices=recorded.devices if recorded else None,
+    )
+
+
+def _health(health: StudyHealth) -> HealthObject:
+    return HealthObject(**vars(health))
+
+
+def _step(study: Study) -> StepObject | None:
+    if study.recorded is not None:
+        return recorded_step(study.recorded, study.steps)
+    steps = study.steps
+    if steps is None:
+        return None
+    return StepObject(
+        count=steps.count + steps.left_out,
+        median_ns=steps.median_ns,
+        p10_ns=steps.p10_ns,
+        p90_ns=steps.p90_ns,
+        profiled=steps.count,
+        samples_per_s=None,
+        noise=None,
+        rule=steps.rule,
+    )
+
+
+def _account(account: Account) -> AccountObject:
+    return AccountObject(
+        wall_ns=account.wall_ns,
+        steps=account.steps,
+        leaves=account.leaves,
+        groups=account.groups,
+        rows=tuple(_row(row) for row in account.rows),
+    )
+
+
+def _row(row_account: RowAccount) -> RowObject:
+    row = row_account.row
+    return RowObject(row.rank, row.device, row.step, row.end - row.start, row_account.leaves)

@@ -1,0 +1,144 @@
+"""What the JSON of a study has of trials and of what was proposed for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gapless.model.edit import Outcome, Proposal, edit_to_json
+from gapless.model.estimate import Estimate
+from gapless.model.trial import Arm, Check, Side, Trial
+
+
+@dataclass(frozen=True)
+class ArmObject:
+    """One run of the command; ``side`` "A" is the unedited one."""
+
+    side: str
+    order: int
+    run: str | None  # folder
+    exit_code: int | None
+    steps: int
+    step_ns: int | None
+    first_batch_ns: int | None
+    start_ns: int | None
+    turn_ns: int | None
+    exit_ns: int | None
+    foreign: float | None
+    failed: str | None
+    noise: float | None
+
+
+@dataclass(frozen=True)
+class TrialObject:
+    """One combination of edits, measured against the unedited training."""
+
+    id: str
+    fixes: tuple[str, ...]
+    summary: str
+    edits: tuple[Mapping[str, Any], ...]
+    applicability: str
+    arms: str  # "ABBAABBA": all sides of the trial
+    side: str  # which of the letters is this one
+    speedup: Estimate | None
+    job: Estimate | None  # of a whole job as long as the recorded one
+    predicted: Estimate | None
+    verdict: str
+    parity: str
+    parity_note: str | None
+    data: str | None
+    noise: float | None
+    cache: str
+    why: str | None
+    step_ns: int | None
+    unedited_step_ns: int | None
+    measured: tuple[int, int] | None
+    spent_s: float
+    leaves: Mapping[str, int] | None  # of one window of this side
+    unedited_leaves: Mapping[str, int] | None
+    runs: tuple[ArmObject, ...]
+    notes: tuple[str, ...]
+    check: Check | None = None  # of a known delay, put in to check what is predicted
+
+
+@dataclass(frozen=True)
+class ProposalObject:
+    """A named edit for this run; ``refused``: why it must not be done here."""
+
+    fix: str
+    summary: str
+    edits: tuple[Mapping[str, Any], ...]
+    applicability: str
+    risk: str | None
+    refused: str | None
+    where: Mapping[str, Any] | None
+    remedies: tuple[str, ...] = ()  # codes of the findings that it helps against
+    speedup: Estimate | None = None  # predicted, of this alone; null: it is not
+    calibrated: bool = False
+    unpredicted: str | None = None  # why it is not predicted
+    after: tuple[str, ...] = ()  # fixes with which together it was predicted as well
+    together: Estimate | None = None  # what all of these give, replayed together
+    outcome: Outcome | None = None  # where a step would go with this alone: ns by group, summing
+
+
+def trial_objects(trials: Sequence[Trial]) -> tuple[TrialObject, ...]:
+    """Return an object for each combination of edits of each trial."""
+    return tuple(_trial_object(trial, side) for trial in trials for side in trial.sides)
+
+
+def proposal_objects(proposals: Sequence[Proposal]) -> tuple[ProposalObject, ...]:
+    """Return an object for each proposal."""
+    return tuple(
+        ProposalObject(
+            fix=proposal.fix,
+            summary=proposal.summary,
+            edits=tuple(edit_to_json(edit) for edit in proposal.edits),
+            applicability=proposal.applicability.value,
+            risk=proposal.risk,
+            refused=proposal.refused,
+            where=None if proposal.location is None else vars(proposal.location),
+            remedies=proposal.remedies,
+            speedup=proposal.speedup,
+            calibrated=proposal.calibrated,
+            unpredicted=proposal.unpredicted,
+            after=proposal.after,
+            together=proposal.together,
+            outcome=proposal.outcome,
+        )
+        for proposal in proposals
+    )
+
+
+def _trial_object(trial: Trial, side: Side) -> TrialObject:
+    return TrialObject(
+        id=trial.id,
+        fixes=side.fixes,
+        summary=side.summary,
+        edits=tuple(edit_to_json(edit) for edit in side.edits),
+        applicability=side.applicability.value,
+        arms=trial.order,
+        side=side.name,
+        speedup=side.speedup,
+        job=side.job,
+        predicted=side.predicted,
+        verdict=side.verdict.value,
+        parity=side.parity.value,
+        parity_note=side.parity_note,
+        data=side.data,
+        noise=trial.noise,
+        cache=trial.cache,
+        why=side.why,
+        step_ns=side.step_ns,
+        unedited_step_ns=trial.step_ns,
+        measured=trial.measured,
+        spent_s=trial.spent_s,
+        leaves=None if side.account is None else side.account.leaves,
+        unedited_leaves=None if trial.account is None else trial.account.leaves,
+        runs=tuple(_arm(arm) for arm in trial.arms if arm.side in {"A", side.name}),
+        notes=trial.notes,
+        check=side.check,
+    )
+
+
+def _arm(arm: Arm) -> ArmObject:
+    values = dict(vars(arm))
+    return ArmObject(run=values.pop("folder"), exit_code=values.pop("code"), **values)

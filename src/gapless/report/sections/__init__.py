@@ -1,0 +1,1 @@
+"""Parts of a report, each a function of what it shows."""

@@ -1,0 +1,250 @@
+"""From causes to actions: a row for each with its fix as it is typed, and the next step."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final
+
+from gapless.model.edit import Applicability, Proposal
+from gapless.model.finding import Finding, StepVerdict
+from gapless.model.leaf import PRINTED
+from gapless.model.study import Study
+from gapless.model.trial import Side
+from gapless.report.sections.causes import NEARLY_WHOLE, PERMISSION_OPTIONS, label
+from gapless.report.sections.trials import FASTER, ratio_text, words
+from gapless.report.text.numbers import percent
+from gapless.report.text.text import clean
+
+_MAX_CAUSES: Final = 3  # causes of the first screen
+_MIN_CEILING_SHARE: Final = 0.25  # of a step: its bound is worth a trial of its own
+_MAX_TRACES: Final = 4  # traces that are named one by one
+_BY_HAND: Final = "by hand"
+_PROVES: Final = "runs it with and without, in turns"
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """A cause of the first screen: what it is, what changing it is worth, and how to change it."""
+
+    label: str  # "G101 loader-in-training-process train.py:41"
+    gain: str
+    way: str  # "--fix more-workers=12", "by hand"
+    code: str
+    detail: str  # its evidence
+
+
+def cause_rows(study: Study) -> tuple[CauseRow, ...]:
+    """Return the first causes: those that are named, then the likely ones.
+
+    A fix shown with a cause is shown with a later one only if nothing else helps there.
+    """
+    diagnosis = study.diagnosis
+    if diagnosis is None:
+        return ()
+    likely = [
+        (candidate.finding, ", likely")
+        for candidate in diagnosis.to_try
+        if candidate.odds is not None
+    ]
+    causes = [*((cause, "") for cause in diagnosis.findings), *likely][:_MAX_CAUSES]
+    rows: list[CauseRow] = []
+    fixes: list[str] = []
+    for cause, likelihood in causes:
+        fix_spec, proposal = _fix_of(study, cause, fixes)
+        fixes += [] if proposal is None else [proposal.fix]
+        rows.append(_row(cause, fix_spec, proposal, likelihood))
+    return tuple(rows)
+
+
+def _row(
+    finding: Finding, fix_spec: str | None, proposal: Proposal | None, likelihood: str
+) -> CauseRow:
+    way_text = _BY_HAND if fix_spec is None else f"--fix {fix_spec}"
+    if proposal is not None and (option := PERMISSION_OPTIONS.get(proposal.applicability)):
+        way_text = f"{way_text} {option}"
+    speedup = proposal.speedup if proposal is not None else None
+    gain = _gain(finding) if speedup is None else ratio_text(speedup)
+    qualifier = (
+        ", likely" if finding.share is not None and "×" in gain and "[" in gain else likelihood
+    )
+    is_by_hand = fix_spec is None and finding.detection.no_remedy is not None
+    finding_text = (
+        clean(finding.detection.no_remedy or "")
+        if is_by_hand
+        else _first_clause(finding.detection.summary)
+    )
+    detail = (
+        finding_text
+        if is_by_hand or finding.detection.advice is None
+        else clean(finding.detection.advice)
+    )
+    return CauseRow(
+        f"{finding.detection.code} {label(finding)}",
+        f"{gain}{qualifier}",
+        way_text,
+        finding.detection.code,
+        detail,
+    )
+
+
+def _first_clause(summary: str) -> str:
+    """Return the first clause of a sentence, without a bracket that does not end in it."""
+    clause = clean(summary).partition("; ")[0].rstrip(".")
+    return clause if clause.count("(") == clause.count(")") else clause.rpartition(" (")[0]
+
+
+def _gain(finding: Finding) -> str:
+    """Describe in few words what removing a cause is worth."""
+    speedup, bound = finding.prediction.speedup, finding.prediction.at_most
+    if speedup is not None:
+        return ratio_text(speedup)
+    if bound is not None:
+        return f"at most {bound.mid:.1f}×"
+    if finding.share is None:
+        return "not known"
+    if finding.share > NEARLY_WHOLE:
+        return f"{percent(finding.share)} at stake"
+    return f"at most {1 / (1 - finding.share):.1f}×"
+
+
+def _fix_of(
+    study: Study, finding: Finding, shown_fixes: Sequence[str]
+) -> tuple[str | None, Proposal | None]:
+    """Return the fix against a cause as one types it, and the proposal behind it.
+
+    Of several the first that is not in ``shown_fixes``, shown with another cause.
+    """
+    applicable = [
+        proposal
+        for proposal in study.proposals
+        if proposal.refused is None
+        and finding.detection.code in proposal.remedies
+        and (proposal.speedup is None or proposal.speedup.mid > 1)
+    ]
+    for best in sorted(applicable, key=lambda candidate: candidate.fix in shown_fixes)[:1]:
+        return _find_fix_spec(best, finding.detection.helps), best
+    for remedy in finding.remedies[:1]:
+        remedy_proposal = Proposal(remedy.fix, "", remedy.edits, remedy.applicability)
+        return remedy.fix_spec, remedy_proposal
+    return None, None
+
+
+def fix_spec_of(study: Study, proposal: Proposal) -> str:
+    """Return a proposal as ``gapless try --fix`` takes it, with its value."""
+    diagnosis = study.diagnosis
+    causes = (
+        ()
+        if diagnosis is None
+        else (*diagnosis.findings, *(candidate.finding for candidate in diagnosis.to_try))
+    )
+    fix_specs = [
+        text
+        for cause in causes
+        if cause.detection.code in proposal.remedies
+        for text in cause.detection.helps
+    ]
+    return _find_fix_spec(proposal, fix_specs)
+
+
+def _find_fix_spec(proposal: Proposal, fix_specs: Sequence[str]) -> str:
+    matches = (
+        text for text in fix_specs if text.partition("=")[0].partition("@")[0] == proposal.fix
+    )
+    return next(matches, proposal.fix)
+
+
+# ── Trials, and what to do next ─────────────────────────────────────────────────────────────────
+
+
+def proven_lines(study: Study) -> Iterator[str]:
+    """Describe what trials of the run have shown: what helps, upper bounds, what was not proven."""
+    sides = [side for trial in study.trials for side in trial.sides if side.check is None]
+    fixes = [side for side in sides if side.applicability is not Applicability.ABLATION]
+    better = [side for side in fixes if side.verdict in FASTER and side.speedup is not None]
+    if better:
+        best = max(better, key=_mid_speedup)
+        yield f"proven: {_fix_gain(best)}"
+    elif fixes:
+        yield f"tried, and not proven to help: {_fix_gain(fixes[-1])} ({words(fixes[-1].verdict)})"
+    bounds = [side for side in sides if side not in fixes and side.speedup is not None]
+    if bounds:
+        best_bound = _fix_gain(max(bounds, key=_mid_speedup))
+        yield f"measured: if it were removed altogether, at most: {best_bound}"
+
+
+def _mid_speedup(side: Side) -> float:
+    return 0.0 if side.speedup is None else side.speedup.mid
+
+
+def _fix_gain(side: Side) -> str:
+    gain = "" if side.speedup is None else f" {ratio_text(side.speedup)}"
+    return f"{clean(' + '.join(side.fixes))}{gain}"
+
+
+def next_step(study: Study) -> tuple[str, str]:
+    """Return the one command to type next, and what it does."""
+    diagnosis = study.diagnosis
+    verdict = diagnosis.verdict if diagnosis is not None else None
+    rows = cause_rows(study)
+    if study.recorded is None:
+        return _next_of_trace(study, rows)
+    tried_fixes = {name for trial in study.trials for side in trial.sides for name in side.fixes}
+    has_open_ceilings = (
+        verdict is not None and bool(verdict.ceilings) and not tried_fixes & set(verdict.ceilings)
+    )
+    if (
+        verdict is not None
+        and has_open_ceilings
+        and not verdict.named
+        and verdict.share >= _MIN_CEILING_SHARE
+    ):
+        return _ceilings(verdict)
+    untried = [row for row in rows if not _is_tried(row, tried_fixes)]
+    if untried and untried[0].way != _BY_HAND:
+        return f"gapless try {untried[0].way}", _PROVES
+    if untried:
+        return f"gapless explain {untried[0].code}", "what it is, and what to do about it"
+    if verdict is not None and has_open_ceilings:
+        return _ceilings(verdict)
+    return _section_command(study, verdict)
+
+
+def _is_tried(row: CauseRow, tried_fixes: set[str]) -> bool:
+    name = row.way.removeprefix("--fix ").partition(" ")[0]
+    return bool({name, name.partition("=")[0]} & tried_fixes)
+
+
+def _ceilings(verdict: StepVerdict) -> tuple[str, str]:
+    group = PRINTED[verdict.owner]
+    return "gapless try --ceilings", f"measures how fast a step is at most without {group}"
+
+
+def _next_of_trace(study: Study, rows: Sequence[CauseRow]) -> tuple[str, str]:
+    if rows:
+        return f"gapless explain {rows[0].code}", "what it is, and what to do about it"
+    idle = {leaf: ns for leaf, ns in study.account.leaves.items() if not leaf.startswith("busy.")}
+    largest = max(idle, key=lambda leaf: idle[leaf], default=None)
+    if largest is None or idle[largest] < 0.1 * study.account.wall_ns:
+        return f"{_open_command(study)} --section kernels", "what computes"
+    return f"{_open_command(study)} --leaf {largest}", "the longest of it, and what is to blame"
+
+
+def _open_command(study: Study) -> str:
+    """Return the command that opens the same traces again; for many, their folders."""
+    paths = study.run.paths
+    folders = tuple(dict.fromkeys(str(PurePath(path).parent) for path in paths))
+    return f"gapless open {shlex.join(paths if len(paths) <= _MAX_TRACES else folders)}"
+
+
+def _section_command(study: Study, verdict: StepVerdict | None) -> tuple[str, str]:
+    """Return the part of the report that shows most about what takes the time."""
+    recorded = study.recorded
+    if verdict is None or recorded is None or verdict.owner == "step":
+        return "gapless report --section unseen", "what was not recorded, and why"
+    if verdict.owner == "compute":
+        table = "kernels" if study.tables.kernels else "operators"
+        return f"gapless report --section {table}", "what computes, and for how long"
+    if verdict.owner == "data":
+        return "gapless report --section loaders", "how batches are made, and waited for"
+    return "gapless report --section lines", "your lines and functions, and what each takes"

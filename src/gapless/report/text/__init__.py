@@ -1,0 +1,1 @@
+"""Text on a terminal: numbers, names, widths, the console."""

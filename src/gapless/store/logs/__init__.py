@@ -1,0 +1,1 @@
+"""The logs that processes wrote, read back as values."""

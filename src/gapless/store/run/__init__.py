@@ -1,0 +1,1 @@
+"""The run folder: its manifest, recording, database, trials; packed and unpacked."""

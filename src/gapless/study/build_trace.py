@@ -1,0 +1,26 @@
+"""Build a study, where the cache has none."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gapless.capture.assemble import assemble_study, read_summaries
+from gapless.capture.reread import captures
+from gapless.catalogue.queries.trace_facts import infer_facts
+from gapless.model.evidence import Evidence
+from gapless.model.options import Options, Progress
+from gapless.model.study import Study
+from gapless.pricing.conclude import conclude, prices_of
+from gapless.pricing.simulators.simulator import build_simulator
+
+
+def make_study(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
+    """Read traces and return their study: one rank or many. Raises ``GaplessError``."""
+    summaries, unreadable = read_summaries(files, options, report_progress)
+    study = assemble_study(summaries, unreadable, options)
+    if not options.concludes:
+        return study
+    report_progress("looking for causes")
+    evidence = Evidence(study, infer_facts(study))
+    return conclude(
+        prices_of(evidence, build_simulator(captures(summaries), evidence, cached=options.cache))
+    )

@@ -1,0 +1,82 @@
+"""Specifications of a trial and of one arm, and its result: values between the modules."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.model.account import Account
+from gapless.model.edit import Applicability, Edit
+from gapless.model.estimate import Estimate
+from gapless.model.recording import Recording
+from gapless.model.trial import Check
+
+OUT_OF_MEMORY: Final = "out of memory"  # of ``ArmRun.failure``: the one failure that is a result
+UNEDITED: Final = "A"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A combination of edits to try: one side of a trial."""
+
+    fixes: tuple[str, ...]
+    summary: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+    predicted: Estimate | None = None
+    check: Check | None = None  # a known delay: what it was predicted to cost
+    max_half_width: float | None = None  # the largest relative half-width of its interval
+
+
+@dataclass(frozen=True)
+class Job:
+    """A whole job: what a gain is worth once start, epoch turns and exit are counted."""
+
+    steps: int
+    turns: int  # epochs begun after the first
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """What a trial is about, and what it may cost."""
+
+    id: str
+    command: tuple[str, ...]
+    run: str | None = None  # the recorded run that it is about
+    job: Job | None = None  # of that run; None: not known
+    budget_s: float = 240.0
+    max_budget_s: float | None = (
+        None  # to which it may grow, so that two pairs fit; None: it may not
+    )
+    cache: str = "warm"  # "cold": arms begin with the files of the data out of memory
+    windows: bool = True  # an arm more of each side takes one, for the accounts
+    clock: Callable[[], float] = time.monotonic
+    steps: int | None = None  # of an arm, as requested by the user; None: as needed
+    pairs: int = 3  # of each side, before it may be decided, as far as the budget suffices
+    start_s: float | None = None  # on the clock; None: with the first arm
+
+
+@dataclass(frozen=True)
+class ArmSpec:
+    """One arm to run; it leaves at ``stop_step`` or after ``seconds`` of stepping."""
+
+    side: str
+    index: int
+    edits: tuple[Edit, ...]
+    stop_step: int
+    seconds: float
+    takes_window: bool = False
+
+
+@dataclass(frozen=True)
+class ArmRun:
+    """The outcome of an arm."""
+
+    recording: Recording | None
+    code: int | None
+    failure: str | None = None  # OUT_OF_MEMORY, or the last line that it wrote; None: it went well
+    account: Account | None = None  # of its window
+    foreign: float | None = None  # processors that others took, as a share of all, over the arm
+
+
+RunArm = Callable[[ArmSpec], ArmRun]

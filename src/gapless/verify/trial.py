@@ -1,0 +1,268 @@
+"""A whole trial of a command: what is known of it, what is tried, the arms, the result."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gapless.errors import GaplessError, UsageError
+from gapless.launch.trial import offline
+from gapless.model.edit import Applicability, Edit, Proposal, Wrap
+from gapless.model.facts import Facts
+from gapless.model.recording import Recording
+from gapless.model.trial import Trial
+from gapless.pricing.conclude import conclude
+from gapless.pricing.propose import predict_together
+from gapless.recorded.facts import facts as facts_of
+from gapless.study import Options
+from gapless.study.build_run import account_run, prices_of_run
+from gapless.verify import checking
+from gapless.verify.arms import arm, page_cache
+from gapless.verify.budget import check_budget
+from gapless.verify.plan import conduct
+from gapless.verify.requests import Shortlist, StudyForecast, TrialRequest, choose_candidates
+from gapless.verify.specs import UNEDITED, ArmRun, ArmSpec, Job, RunArm, TrialSettings
+
+_SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its facts
+_SCOUT_S: Final = 15.0
+_CEILINGS_S: Final = 120.0  # the default budgets of a trial: of ceilings alone, of others
+_DEFAULT_S: Final = 240.0
+_MAX_STRETCH: Final = 4  # times as long as it may take, where two pairs do not fit
+_NO_TRAINING: Final = "no process of it was seen to step an optimizer or to load batches"
+_NO_PROPOSAL: Final = "the report of the run proposes nothing that changes no result: ceilings"
+_MIN_BLOCKED_SHARE: Final = (
+    0.02  # of a fetch: above that, reads of the disk are part of what is measured
+)
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TrialTask:
+    """What to try of which command, where, and for how long."""
+
+    request: TrialRequest
+    command: tuple[str, ...]
+    folder: Path  # working folder
+    home: Path  # of runs
+    has_private_view: bool  # arms see the working folder through a view of their own
+    budget_s: float | None = None  # None: as usual
+    out: Path | None = None  # where the arms' records go
+    steps: int | None = None  # of an arm; None: as needed
+
+
+@dataclass(frozen=True)
+class ScoutRun:
+    """A command's first run, which is the trial's discarded arm as well."""
+
+    recording: Recording
+    run: ArmRun
+    start_s: float
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    """A trial, the run that it is about, and all that was proposed for it."""
+
+    recording: Recording
+    trial: Trial | None  # None: nothing could be tried
+    proposals: tuple[Proposal, ...]
+    notes: tuple[str, ...] = ()  # why nothing could be
+
+
+def attempt(
+    task: TrialTask, recording: Recording | None, report_progress: Progress
+) -> TrialOutcome:
+    """Try what is requested; a command that was never recorded is run once before.
+
+    Raises ``GaplessError`` where it does not train, or a name is not known.
+    """
+    if recording is None:
+        scout_run = scout(task, report_progress)
+        return _attempt_recorded(task, scout_run.recording, scout_run, report_progress)
+    return _attempt_recorded(task, recording, None, report_progress)
+
+
+def _attempt_recorded(
+    task: TrialTask, recording: Recording, scout_run: ScoutRun | None, report_progress: Progress
+) -> TrialOutcome:
+    facts = facts_of(recording)
+    shortlist = _choose(task.request, recording, facts, report_progress)
+    if not shortlist.candidates:
+        return TrialOutcome(recording, None, shortlist.proposals, shortlist.notes)
+    folder = task.out or Path(recording.path) / "trials" / _new_id(Path(recording.path))
+    plan = _plan_arms(task, folder, _find_cold_files(recording, facts))
+    settings = _trial_settings(task, recording, facts, plan, shortlist)
+    if scout_run is None:
+        check_budget(shortlist.candidates, settings, recording)
+    else:
+        settings = replace(settings, start_s=scout_run.start_s)
+    first_run = None if scout_run is None else scout_run.run
+    try:
+        offline.make(folder / "offline")
+    except OSError as error:
+        msg = f"{folder} cannot be written: {error.strerror}; name another place with --out DIR"
+        raise UsageError(msg) from error
+    try:
+        trial = conduct(
+            shortlist.candidates, settings, _make_logging_runner(plan), report_progress, first_run
+        )
+    except (UsageError, KeyboardInterrupt):
+        if task.out is None:  # nothing came of it
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return TrialOutcome(recording, _add_notes(trial, task, shortlist), shortlist.proposals)
+
+
+def _choose(
+    request: TrialRequest, recording: Recording, facts: Facts, report_progress: Progress
+) -> Shortlist:
+    if not request.check:
+        return choose_candidates(
+            request, facts, forecast_study(recording, request, report_progress)
+        )
+    account = account_run(recording, Options(), report_progress)
+    report_progress("predicting")
+    plan = checking.plan_checks(prices_of_run(account, cached=True))
+    return Shortlist(plan.candidates, (), plan.notes)
+
+
+def forecast_study(
+    recording: Recording, request: TrialRequest, report_progress: Progress
+) -> StudyForecast:
+    """Return what the study of a run expects of edits; nothing for ceilings alone."""
+    if not (request.proposed or request.fixes or request.settings):
+        return StudyForecast()
+    account = account_run(recording, Options(), report_progress)
+    report_progress("predicting")
+    run_prices = prices_of_run(account, cached=True)
+    proposals = conclude(run_prices).proposals if request.proposed else ()
+    return StudyForecast(
+        proposals, lambda combination: predict_together(run_prices, combination).speedup
+    )
+
+
+def scout(task: TrialTask, report_progress: Progress) -> ScoutRun:
+    """Run a command that was never recorded for some steps, as a run like others.
+
+    Raises ``GaplessError`` where nothing was recorded of it.
+    """
+    start_s = time.monotonic()
+    report_progress("running the command once, to know it")
+    log_folder = task.home.parent / "offline"
+    offline.make(log_folder)
+    plan = replace(
+        _plan_arms(task, task.home, ()), variables=offline.variables(os.environ, log_folder)
+    )
+    spec = ArmSpec(UNEDITED, 0, _logging_edits(log_folder), _SCOUT_STEPS, _SCOUT_S)
+    scout_arm, recording = arm.run(plan, spec)
+    if scout_arm.failed is not None or recording is None:
+        hint = (
+            ""
+            if scout_arm.folder is None
+            else f"; what it printed is in {scout_arm.folder}/{arm.OUTPUT}"
+        )
+        why = _NO_TRAINING if scout_arm.failed in {None, arm.NO_STEPS} else scout_arm.failed
+        raise GaplessError(f"the command cannot be tried: {why}{hint}")
+    return ScoutRun(
+        recording, ArmRun(recording, scout_arm.code, foreign=scout_arm.foreign), start_s
+    )
+
+
+def _plan_arms(task: TrialTask, out: Path, files: tuple[Path, ...]) -> arm.ArmPlan:
+    return arm.ArmPlan(
+        command=task.command,
+        out=out,
+        private_folder=task.folder if task.has_private_view else None,
+        variables=offline.variables(os.environ, out / "offline"),
+        cold=files,
+    )
+
+
+def _make_logging_runner(plan: arm.ArmPlan) -> RunArm:
+    """Return what runs an arm, with loggers kept in the trial's folder on both sides."""
+    run_arm, log_edits = arm.make_runner(plan), _logging_edits(plan.out / "offline")
+    return lambda spec: run_arm(replace(spec, edits=(*spec.edits, *log_edits)))
+
+
+def _logging_edits(folder: Path) -> tuple[Edit, ...]:
+    """Return the edits that keep loggers in a folder; variables are those of the arms' plan."""
+    return tuple(edit for edit in offline.edits({}, folder) if isinstance(edit, Wrap))
+
+
+def _trial_settings(
+    task: TrialTask, recording: Recording, facts: Facts, plan: arm.ArmPlan, shortlist: Shortlist
+) -> TrialSettings:
+    ablations_only = all(
+        candidate.applicability is Applicability.ABLATION for candidate in shortlist.candidates
+    )
+    is_brief = ablations_only and not task.request.check
+    usual_s = _CEILINGS_S if is_brief else _DEFAULT_S
+    return TrialSettings(
+        id=plan.out.name,
+        command=task.command,
+        run=recording.manifest.id,
+        job=measure_job(recording, facts),
+        budget_s=usual_s if task.budget_s is None else task.budget_s,
+        max_budget_s=_MAX_STRETCH * usual_s if task.budget_s is None else None,
+        cache="cold" if plan.cold else "warm",
+        steps=task.steps,
+        windows=not ablations_only,  # ablations have no accounts of a training that could be
+        pairs=2 if is_brief else 3,
+    )
+
+
+def measure_job(recording: Recording, facts: Facts) -> Job | None:
+    """Return how long the recorded run was; ``None`` where it was cut short."""
+    is_complete = recording.manifest.exit_code == 0 and recording.manifest.stopped_by is None
+    is_complete = is_complete and all(
+        process.end_kind != "trial" for process in recording.processes
+    )  # a first run of ours
+    if not is_complete or facts.world.steps == 0:
+        return None
+    turns = max((loader.iterations - 1 for loader in facts.loaders if loader.trains), default=0)
+    return Job(facts.world.steps, max(0, turns))
+
+
+def _find_cold_files(recording: Recording, facts: Facts) -> tuple[Path, ...]:
+    """Return the files to drop from memory before each arm: where the run waited for its disk."""
+    waits_for_disk = any(
+        (loader.blocked or 0.0) > _MIN_BLOCKED_SHARE for loader in facts.loaders if loader.trains
+    )
+    reads_disk = any(
+        (process.batches.columns["bytes_from_disk"] > 0).any()
+        for process in recording.processes
+        if len(process.batches)
+    )
+    return page_cache.find_files(recording) if waits_for_disk and reads_disk else ()
+
+
+def _add_notes(trial: Trial, task: TrialTask, shortlist: Shortlist) -> Trial:
+    """Add notes on what was requested and not tried."""
+    notes = [
+        f"not tried: {proposal.fix}: {proposal.refused}"
+        for proposal in shortlist.proposals
+        if proposal.refused
+    ]
+    notes += shortlist.notes
+    notes += [
+        f"nothing to change: {proposal.fix}: {proposal.summary}"
+        for proposal in shortlist.proposals
+        if proposal.refused is None and not proposal.edits
+    ]
+    if task.request.proposed and all(
+        candidate.applicability is Applicability.ABLATION for candidate in shortlist.candidates
+    ):
+        notes.append(_NO_PROPOSAL)
+    return replace(trial, notes=(*trial.notes, *notes))
+
+
+def _new_id(run: Path) -> str:
+    """Return the name of the next trial of a run."""
+    for number in range(1, 10_000):
+        if not (run / "trials" / f"{number:02d}").exists():
+            return f"{number:02d}"
+    raise UsageError(f"{run}/trials holds too many trials; delete some")

@@ -1,0 +1,58 @@
+"""Records are converted to packed columns, and only if nothing else changes."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pack_records import UnequalError, compare_records, pack_windows
+from gapless.model.trace import Trace
+from gapless.store import columns
+from gapless.store.run.pack import pack
+
+RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
+
+
+@pytest.fixture(name="record")
+def packed_record(tmp_path: Path) -> Path:
+    return pack(RUN, tmp_path / "run.tar.zst").path
+
+
+def test_a_record_becomes_small_and_keeps_what_it_says(record: Path, tmp_path: Path) -> None:
+    original = Path(shutil.copy(record, tmp_path / "original.tar.zst"))
+    pack_windows(record)
+    compare_records(original, record)
+    assert record.stat().st_size < 0.4 * original.stat().st_size
+    content = record.read_bytes()
+    pack_windows(record)
+    assert record.read_bytes() == content
+
+
+def test_a_record_that_would_say_something_else_is_not_replaced(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode_trace = columns.encode_trace
+
+    def encode_shifted(trace: Trace) -> bytes:
+        end = trace.events.end.copy()
+        end[0] += 1
+        return encode_trace(replace(trace, events=replace(trace.events, end=end), rank=9))
+
+    monkeypatch.setattr(columns, "encode_trace", encode_shifted)
+    content = record.read_bytes()
+    with pytest.raises(UnequalError, match=r"json\.zst: events\.end, rank$"):
+        pack_windows(record)
+    assert record.read_bytes() == content
+
+
+def test_a_lost_file_and_a_changed_log_are_found(record: Path, tmp_path: Path) -> None:
+    run = tmp_path / RUN.name
+    shutil.copytree(RUN, run)
+    log = min((run / "logs").iterdir())
+    log.write_bytes(log.read_bytes() + b"GL")
+    with pytest.raises(UnequalError, match=f"{log.name} differs"):
+        compare_records(record, pack(run, tmp_path / "changed.tar.zst").path)
+    log.unlink()
+    with pytest.raises(UnequalError, match="are not"):
+        compare_records(record, pack(run, tmp_path / "less.tar.zst").path)
