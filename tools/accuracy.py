@@ -15,7 +15,7 @@ PLANTED_RESULT: Final = RESULTS / "planted.json"
 _NOT_MEASURED: Final = "This has not been measured yet."
 _GPU_TRAININGS: Final = {
     "story": "ResNet-50 on a folder of JPEG files, `num_workers=0`",
-    "decoy": "twenty numbers read back in each step, which cost nothing",
+    "decoy": "twenty numbers read back in each step, at no cost",
     "healthy": "nothing to gain",
 }
 _FAMILIES: Final = ("all", "structural", "kernels", "feed", "copy", "sync", "host", "tail", "comm")
@@ -23,7 +23,7 @@ Figures = Mapping[str, Any]
 
 
 def planted_table(result: Path = PLANTED_RESULT) -> str:
-    """Give the figures of faults planted in trainings of others, the unseen half first."""
+    """Return the figures of faults planted in other people's trainings, the unseen half first."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
@@ -55,11 +55,11 @@ def planted_sentence(result: Path = PLANTED_RESULT) -> str:
         return _NOT_MEASURED
     unseen, tuned = planted["halves"]["unseen"]["all"], zoo["tools"][GAPLESS]
     return (
-        "Of faults planted in training scripts of others, unseen while rules were written, the "
-        f"first cause named is right in {_share(unseen['first'])}, and none is named in "
-        f"{_share(unseen['nothing_named'])}; on the records that rules were tuned with it is "
-        f"{_share(tuned['first'])}. So few cases say little yet: [how often it is right]"
-        "(docs/accuracy.md)."
+        "Of faults planted in other people's training scripts, and not looked at while rules were "
+        f"written, the first cause named is right in {_share(unseen['first'])}, and no cause is "
+        f"named in {_share(unseen['nothing_named'])}; on the recordings that the rules were tuned "
+        f"on, the first cause is right in {_share(tuned['first'])}. The samples are small: "
+        "[how often it is right](docs/accuracy.md)."
     )
 
 
@@ -83,11 +83,14 @@ def _planted_row(name: str, figures: Figures) -> str:
 
 
 def tools(result: Path = ZOO_RESULT) -> str:
-    """Give the table of what gapless and the baselines name, and how well they foretell."""
+    """Return the table of what gapless and the baselines name, and how well they predict."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
-    records, order = figures["records"], [GAPLESS, *(name for name in figures["tools"] if name != GAPLESS)]
+    records, order = (
+        figures["records"],
+        [GAPLESS, *(name for name in figures["tools"] if name != GAPLESS)],
+    )
     head = _head(
         *("", "best first", "among three", "regret, mean", "p90", "false alarms", "undecided"),
         *("per report", "answered", "gain error", "ranking"),
@@ -113,13 +116,15 @@ def _tool(name: str, figures: Figures) -> str:
         _number(figures["false_per_report"], 2),
         _share(figures["answered"]),
         f"{_number(gains['error_points'], 1)} ({gains['of']})" if gains["of"] else "–",
-        f"{_number(figures['kendall'], 2)} ({figures['kendall_of']})" if figures["kendall_of"] else "–",
+        f"{_number(figures['kendall'], 2)} ({figures['kendall_of']})"
+        if figures["kendall_of"]
+        else "–",
     ]
     return f"| {name} | {' | '.join(cells)} |"
 
 
 def shared_lines(result: Path = ZOO_RESULT) -> str:
-    """Give the errors of all that predict, on the lines that gapless predicts."""
+    """Return the errors of all that predict, on the lines that gapless predicts."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
@@ -131,7 +136,7 @@ def shared_lines(result: Path = ZOO_RESULT) -> str:
 
 
 def families(result: Path = ZOO_RESULT) -> str:
-    """Give how well gapless foretells, by what is changed."""
+    """Return how well gapless predicts, by what is changed."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
@@ -147,7 +152,7 @@ def families(result: Path = ZOO_RESULT) -> str:
     ]
     rough = figures["tools"][GAPLESS]["rough_gains"]
     cells = [*_errors(rough), *_intervals(rough)]
-    lines.append(f"| all, and what was measured roughly | {rough['of']} | {' | '.join(cells)} |")
+    lines.append(f"| all, rough measurements included | {rough['of']} | {' | '.join(cells)} |")
     return "\n".join([*head, *lines])
 
 
@@ -169,7 +174,7 @@ def _intervals(figures: Figures) -> list[str]:
 
 
 def health(result: Path = ZOO_RESULT) -> str:
-    """Give what must hold of every record: sums, identity, steady leaves."""
+    """Return what must hold of every record: sums, identity, steady leaves."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
@@ -177,18 +182,21 @@ def health(result: Path = ZOO_RESULT) -> str:
     rows = [
         ("accounts that do not sum to the nanosecond", f"{checks['inexact']} of {checks['of']}"),
         (
-            "replayed unchanged, off the trace by 2 % at most; refused: not",
+            "replayed unchanged, at most 2 % off the trace; the others are refused",
             _share(checks["identity"]),
         ),
         ("… median", _percent(checks["identity_median"])),
-        ("replayed unchanged, off the un-profiled step: median", _percent(checks["anchored_median"])),
+        (
+            "replayed unchanged, off the un-profiled step: median",
+            _percent(checks["anchored_median"]),
+        ),
         ("leaves of neighbouring windows differ by: median", _percent(checks["unsteady_median"])),
     ]
     return "\n".join(["| | |", "|---|--:|", *(f"| {label} | {value} |" for label, value in rows)])
 
 
 def worst(result: Path = ZOO_RESULT) -> str:
-    """Give the ten predictions that were furthest off, and why."""
+    """Return the ten predictions that were furthest off, and why."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
@@ -204,7 +212,7 @@ def worst(result: Path = ZOO_RESULT) -> str:
 
 
 def strangers(result: Path = STRANGERS_RESULT) -> str:
-    """Give the figures of gapless on trainings that its rules were not made with."""
+    """Return the figures of gapless on trainings that its rules were not made with."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
@@ -212,35 +220,46 @@ def strangers(result: Path = STRANGERS_RESULT) -> str:
 
 
 def strangers_again(result: Path = STRANGERS_AGAIN) -> str:
-    """Give the figures of gapless on the same trainings, with rules that were mended with them."""
+    """Return the figures on the same trainings, with rules that were improved on them."""
     return tools(result)
 
 
 def gpu_table(result: Path = GPU_RESULT) -> str:
-    """Give what was said of three trainings on a GPU, and what a trial made of it."""
+    """Return what was said of three trainings on a GPU, and what a trial made of it."""
     figures = _read(result)
     if figures is None:
         return _NOT_MEASURED
-    head = ("| training | named | foretold | measured by `gapless try` | seen, and not named |",)
+    head = ("| training | named | predicted | measured by `gapless try` | found, not named |",)
     line = "|---|---|---|---|---|"
     return "\n".join((*head, line, *(_gpu_row(name, figures[name]) for name in _GPU_TRAININGS)))
 
 
 def _gpu_row(name: str, figures: Figures) -> str:
-    named = ", ".join(f"{finding['code']} {finding['name']}" for finding in figures["findings"]) or "nothing"
-    present = ", ".join(f"{finding['code']} {finding['name']}" for finding in figures["present"]) or "–"
+    named = (
+        ", ".join(f"{finding['code']} {finding['name']}" for finding in figures["findings"])
+        or "nothing"
+    )
+    present = (
+        ", ".join(f"{finding['code']} {finding['name']}" for finding in figures["present"]) or "–"
+    )
     trials = figures.get("trials") or ()
-    foretold = "; ".join(_ratio(trial["predicted"]) for trial in trials) or "–"
-    measured = "; ".join(f"{_ratio(trial['speedup'])} {trial['verdict']}" for trial in trials) or "–"
-    return f"| {_GPU_TRAININGS[name]} | {named} | {foretold} | {measured} | {present} |"
+    predicted = "; ".join(_ratio(trial["predicted"]) for trial in trials) or "–"
+    measured = (
+        "; ".join(f"{_ratio(trial['speedup'])} {trial['verdict']}" for trial in trials) or "–"
+    )
+    return f"| {_GPU_TRAININGS[name]} | {named} | {predicted} | {measured} | {present} |"
 
 
 def _ratio(estimate: Figures | None) -> str:
-    return "–" if estimate is None else f"{estimate['mid']:.2f}× ({estimate['low']:.2f}–{estimate['high']:.2f})"
+    return (
+        "–"
+        if estimate is None
+        else f"{estimate['mid']:.2f}× ({estimate['low']:.2f}–{estimate['high']:.2f})"
+    )
 
 
 def _head(*names: str) -> tuple[str, str]:
-    """Give the head of a table whose columns hold numbers, but for the first."""
+    """Return the head of a table whose columns hold numbers, but for the first."""
     return f"| {' | '.join(names)} |", "|---|" + "--:|" * (len(names) - 1)
 
 

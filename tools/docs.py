@@ -1,8 +1,8 @@
 """Write the generated parts of the docs, or with ``--check`` say which are stale.
 
 A page holds ``<!-- generated: NAME -->`` … ``<!-- end -->`` around what a function below gives; the
-rest of the page is written by people. ``docs/cli.md`` is the help texts of the program itself, and
-the report in the README is what the program says of the trace that it ships, so neither can lie.
+rest of the page is written by people. ``docs/cli.md`` holds the help texts of the program, and the
+report in the README is what the program prints for a run kept with the tests: neither can go stale.
 """
 
 import argparse
@@ -16,22 +16,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gapless.catalogue import pages, rule_pages
+from gapless.catalogue.fixes import FIXES
+from gapless.catalogue.pages import fix_pages, rule_pages
+from gapless.catalogue.rules import RULES
 from gapless.cli import COMMANDS
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
-from gapless.report.document import ComparisonObject, StudyObject, schema
-from gapless.report.names import short_name
-from gapless.report.pen import pen_for
-from gapless.report.trials import trial_screen
-from gapless.store import database, trials
-from tools import accuracy, costs, spoken
+from gapless.report.documents.document import ComparisonObject, StudyObject, schema
+from gapless.report.sections.trials import trial_screen
+from gapless.report.text.console import pen_for
+from gapless.report.text.names import short_name
+from gapless.store.run import database, trials
+from tools import accuracy, costs, rooms, spoken
 
 Makers = Mapping[str, Callable[[], str]]
 
 ROOT: Final = Path(__file__).parents[1]
 RUNS: Final = ROOT / "tests/data/runs"
 TRIAL: Final = ROOT / "tests/data/trials/remote.json"
-TRIED_FIXES: Final = "--fix more-workers=4 foreach"  # which a trial does not tell with its values
+TRIED_FIXES: Final = "--fix more-workers=4 foreach"  # a trial keeps names without values
 STORY: Final = "2026-11-21T17-12-53-8a06"
 _PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
 _BLOCK: Final = re.compile(
@@ -40,7 +42,7 @@ _BLOCK: Final = re.compile(
 
 
 def gapless(*arguments: str) -> str:
-    """Give what the command line prints for these arguments: 100 columns, no colours."""
+    """Return what the command line prints for these arguments: 100 columns, no colours."""
     process = subprocess.run(
         [sys.executable, "-m", "gapless", *arguments],
         cwd=RUNS,
@@ -55,7 +57,7 @@ def gapless(*arguments: str) -> str:
 
 
 def report() -> str:
-    """Give the first screen of the recorded run that the tests read."""
+    """Return the first screen of the recorded run that the tests read."""
     page = gapless("report", STORY).rstrip()
     command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
     words = [Path(word).name if word.endswith(".py") else word for word in command]
@@ -63,7 +65,7 @@ def report() -> str:
 
 
 def trial() -> str:
-    """Give what ``gapless try`` said of the trial that is kept with the tests."""
+    """Return what ``gapless try`` said of the trial that is kept with the tests."""
     stream = io.StringIO()
     kept_trial = trials.read(TRIAL)
     pen = pen_for(stream, width=100)
@@ -72,8 +74,13 @@ def trial() -> str:
     return _fence(f"$ gapless try {TRIED_FIXES}\n{page}")
 
 
+def reading_costs() -> str:
+    """Return the table of what opening a trace costs, with links as from ``docs/``."""
+    return costs.reading_table().replace("](benchmarks/", "](../benchmarks/")
+
+
 def groups() -> str:
-    """Give the table of groups: how each is printed, and its leaves."""
+    """Return the table of groups: how each is printed, and its leaves."""
     rows = ["| group | printed as | leaves |", "|---|---|---|"]
     for group in GROUPS:
         leaves = ", ".join(f"`{leaf}`" for leaf in LEAVES if group_of(leaf) == group)
@@ -82,7 +89,7 @@ def groups() -> str:
 
 
 def names() -> str:
-    """Give the table of what the report calls each leaf, in the order of its groups."""
+    """Return the table of what the report calls each leaf, in the order of its groups."""
     rows = ["| group | in the report | leaf |", "|---|---|---|"]
     leaves = sorted(LEAVES, key=lambda leaf: GROUPS.index(group_of(leaf)))
     rows += [f"| {PRINTED[group_of(leaf)]} | {short_name(leaf)} | `{leaf}` |" for leaf in leaves]
@@ -90,7 +97,7 @@ def names() -> str:
 
 
 def command_pages() -> str:
-    """Give the help text of the program and of each of its commands."""
+    """Return the help text of the program and of each of its commands."""
     parts = ["## gapless", _fence(gapless("--help"))]
     for name in COMMANDS:
         parts += [f"## gapless {name}", _fence(gapless(name, "--help"))]
@@ -98,17 +105,37 @@ def command_pages() -> str:
 
 
 def database_schema() -> str:
-    """Give the schema of ``run.sqlite``."""
+    """Return the schema of ``run.sqlite``."""
     return f"```sql\n{database.SCHEMA.read_text(encoding='utf-8').strip()}\n```"
 
 
+def rule_index() -> str:
+    """Return the table of causes: code, name, and the first sentence of the page."""
+    rows = ["| cause | what is recognised |", "|---|---|"]
+    rows += [f"| {rule.code} {rule.name} | {_first_sentence(rule.doc)} |" for rule in RULES]
+    return "\n".join(rows)
+
+
+def fix_index() -> str:
+    """Return the table of fixes: name, the value that it takes, and the first sentence."""
+    rows = ["| fix | what it does |", "|---|---|"]
+    for fix in FIXES:
+        name = fix.name if fix.value is None else f"{fix.name}={fix.value}"
+        rows.append(f"| `{name}` | {_first_sentence(fix.doc)} |")
+    return "\n".join(rows)
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
+
+
 def study_schema() -> str:
-    """Give the JSON Schema of what ``gapless open --json`` prints."""
+    """Return the JSON Schema of what ``gapless open --json`` prints."""
     return json.dumps(schema(StudyObject), indent=2, ensure_ascii=False) + "\n"
 
 
 def comparison_schema() -> str:
-    """Give the JSON Schema of what ``gapless compare --json`` prints."""
+    """Return the JSON Schema of what ``gapless compare --json`` prints."""
     return json.dumps(schema(ComparisonObject), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -121,7 +148,6 @@ PAGES: Final[Mapping[str, Makers]] = {
         "report": report,
         "trial": trial,
         "recording": costs.recording_table,
-        "cost": costs.reading_table,
         "planted": accuracy.planted_sentence,
     },
     "docs/accuracy.md": {
@@ -137,9 +163,11 @@ PAGES: Final[Mapping[str, Makers]] = {
     },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
+    "docs/development.md": {"rooms": rooms.room_map},
     "docs/errors.md": {"errors": rule_pages.error_pages},
-    "docs/fixes.md": {"fixes": pages.fix_pages},
-    "docs/rules.md": {"rules": rule_pages.rule_pages, "spoken": spoken.spoken_table},
+    "docs/fixes.md": {"fixes": fix_index},
+    "docs/opening-traces.md": {"cost": reading_costs},
+    "docs/rules.md": {"rules": rule_index, "spoken": spoken.spoken_table},
     "docs/run-folder.md": {"schema": database_schema},
 }
 FILES: Final[Makers] = {
@@ -149,7 +177,7 @@ FILES: Final[Makers] = {
 
 
 def fill(page: str, makers: Makers) -> str:
-    """Give the page with its generated blocks made anew. Raises ``KeyError`` for one it lacks."""
+    """Return the page with its generated blocks rewritten. Raises ``KeyError`` for one it lacks."""
     lacking = makers.keys() - {block["name"] for block in _BLOCK.finditer(page)}
     if lacking:
         raise KeyError(*lacking)
@@ -161,9 +189,16 @@ def fill(page: str, makers: Makers) -> str:
 
 
 def generate_pages() -> dict[Path, str]:
-    """Give all pages and files that hold something generated, as they should be."""
+    """Return all pages and files that hold something generated, as they should be."""
     pages = {ROOT / name: fill(_read(ROOT / name), makers) for name, makers in PAGES.items()}
     return pages | {ROOT / name: maker() for name, maker in FILES.items()}
+
+
+def write_full_pages(folder: Path) -> None:
+    """Write the pages of all rules and fixes, thousands of lines that are not kept in git."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rules.md").write_text(f"# Causes\n\n{rule_pages.rule_pages()}", encoding="utf-8")
+    (folder / "fixes.md").write_text(f"# Fixes\n\n{fix_pages.fix_pages()}", encoding="utf-8")
 
 
 def _read(path: Path) -> str:
@@ -174,7 +209,14 @@ def main() -> int:
     """Write what has changed, or say that it has."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")
-    check: bool = parser.parse_args().check
+    parser.add_argument(
+        "--pages", type=Path, metavar="FOLDER", help="write every page of a rule or fix there"
+    )
+    arguments = parser.parse_args()
+    if arguments.pages is not None:
+        write_full_pages(arguments.pages)
+        return 0
+    check: bool = arguments.check
     stale = {path: text for path, text in generate_pages().items() if text != _read(path)}
     for path, text in stale.items():
         state = "stale; run python -m tools.docs" if check else "written"
