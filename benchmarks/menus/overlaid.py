@@ -10,7 +10,7 @@ _PACKAGE = "_gapless"
 
 
 def overlay() -> ModuleType:
-    """Return the module that lays edits and lifts them."""
+    """Return the module that applies edits and reverts them."""
     if _PACKAGE not in sys.modules:
         package = ModuleType(_PACKAGE)
         package.__path__ = [str(SITE.parents[1])]
@@ -19,5 +19,5 @@ def overlay() -> ModuleType:
 
 
 def effect_count(number: int) -> int:
-    """Return how often an edit that is laid has taken effect."""
-    return importlib.import_module(f"{_PACKAGE}.payload.overlay.telling").times(number)
+    """Return how often an applied edit has taken effect."""
+    return importlib.import_module(f"{_PACKAGE}.payload.overlay.patch.edit_counters").times(number)

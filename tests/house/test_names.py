@@ -94,8 +94,8 @@ PRONOUNS: Final = frozenset(
 )
 PARTICIPLE: Final = re.compile(r"[a-z]+(?:ed|en)")
 NOUNS: Final = frozenset(("embed", "feed", "listen", "need", "open", "seed", "speed", "token"))
-MOST_BINDINGS: Final = 0.02  # of all that a folder binds, without a name
-MOST_FUNCTIONS: Final = 0.02
+MOST_BINDINGS: Final = 0.01  # of all that a folder binds, without a name
+MOST_FUNCTIONS: Final = 0.005
 FOLDERS: Final = ("src",)
 TREES: Final = {
     path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
