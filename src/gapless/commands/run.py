@@ -12,14 +12,13 @@ Examples:
   gapless run --early python train.py             a first verdict after a minute
   gapless run --quiet --out /data/runs python train.py
   gapless run --price 2.5 python train.py         what the waiting costs
-  gapless run --with edits.json python train.py   with the edits of a trial applied
+  gapless run --with tuned.json python train.py   with proven fixes applied (gapless tune)
 
 """
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 SUMMARY = "run a training as it is, and print where its time went"
 
@@ -35,7 +34,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--every", metavar="N", type=positive, help="a window every N steps (at doubling distances)"
     )
     parser.add_argument(
-        "--with", dest="edits", metavar="FILE", type=Path, help="edits to apply to it (JSON)"
+        "--with",
+        dest="edits",
+        metavar="FILE",
+        type=Path,
+        help="apply fixes to it: tuned.json, or a list of edits",
     )
     add_recording(parser)
 
@@ -50,36 +53,17 @@ def main(arguments: argparse.Namespace) -> int:
         windows=not arguments.no_windows,
         window_steps=arguments.window_steps,
         every=arguments.every,
-        edits=_read_edits(arguments.edits),
+        edits=_load_edits(arguments.edits),
     )
     first_window = show_early_verdict if arguments.early else None
     run_spec = RunSpec(command_of(arguments), arguments.out, settings, on_first_window=first_window)
     return record(run_spec, arguments)
 
 
-def _read_edits(path: Path | None) -> tuple[dict[str, Any], ...]:
-    """Read a list of edits. Raises ``UsageError``."""
+def _load_edits(path: Path | None) -> "tuple[dict[str, Any], ...]":
     if path is None:
         return ()
-    from gapless.errors import UsageError
-    from gapless.model.edit import edit_from_json, edit_to_json
+    from gapless.model.edit import edit_to_json
+    from gapless.store.run.tunings import read_edits
 
-    try:
-        document: object = json.loads(path.read_text(encoding="utf-8"))
-        edit_objects = (
-            cast("list[dict[str, Any]]", document) if isinstance(document, list) else None
-        )
-        edits = (
-            None
-            if edit_objects is None
-            else tuple(edit_to_json(edit_from_json(edit_object)) for edit_object in edit_objects)
-        )
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"{path} is not a list of edits: {error}") from None
-    if edits is None:
-        raise UsageError(
-            f"{path} is not a list of edits, as trials[].edits of gapless try --json is"
-        )
-    return edits
+    return tuple(map(edit_to_json, read_edits(path)))

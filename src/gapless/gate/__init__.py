@@ -1,0 +1,1 @@
+"""Say whether a training became slower, and only if that is proven."""

@@ -1,0 +1,37 @@
+"""Fixes that were measured on top of one another, and what they give together."""
+
+from dataclasses import dataclass
+
+from gapless.model.edit import Applicability, Edit, Location
+from gapless.model.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class ProvenFix:
+    """A named fix that a trial has shown to be worth it, with the edits that were measured."""
+
+    fix: str
+    summary: str  # "num_workers 0 → 4 at train.py:41"
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+    speedup: Estimate | None = None  # of the steady step, on top of the fixes before it; 95 %
+    risk: str | None = None
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a command gains from fixes that were proven, in the order in which they were kept."""
+
+    command: tuple[str, ...]
+    folder: str  # working folder of the command
+    run: str | None  # id of the recorded run that the fixes were chosen from
+    fixes: tuple[ProvenFix, ...]
+    speedup: Estimate | None = None  # of all of them, against the untouched command; 95 %
+    before_ns: int | None = None  # a steady step of the untouched command
+    after_ns: int | None = None  # and with all fixes
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits of all fixes, each once, in order."""
+        return tuple({repr(edit): edit for fix in self.fixes for edit in fix.edits}.values())
