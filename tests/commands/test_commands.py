@@ -128,11 +128,11 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{}", "is not a list of edits, as trials[].edits"),
-        ("null", "is not a list of edits, as trials[].edits"),
-        ("[1]", "is not a list of edits: that is no edit"),
+        ("{}", "holds no proven fixes"),
+        ("null", "is no JSON document of that kind"),
+        ("[1]", "holds no edits: Expected `object`, got `int`"),
         ('[{"kind": "magic"}]', "Invalid value 'magic'"),
-        ("[", "is not a list of edits"),
+        ("[", "is no JSON document of that kind"),
     ],
 )
 def test_what_is_no_list_of_edits_is_laid_over_nothing(

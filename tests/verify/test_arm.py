@@ -197,7 +197,7 @@ def test_a_file_without_edits_is_the_users_mistake(
     path = tmp_path / "edits.json"
     path.write_text(text)
     assert run_main("run", "--with", str(path), "true") == 2
-    assert f"{path} is not a list of edits" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"gapless: {path} ")
 
 
 def test_edits_are_laid_over_a_whole_run(tmp_path: Path) -> None:
