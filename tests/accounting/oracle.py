@@ -184,13 +184,11 @@ class Oracle:
             )
         if any(s <= instant < e for s, e in self.lost):
             return Charge("idle.unknown", "")
+        burst = self.find_burst(thread, instant)
+        if burst is not None:
+            return Charge("idle.host.engine", burst.frame.id)
         if thread != "m":
-            burst = self.find_burst(thread, instant)
-            return (
-                self.phi("m", instant)
-                if burst is None
-                else Charge("idle.host.engine", burst.frame.id)
-            )
+            return self.phi("m", instant)
         gc = [
             tagged.frame
             for tagged in self.frames
@@ -261,6 +259,9 @@ class Oracle:
         x, y = max(earlier_ends), min(following_starts)
         main = [o.frame for o in self.frames if o.frame.thread == "m"]
         nodes = [f for f in main if f.tag == "cpu-node"]
+        if thread == "m":
+            is_between = {x} <= {f.end for f in nodes} and {y} <= {f.start for f in nodes}
+            return self.find_winner("m", y) if is_between and y - x <= UNFRAMED else None
         calls = [f for f in main if f.tag in API or f.tag == "wait"]
         calls = [f for f in calls if not any(n.start <= f.start and f.end <= n.end for n in nodes)]
         busy = any(x < edge < y for f in calls for edge in (f.start, f.end))
@@ -272,9 +273,7 @@ class Oracle:
         def is_alive(t: int) -> bool:
             if any(o.tag == "gc" and is_inside(o.frame, t) for o in self.frames):
                 return True
-            return any(
-                self.find_winner(h, t) or (h != "m" and self.find_burst(h, t)) for h in threads
-            )
+            return any(self.find_winner(h, t) or self.find_burst(h, t) for h in threads)
 
         ends = [o.frame.end for o in self.frames if o.tag] or [instant]
         begins = [o.frame.start for o in self.frames if o.tag] or [instant]

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.accounting.clock import CLOCK, STEP, ClockRanges, Readings, clock_ranges, match_clocks
+from gapless.accounting.clock import (
+    CLOCK,
+    STEP,
+    ClockRanges,
+    Readings,
+    clock_ranges,
+    cut_open_ranges,
+    match_clocks,
+)
 from gapless.model import category
 from gapless.model.trace import Trace
 from tests.accounting.drawing import Drawing, Frame, draw
@@ -118,3 +126,30 @@ def test_the_true_offset_is_within_the_error(
     offset_and_error = match_trace(make_trace(spans), [readings[:half], readings[half:]])
     assert offset_and_error is not None
     assert abs(offset_and_error[0] - offset) <= offset_and_error[1] <= 1002
+
+
+def test_what_is_open_when_a_window_closes_ends_there() -> None:
+    spans = {
+        CLOCK: [(0, 1), (100, 101)],
+        STEP: [(10, 11), (90, 91)],
+        "Optimizer.step": [(5, 12), (85, 5000)],  # the profiler is stopped within the second
+        "epoch": [(2, 95)],
+    }
+    frames = [
+        Frame("range", start, end, name=name, category=category.USER_ANNOTATION)
+        for name, pairs in spans.items()
+        for start, end in pairs
+    ]
+    trace = draw(Drawing(frames=frames)).trace
+    events = cut_open_ranges(trace).events
+    ends = {
+        (trace.names[name], start): end
+        for name, start, end in zip(
+            events.name.tolist(), events.start.tolist(), events.end.tolist(), strict=True
+        )
+    }
+    assert ends["Optimizer.step", 5] == 12
+    assert ends["Optimizer.step", 85] == 100
+    assert ends["epoch", 2] == 95
+    without_steps = make_trace([(1, 2)])
+    assert cut_open_ranges(without_steps) is without_steps

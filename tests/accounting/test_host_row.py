@@ -96,6 +96,20 @@ def test_nodes_of_the_engine_are_no_roots() -> None:
     assert leaves["idle.host.python"] == 100 - 20 - 30 - 10 - 10 - 3
 
 
+def test_the_engine_goes_from_node_to_node_on_the_calling_thread() -> None:
+    node = "autograd::engine::evaluate_function: {}"
+    frames = [
+        op("aten::ones_like", 0, 10),
+        op(node.format("AddmmBackward0"), 20, 30),
+        op(node.format("ReluBackward0"), 33, 40),
+        op("aten::add", 45, 50),
+        op(node.format("AccumulateGrad"), 55, 60),
+    ]
+    leaves = account_leaves(frames, [0, 60])
+    assert leaves["idle.host.engine"] == 3
+    assert leaves["idle.host.python"] == 10 + 5 + 5
+
+
 def test_the_training_thread_comes_before_the_engine() -> None:
     frames = [
         op("aten::mul", 10, 30),

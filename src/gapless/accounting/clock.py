@@ -6,11 +6,12 @@ the offset from both sides; the bounds of one edge meet, the two edges show the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from gapless.model import category
 from gapless.model.trace import Int64, Trace
 
 CLOCK: Final = "gapless:clock"
@@ -64,6 +65,25 @@ def match_clocks(ranges: ClockRanges, readings: Readings) -> tuple[int, int] | N
     widest = max(abs(high - low) for low, high in edges)
     offset = (max(middles) + min(middles)) // 4
     return offset, -(-widest // 2) + ranges.resolution_ns - 1 + -(-drift // 4)
+
+
+def cut_open_ranges(trace: Trace) -> Trace:
+    """Return the trace with what was open when a window of ours closed ended there.
+
+    Steps end within an optimizer's step, and the profiler is stopped there: what is open then (the
+    range of that step) would be as long as stopping took, 50 ms and more.
+    """
+    clock_start, _ = _find_ranges(trace, CLOCK)
+    step_start, _ = _find_ranges(trace, STEP)
+    closing = clock_start[clock_start > step_start.max()] if len(step_start) else clock_start[:0]
+    if not len(closing):
+        return trace
+    close, events = closing.min() - trace.origin_ns, trace.events
+    is_open = (events.start < close) & (events.end > close)
+    is_open &= np.isin(events.category, (category.CPU_OP, category.USER_ANNOTATION))
+    end = np.where(is_open, close, events.end)
+    end.setflags(write=False)
+    return replace(trace, events=replace(events, end=end)) if is_open.any() else trace
 
 
 def _find_ranges(trace: Trace, range_name: str) -> tuple[Int64, Int64]:

@@ -218,19 +218,24 @@ def _sweep_profiler_first(start: Int64, end: Int64, order: Int8) -> Lane:
 def _engine_bursts(
     threads: Threads, lanes: dict[int, ChargedLane], lost: Lane
 ) -> dict[int, ChargedLane]:
-    """Find gaps of other threads in which main began and ended nothing.
+    """Find gaps in which the autograd engine goes from one node to the next.
 
-    That is the autograd engine between two nodes.
+    Of main they lie between two nodes (those of CPU tensors run on the calling thread); of another
+    thread they are those in which main began and ended nothing.
     """
     edges = main_edges(threads)
     bursts = dict[int, ChargedLane]()
     for track, thread_lane in lanes.items():
         lane = thread_lane.lane
-        if track == threads.main or len(lane) <= 1:
+        if len(lane) <= 1:
             continue
         x, y, after = lane.end[:-1], lane.start[1:], lane.owner[1:]
-        is_quiet = np.searchsorted(edges, x, side="right") == np.searchsorted(edges, y)
-        gaps = np.flatnonzero((x < y) & is_quiet)
+        if track == threads.main:
+            node_start, node_end = _node_edges(threads)
+            is_engine = np.isin(x, node_end) & np.isin(y, node_start) & (y - x <= UNFRAMED)
+        else:
+            is_engine = np.searchsorted(edges, x, side="right") == np.searchsorted(edges, y)
+        gaps = np.flatnonzero((x < y) & is_engine)
         gap_lane = subtract(Lane(x[gaps], y[gaps], after[gaps]), lost)
         bursts[track] = charge_lane(gap_lane, LEAF["idle.host.engine"])
     return bursts
@@ -244,15 +249,20 @@ def main_edges(threads: Threads) -> Int64:
     """
     events, main = threads.trace.events, threads.frames_of(threads.main)
     calls = main[np.isin(events.category[main], _API)]
+    node_start, node_end = _node_edges(threads)
+    reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(node_end)))
+    n_begun = np.searchsorted(node_start, events.start[calls], side="right")
+    calls = calls[events.end[calls] > reach[n_begun]]
+    return np.sort(np.concatenate((events.start[calls], events.end[calls])))
+
+
+def _node_edges(threads: Threads) -> tuple[Int64, Int64]:
+    """Return when the nodes that the engine evaluated on main began and ended, by their begin."""
+    events, main = threads.trace.events, threads.frames_of(threads.main)
     nodes = np.array([name.startswith(_EVALUATE) for name in threads.trace.names], bool)
     node_frames = main[nodes[events.name[main]]]
     node_frames = node_frames[np.argsort(events.start[node_frames], kind="stable")]
-    reach = np.concatenate(
-        ([np.iinfo(np.int64).min], np.maximum.accumulate(events.end[node_frames]))
-    )
-    n_begun = np.searchsorted(events.start[node_frames], events.start[calls], side="right")
-    calls = calls[events.end[calls] > reach[n_begun]]
-    return np.sort(np.concatenate((events.start[calls], events.end[calls])))
+    return events.start[node_frames], events.end[node_frames]
 
 
 def _find_silences(active_lanes: list[Lane]) -> Lane:

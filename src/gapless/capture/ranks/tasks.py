@@ -14,6 +14,7 @@ from gapless.accounting import (
     join_trace,
     partition,
 )
+from gapless.accounting.clock import cut_open_ranges
 from gapless.capture.ranks.summary import CaptureSummary
 from gapless.capture.reading import read_trace
 from gapless.capture.summarize import summarise_capture
@@ -55,13 +56,13 @@ class Answer:
 def load_trace(path: str, key: str | None, processes: int | None = None) -> Trace:
     """Return the trace in a file, from the cache if it has the key. Raises ``GaplessError``."""
     if key is None:
-        return read_trace(path, processes=processes)
+        return cut_open_ranges(read_trace(path, processes=processes))
     trace = cache.load(key)
     if trace is not None:
-        return replace(trace, path=path)
+        return cut_open_ranges(replace(trace, path=path))
     trace = read_trace(path, processes=processes)
     cache.save(key, trace)
-    return trace
+    return cut_open_ranges(trace)
 
 
 def perform_task(task: Task) -> Answer:
