@@ -187,8 +187,10 @@ class Oracle:
         burst = self.find_burst(thread, instant)
         if burst is not None:
             return Charge("idle.host.engine", burst.frame.id)
-        if thread != "m":
-            return self.phi("m", instant)
+        return self.phi("m", instant) if thread != "m" else self.charge_nothing(instant)
+
+    def charge_nothing(self, instant: int) -> Charge:
+        """Charge an instant at which main has no tagged frame."""
         gc = [
             tagged.frame
             for tagged in self.frames

@@ -142,14 +142,9 @@ def test_what_is_open_when_a_window_closes_ends_there() -> None:
     ]
     trace = draw(Drawing(frames=frames)).trace
     events = cut_open_ranges(trace).events
-    ends = {
-        (trace.names[name], start): end
-        for name, start, end in zip(
-            events.name.tolist(), events.start.tolist(), events.end.tolist(), strict=True
-        )
-    }
-    assert ends["Optimizer.step", 5] == 12
-    assert ends["Optimizer.step", 85] == 100
-    assert ends["epoch", 2] == 95
+    name_indices: list[int] = events.name.tolist()
+    spans_after = {*zip([trace.names[index] for index in name_indices], events.end, strict=True)}
+    assert {("Optimizer.step", 12), ("Optimizer.step", 100), ("epoch", 95)} <= spans_after
+    assert ("Optimizer.step", 5000) not in spans_after
     without_steps = make_trace([(1, 2)])
     assert cut_open_ranges(without_steps) is without_steps
