@@ -75,7 +75,7 @@ def try_edits(arguments: argparse.Namespace) -> int:
     request = _build_request(arguments)
     requests.check_names(request)
     recording, command, folder = _find_subject(arguments)
-    has_private_view = _ask_permission(arguments, recording, folder)
+    has_private_view = ask_permission(arguments, recording, folder)
     task = trial.TrialTask(
         request=request,
         command=command,
@@ -200,7 +200,7 @@ def has_trained(recording: "Recording") -> bool:
     return any(process.role == "training" for process in recording.processes)
 
 
-def _ask_permission(
+def ask_permission(
     arguments: argparse.Namespace, recording: "Recording | None", folder: Path
 ) -> bool:
     """Show what arms may touch, and ask; return whether they have a view of their own.

@@ -1,0 +1,94 @@
+"""Why a file must not be written: changed since the run, or not safe in git."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from gapless.apply.patch import Patch, PatchedFile
+from gapless.errors import UsageError
+from gapless.store.run.sources import is_installed, sha256
+
+_GIT_S: Final = 20.0
+_WRITABLE: Final = 0o222
+
+
+def check_files(patch: Patch) -> None:
+    """Refuse files that are never written, whatever is forced.
+
+    Raises ``UsageError`` for installed packages, for what is no file, and for a file in the place
+    of one that is to be created.
+    """
+    for file in patch.files:
+        if is_installed(file.path) or is_installed(file.path.resolve()):
+            raise UsageError(f"{file.path} belongs to an installed package, which is never edited")
+        if file.before is None and os.path.lexists(file.path):
+            raise UsageError(f"{file.path} is there already; move it away, it would be overwritten")
+
+
+def find_objections(patch: Patch, sums: Mapping[Path, str]) -> Iterator[str]:
+    """Yield why files should not be written, a sentence each; ``--force`` overrides them.
+
+    ``sums``: SHA-256 of the files that the run is known to have run.
+    """
+    for file in patch.files:
+        if file.before is None:
+            continue
+        yield from _changed_since(file, sums)
+        yield from _git_objections(file.path.resolve())
+        if not file.path.stat().st_mode & _WRITABLE:
+            yield f"{file.path} is read-only"
+
+
+def _changed_since(file: PatchedFile, sums: Mapping[Path, str]) -> Iterator[str]:
+    known_sum = sums.get(file.path) or sums.get(file.path.resolve())
+    if known_sum is None:
+        yield f"the run does not record what was in {file.path}: it may have changed since"
+    elif known_sum != sha256(file.before or b""):
+        yield f"{file.path} has changed since the run; record it again (gapless run)"
+
+
+def _git_objections(path: Path) -> Iterator[str]:
+    command = [
+        "git",
+        "--no-optional-locks",
+        "--literal-pathspecs",
+        "-C",
+        str(path.parent),
+        "status",
+        "--porcelain",
+        "--ignored",
+        "--",
+        path.name,
+    ]
+    try:
+        status = subprocess.run(command, capture_output=True, timeout=_GIT_S, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        yield f"git cannot be asked whether {path} is committed"
+        return
+    if status.returncode:
+        yield f"{path} is in no git tree"
+    elif status.stdout.startswith((b"??", b"!!")):
+        yield f"{path} is not committed to git"
+    elif status.stdout:
+        yield f"{path} has uncommitted changes"
+
+
+def find_git_root(folder: Path) -> Path | None:
+    """Return the top of the git tree that a folder is in; ``None`` if it is in none."""
+    command = [
+        "git",
+        "--no-optional-locks",
+        "--literal-pathspecs",
+        "-C",
+        str(folder),
+        "rev-parse",
+        "--show-toplevel",
+    ]
+    try:
+        answer = subprocess.run(command, capture_output=True, timeout=_GIT_S, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    name = os.fsdecode(answer.stdout.rstrip(b"\n"))
+    return Path(name) if answer.returncode == 0 and name else None
