@@ -17,9 +17,11 @@ _WRITABLE: Final = 0o222
 def check_files(patch: Patch) -> None:
     """Refuse files that are never written, whatever is forced.
 
-    Raises ``UsageError`` for installed packages, for what is no file, and for a file in the place
-    of one that is to be created.
+    Raises ``UsageError`` for installed packages, for a file in the place of one that is to be
+    created, and for two names of one file.
     """
+    if len({file.path.resolve() for file in patch.files}) < len(patch.files):
+        raise UsageError("the patch changes a file under two names; select fixes by --fix")
     for file in patch.files:
         if is_installed(file.path) or is_installed(file.path.resolve()):
             raise UsageError(f"{file.path} belongs to an installed package, which is never edited")

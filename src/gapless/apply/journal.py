@@ -28,10 +28,10 @@ _LOCK: Final = "lock"
 
 @dataclass(frozen=True)
 class JournalFile:
-    """A file of a patch: where its bytes before are kept, and the sums of both texts."""
+    """A file of a patch: where its bytes before are, and the sums of both texts."""
 
     path: str  # links resolved
-    kept: str | None  # in the folder of the patch; None: the patch created the file
+    copy: str | None  # in the folder of the patch; None: the patch created the file
     before: str | None  # SHA-256
     after: str
 
@@ -50,6 +50,8 @@ class Journal:
 def hold_lock(patches: Path) -> Generator[None]:
     """Let no other process patch meanwhile. Raises ``GaplessError`` if one does, ``OSError``."""
     patches.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError), (patches / ".gitignore").open("x", encoding="utf-8") as file:
+        file.write("*\n")
     lock = os.open(patches / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,15 +110,15 @@ def read_before(file: JournalFile, folder: Path) -> bytes | None:
 
     Raises ``GaplessError`` where they are damaged.
     """
-    if file.kept is None:
+    if file.copy is None:
         return None
-    kept = folder / Path(file.kept).name
+    copy = folder / Path(file.copy).name
     try:
-        content = kept.read_bytes()
+        content = copy.read_bytes()
     except OSError as error:
-        raise GaplessError(f"{kept}: {error.strerror}; {file.path} cannot be restored") from None
+        raise GaplessError(f"{copy}: {error.strerror}; {file.path} cannot be restored") from None
     if sha256(content) != file.before:
-        raise GaplessError(f"{kept} is damaged; {file.path} cannot be restored from it")
+        raise GaplessError(f"{copy} is damaged; {file.path} cannot be restored from it")
     return content
 
 

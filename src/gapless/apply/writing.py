@@ -60,7 +60,7 @@ def undo_patch(patches: Path, *, force: bool = False) -> tuple[UndoneFile, ...]:
     ``force``), and ``GaplessError`` where a file cannot be written: an undo can be repeated.
     """
     if journals.last_patch(patches) is None:
-        raise UsageError("there is nothing to undo: no patch of gapless fix is applied here")
+        raise UsageError(f"there is nothing to undo: no applied patch is kept in {patches}")
     with journals.hold_lock(patches):
         folder = journals.last_patch(patches)
         if folder is None:
@@ -101,12 +101,12 @@ def _begin(patch: Patch, paths: Mapping[Path, Path], folder: Path) -> Journal:
     folder.mkdir(parents=True)
     files: list[JournalFile] = []
     for number, file in enumerate(patch.files):
-        kept = None
+        copy = None
         if file.before is not None:
-            kept = f"{number}-{file.path.name}"
-            journals.write_synced(folder / kept, file.before)
+            copy = f"{number}-{file.path.name}"
+            journals.write_synced(folder / copy, file.before)
         before_sum = None if file.before is None else sha256(file.before)
-        files.append(JournalFile(str(paths[file.path]), kept, before_sum, sha256(file.after)))
+        files.append(JournalFile(str(paths[file.path]), copy, before_sum, sha256(file.after)))
     journal = Journal(journals.VERSION, patch.written, tuple(files))
     journals.write_journal(journal, folder)
     journals.sync_folder(folder.parent)

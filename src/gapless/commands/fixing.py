@@ -135,7 +135,8 @@ def _home(arguments: argparse.Namespace) -> Path:
 def _patches_folder(arguments: argparse.Namespace) -> Path:
     from gapless.apply.journal import FOLDER
 
-    return _home(arguments).parent / FOLDER
+    home = _home(arguments)
+    return home.parent / FOLDER if arguments.place is None else home / f".{FOLDER}"
 
 
 def _nothing_text(subject: "Subject") -> str:
