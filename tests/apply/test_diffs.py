@@ -34,7 +34,9 @@ def test_diffs_are_what_git_and_patch_read(
     path.parent.mkdir()
     if before is not None:
         path.write_bytes(before)
-    lines = tuple(diff_lines(PatchedFile(path, before, after), tmp_path, lambda *_: "fix: 1.3×"))
+    lines = tuple(
+        diff_lines(PatchedFile(path, before, after), tmp_path, lambda _low, _high: "fix: 1.3×")
+    )
     command = ["git", "apply"] if tool == "git" else ["patch", "-p1", "--binary"]
-    subprocess.run(command, input=diff_bytes(lines), cwd=tmp_path, check=True, capture_output=True)  # noqa: S603
+    subprocess.run(command, input=diff_bytes(lines), cwd=tmp_path, check=True, capture_output=True)
     assert path.read_bytes() == after

@@ -81,7 +81,7 @@ def test_what_was_tuned_goes_before_what_was_tried(tmp_path: Path) -> None:
     tunings.write_tuning(Tuning(("python",), "/x", None, (fix,)), tmp_path / tunings.FILE)
     assert names_of(tmp_path) == ["more-workers"]
     (tmp_path / tunings.FILE).write_bytes((tmp_path / tunings.FILE).read_bytes()[:-30])
-    with pytest.raises(UsageError, match="tuned.json"):
+    with pytest.raises(UsageError, match=r"tuned\.json"):
         names_of(tmp_path)
 
 

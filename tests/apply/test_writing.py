@@ -111,7 +111,7 @@ def test_what_changed_since_it_was_read_is_not_overwritten(
     sources: list[Path], patches: Path
 ) -> None:
     sources[1].write_bytes(b"mine\n")
-    with pytest.raises(UsageError, match="train.py has changed just now"):
+    with pytest.raises(UsageError, match=r"train\.py has changed just now"):
         writing.write_patch(patch_of(sources), patches)
     assert [path.read_bytes() for path in sources] == [BEFORE, b"mine\n"]
 
@@ -125,7 +125,7 @@ def test_an_undo_keeps_what_was_edited_since(
         sources[1].unlink()
     else:
         sources[1].write_bytes(content)
-    with pytest.raises(UsageError, match="train.py (was edited|is gone) since"):
+    with pytest.raises(UsageError, match=r"train\.py (was edited|is gone) since"):
         writing.undo_patch(patches)
     assert sources[0].read_bytes() == AFTER
     writing.undo_patch(patches, force=True)
@@ -150,7 +150,7 @@ files = tuple(PatchedFile(Path(name), before, after) for name in sys.argv[4:])
 writing.write_patch(Patch(files, (), ()), patches)
 """
     words = [sys.executable, "-c", code, os.fsdecode(BEFORE), os.fsdecode(AFTER), patches, *sources]
-    code_of_end = subprocess.run(words, check=False).returncode  # noqa: S603
+    code_of_end = subprocess.run(words, check=False).returncode
     assert code_of_end == -signal.SIGKILL
     assert [path.read_bytes() for path in sources] == [AFTER, BEFORE]
     with pytest.raises(UsageError, match="interrupted half-way"):

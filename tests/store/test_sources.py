@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        os.utime(path, ns=(STARTED_NS - 10**9,) * 2)
+        os.utime(path, ns=(STARTED_NS - 10**9, STARTED_NS - 10**9))
     return tmp_path
 
 
@@ -63,7 +63,7 @@ def test_what_a_run_ran_is_listed_with_its_sum(project: Path) -> None:
 
 def test_of_a_file_that_changed_meanwhile_nothing_is_known(project: Path) -> None:
     run = write_run(project)
-    os.utime(project / "data.py", ns=(STARTED_NS + 1,) * 2)
+    os.utime(project / "data.py", ns=(STARTED_NS + 1, STARTED_NS + 1))
     write_sources(load(run))
     assert project / "data.py" in find_sources(load(run))
     assert project / "data.py" not in read_sources(run)
