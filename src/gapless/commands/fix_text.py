@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gapless.apply.checking import PatchCheck
 from gapless.apply.draft import Draft, gain_text
+from gapless.apply.guards import find_objections
 from gapless.apply.selection import FixSelection
 from gapless.model.edit import Location
 from gapless.model.tuning import ProvenFix
@@ -29,6 +30,10 @@ def draft_texts(draft: Draft, pen: Pen, next_command: str) -> Iterator[Text]:
         yield from fold(f"  {draft.selection.note}", pen.width)
     yield from diff_texts(diff_lines(draft))
     yield from by_hand_texts(draft, pen)
+    for sentence in find_objections(draft.patch, draft.subject.sums):
+        yield from fold(clean(f"note: {sentence}"), pen.width, style="yellow")
+    if not draft.patch.files and not draft.patch.manual:
+        yield from fold("nothing is to be changed: the source says all of it already", pen.width)
     if draft.patch.files:
         yield from fold(f"next: {next_command} --check   runs it patched, briefly", pen.width)
         yield from fold(
