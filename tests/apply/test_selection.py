@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.apply.selection import add_proposals, choose_named, proven_fixes
+from gapless.apply.drafts.selection import add_proposals, choose_named, proven_fixes
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, SetGlobal
 from gapless.model.estimate import Estimate

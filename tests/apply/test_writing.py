@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from gapless.apply import journal, writing
 from gapless.apply.patch import Patch, PatchedFile
+
+from gapless.apply.files import journal, writing
 from gapless.errors import GaplessError, UsageError
 
 BEFORE = b"loader = DataLoader(data)\r\n# caf\xe9\n"
@@ -137,7 +137,7 @@ def test_an_apply_that_was_killed_half_way_is_undone(sources: list[Path], patche
     code = """
 import os, signal, sys
 from pathlib import Path
-from gapless.apply import writing
+from gapless.apply.files import writing
 from gapless.apply.patch import Patch, PatchedFile
 replace = Path.replace
 def die_after(path, target):

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 
-from gapless.apply.checking import PatchCheck
-from gapless.apply.draft import Draft, gain_text
-from gapless.apply.guards import find_objections
-from gapless.apply.selection import FixSelection
+from gapless.apply.drafts.checking import PatchCheck
+from gapless.apply.drafts.draft import Draft, gain_text
+from gapless.apply.drafts.selection import FixSelection
+from gapless.apply.files.guards import find_objections
 from gapless.model.edit import Location
 from gapless.model.tuning import ProvenFix
 from gapless.report.patch import diff_texts, fix_rows, manual_texts

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from gapless.apply.draft import Draft, Subject
-    from gapless.apply.selection import FixSelection
+    from gapless.apply.drafts.draft import Draft, Subject
+    from gapless.apply.drafts.selection import FixSelection
     from gapless.model.edit import Proposal
     from gapless.report.text.console import Pen
 
@@ -24,7 +24,7 @@ _SCHEMA: Final = 1
 
 def undo(arguments: argparse.Namespace) -> int:
     """Restore what the last patch changed."""
-    from gapless.apply.writing import undo_patch
+    from gapless.apply.files.writing import undo_patch
     from gapless.report.text.text import clean
 
     if arguments.run or arguments.file or arguments.fix or arguments.unproven:
@@ -41,8 +41,8 @@ def undo(arguments: argparse.Namespace) -> int:
 
 def fix(arguments: argparse.Namespace) -> int:
     """Draft the patch of the selected fixes, and do what is requested with it."""
-    from gapless.apply.draft import draft_patch
-    from gapless.apply.selection import choose_named
+    from gapless.apply.drafts.draft import draft_patch
+    from gapless.apply.drafts.selection import choose_named
 
     subject, selection = _select(arguments)
     selection = choose_named(selection, arguments.fix)
@@ -64,8 +64,8 @@ def fix(arguments: argparse.Namespace) -> int:
 
 
 def _select(arguments: argparse.Namespace) -> "tuple[Subject, FixSelection]":
-    from gapless.apply.draft import subject_of_run
-    from gapless.apply.selection import add_proposals, proven_fixes
+    from gapless.apply.drafts.draft import subject_of_run
+    from gapless.apply.drafts.selection import add_proposals, proven_fixes
     from gapless.store.run.recordings import load
 
     if arguments.file is not None:
@@ -81,8 +81,8 @@ def _select(arguments: argparse.Namespace) -> "tuple[Subject, FixSelection]":
 
 
 def _read_file(arguments: argparse.Namespace) -> "tuple[Subject, FixSelection]":
-    from gapless.apply.draft import Subject, subject_of_run
-    from gapless.apply.selection import FixSelection
+    from gapless.apply.drafts.draft import Subject, subject_of_run
+    from gapless.apply.drafts.selection import FixSelection
     from gapless.store.run import runs, tunings
     from gapless.store.run.recordings import load
 
@@ -102,7 +102,7 @@ def _read_file(arguments: argparse.Namespace) -> "tuple[Subject, FixSelection]":
 
 def _find_run(arguments: argparse.Namespace) -> Path:
     """Return the requested run; without a name the newest that has proven fixes, else the last."""
-    from gapless.apply.selection import proven_fixes
+    from gapless.apply.drafts.selection import proven_fixes
     from gapless.store.run import runs
     from gapless.store.run.recordings import is_run
 
@@ -133,7 +133,7 @@ def _home(arguments: argparse.Namespace) -> Path:
 
 
 def _patches_folder(arguments: argparse.Namespace) -> Path:
-    from gapless.apply.journal import FOLDER
+    from gapless.apply.files.journal import FOLDER
 
     home = _home(arguments)
     return home.parent / FOLDER if arguments.place is None else home / f".{FOLDER}"
@@ -151,8 +151,8 @@ def _nothing_text(subject: "Subject") -> str:
 
 
 def _apply(draft: "Draft", arguments: argparse.Namespace) -> int:
-    from gapless.apply.guards import check_files, find_objections
-    from gapless.apply.writing import write_patch
+    from gapless.apply.files.guards import check_files, find_objections
+    from gapless.apply.files.writing import write_patch
     from gapless.commands import fix_text
 
     check_files(draft.patch)
@@ -170,8 +170,8 @@ def _apply(draft: "Draft", arguments: argparse.Namespace) -> int:
 
 
 def _check(draft: "Draft", arguments: argparse.Namespace) -> int:
-    from gapless.apply.checking import check_patch, find_view_folder
-    from gapless.apply.draft import keep_written
+    from gapless.apply.drafts.checking import check_patch, find_view_folder
+    from gapless.apply.drafts.draft import keep_written
     from gapless.commands import fix_text
     from gapless.commands.options import progress
     from gapless.commands.trying import ask_permission
@@ -191,7 +191,7 @@ def _check(draft: "Draft", arguments: argparse.Namespace) -> int:
 
 
 def _write_out(draft: "Draft", arguments: argparse.Namespace) -> int:
-    from gapless.apply.diffs import diff_bytes
+    from gapless.apply.files.diffs import diff_bytes
     from gapless.commands import fix_text
     from gapless.report.text.text import clean
     from gapless.store.atomic import write_atomically

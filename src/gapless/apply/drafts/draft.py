@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gapless.apply.diffs import changed_lines, diff_lines
-from gapless.apply.guards import find_git_root
+from gapless.apply.drafts.selection import FixSelection
+from gapless.apply.files.diffs import changed_lines, diff_lines
+from gapless.apply.files.guards import find_git_root
 from gapless.apply.patch import Patch, PatchedFile
 from gapless.apply.patching import make_patch
-from gapless.apply.selection import FixSelection
 from gapless.errors import UsageError
 from gapless.model.edit import SetArgument, Skip, Wrap
 from gapless.model.recording import Recording

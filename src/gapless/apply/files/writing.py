@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gapless.apply import journal as journals
-from gapless.apply.journal import Journal, JournalFile
+from gapless.apply.files import journal as journals
+from gapless.apply.files.journal import Journal, JournalFile
 from gapless.apply.patch import Patch
 from gapless.errors import GaplessError, UsageError
 from gapless.store.run.sources import sha256

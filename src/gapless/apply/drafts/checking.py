@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gapless.apply.draft import Draft
+from gapless.apply.drafts.draft import Draft
 from gapless.errors import GaplessError, UsageError
 from gapless.launch.trial import offline, sandbox
 from gapless.model.edit import Applicability, Edit, Wrap

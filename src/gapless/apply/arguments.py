@@ -1,0 +1,271 @@
+"""SetArgument: a call in the source gets a value for an argument."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import libcst as cst
+
+from gapless.apply.project import Project
+from gapless.apply.references import (
+    assigned_value,
+    find_binding,
+    find_partial,
+    is_subclass,
+    means,
+)
+from gapless.apply.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.values import replace_value, write_value
+from gapless.model.edit import Location, SetArgument, Value
+
+# The arguments that may be given without a name, in their order.
+_POSITIONS: Final = {
+    "DataLoader": (
+        "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory "
+        "drop_last timeout worker_init_fn multiprocessing_context generator"
+    ).split(),
+    "DistributedDataParallel": (
+        "module device_ids output_device dim broadcast_buffers init_sync process_group "
+        "bucket_cap_mb find_unused_parameters check_reduction gradient_as_bucket_view static_graph"
+    ).split(),
+    "zero_grad": ["set_to_none"],
+}
+_ONLY_WITH_WORKERS: Final = {
+    "prefetch_factor": None,
+    "persistent_workers": False,
+    "timeout": 0,
+    "multiprocessing_context": None,
+}
+_METHODS: Final = ("torch.optim.Optimizer.", "torch.nn.Module.")
+
+
+def set_argument(project: Project, edit: SetArgument) -> Project:
+    """Write an argument wherever an edit is meant. Raises ``UnwritableError``."""
+    sites = list(find_calls(project, edit.target, edit.where))
+    if edit.target.startswith(_METHODS):
+        sites = [site for site in sites if _find_keyword(site[1], edit.name) or site[1].args]
+    if not sites:
+        raise UnwritableError(f"no call of {edit.target} was found {_say_where(edit.where)}")
+    for source in {source.path: source for source, _ in sites}.values():
+        splices = [
+            splice
+            for owner, call in sites
+            if owner.path == source.path
+            for splice in _splices_for(project, source, call, edit)
+        ]
+        project = project.spliced(source, splices)
+    if edit.name == "num_workers" and edit.value == 0:
+        return _drop_needless(project, edit)
+    return project
+
+
+def find_calls(
+    project: Project, target: str, where: Location | None
+) -> Iterator[tuple[Source, cst.Call]]:
+    """Yield the calls of a target, at a line of the user's or anywhere."""
+    sources = project.readable() if where is None else (project.source_at(where),)
+    for source in sources:
+        tree = source.tree
+        lines = None if where is None else source.line_span(where.line)
+        for call in tree.calls:
+            if lines is not None:
+                start, end = tree.span(call)
+                if start > lines[1] or end < lines[0]:
+                    continue
+            if _is_call_of(project, tree, call, target):
+                yield source, call
+
+
+def _is_call_of(project: Project, tree: Tree, call: cst.Call, target: str) -> bool:
+    func = call.func
+    if target.startswith(_METHODS):
+        return isinstance(func, cst.Attribute) and target.endswith(f".{func.attr.value}")
+    if isinstance(func, cst.Attribute) and func.attr.value == "__init__":
+        return _constructs_base(project, tree, call, target)
+    return means(project, tree, func, target) and find_partial(tree, call) is None
+
+
+def _constructs_base(project: Project, tree: Tree, call: cst.Call, target: str) -> bool:
+    """Return whether a call is ``super().__init__(…)`` in a subclass of the target."""
+    func = cst.ensure_type(call.func, cst.Attribute)
+    if not isinstance(func.value, cst.Call):
+        return means(project, tree, func.value, target)
+    is_super = isinstance(func.value.func, cst.Name) and func.value.func.value == "super"
+    owner = next((node for node in tree.ancestors(call) if isinstance(node, cst.ClassDef)), None)
+    return is_super and owner is not None and is_subclass(project, tree, owner, target)
+
+
+def _splices_for(
+    project: Project, source: Source, call: cst.Call, edit: SetArgument
+) -> list[Splice]:
+    tree, name = source.tree, edit.name
+    keyword = _find_keyword(call, name)
+    given = keyword or _find_positional(call, edit)
+    if given is None:
+        given = _find_in_partial(tree, call, name)
+    if given is not None:
+        return replace_value(project, source, given.value, edit.value)
+    value = _find_in_mappings(tree, call, name)
+    if value is not None:
+        return replace_value(project, source, value, edit.value)
+    if edit.target.startswith(_METHODS):
+        return []
+    _check_workers(tree, call, edit)
+    return append_argument(tree, call, f"{name}={write_value(edit.value)}")
+
+
+def _find_keyword(call: cst.Call, name: str) -> cst.Arg | None:
+    return next(
+        (arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name), None
+    )
+
+
+def _find_positional(call: cst.Call, edit: SetArgument) -> cst.Arg | None:
+    """Return the argument that a call gives by its position. Raises ``UnwritableError``."""
+    names = _POSITIONS.get(edit.target.rpartition(".")[2], [])
+    if edit.name not in names:
+        return None
+    position = names.index(edit.name)
+    func = call.func
+    if isinstance(func, cst.Attribute) and func.attr.value == "__init__":
+        position += not isinstance(func.value, cst.Call)  # the instance itself comes first
+    for number, arg in enumerate(arg for arg in call.args if arg.keyword is None):
+        if arg.star == "*":
+            raise UnwritableError("the call takes arguments from a sequence")
+        if number == position and not arg.star:
+            return arg
+    return None
+
+
+def _find_in_partial(tree: Tree, call: cst.Call, name: str) -> cst.Arg | None:
+    """Return the keyword of a partial that is called here alone."""
+    if not isinstance(call.func, cst.Name):
+        return None
+    binding = find_binding(tree, call.func, call.func.value)
+    value = assigned_value(tree, binding) if binding is not None else None
+    if binding is None or value is None or find_partial(tree, value) is None:
+        return None
+    arg = _find_keyword(cst.ensure_type(value, cst.Call), name)
+    return arg if len(binding.references) == 1 else None
+
+
+def _find_in_mappings(tree: Tree, call: cst.Call, name: str) -> cst.BaseExpression | None:
+    """Return the value that ``**mapping`` gives. Raises ``UnwritableError`` if nobody can say."""
+    for arg in call.args:
+        if arg.star == "**":
+            value = _find_entry(tree, arg.value, name)
+            if value is not None:
+                return value
+    return None
+
+
+def _find_entry(tree: Tree, node: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+    text, uses = tree.code(node), 1
+    unknown = UnwritableError(f"the call takes arguments from **{text}, which is not written here")
+    if isinstance(node, cst.Name):
+        binding = find_binding(tree, node, node.value)
+        value = assigned_value(tree, binding) if binding is not None else None
+        if binding is None or value is None:
+            raise unknown
+        node, uses = value, len(binding.references)
+    entries = _read_entries(tree, node)
+    if entries is None:
+        raise unknown
+    if uses > 1 and (name in entries or _may_change(tree, text)):
+        raise UnwritableError(f"the value comes from **{text}, which other code uses too")
+    return entries.get(name)
+
+
+def _may_change(tree: Tree, name: str) -> bool:
+    """Return whether a mapping is used in another way than as ``**mapping``."""
+    return any(
+        isinstance(node, cst.Name)
+        and node.value == name
+        and not (isinstance(parent := tree.parents[node], cst.Arg) and parent.star == "**")
+        and not isinstance(parent, cst.AssignTarget)
+        for node in tree.nodes
+    )
+
+
+def _read_entries(
+    tree: Tree, node: cst.BaseExpression
+) -> dict[str, cst.BaseExpression] | None:
+    """Return what a literal of a mapping holds by key; None if it is no plain one."""
+    if isinstance(node, cst.Dict):
+        entries = dict[str, cst.BaseExpression]()
+        for element in node.elements:
+            if not isinstance(element, cst.DictElement) or not isinstance(
+                element.key, cst.SimpleString
+            ):
+                return None
+            entries[str(element.key.evaluated_value)] = element.value
+        return entries
+    is_dict = isinstance(node, cst.Call) and tree.code(node.func) == "dict"
+    if isinstance(node, cst.Call) and is_dict and all(arg.keyword for arg in node.args):
+        return {arg.keyword.value: arg.value for arg in node.args if arg.keyword}
+    return None
+
+
+def _check_workers(tree: Tree, call: cst.Call, edit: SetArgument) -> None:
+    """Raise ``UnwritableError`` if the argument is refused by a loader without workers."""
+    if edit.name not in ("prefetch_factor", "persistent_workers") or not edit.value:
+        return
+    if any(arg.star for arg in call.args) or find_partial(tree, call.func) is not None:
+        return
+    workers = _find_keyword(call, "num_workers") or _find_positional(
+        call, SetArgument(edit.target, "num_workers", 0)
+    )
+    func = tree.code(call.func).rpartition(".")[2]
+    has_none = workers is None and func == "DataLoader"
+    if has_none or (workers is not None and tree.code(workers.value) == "0"):
+        raise UnwritableError(f"the loader has no workers, and {edit.name} needs them")
+
+
+def append_argument(tree: Tree, call: cst.Call, text: str) -> list[Splice]:
+    """Return what adds an argument to a call, as it is laid out."""
+    end = tree.span(call)[1] - 1  # its closing parenthesis
+    if not call.args:
+        return [Splice(end, end, text)]
+    last = call.args[-1]
+    last_start, last_end = tree.span(last)
+    between = tree.text[last_end:end]
+    has_comma = isinstance(last.comma, cst.Comma)
+    comma = [] if has_comma else [Splice(last_end, last_end, ",")]
+    row = tree.line_start(end)
+    if row > last_end and not tree.text[row:end].strip():  # the parenthesis has a line of its own
+        indent = tree.indent(last_start)
+        tail = "," if has_comma else ""
+        return [*comma, Splice(row, row, f"{indent}{text}{tail}{tree.newline}")]
+    if len(call.args) == 1 and isinstance(last.value, cst.GeneratorExp) and not last.value.lpar:
+        return [Splice(last_start, last_start, "("), Splice(last_end, last_end, f"), {text}")]
+    if not has_comma:
+        return [Splice(last_end, last_end, f", {text}")]
+    at = last_end + between.index(",") + 1 if "," in between else last_end
+    return [Splice(at, at, f" {text}" + ("," if "," in between else ""))]
+
+
+def _drop_needless(project: Project, edit: SetArgument) -> Project:
+    """Set to its default what a loader without workers refuses, where it is given."""
+    for name, default in _ONLY_WITH_WORKERS.items():
+        project = _reset(project, SetArgument(edit.target, name, default, edit.where))
+    return project
+
+
+def _reset(project: Project, edit: SetArgument) -> Project:
+    for source, call in find_calls(project, edit.target, edit.where):
+        keyword = _find_keyword(call, edit.name)
+        value = keyword.value if keyword else _find_in_mappings(source.tree, call, edit.name)
+        if value is not None:
+            splices = replace_value(project, source, value, edit.value)
+            return _reset(project.spliced(source, splices), edit) if splices else project
+    return project
+
+
+def _say_where(where: Location | None) -> str:
+    return "in your files" if where is None else f"at line {where.line} of {where.file}"
+
+
+def is_default(name: str, value: Value) -> bool:
+    """Return whether a value is the one that a loader has anyway."""
+    return name in _ONLY_WITH_WORKERS and _ONLY_WITH_WORKERS[name] == value
+
+

@@ -1,0 +1,124 @@
+"""SetGlobal and SetEnv: settings of torch, and variables of the environment."""
+
+from typing import Final
+
+import libcst as cst
+
+from gapless.apply.project import Project
+from gapless.apply.references import qualify
+from gapless.apply.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.statements import insert_first, insert_setting
+from gapless.apply.values import replace_value, write_value
+from gapless.model.edit import SetEnv, SetGlobal
+
+_SAME: Final = {  # other names for what a setter sets
+    "torch.set_anomaly_enabled": "torch.autograd.set_detect_anomaly",
+    "torch.autograd.set_detect_anomaly": "torch.set_anomaly_enabled",
+}
+_RIVALS: Final = {  # what else sets the same, by another kind of value
+    "torch.set_float32_matmul_precision": (
+        "torch.backends.cuda.matmul.allow_tf32",
+        "torch.backends.cuda.matmul.fp32_precision",
+        "torch.backends.fp32_precision",
+    ),
+    "torch.backends.cudnn.allow_tf32": (
+        "torch.backends.cudnn.conv.fp32_precision",
+        "torch.backends.fp32_precision",
+    ),
+}
+_BEFORE_PYTHON: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "DYLD_")
+
+
+def set_global(project: Project, edit: SetGlobal) -> Project:
+    """Write a setting where it is set, or behind the imports of the script."""
+    rivals = _RIVALS.get(edit.target, ())
+    if any(_find_places(source, rival) for source in project.readable() for rival in rivals):
+        raise UnwritableError("your code sets the same by another name")
+    is_set = False
+    for source in project.readable():
+        places = _find_places(source, edit.target)
+        splices = [
+            splice
+            for value in places
+            for splice in replace_value(project, source, value, edit.value)
+        ]
+        project = project.spliced(source, splices)
+        is_set = is_set or bool(places)
+    if is_set:
+        return project
+    script = project.script_source()
+    return project.spliced(script, [insert_setting(script, write_setting(edit))])
+
+
+def write_setting(edit: SetGlobal) -> str:
+    """Return the line that sets it."""
+    value, name = write_value(edit.value), edit.target.rpartition(".")[2]
+    if name.startswith(("set_", "use_", "enable_")):
+        return f"{edit.target}({value})"
+    return f"{edit.target} = {value}"
+
+
+def _find_places(source: Source, target: str) -> list[cst.BaseExpression]:
+    """Return the values that a setting is given in a file."""
+    tree, names = source.tree, {target, _SAME.get(target, target)}
+    values = list[cst.BaseExpression]()
+    for node in tree.nodes:
+        if isinstance(node, cst.Assign):
+            if any(names & qualify(tree, place.target) for place in node.targets):
+                values.append(node.value)
+        elif isinstance(node, cst.Call) and node.args and names & qualify(tree, node.func):
+            values.append(node.args[0].value)
+    return values
+
+
+def set_variable(project: Project, edit: SetEnv) -> Project:
+    """Write a variable before anything is imported, or where it is set."""
+    if edit.name.startswith(_BEFORE_PYTHON):
+        raise UnwritableError(f"{edit.name} is read before Python begins")
+    script = project.script_source()
+    for source in project.readable():
+        places = _find_variable(source.tree, edit.name)
+        if places and edit.value is None:
+            raise UnwritableError(f"{source.path.name} sets {edit.name} itself")
+        if places:
+            splices = [
+                splice
+                for value in places
+                for splice in replace_value(project, source, value, edit.value)
+            ]
+            return project.spliced(source, splices)
+    line = write_variable(edit)
+    if line in script.text:
+        return project
+    return project.spliced(script, [_insert_variable(script, line)])
+
+
+def _insert_variable(script: Source, line: str) -> Splice:
+    return insert_first(script, ("import os", "", line))
+
+
+def write_variable(edit: SetEnv) -> str:
+    """Return the line that sets a variable, or removes it."""
+    name = write_value(edit.name)
+    if edit.value is None:
+        return f"os.environ.pop({name}, None)"
+    return f"os.environ[{name}] = {write_value(edit.value)}"
+
+
+def _find_variable(tree: Tree, name: str) -> list[cst.BaseExpression]:
+    """Return the values that a variable is given: by subscript, or by ``setdefault``."""
+    values = list[cst.BaseExpression]()
+    for node in tree.nodes:
+        if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Subscript):
+            place = node.targets[0].target
+            is_environment = "os.environ" in qualify(tree, place.value)
+            if is_environment and name in tree.code(place.slice[0]).strip("\"'"):
+                values.append(node.value)
+        elif (
+            isinstance(node, cst.Call)
+            and len(node.args) == 2  # noqa: PLR2004 - name and value
+            and "os.environ.setdefault" in qualify(tree, node.func)
+            and tree.code(node.args[0].value).strip("\"'") == name
+        ):
+            values.append(node.args[1].value)
+    return values

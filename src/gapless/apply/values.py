@@ -1,0 +1,200 @@
+"""Replace a value where it comes from, if it is written in the source and nowhere else used."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import libcst as cst
+from libcst.metadata import Assignment, ImportAssignment
+
+from gapless.apply.project import Project
+from gapless.apply.references import assigned_value, find_binding, qualify
+from gapless.apply.source import Source, Splice, Tree, UnwritableError
+from gapless.model.edit import Value
+
+_CONSTANTS: Final = ("True", "False", "None")
+_ENVIRONMENT: Final = ("os.environ", "os.getenv", "os.environ.get")
+_PARSERS: Final = ("parse_args", "parse_known_args")
+
+
+def write_value(value: Value) -> str:
+    """Return a value as Python's source has it."""
+    if isinstance(value, str):
+        return '"' + repr(value)[1:-1].replace('"', '\\"') + '"'
+    return repr(value)
+
+
+def replace_value(
+    project: Project, source: Source, node: cst.BaseExpression, value: Value
+) -> list[Splice]:
+    """Return what makes an expression this value. Raises ``UnwritableError``.
+
+    A name that is used here only is followed to what it is assigned, a parameter to its default.
+    """
+    tree, text = source.tree, write_value(value)
+    if isinstance(node, cst.Name) and node.value not in _CONSTANTS:
+        return _follow_name(project, source, node, value)
+    obstacle = find_obstacle(tree, node)
+    if obstacle is not None:
+        raise UnwritableError(obstacle)
+    start, end = tree.span(node)
+    return [] if _is_equal(tree.code(node), value) else [Splice(start, end, text)]
+
+
+def find_obstacle(tree: Tree, node: cst.BaseExpression) -> str | None:
+    """Return why an expression must not be replaced: what it takes its value from."""
+    code = tree.code(node)
+    for name in _names_of(node.test if isinstance(node, cst.IfExp) else node):
+        if any(found.startswith(_ENVIRONMENT) for found in qualify(tree, name)):
+            return f"the value comes from the environment ({code})"
+        binding = find_binding(tree, name, name.value)
+        is_imported = isinstance(binding, ImportAssignment) or bool(qualify(tree, name))
+        if not is_imported and not _is_builtin(name.value) and not isinstance(node, cst.IfExp):
+            return _describe_origin(tree, binding, code)
+        if is_imported and not isinstance(node, (cst.IfExp, cst.Call, cst.BinaryOperation)):
+            return f"the value comes from {code}, which other code may use"
+    return None
+
+
+def _describe_origin(tree: Tree, binding: Assignment | None, code: str) -> str:
+    value = assigned_value(tree, binding) if binding is not None else None
+    calls = [value] if isinstance(value, cst.Call) else []
+    if any(tree.code(call.func).rpartition(".")[2] in _PARSERS for call in calls):
+        return f"the value comes from the command line ({code})"
+    return f"the value comes from {code}, which other code may use"
+
+
+def _names_of(node: cst.CSTNode) -> Iterator[cst.Name]:
+    """Yield the names that an expression reads: not its attributes, not its keywords."""
+    if isinstance(node, cst.Name):
+        if node.value not in _CONSTANTS:
+            yield node
+    elif isinstance(node, cst.Attribute):
+        yield from _names_of(node.value)
+    elif isinstance(node, cst.Arg):
+        yield from _names_of(node.value)
+    else:
+        for child in node.children:
+            yield from _names_of(child)
+
+
+def _is_builtin(name: str) -> bool:
+    return name in ("min", "max", "int", "len", "bool", "abs", "round", "sum")
+
+
+def _is_equal(code: str, value: Value) -> bool:
+    text = code.strip()
+    return text == write_value(value) or (isinstance(value, str) and text == repr(value))
+
+
+def _follow_name(project: Project, source: Source, node: cst.Name, value: Value) -> list[Splice]:
+    tree, name = source.tree, node.value
+    binding = find_binding(tree, node, name)
+    shared = f"the value is {name}, which other code uses too"
+    if binding is None or isinstance(binding, ImportAssignment):
+        raise UnwritableError(shared)
+    assigned = assigned_value(tree, binding)
+    parameter = _find_parameter(tree, binding)
+    if assigned is None and parameter is None:
+        raise UnwritableError(f"the value is {name}, which is not written as one value")
+    if len(binding.references) > 1 or _is_used_elsewhere(project, source, binding, name):
+        raise UnwritableError(shared)
+    if parameter is not None:
+        assigned = find_default(project, source, parameter)
+    assert assigned is not None  # noqa: S101 - one of both
+    return replace_value(project, source, assigned, value)
+
+
+def _is_used_elsewhere(project: Project, source: Source, binding: Assignment, name: str) -> bool:
+    """Return whether another file mentions a global name of this one."""
+    is_global = binding.scope is binding.scope.globals
+    pattern = re.compile(rf"\b{re.escape(name)}\b")
+    return is_global and any(
+        source.path.stem in other.text and pattern.search(other.text) is not None
+        for other in project.sources.values()
+        if other is not source
+    )
+
+
+def _find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
+    if isinstance(binding.node, cst.Param):
+        return binding.node
+    parent = tree.parents.get(binding.node)
+    return parent if isinstance(parent, cst.Param) else None
+
+
+def find_default(project: Project, source: Source, parameter: cst.Param) -> cst.BaseExpression:
+    """Return the default of a parameter that no call gives. Raises ``UnwritableError``."""
+    tree, name = source.tree, parameter.name.value
+    function = next(
+        (node for node in tree.ancestors(parameter) if isinstance(node, cst.FunctionDef)), None
+    )
+    if function is None or parameter.default is None:
+        raise UnwritableError(f"the value is the argument {name}, which callers give")
+    if function.decorators:
+        raise UnwritableError(f"the value is the argument {name} of a decorated function")
+    called_name, position = _find_role(tree, function, parameter)
+    if any(
+        _gives(call, called_name, name, position)
+        for other in project.readable()
+        for call in other.tree.calls
+    ):
+        raise UnwritableError(f"the value is the argument {name}, which callers give")
+    if any(_is_handed_on(other.tree, called_name) for other in project.readable()):
+        raise UnwritableError(f"{called_name} is handed on, so its callers are not known")
+    return parameter.default
+
+
+def _find_role(
+    tree: Tree, function: cst.FunctionDef, parameter: cst.Param
+) -> tuple[str, int | None]:
+    """Return by which name a function is called, and where that call has the parameter."""
+    owner = next(iter(_classes_around(tree, function)), None)
+    positional = [*function.params.posonly_params, *function.params.params]
+    position = positional.index(parameter) if parameter in positional else None
+    if owner is None:
+        return function.name.value, position
+    name = owner.name.value if function.name.value == "__init__" else function.name.value
+    return name, None if position is None else position - 1
+
+
+def _classes_around(tree: Tree, function: cst.FunctionDef) -> Iterator[cst.ClassDef]:
+    for node in tree.ancestors(function):
+        if isinstance(node, cst.FunctionDef):
+            return
+        if isinstance(node, cst.ClassDef):
+            yield node
+
+
+def _gives(call: cst.Call, called_name: str, name: str, position: int | None) -> bool:
+    """Return whether a call may give this argument to a function of that name."""
+    if _last_name(call.func) != called_name:
+        return False
+    positional = [argument for argument in call.args if argument.keyword is None]
+    return (
+        any(argument.star for argument in call.args)
+        or any(argument.keyword and argument.keyword.value == name for argument in call.args)
+        or (position is not None and len(positional) > position)
+    )
+
+
+def _is_handed_on(tree: Tree, name: str) -> bool:
+    """Return whether a function is mentioned but in its definition, calls and imports."""
+    for node in tree.nodes:
+        if not isinstance(node, cst.Name) or node.value != name:
+            continue
+        parent = tree.parents[node]
+        if isinstance(parent, cst.Attribute) and parent.attr is node:
+            parent, node = tree.parents[parent], parent
+        is_plain = isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias)) or (
+            isinstance(parent, cst.Call) and parent.func is node
+        )
+        if not is_plain:
+            return True
+    return False
+
+
+def _last_name(node: cst.BaseExpression) -> str | None:
+    if isinstance(node, cst.Name):
+        return node.value
+    return node.attr.value if isinstance(node, cst.Attribute) else None
