@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gapless.apply.patch import PatchedFile
 
 from gapless.apply.files.diffs import diff_bytes, diff_lines
+from gapless.apply.patch import PatchedFile
 
 NUMBERS = [b"%d\n" % number for number in range(40)]
 

@@ -4,9 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gapless.apply.patch import Patch, PatchedFile
 
 from gapless.apply.files.guards import check_files, find_git_root, find_objections
+from gapless.apply.patch import Patch, PatchedFile
 from gapless.errors import UsageError
 from gapless.store.run.sources import sha256
 

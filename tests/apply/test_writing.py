@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from gapless.apply.patch import Patch, PatchedFile
 
 from gapless.apply.files import journal, writing
+from gapless.apply.patch import Patch, PatchedFile
 from gapless.errors import GaplessError, UsageError
 
 BEFORE = b"loader = DataLoader(data)\r\n# caf\xe9\n"

@@ -186,9 +186,7 @@ def _may_change(tree: Tree, name: str) -> bool:
     )
 
 
-def _read_entries(
-    tree: Tree, node: cst.BaseExpression
-) -> dict[str, cst.BaseExpression] | None:
+def _read_entries(tree: Tree, node: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
     """Return what a literal of a mapping holds by key; None if it is no plain one."""
     if isinstance(node, cst.Dict):
         entries = dict[str, cst.BaseExpression]()
@@ -267,5 +265,3 @@ def _say_where(where: Location | None) -> str:
 def is_default(name: str, value: Value) -> bool:
     """Return whether a value is the one that a loader has anyway."""
     return name in _ONLY_WITH_WORKERS and _ONLY_WITH_WORKERS[name] == value
-
-

@@ -46,7 +46,9 @@ class Project:
         """Return the file that a module's name may mean: the one whose path ends with it."""
         parts = tuple(name.split("."))
         matches = [
-            source for source in self.readable() if _module_parts(source.path)[-len(parts) :] == parts
+            source
+            for source in self.readable()
+            if _module_parts(source.path)[-len(parts) :] == parts
         ]
         return matches[0] if len(matches) == 1 else None
 

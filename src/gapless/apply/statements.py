@@ -144,6 +144,4 @@ def _is_setting(tree: Tree, node: cst.CSTNode) -> bool:
         place = statement.targets[0].target
     elif isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
         place = statement.value.func
-    return place is not None and any(
-        name.startswith(_SETTINGS) for name in qualify(tree, place)
-    )
+    return place is not None and any(name.startswith(_SETTINGS) for name in qualify(tree, place))

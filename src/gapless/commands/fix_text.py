@@ -11,7 +11,7 @@ from rich.text import Text
 from gapless.apply.drafts.checking import PatchCheck
 from gapless.apply.drafts.draft import Draft, gain_text
 from gapless.apply.drafts.selection import FixSelection
-from gapless.apply.files.guards import find_objections
+from gapless.apply.files.guards import find_objections, short_path
 from gapless.model.edit import Location
 from gapless.model.tuning import ProvenFix
 from gapless.report.patch import diff_texts, fix_rows, manual_texts
@@ -30,7 +30,7 @@ def draft_texts(draft: Draft, pen: Pen, next_command: str) -> Iterator[Text]:
         yield from fold(f"  {draft.selection.note}", pen.width)
     yield from diff_texts(diff_lines(draft))
     yield from by_hand_texts(draft, pen)
-    for sentence in find_objections(draft.patch, draft.subject.sums):
+    for sentence in _remarks(draft):
         yield from fold(clean(f"note: {sentence}"), pen.width, style="yellow")
     if not draft.patch.files and not draft.patch.manual:
         yield from fold("nothing is to be changed: the source says all of it already", pen.width)
@@ -41,18 +41,27 @@ def draft_texts(draft: Draft, pen: Pen, next_command: str) -> Iterator[Text]:
         )
 
 
+def _remarks(draft: Draft) -> Iterator[str]:
+    """Yield what --apply objects to, and which other sources have changed."""
+    yield from find_objections(draft.patch, draft.subject.sums)
+    patched = {file.path for file in draft.patch.files}
+    for path in draft.changed:
+        if path not in patched:
+            yield f"{short_path(path)} has changed since the run; record it again (gapless run)"
+
+
 def applied_texts(draft: Draft, pen: Pen) -> Iterator[Text]:
     """Yield what was written, and how to take it back."""
     for file in draft.patch.files:
         word = "created" if file.before is None else "changed"
-        yield Text(f"{word} {clean(str(file.path))}")
+        yield Text(f"{word} {clean(short_path(file.path))}")
     yield from by_hand_texts(draft, pen)
     if draft.patch.files:
         yield from fold(
             "next: gapless fix --undo   restores what was before, to the byte", pen.width
         )
     else:
-        yield from fold("nothing was written: all of it is to be done by hand", pen.width)
+        yield from fold("nothing was written", pen.width)
 
 
 def check_texts(check: PatchCheck, draft: Draft, pen: Pen) -> Iterator[Text]:

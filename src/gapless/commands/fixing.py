@@ -24,6 +24,7 @@ _SCHEMA: Final = 1
 
 def undo(arguments: argparse.Namespace) -> int:
     """Restore what the last patch changed."""
+    from gapless.apply.files.guards import short_path
     from gapless.apply.files.writing import undo_patch
     from gapless.report.text.text import clean
 
@@ -35,7 +36,7 @@ def undo(arguments: argparse.Namespace) -> int:
         _print_json({"undone": undone})
         return 0
     for file in files:
-        print(f"{'removed' if file.removed else 'restored'} {clean(str(file.path))}")
+        print(f"{'removed' if file.removed else 'restored'} {clean(short_path(file.path))}")
     return 0
 
 
@@ -139,6 +140,12 @@ def _patches_folder(arguments: argparse.Namespace) -> Path:
     return home.parent / FOLDER if arguments.place is None else home / f".{FOLDER}"
 
 
+def _unwritten_text(draft: "Draft") -> str:
+    if draft.patch.manual:
+        return "all of it is to be done by hand; gapless fix prints it"
+    return "the source says all of it already"
+
+
 def _nothing_text(subject: "Subject") -> str:
     run = "" if subject.recording is None else f" of run {subject.recording.manifest.id}"
     return (
@@ -178,7 +185,7 @@ def _check(draft: "Draft", arguments: argparse.Namespace) -> int:
 
     checked = keep_written(draft)
     if not checked.patch.files:
-        raise UsageError("there is nothing to check: all of it is to be done by hand")
+        raise UsageError(f"there is nothing to check: {_unwritten_text(draft)}")
     view_folder = find_view_folder(checked)
     ask_permission(arguments, checked.subject.recording, view_folder)
     with progress() as say:
@@ -197,7 +204,7 @@ def _write_out(draft: "Draft", arguments: argparse.Namespace) -> int:
     from gapless.store.atomic import write_atomically
 
     if not draft.patch.files:
-        raise UsageError("there is no patch: all of it is to be done by hand; see it without --out")
+        raise UsageError(f"there is no patch: {_unwritten_text(draft)}")
     try:
         with write_atomically(arguments.out.absolute()) as unfinished:
             unfinished.write_bytes(diff_bytes(fix_text.diff_lines(draft)))

@@ -44,7 +44,8 @@ def diff_texts(lines: Iterable[str]) -> Iterator[Text]:
 
 
 def _split_lines(lines: Iterable[str]) -> Iterator[str]:
-    for line in "".join(lines).removesuffix("\n").split("\n"):
+    text = "".join(lines).removesuffix("\n")
+    for line in text.split("\n") if text else ():
         yield "\t".join(map(clean, line.removesuffix("\r").split("\t")))
 
 

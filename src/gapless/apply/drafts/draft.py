@@ -15,7 +15,7 @@ from gapless.model.recording import Recording
 from gapless.model.tuning import ProvenFix
 from gapless.report.sections.trials import ratio_text
 from gapless.report.text.text import clean
-from gapless.store.run.sources import find_script, find_sources, is_installed, read_sources
+from gapless.store.run.sources import find_script, find_sources, is_installed, read_sources, sha256
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Draft:
     patch: Patch
     root: Path  # names in the diff are relative to it
     singles: Mapping[str, Patch]  # of each fix alone
+    changed: tuple[Path, ...]  # sources that have changed since the run
 
     def file_lines(self, file: PatchedFile) -> tuple[str, ...]:
         """Return the diff of a file, each hunk headed by its fixes and their gains."""
@@ -83,7 +84,12 @@ def draft_patch(subject: Subject, selection: FixSelection) -> Draft:
         else {fix.fix: make_patch([fix], sources, script) for fix in selection.fixes}
     )
     root = find_root(patch, subject.folder)
-    return Draft(subject, selection, patch, root, singles)
+    changed = tuple(
+        path
+        for path, content in sources.items()
+        if subject.sums.get(path, sha256(content)) != sha256(content)
+    )
+    return Draft(subject, selection, patch, root, singles, changed)
 
 
 def keep_written(draft: Draft) -> Draft:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +25,13 @@ def check_files(patch: Patch) -> None:
         raise UsageError("the patch changes a file under two names; select fixes by --fix")
     for file in patch.files:
         if is_installed(file.path) or is_installed(file.path.resolve()):
-            raise UsageError(f"{file.path} belongs to an installed package, which is never edited")
+            raise UsageError(
+                f"{short_path(file.path)} belongs to an installed package, which is never edited"
+            )
         if file.before is None and os.path.lexists(file.path):
-            raise UsageError(f"{file.path} is there already; move it away, it would be overwritten")
+            raise UsageError(
+                f"{short_path(file.path)} is there already; move it away, it would be overwritten"
+            )
 
 
 def find_objections(patch: Patch, sums: Mapping[Path, str]) -> Iterator[str]:
@@ -40,15 +45,15 @@ def find_objections(patch: Patch, sums: Mapping[Path, str]) -> Iterator[str]:
         yield from _changed_since(file, sums)
         yield from _git_objections(file.path.resolve())
         if not file.path.stat().st_mode & _WRITABLE:
-            yield f"{file.path} is read-only"
+            yield f"{short_path(file.path)} is read-only"
 
 
 def _changed_since(file: PatchedFile, sums: Mapping[Path, str]) -> Iterator[str]:
     known_sum = sums.get(file.path) or sums.get(file.path.resolve())
     if known_sum is None:
-        yield f"the run does not record what was in {file.path}: it may have changed since"
+        yield f"the run does not record what was in {short_path(file.path)}: it may have changed since"
     elif known_sum != sha256(file.before or b""):
-        yield f"{file.path} has changed since the run; record it again (gapless run)"
+        yield f"{short_path(file.path)} has changed since the run; record it again (gapless run)"
 
 
 def _git_objections(path: Path) -> Iterator[str]:
@@ -67,14 +72,21 @@ def _git_objections(path: Path) -> Iterator[str]:
     try:
         status = subprocess.run(command, capture_output=True, timeout=_GIT_S, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
-        yield f"git cannot be asked whether {path} is committed"
+        yield f"git cannot be asked whether {short_path(path)} is committed"
         return
     if status.returncode:
-        yield f"{path} is in no git tree"
+        yield f"{short_path(path)} is in no git tree"
     elif status.stdout.startswith((b"??", b"!!")):
-        yield f"{path} is not committed to git"
+        yield f"{short_path(path)} is not committed to git"
     elif status.stdout:
-        yield f"{path} has uncommitted changes"
+        yield f"{short_path(path)} has uncommitted changes"
+
+
+def short_path(path: Path) -> str:
+    """Return a path as a person here would write it: from the working folder, if it is in there."""
+    with suppress(ValueError, OSError):
+        return str(path.relative_to(Path.cwd()))
+    return str(path)
 
 
 def find_git_root(folder: Path) -> Path | None:
