@@ -9,7 +9,7 @@ import msgspec
 from rich.text import Text
 
 from gapless.apply.drafts.checking import PatchCheck
-from gapless.apply.drafts.draft import Draft, gain_text
+from gapless.apply.drafts.draft import PatchDraft, gain_text
 from gapless.apply.drafts.selection import FixSelection
 from gapless.apply.files.guards import find_objections, short_path
 from gapless.model.edit import Location
@@ -22,7 +22,7 @@ from gapless.report.text.wrap import fold
 _COMMAND_CELLS: Final = 60
 
 
-def draft_texts(draft: Draft, pen: Pen, next_command: str) -> Iterator[Text]:
+def draft_texts(draft: PatchDraft, pen: Pen, next_command: str) -> Iterator[Text]:
     """Yield a draft: its fixes and gains, the diff, what is left to do by hand, what comes next."""
     yield from fold(_headline(draft), pen.width, style="bold")
     yield from fix_rows(fix_gains(draft.selection), pen)
@@ -41,7 +41,7 @@ def draft_texts(draft: Draft, pen: Pen, next_command: str) -> Iterator[Text]:
         )
 
 
-def _remarks(draft: Draft) -> Iterator[str]:
+def _remarks(draft: PatchDraft) -> Iterator[str]:
     """Yield what --apply objects to, and which other sources have changed."""
     yield from find_objections(draft.patch, draft.subject.sums)
     patched = {file.path for file in draft.patch.files}
@@ -50,7 +50,7 @@ def _remarks(draft: Draft) -> Iterator[str]:
             yield f"{short_path(path)} has changed since the run; record it again (gapless run)"
 
 
-def applied_texts(draft: Draft, pen: Pen) -> Iterator[Text]:
+def applied_texts(draft: PatchDraft, pen: Pen) -> Iterator[Text]:
     """Yield what was written, and how to take it back."""
     for file in draft.patch.files:
         word = "created" if file.before is None else "changed"
@@ -64,7 +64,7 @@ def applied_texts(draft: Draft, pen: Pen) -> Iterator[Text]:
         yield from fold("nothing was written", pen.width)
 
 
-def check_texts(check: PatchCheck, draft: Draft, pen: Pen) -> Iterator[Text]:
+def check_texts(check: PatchCheck, draft: PatchDraft, pen: Pen) -> Iterator[Text]:
     """Yield what a check of a patch has shown."""
     names = clean(" + ".join(fix.fix for fix in draft.selection.fixes))
     if check.differences:
@@ -77,7 +77,7 @@ def check_texts(check: PatchCheck, draft: Draft, pen: Pen) -> Iterator[Text]:
         yield from fold(clean(f"  {sentence}"), pen.width)
 
 
-def by_hand_texts(draft: Draft, pen: Pen) -> Iterator[Text]:
+def by_hand_texts(draft: PatchDraft, pen: Pen) -> Iterator[Text]:
     """Yield what a person has to write."""
     for change in draft.patch.manual:
         place = _place_text(change.location, draft.root)
@@ -86,7 +86,7 @@ def by_hand_texts(draft: Draft, pen: Pen) -> Iterator[Text]:
         yield from manual_texts(title, change.reason, change.text, pen)
 
 
-def diff_lines(draft: Draft) -> tuple[str, ...]:
+def diff_lines(draft: PatchDraft) -> tuple[str, ...]:
     """Return the lines of the whole diff, with their ends."""
     return tuple(line for file in draft.patch.files for line in draft.file_lines(file))
 
@@ -96,7 +96,7 @@ def fix_gains(selection: FixSelection) -> list[tuple[str, str, str]]:
     return [(fix.fix, fix.summary, gain_text(selection, fix)) for fix in selection.fixes]
 
 
-def _headline(draft: Draft) -> str:
+def _headline(draft: PatchDraft) -> str:
     command = cut_middle(clean(shlex.join(draft.subject.command)), _COMMAND_CELLS)
     recording = draft.subject.recording
     run = "" if recording is None else f" · run {clean(recording.manifest.id)}"
@@ -115,7 +115,7 @@ def _place_text(location: Location | None, root: Path) -> str | None:
 
 
 def draft_object(
-    draft: Draft, *, applied: bool = False, check: PatchCheck | None = None
+    draft: PatchDraft, *, applied: bool = False, check: PatchCheck | None = None
 ) -> Mapping[str, Any]:
     """Return a draft, and what was done with it, as JSON's object."""
     recording = draft.subject.recording

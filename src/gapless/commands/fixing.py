@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from gapless.apply.drafts.draft import Draft, Subject
+    from gapless.apply.drafts.draft import PatchDraft, Subject
     from gapless.apply.drafts.selection import FixSelection
     from gapless.model.edit import Proposal
     from gapless.report.text.console import Pen
@@ -41,7 +41,7 @@ def undo(arguments: argparse.Namespace) -> int:
 
 
 def fix(arguments: argparse.Namespace) -> int:
-    """Draft the patch of the selected fixes, and do what is requested with it."""
+    """PatchDraft the patch of the selected fixes, and do what is requested with it."""
     from gapless.apply.drafts.draft import draft_patch
     from gapless.apply.drafts.selection import choose_named
 
@@ -140,7 +140,7 @@ def _patches_folder(arguments: argparse.Namespace) -> Path:
     return home.parent / FOLDER if arguments.place is None else home / f".{FOLDER}"
 
 
-def _unwritten_text(draft: "Draft") -> str:
+def _unwritten_text(draft: "PatchDraft") -> str:
     if draft.patch.manual:
         return "all of it is to be done by hand; gapless fix prints it"
     return "the source says all of it already"
@@ -157,7 +157,7 @@ def _nothing_text(subject: "Subject") -> str:
 # ── What is done with the draft ─────────────────────────────────────────────────────────────────
 
 
-def _apply(draft: "Draft", arguments: argparse.Namespace) -> int:
+def _apply(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     from gapless.apply.files.guards import check_files, find_objections
     from gapless.apply.files.writing import write_patch
     from gapless.commands import fix_text
@@ -176,7 +176,7 @@ def _apply(draft: "Draft", arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(draft: "Draft", arguments: argparse.Namespace) -> int:
+def _check(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     from gapless.apply.drafts.checking import check_patch, find_view_folder
     from gapless.apply.drafts.draft import keep_written
     from gapless.commands import fix_text
@@ -197,7 +197,7 @@ def _check(draft: "Draft", arguments: argparse.Namespace) -> int:
     return int(bool(check.differences))
 
 
-def _write_out(draft: "Draft", arguments: argparse.Namespace) -> int:
+def _write_out(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     from gapless.apply.files.diffs import diff_bytes
     from gapless.commands import fix_text
     from gapless.report.text.text import clean
@@ -233,7 +233,7 @@ def _list_fixes(selection: "FixSelection", arguments: argparse.Namespace) -> int
     return 0
 
 
-def _show(draft: "Draft", arguments: argparse.Namespace) -> int:
+def _show(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     from gapless.commands import fix_text
 
     if arguments.json:

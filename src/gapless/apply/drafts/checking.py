@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gapless.apply.drafts.draft import Draft
+from gapless.apply.drafts.draft import PatchDraft
 from gapless.errors import GaplessError, UsageError
 from gapless.launch.trial import offline, sandbox
 from gapless.model.edit import Applicability, Edit, Wrap
@@ -45,7 +45,7 @@ class PatchCheck:
     notes: tuple[str, ...]
 
 
-def find_view_folder(draft: Draft) -> Path:
+def find_view_folder(draft: PatchDraft) -> Path:
     """Return the folder of which a view can hold the patched files and the working folder.
 
     Raises ``UsageError`` where no such view is to be had.
@@ -61,7 +61,7 @@ def find_view_folder(draft: Draft) -> Path:
     return folder
 
 
-def check_patch(draft: Draft, view_folder: Path, report_progress: Progress) -> PatchCheck:
+def check_patch(draft: PatchDraft, view_folder: Path, report_progress: Progress) -> PatchCheck:
     """Run the program briefly with the edits applied, then patched, and compare.
 
     Raises ``GaplessError`` where the former does not train.
@@ -95,7 +95,7 @@ def _edits(fixes: Sequence[ProvenFix]) -> tuple[Edit, ...]:
     return tuple({repr(edit): edit for fix in fixes for edit in fix.edits}.values())
 
 
-def _patched_files(draft: Draft) -> Mapping[Path, bytes]:
+def _patched_files(draft: PatchDraft) -> Mapping[Path, bytes]:
     return {file.path.resolve(): file.after for file in draft.patch.files}
 
 

@@ -29,7 +29,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PatchDraft:
     """A patch that was not written yet."""
 
     subject: Subject
@@ -73,7 +73,7 @@ def subject_of_run(recording: Recording) -> Subject:
     return Subject(manifest.command, folder, recording, read_sources(run))
 
 
-def draft_patch(subject: Subject, selection: FixSelection) -> Draft:
+def draft_patch(subject: Subject, selection: FixSelection) -> PatchDraft:
     """Make the patch of the selected fixes. Raises ``UsageError`` where a source is not there."""
     sources = _read_sources(subject, selection)
     script = _find_script(subject)
@@ -89,10 +89,10 @@ def draft_patch(subject: Subject, selection: FixSelection) -> Draft:
         for path, content in sources.items()
         if subject.sums.get(path, sha256(content)) != sha256(content)
     )
-    return Draft(subject, selection, patch, root, singles, changed)
+    return PatchDraft(subject, selection, patch, root, singles, changed)
 
 
-def keep_written(draft: Draft) -> Draft:
+def keep_written(draft: PatchDraft) -> PatchDraft:
     """Return the patch of the fixes alone that are written without a person's hand."""
     selection = draft.selection
     fixes = tuple(fix for fix in selection.fixes if fix.fix in draft.patch.written)

@@ -24,14 +24,11 @@ def check_files(patch: Patch) -> None:
     if len({file.path.resolve() for file in patch.files}) < len(patch.files):
         raise UsageError("the patch changes a file under two names; select fixes by --fix")
     for file in patch.files:
+        name = short_path(file.path)
         if is_installed(file.path) or is_installed(file.path.resolve()):
-            raise UsageError(
-                f"{short_path(file.path)} belongs to an installed package, which is never edited"
-            )
+            raise UsageError(f"{name} belongs to an installed package, which is never edited")
         if file.before is None and os.path.lexists(file.path):
-            raise UsageError(
-                f"{short_path(file.path)} is there already; move it away, it would be overwritten"
-            )
+            raise UsageError(f"{name} is there already; move it away, it would be overwritten")
 
 
 def find_objections(patch: Patch, sums: Mapping[Path, str]) -> Iterator[str]:
@@ -49,11 +46,12 @@ def find_objections(patch: Patch, sums: Mapping[Path, str]) -> Iterator[str]:
 
 
 def _changed_since(file: PatchedFile, sums: Mapping[Path, str]) -> Iterator[str]:
+    name = short_path(file.path)
     known_sum = sums.get(file.path) or sums.get(file.path.resolve())
     if known_sum is None:
-        yield f"the run does not record what was in {short_path(file.path)}: it may have changed since"
+        yield f"the run does not record what was in {name}: it may have changed since"
     elif known_sum != sha256(file.before or b""):
-        yield f"{short_path(file.path)} has changed since the run; record it again (gapless run)"
+        yield f"{name} has changed since the run; record it again (gapless run)"
 
 
 def _git_objections(path: Path) -> Iterator[str]:

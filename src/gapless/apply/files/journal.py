@@ -37,7 +37,7 @@ class JournalFile:
 
 
 @dataclass(frozen=True)
-class Journal:
+class PatchJournal:
     """A patch that was begun, and perhaps written completely."""
 
     version: int
@@ -79,7 +79,7 @@ def next_folder(patches: Path) -> Path:
     return folder
 
 
-def write_journal(journal: Journal, folder: Path) -> None:
+def write_journal(journal: PatchJournal, folder: Path) -> None:
     """Write a journal, and wait until it is on the disk. Raises ``OSError``."""
     text = json.dumps(msgspec.to_builtins(journal), indent=1) + "\n"
     unfinished = folder / f".{_NAME}"
@@ -88,10 +88,10 @@ def write_journal(journal: Journal, folder: Path) -> None:
     sync_folder(folder)
 
 
-def read_journal(folder: Path) -> Journal:
+def read_journal(folder: Path) -> PatchJournal:
     """Return the journal in the folder of a patch. Raises ``GaplessError`` if it cannot be read."""
     try:
-        journal = msgspec.json.decode((folder / _NAME).read_bytes(), type=Journal)
+        journal = msgspec.json.decode((folder / _NAME).read_bytes(), type=PatchJournal)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise GaplessError(f"{folder / _NAME} cannot be read: {error}") from None
     if journal.version > VERSION:

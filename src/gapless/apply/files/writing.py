@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gapless.apply.files import journal as journals
-from gapless.apply.files.journal import Journal, JournalFile
+from gapless.apply.files.journal import JournalFile, PatchJournal
 from gapless.apply.patch import Patch
 from gapless.errors import GaplessError, UsageError
 from gapless.store.run.sources import sha256
@@ -86,7 +86,7 @@ def _check_last(patches: Path) -> None:
         raise UsageError("an earlier patch was interrupted half-way; first gapless fix --undo")
 
 
-def _check_unedited(journal: Journal) -> None:
+def _check_unedited(journal: PatchJournal) -> None:
     for file in journal.files:
         content = _read(Path(file.path))
         known_sums = {file.before, file.after}
@@ -97,7 +97,7 @@ def _check_unedited(journal: Journal) -> None:
             )
 
 
-def _begin(patch: Patch, paths: Mapping[Path, Path], folder: Path) -> Journal:
+def _begin(patch: Patch, paths: Mapping[Path, Path], folder: Path) -> PatchJournal:
     folder.mkdir(parents=True)
     files: list[JournalFile] = []
     for number, file in enumerate(patch.files):
@@ -107,7 +107,7 @@ def _begin(patch: Patch, paths: Mapping[Path, Path], folder: Path) -> Journal:
             journals.write_synced(folder / copy, file.before)
         before_sum = None if file.before is None else sha256(file.before)
         files.append(JournalFile(str(paths[file.path]), copy, before_sum, sha256(file.after)))
-    journal = Journal(journals.VERSION, patch.written, tuple(files))
+    journal = PatchJournal(journals.VERSION, patch.written, tuple(files))
     journals.write_journal(journal, folder)
     journals.sync_folder(folder.parent)
     return journal
