@@ -1,11 +1,24 @@
-"""Wrap: what a training goes through."""
+"""Wrap: what a training goes through, as lines of its own source where there are such."""
 
+from gapless.apply.checkpoints import keep_activations
+from gapless.apply.copies import unblock_copies
+from gapless.apply.models import change_models
 from gapless.apply.project import Project
 from gapless.apply.source import UnwritableError
+from gapless.apply.vendored import wrap_loader
 from gapless.model.edit import Wrap
 
 
 def wrap(project: Project, edit: Wrap) -> Project:
     """Write a part around what an edit is about. Raises ``UnwritableError``."""
-    del project
-    raise UnwritableError(f"how {edit.part} goes into your code is a person's decision")
+    match edit.part:
+        case "device-prefetcher":
+            return wrap_loader(project, edit)
+        case "channels-last" | "compile":
+            return change_models(project, edit)
+        case "non-blocking":
+            return unblock_copies(project)
+        case "checkpointing-off":
+            return keep_activations(project)
+        case _:
+            raise UnwritableError(f"where {edit.part} goes in your code is a person's decision")
