@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gapless.apply.drafts.selection import add_proposals, choose_named, proven_fixes
+from gapless.apply.drafts.selection import (
+    add_proposals,
+    choose_named,
+    drop_superseded,
+    proven_fixes,
+)
+from gapless.catalogue.examples import example_facts
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, SetGlobal
 from gapless.model.estimate import Estimate
@@ -50,7 +56,7 @@ def test_what_trials_have_proven_comes_best_first(tmp_path: Path) -> None:
     selection = proven_fixes(tmp_path)
     assert [fix.fix for fix in selection.fixes] == ["more-workers", "one-thread", "pin-memory"]
     assert selection.fixes[0].speedup == Estimate(2.0, 2.1, 2.2)
-    assert selection.note is not None  # they were measured one by one
+    assert selection.notes  # they were measured one by one
 
 
 def test_what_is_not_proven_or_no_fix_is_left_out(tmp_path: Path) -> None:
@@ -109,3 +115,18 @@ def test_proposals_are_added_and_said_to_be_unproven(tmp_path: Path) -> None:
     assert [fix.fix for fix in selection.fixes] == ["more-workers", "pin-memory"]
     assert [selection.is_proven(fix) for fix in selection.fixes] == [True, False]
     assert selection.predicted == {"pin-memory": expected}
+
+
+def test_what_fixes_before_make_needless_is_left_out(tmp_path: Path) -> None:
+    facts = example_facts.cpu()
+    place = facts.optimizers[0].location
+    edits = [
+        SetArgument("torch.optim.AdamW", name, value=True, where=place)
+        for name in ("fused", "foreach")
+    ]
+    write_trial(tmp_path, side("fused", (edits[0],), 1.3), side("foreach", (edits[1],), 1.1))
+    selection = drop_superseded(proven_fixes(tmp_path), facts)
+    assert [fix.fix for fix in selection.fixes] == ["fused"]
+    assert "left out: foreach" in selection.notes[-1]
+    alone = choose_named(proven_fixes(tmp_path), ["foreach"])
+    assert drop_superseded(alone, facts).fixes == alone.fixes

@@ -26,8 +26,8 @@ def draft_texts(draft: PatchDraft, pen: Pen, next_command: str) -> Iterator[Text
     """Yield a draft: its fixes and gains, the diff, what is left to do by hand, what comes next."""
     yield from fold(_headline(draft), pen.width, style="bold")
     yield from fix_rows(fix_gains(draft.selection), pen)
-    if draft.selection.note is not None:
-        yield from fold(f"  {draft.selection.note}", pen.width)
+    for sentence in draft.selection.notes:
+        yield from fold(clean(f"  {sentence}"), pen.width)
     yield from diff_texts(diff_lines(draft))
     yield from by_hand_texts(draft, pen)
     for sentence in _remarks(draft):

@@ -43,10 +43,13 @@ def undo(arguments: argparse.Namespace) -> int:
 def fix(arguments: argparse.Namespace) -> int:
     """PatchDraft the patch of the selected fixes, and do what is requested with it."""
     from gapless.apply.drafts.draft import draft_patch
-    from gapless.apply.drafts.selection import choose_named
+    from gapless.apply.drafts.selection import choose_named, drop_superseded
+    from gapless.recorded.facts import facts
 
     subject, selection = _select(arguments)
     selection = choose_named(selection, arguments.fix)
+    if subject.recording is not None:
+        selection = drop_superseded(selection, facts(subject.recording))
     if arguments.list:
         return _list_fixes(selection, arguments)
     if not selection.fixes:
@@ -98,7 +101,7 @@ def _read_file(arguments: argparse.Namespace) -> "tuple[Subject, FixSelection]":
         recording = None
     if recording is not None:
         subject = replace(subject_of_run(recording), command=tuning.command)
-    return subject, FixSelection(tuning.fixes)
+    return subject, FixSelection(tuning.fixes, is_stacked=True)
 
 
 def _find_run(arguments: argparse.Namespace) -> Path:

@@ -77,7 +77,7 @@ def draft_patch(subject: Subject, selection: FixSelection) -> PatchDraft:
     """Make the patch of the selected fixes. Raises ``UsageError`` where a source is not there."""
     sources = _read_sources(subject, selection)
     script = _find_script(subject)
-    patch = make_patch(selection.fixes, sources, script)
+    patch = _place_created(make_patch(selection.fixes, sources, script), script)
     singles = (
         {fix.fix: patch for fix in selection.fixes}
         if len(selection.fixes) == 1
@@ -90,6 +90,20 @@ def draft_patch(subject: Subject, selection: FixSelection) -> PatchDraft:
         if subject.sums.get(path, sha256(content)) != sha256(content)
     )
     return PatchDraft(subject, selection, patch, root, singles, changed)
+
+
+def _place_created(patch: Patch, script: Path | None) -> Patch:
+    """Put what is created beside a script beside what it leads to: Python looks there."""
+    if script is None or script.resolve() == script:
+        return patch
+    place = script.resolve().parent
+    files = [
+        replace(file, path=place / file.path.name)
+        if file.before is None and file.path.parent == script.parent
+        else file
+        for file in patch.files
+    ]
+    return replace(patch, files=tuple(files))
 
 
 def keep_written(draft: PatchDraft) -> PatchDraft:
@@ -106,9 +120,9 @@ def find_root(patch: Patch, folder: Path) -> Path:
 
     It is an ancestor of every file of the patch.
     """
-    paths = [file.path for file in patch.files]
+    paths = [file.path.resolve() for file in patch.files]
     top = find_git_root(paths[0].parent if paths else folder)
-    for root in (top, folder):
+    for root in (top, folder.resolve()):
         if root is not None and all(root in path.parents for path in paths):
             return root
     ancestors = paths[0].parents

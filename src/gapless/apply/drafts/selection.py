@@ -1,13 +1,16 @@
 """Which fixes are to be written: the proven ones of a run, or those that are named."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from gapless.catalogue.declare.hypothetical import assume_edits
+from gapless.catalogue.declare.listing import propose_named
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, SetEnv, Skip, Wrap
 from gapless.model.estimate import Estimate
+from gapless.model.facts import Facts
 from gapless.model.trial import FASTER, Side
 from gapless.model.tuning import ProvenFix
 from gapless.store.run import trials, tunings
@@ -22,7 +25,8 @@ class FixSelection:
 
     fixes: tuple[ProvenFix, ...]
     predicted: Mapping[str, Estimate | None] = field(default_factory=dict[str, Estimate | None])
-    note: str | None = None  # on how the gains were measured
+    is_stacked: bool = False  # each was proven on top of those before it
+    notes: tuple[str, ...] = ()  # on how the gains were measured, and what was left out
 
     def is_proven(self, fix: ProvenFix) -> bool:
         """Return whether a trial has proven a fix; else ``predicted`` has its gain, if any."""
@@ -36,11 +40,11 @@ def proven_fixes(run: Path) -> FixSelection:
     left out. Raises ``UsageError`` for a ``tuned.json`` that cannot be read.
     """
     if (run / tunings.FILE).exists():
-        return FixSelection(tunings.read_tuning(run / tunings.FILE).fixes)
+        return FixSelection(tunings.read_tuning(run / tunings.FILE).fixes, is_stacked=True)
     sides = [side for trial in trials.run_trials(run) for side in trial.sides if _is_proven(side)]
     sides.sort(key=lambda side: -side.speedup.low if side.speedup is not None else 0.0)
     fixes = _drop_conflicts(map(_fix_of_side, sides), ())
-    return FixSelection(fixes, note=ONE_BY_ONE if len(fixes) > 1 else None)
+    return FixSelection(fixes, notes=(ONE_BY_ONE,) if len(fixes) > 1 else ())
 
 
 def _is_proven(side: Side) -> bool:
@@ -72,7 +76,7 @@ def add_proposals(selection: FixSelection, proposals: Sequence[Proposal]) -> Fix
     added = _drop_conflicts([fix for fix in fixes if fix.fix not in names], selection.fixes)
     gains = {proposal.fix: proposal.speedup for proposal in proposals}
     predicted = {**selection.predicted, **{fix.fix: gains.get(fix.fix) for fix in added}}
-    return FixSelection((*selection.fixes, *added), predicted, selection.note)
+    return replace(selection, fixes=(*selection.fixes, *added), predicted=predicted)
 
 
 def choose_named(selection: FixSelection, names: Sequence[str]) -> FixSelection:
@@ -92,7 +96,33 @@ def choose_named(selection: FixSelection, names: Sequence[str]) -> FixSelection:
                 "gapless try proves it, --unproven allows it unproven"
             )
         fixes |= {repr(fix): fix for fix in matches}
-    return FixSelection(tuple(fixes.values()), selection.predicted, selection.note)
+    is_one = len(fixes) == 1
+    return replace(selection, fixes=tuple(fixes.values()), notes=() if is_one else selection.notes)
+
+
+def drop_superseded(selection: FixSelection, facts: Facts) -> FixSelection:
+    """Leave out fixes that those before them make needless or impossible; a note says which.
+
+    "foreach" on an optimizer that is fused by then is one. What was proven on top of the others
+    stays.
+    """
+    fixes: list[ProvenFix] = []
+    for fix in selection.fixes:
+        assumed = assume_edits(facts, [edit for earlier in fixes for edit in earlier.edits])
+        is_measured = selection.is_stacked and selection.is_proven(fix)
+        if is_measured or not fixes or _still_applies(fix, assumed):
+            fixes.append(fix)
+    names = [fix.fix for fix in selection.fixes if fix not in fixes]
+    notes = [f"left out: {', '.join(names)}, which the fixes before make needless"] if names else []
+    return replace(selection, fixes=tuple(fixes), notes=(*selection.notes, *notes))
+
+
+def _still_applies(fix: ProvenFix, facts: Facts) -> bool:
+    try:
+        proposals = propose_named(fix.fix, facts)
+    except UsageError:  # several together, or a setting without a name
+        return True
+    return any(proposal.edits and proposal.refused is None for proposal in proposals)
 
 
 def _has_name(fix: ProvenFix, name: str) -> bool:

@@ -1,7 +1,6 @@
 """Unified diffs of patches, as ``git apply`` and ``patch -p1`` read them."""
 
 import difflib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,13 +14,15 @@ Opcode = tuple[str, int, int, int, int]
 def diff_lines(
     file: PatchedFile, root: Path, name_hunk: Callable[[int, int], str] = lambda _low, _high: ""
 ) -> Iterator[str]:
-    """Yield the lines of a file's diff, with their ends, named relative to ``root``.
+    """Yield the lines of a file's diff, with their ends; names are relative to ``root``.
+
+    A link is named by what it leads to, which is what tools change.
 
     ``name_hunk`` gives the words behind the head of a hunk, from the changed lines before the patch
     (from 0, the last excluded). Bytes that are no UTF-8 are kept as surrogates.
     """
     before, after = _split_lines(file.before or b""), _split_lines(file.after)
-    name = relative_name(file.path, root)
+    name = file.path.resolve().relative_to(root.resolve()).as_posix()
     tab = "\t" if " " in name else ""
     yield "--- /dev/null\n" if file.before is None else f"--- a/{name}{tab}\n"
     yield f"+++ b/{name}{tab}\n"
@@ -41,11 +42,6 @@ def changed_lines(file: PatchedFile) -> tuple[tuple[int, int], ...]:
     before, after = _split_lines(file.before or b""), _split_lines(file.after)
     opcodes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return tuple((low, high) for tag, low, high, _, _ in opcodes if tag != "equal")
-
-
-def relative_name(path: Path, root: Path) -> str:
-    """Return a path as a diff names it."""
-    return Path(os.path.relpath(path, root)).as_posix()
 
 
 def diff_bytes(lines: Sequence[str]) -> bytes:

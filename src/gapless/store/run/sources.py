@@ -53,7 +53,8 @@ def find_sources(recording: Recording) -> tuple[Path, ...]:
     }
     candidates = [Path(file) for file in sorted(filter(None, seen_files)) if file.endswith(".py")]
     folder = Path(recording.manifest.folder)
-    roots = [folder] if script is None else [script.parent, folder]
+    # Python looks for modules beside what a link leads to.
+    roots = [folder] if script is None else [script.resolve().parent, folder]
     files = dict.fromkeys(filter(_is_own, [*filter(None, [script]), *candidates]))
     pending = list(files)
     while pending and len(files) < _MAX_FILES:
