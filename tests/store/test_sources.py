@@ -10,6 +10,15 @@ from gapless.store.run.recordings import load
 from gapless.store.run.sources import FILE, find_sources, read_sources, sha256, write_sources
 from tests.store import drawing
 
+SCRIPT = """\
+import os, data as d  # as it is
+if d:
+    from lib.nets import Net; import unused_text
+from lib import (
+    x,  # (y
+    tools as t,
+)
+"""
 STARTED_NS = 1_800_000_000_000_000_000
 
 
@@ -17,7 +26,7 @@ STARTED_NS = 1_800_000_000_000_000_000
 def project(tmp_path: Path) -> Path:
     """Return a project whose files are older than its run."""
     texts = {
-        "train.py": "import os\nimport data\nfrom lib.nets import Net\nfrom lib import tools\n",
+        "train.py": SCRIPT,
         "data.py": "broken(\n",
         "lib/__init__.py": "",
         "lib/nets.py": "from . import parts\nfrom ..other import x\n",

@@ -124,10 +124,13 @@ def read_before(file: JournalFile, folder: Path) -> bytes | None:
 
 def write_synced(path: Path, content: bytes) -> None:
     """Write a new file, and wait until it is on the disk. Raises ``OSError``."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:  # a full disk does not say for which file
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def sync_folder(folder: Path) -> None:

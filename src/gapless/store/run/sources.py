@@ -5,12 +5,11 @@ beside them. They are read when the run ends; a file that was changed while it w
 without a sum, since nobody knows which text was run.
 """
 
-import ast
 import hashlib
 import json
 import re
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,8 +20,15 @@ from gapless.store.logs.fields import members, parse, text
 
 FILE: Final = "sources.json"
 VERSION: Final = 1
-_MAX_FILES: Final = 1000
+_MAX_FILES: Final = 300  # the nearest to the script come first
 _INSTALLED: Final = re.compile(r"/(site|dist)-packages/|/lib(64)?/(python|pypy)\d[^/]*/")
+# Statements are looked for in the text: thousands of files are not worth parsing for that.
+_IMPORT: Final = re.compile(
+    r"^[ \t]*(?:from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]+import[ \t]*(\([^)]*|[^\n;]*)"
+    r"|import[ \t]+([^\n;]*))",
+    re.MULTILINE,
+)
+_COMMENT: Final = re.compile(r"#[^\n]*|[\\()]")
 _OURS: Final = Path(__file__).parents[2]
 
 
@@ -56,9 +62,9 @@ def find_sources(recording: Recording) -> tuple[Path, ...]:
     # Python looks for modules beside what a link leads to.
     roots = [folder] if script is None else [script.resolve().parent, folder]
     files = dict.fromkeys(filter(_is_own, [*filter(None, [script]), *candidates]))
-    pending = list(files)
+    pending = deque(files)
     while pending and len(files) < _MAX_FILES:
-        for path in _imported_files(pending.pop(), roots):
+        for path in _imported_files(pending.popleft(), roots):
             if path not in files and _is_own(path):
                 files[path] = None
                 pending.append(path)
@@ -69,23 +75,33 @@ def _is_own(path: Path) -> bool:
     return path.is_absolute() and not is_installed(path) and path.is_file()
 
 
-def _imported_files(path: Path, roots: Iterable[Path]) -> Iterator[Path]:
+def _imported_files(path: Path, roots: Sequence[Path]) -> Iterator[Path]:
     """Yield where the modules would lie that a file imports, and their packages."""
-    with suppress(OSError, SyntaxError, ValueError, RecursionError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the user's source: it has been compiled before
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield from _module_files(alias.name.split("."), roots)
-            elif isinstance(node, ast.ImportFrom):
-                words = node.module.split(".") if node.module else []
-                places = [path.parents[node.level - 1]] if node.level else roots
-                yield from _module_files(words, places)
-                for alias in node.names:
-                    yield from _module_files([*words, alias.name], places)
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for match in _IMPORT.finditer(text):
+        dots, module, names, modules = match.groups()
+        if modules is not None:
+            for name in _split_names(modules):
+                yield from _module_files(name.split("."), roots)
+            continue
+        places = [path.parents[len(dots) - 1]] if 0 < len(dots) <= len(path.parents) else roots
+        words = module.split(".") if module else []
+        for name in (None, *_split_names(names)):
+            yield from _module_files([*words, name] if name else words, places)
 
 
-def _module_files(words: list[str], roots: Iterable[Path]) -> Iterator[Path]:
+def _split_names(text: str) -> Iterator[str]:
+    """Yield the names in the list of an import, without what they are renamed to."""
+    for item in _COMMENT.sub("", text).split(","):
+        words = item.split()
+        if words and re.fullmatch(r"[\w.]+", words[0]):
+            yield words[0]
+
+
+def _module_files(words: list[str], roots: Sequence[Path]) -> Iterator[Path]:
     for root in roots:
         for depth in range(1, len(words) + 1):
             place = root.joinpath(*words[:depth])
