@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import libcst as cst
+from libcst.metadata import Assignment
 
 from gapless.apply.project import Project
 from gapless.apply.references import (
@@ -14,7 +15,13 @@ from gapless.apply.references import (
     means,
 )
 from gapless.apply.source import Source, Splice, Tree, UnwritableError
-from gapless.apply.values import replace_value, write_value
+from gapless.apply.values import (
+    check_callers,
+    find_function,
+    find_parameter,
+    replace_value,
+    write_value,
+)
 from gapless.model.edit import Location, SetArgument, Value
 
 # The arguments that may be given without a name, in their order.
@@ -104,7 +111,7 @@ def _splices_for(
         given = _find_in_partial(tree, call, name)
     if given is not None:
         return replace_value(project, source, given.value, edit.value)
-    value = _find_in_mappings(tree, call, name)
+    value = _find_in_mappings(project, source, call, name)
     if value is not None:
         return replace_value(project, source, value, edit.value)
     if edit.target.startswith(_METHODS):
@@ -148,22 +155,28 @@ def _find_in_partial(tree: Tree, call: cst.Call, name: str) -> cst.Arg | None:
     return arg if len(binding.references) == 1 else None
 
 
-def _find_in_mappings(tree: Tree, call: cst.Call, name: str) -> cst.BaseExpression | None:
+def _find_in_mappings(
+    project: Project, source: Source, call: cst.Call, name: str
+) -> cst.BaseExpression | None:
     """Return the value that ``**mapping`` gives. Raises ``UnwritableError`` if nobody can say."""
     for arg in call.args:
         if arg.star == "**":
-            value = _find_entry(tree, arg.value, name)
+            value = _find_entry(project, source.tree, arg.value, name)
             if value is not None:
                 return value
     return None
 
 
-def _find_entry(tree: Tree, node: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+def _find_entry(
+    project: Project, tree: Tree, node: cst.BaseExpression, name: str
+) -> cst.BaseExpression | None:
     text, uses = tree.code(node), 1
     unknown = UnwritableError(f"the call takes arguments from **{text}, which is not written here")
     if isinstance(node, cst.Name):
         binding = find_binding(tree, node, node.value)
         value = assigned_value(tree, binding) if binding is not None else None
+        if binding is not None and _is_open_to_none(project, tree, binding, name):
+            return None
         if binding is None or value is None:
             raise unknown
         node, uses = value, len(binding.references)
@@ -173,6 +186,21 @@ def _find_entry(tree: Tree, node: cst.BaseExpression, name: str) -> cst.BaseExpr
     if uses > 1 and (name in entries or _may_change(tree, text)):
         raise UnwritableError(f"the value comes from **{text}, which other code uses too")
     return entries.get(name)
+
+
+def _is_open_to_none(project: Project, tree: Tree, binding: Assignment, name: str) -> bool:
+    """Return whether a name is the ``**rest`` of a function that no call gives the argument.
+
+    Raises ``UnwritableError`` if one does.
+    """
+    parameter = find_parameter(tree, binding)
+    function = None if parameter is None else find_function(tree, parameter)
+    if parameter is None or function is None or function.params.star_kwarg is not parameter:
+        return False
+    if function.decorators:
+        raise UnwritableError("the arguments of a decorated function are not known")
+    check_callers(project, tree, function, name, parameter)
+    return True
 
 
 def _may_change(tree: Tree, name: str) -> bool:
@@ -253,7 +281,7 @@ def _drop_needless(project: Project, edit: SetArgument) -> Project:
 def _reset(project: Project, edit: SetArgument) -> Project:
     for source, call in find_calls(project, edit.target, edit.where):
         keyword = _find_keyword(call, edit.name)
-        value = keyword.value if keyword else _find_in_mappings(source.tree, call, edit.name)
+        value = keyword.value if keyword else _find_in_mappings(project, source, call, edit.name)
         if value is not None:
             splices = replace_value(project, source, value, edit.value)
             return _reset(project.spliced(source, splices), edit) if splices else project
@@ -262,10 +290,4 @@ def _reset(project: Project, edit: SetArgument) -> Project:
 
 def _say_where(where: Location | None) -> str:
     return "in your files" if where is None else f"at line {where.line} of {where.file}"
-
-
-def is_default(name: str, value: Value) -> bool:
-    """Return whether a value is the one that a loader has anyway."""
-    return name in _ONLY_WITH_WORKERS and _ONLY_WITH_WORKERS[name] == value
-
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from gapless.apply.project import Project
 from gapless.apply.references import qualify
-from gapless.apply.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.source import Source, Tree, UnwritableError
 from gapless.apply.statements import insert_first, insert_setting
 from gapless.apply.values import replace_value, write_value
 from gapless.model.edit import SetEnv, SetGlobal
@@ -90,11 +90,7 @@ def set_variable(project: Project, edit: SetEnv) -> Project:
     line = write_variable(edit)
     if line in script.text:
         return project
-    return project.spliced(script, [_insert_variable(script, line)])
-
-
-def _insert_variable(script: Source, line: str) -> Splice:
-    return insert_first(script, ("import os", "", line))
+    return project.spliced(script, [insert_first(script, line)])
 
 
 def write_variable(edit: SetEnv) -> str:
@@ -112,7 +108,7 @@ def _find_variable(tree: Tree, name: str) -> list[cst.BaseExpression]:
         if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Subscript):
             place = node.targets[0].target
             is_environment = "os.environ" in qualify(tree, place.value)
-            if is_environment and name in tree.code(place.slice[0]).strip("\"'"):
+            if is_environment and tree.code(place.slice[0]).strip("\"'") == name:
                 values.append(node.value)
         elif (
             isinstance(node, cst.Call)

@@ -9,11 +9,11 @@ from libcst.metadata import Assignment, ImportAssignment
 
 from gapless.apply.project import Project
 from gapless.apply.references import assigned_value, find_binding, qualify
-from gapless.apply.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.source import Source, Splice, Tree, UnwritableError, walk
 from gapless.model.edit import Value
 
 _CONSTANTS: Final = ("True", "False", "None")
-_ENVIRONMENT: Final = ("os.environ", "os.getenv", "os.environ.get")
+_ENVIRONMENT: Final = ("os.environ", "os.getenv")
 _PARSERS: Final = ("parse_args", "parse_known_args")
 
 
@@ -44,9 +44,9 @@ def replace_value(
 def find_obstacle(tree: Tree, node: cst.BaseExpression) -> str | None:
     """Return why an expression must not be replaced: what it takes its value from."""
     code = tree.code(node)
+    if any(name.startswith(_ENVIRONMENT) for part in walk(node) for name in qualify(tree, part)):
+        return f"the value comes from the environment ({code})"
     for name in _names_of(node.test if isinstance(node, cst.IfExp) else node):
-        if any(found.startswith(_ENVIRONMENT) for found in qualify(tree, name)):
-            return f"the value comes from the environment ({code})"
         binding = find_binding(tree, name, name.value)
         is_imported = isinstance(binding, ImportAssignment) or bool(qualify(tree, name))
         if not is_imported and not _is_builtin(name.value) and not isinstance(node, cst.IfExp):
@@ -94,7 +94,7 @@ def _follow_name(project: Project, source: Source, node: cst.Name, value: Value)
     if binding is None or isinstance(binding, ImportAssignment):
         raise UnwritableError(shared)
     assigned = assigned_value(tree, binding)
-    parameter = _find_parameter(tree, binding)
+    parameter = find_parameter(tree, binding)
     if assigned is None and parameter is None:
         raise UnwritableError(f"the value is {name}, which is not written as one value")
     if len(binding.references) > 1 or _is_used_elsewhere(project, source, binding, name):
@@ -116,7 +116,8 @@ def _is_used_elsewhere(project: Project, source: Source, binding: Assignment, na
     )
 
 
-def _find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
+def find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
+    """Return the parameter that a name is."""
     if isinstance(binding.node, cst.Param):
         return binding.node
     parent = tree.parents.get(binding.node)
@@ -126,13 +127,24 @@ def _find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
 def find_default(project: Project, source: Source, parameter: cst.Param) -> cst.BaseExpression:
     """Return the default of a parameter that no call gives. Raises ``UnwritableError``."""
     tree, name = source.tree, parameter.name.value
-    function = next(
-        (node for node in tree.ancestors(parameter) if isinstance(node, cst.FunctionDef)), None
-    )
+    function = find_function(tree, parameter)
     if function is None or parameter.default is None:
         raise UnwritableError(f"the value is the argument {name}, which callers give")
     if function.decorators:
         raise UnwritableError(f"the value is the argument {name} of a decorated function")
+    check_callers(project, tree, function, name, parameter)
+    return parameter.default
+
+
+def find_function(tree: Tree, node: cst.CSTNode) -> cst.FunctionDef | None:
+    """Return the function that a node is in."""
+    return next((node for node in tree.ancestors(node) if isinstance(node, cst.FunctionDef)), None)
+
+
+def check_callers(
+    project: Project, tree: Tree, function: cst.FunctionDef, name: str, parameter: cst.Param
+) -> None:
+    """Raise ``UnwritableError`` if calls of a function may give it an argument of that name."""
     called_name, position = _find_role(tree, function, parameter)
     if any(
         _gives(call, called_name, name, position)
@@ -142,7 +154,6 @@ def find_default(project: Project, source: Source, parameter: cst.Param) -> cst.
         raise UnwritableError(f"the value is the argument {name}, which callers give")
     if any(_is_handed_on(other.tree, called_name) for other in project.readable()):
         raise UnwritableError(f"{called_name} is handed on, so its callers are not known")
-    return parameter.default
 
 
 def _find_role(

@@ -77,7 +77,7 @@ def write_part() -> str:
         resources.files("gapless").joinpath(str(folder / name)).read_text("utf-8")
         for name in _PARTS
     ]
-    docstring, imports, bodies = "", dict[str, None](), list[str]()
+    docstring, imports, bodies = "", list[ast.Import | ast.ImportFrom](), list[str]()
     for text in texts:
         tree = ast.parse(text)
         docstring = str(ast.get_docstring(tree))
@@ -88,12 +88,22 @@ def write_part() -> str:
                 break
             last = node.end_lineno or last
             if not (isinstance(node, ast.ImportFrom) and node.level):
-                imports[ast.unparse(node)] = None
+                imports.append(node)
         bodies.append("".join(lines[last:]).strip("\n"))
-    future, *others = sorted(imports, key=_import_key)
-    head = f'{_LICENCE}\n"""{docstring}"""\n\n{future}\n\n'
-    return head + "\n".join(others) + "\n\n" + "\n\n\n".join(bodies) + "\n"
+    head = f'{_LICENCE}\n"""{docstring}"""\n\n{_merge_imports(imports)}\n\n'
+    return head + "\n\n\n".join(bodies) + "\n"
 
 
-def _import_key(line: str) -> tuple[bool, bool, bool, str]:
-    return "__future__" not in line, "torch" in line, line.startswith("from"), line
+def _merge_imports(nodes: list[ast.Import | ast.ImportFrom]) -> str:
+    """Return imports once each: ``__future__``, the standard library, torch."""
+    plain, names = set[str](), dict[str, set[str]]()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            plain.add(ast.unparse(node))
+        else:
+            names.setdefault(str(node.module), set()).update(alias.name for alias in node.names)
+    future = names.pop("__future__", set[str]())
+    lines = [f"from __future__ import {', '.join(sorted(future))}", ""]
+    lines += sorted(plain - {"import torch"})
+    lines += [f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)]
+    return "\n".join([*lines, "", "import torch"])
