@@ -1,6 +1,6 @@
 """Write a fix into every shape of source, and compare the patched training with the overlay.
 
-    python -m benchmarks.patching [--only WORD] [--out FILE]
+python -m benchmarks.patching [--only WORD] [--out FILE]
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Run a shape's training with the edits applied from outside, and patched: the same facts?"""
+"""A shape's training with the edits applied from outside, and patched: whether facts agree."""
 
 import json
 import os
@@ -17,11 +17,17 @@ from gapless.recorded.facts import facts
 from gapless.store.run.recordings import load
 
 _PATIENCE_S: Final = 180
-_LOADER: Final = (
-    "batch_size num_workers prefetch_factor pin_memory persistent_workers in_order shuffle"
-).split()
-_OPTIMIZER: Final = "name foreach fused calls".split()
-_MODEL: Final = "name channels_last compiled checkpoints".split()
+_LOADER: Final = [
+    "batch_size",
+    "num_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "persistent_workers",
+    "in_order",
+    "shuffle",
+]
+_OPTIMIZER: Final = ["name", "foreach", "fused", "calls"]
+_MODEL: Final = ["name", "channels_last", "compiled", "checkpoints"]
 
 
 class RunError(Exception):
@@ -82,11 +88,12 @@ def _record(folder: Path, out: Path, options: Sequence[str]) -> dict[str, object
 
 
 def _pick(run_facts: Facts) -> dict[str, object]:
+    precision = run_facts.precision
     picked = {
         "loaders": _choose(run_facts.loaders, _LOADER),
         "optimizers": _choose(run_facts.optimizers, _OPTIMIZER),
         "models": _choose(run_facts.models, _MODEL),
-        "precision": dict(run_facts.precision.settings),
+        "precision": None if precision is None else dict(precision.settings),
         "threads": run_facts.machine.intra_op_threads,
         "calls": {name: n for name, n in run_facts.calls.items() if name != "collections"},
     }

@@ -42,7 +42,9 @@ LAYOUTS: Final = (
     ),
     _written("a keyword replaced", "loader = DataLoader(ds, num_workers=0)\n", "DataLoader(ds"),
     _written(
-        "spaces around the keyword", "loader = DataLoader( ds , num_workers = 0 )\n", "DataLoader( ds"
+        "spaces around the keyword",
+        "loader = DataLoader( ds , num_workers = 0 )\n",
+        "DataLoader( ds",
     ),
     _written(
         "lines with a trailing comma",
@@ -66,7 +68,9 @@ LAYOUTS: Final = (
     ),
     _written("a comma before the end", "loader = DataLoader(ds, batch_size=4,)\n", "DataLoader(ds"),
     _written("a backslash", "loader = \\\n    DataLoader(ds, batch_size=4)\n", "    DataLoader(ds"),
-    _written("several statements in a line", "n = 4; loader = DataLoader(ds, n); m = 1\n", "n = 4;"),
+    _written(
+        "several statements in a line", "n = 4; loader = DataLoader(ds, n); m = 1\n", "n = 4;"
+    ),
     _written(
         "two loaders in a line",
         "loader, other = DataLoader(ds, 4), DataLoader(ds, 8)\n",
@@ -184,7 +188,9 @@ PLACES: Final = (
         "DataLoader(ds",
     ),
     _written(
-        "a dictionary at the call", 'loader = DataLoader(ds, **{"num_workers": 0})\n', "DataLoader(ds"
+        "a dictionary at the call",
+        'loader = DataLoader(ds, **{"num_workers": 0})\n',
+        "DataLoader(ds",
     ),
     _written(
         "a function with a default",
@@ -209,7 +215,9 @@ PLACES: Final = (
         "DataLoader(ds",
     ),
     _written(
-        "tabs", "def make():\n\treturn DataLoader(\n\t\tds,\n\t\t4,\n\t)\nloader = make()\n", "DataLoader(\n"
+        "tabs",
+        "def make():\n\treturn DataLoader(\n\t\tds,\n\t\t4,\n\t)\nloader = make()\n",
+        "DataLoader(\n",
     ),
     _written(
         "a decorated function",
@@ -225,7 +233,10 @@ PLACES: Final = (
     Shape(
         "another file",
         {
-            "train.py": train("loader = data.make(ds)\n", imports="import torch, data\nfrom torch.utils.data import TensorDataset\n"),
+            "train.py": train(
+                "loader = data.make(ds)\n",
+                imports="import torch, data\nfrom torch.utils.data import TensorDataset\n",
+            ),
             "data.py": _PLAIN + "\ndef make(ds):\n    return DataLoader(ds, 4)\n",
         },
         WORKERS,
@@ -235,7 +246,9 @@ PLACES: Final = (
     Shape(
         "a subclass of another file",
         {
-            "train.py": train("loader = Batches(ds, 4)\n", imports=_TORCH + "from data import Batches\n"),
+            "train.py": train(
+                "loader = Batches(ds, 4)\n", imports=_TORCH + "from data import Batches\n"
+            ),
             "data.py": _PLAIN + "\nclass Batches(DataLoader):\n    pass\n",
         },
         WORKERS,
@@ -243,7 +256,14 @@ PLACES: Final = (
     ),
     Shape(
         "two fixes of a default",
-        {"train.py": train(_FUNCTION.replace("workers=0", "workers=0, pin=False").replace("=workers", "=workers, pin_memory=pin") + "loader = make(ds)\n")},
+        {
+            "train.py": train(
+                _FUNCTION.replace("workers=0", "workers=0, pin=False").replace(
+                    "=workers", "=workers, pin_memory=pin"
+                )
+                + "loader = make(ds)\n"
+            )
+        },
         (*WORKERS, *set_loader("pin_memory", value=True)),
         "DataLoader(data",
     ),

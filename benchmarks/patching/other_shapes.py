@@ -74,7 +74,9 @@ OPTIMIZERS: Final = (
         "an optimizer with the flag",
         "opt = torch.optim.SGD(model.parameters(), lr=0.1, foreach=True)\n",
     ),
-    _optimizer("a generator of parameters", "opt = torch.optim.SGD(p for p in model.parameters())\n"),
+    _optimizer(
+        "a generator of parameters", "opt = torch.optim.SGD(p for p in model.parameters())\n"
+    ),
     _optimizer(
         "a conditional optimizer class",
         "opt = (torch.optim.SGD if len(ds) else torch.optim.Adam)(model.parameters(), lr=0.1)\n",
@@ -100,16 +102,21 @@ SETTINGS: Final = (
     _script("the precision of products", train(), _PRECISION),
     _script(
         "a setter that is called",
-        train(model="torch.set_float32_matmul_precision('highest')\nmodel = torch.nn.Linear(4, 1)\n"),
+        train(
+            model="torch.set_float32_matmul_precision('highest')\nmodel = torch.nn.Linear(4, 1)\n"
+        ),
         _PRECISION,
     ),
     _script("two settings", train(), (*_BENCHMARK, *_THREADS)),
     _script("threads", train(), _THREADS),
     Shape(
         "a script that imports no torch",
-        {"train.py": "import run\n\nrun.main()\n", "run.py": _IMPORTS + "\ndef main():\n" + "".join(
-            f"    {line}\n" if line else "\n" for line in train(imports="").split("\n")
-        )},
+        {
+            "train.py": "import run\n\nrun.main()\n",
+            "run.py": _IMPORTS
+            + "\ndef main():\n"
+            + "".join(f"    {line}\n" if line else "\n" for line in train(imports="").split("\n")),
+        },
         _THREADS,
     ),
     _script("a variable", train(), _VARIABLE),
@@ -129,7 +136,9 @@ SETTINGS: Final = (
     _refused("a variable of Python's", train(), (SetEnv("PYTHONHASHSEED", "0"),), "before Python"),
     _refused(
         "a setting by the newer name",
-        train(model="torch.backends.cuda.matmul.allow_tf32 = False\nmodel = torch.nn.Linear(4, 1)\n"),
+        train(
+            model="torch.backends.cuda.matmul.allow_tf32 = False\nmodel = torch.nn.Linear(4, 1)\n"
+        ),
         _PRECISION,
         "another name",
     ),

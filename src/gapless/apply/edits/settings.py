@@ -4,11 +4,12 @@ from typing import Final
 
 import libcst as cst
 
-from gapless.apply.project import Project
-from gapless.apply.references import qualify
-from gapless.apply.source import Source, Tree, UnwritableError
-from gapless.apply.statements import insert_first, insert_setting
-from gapless.apply.values import replace_value, write_value
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import qualify
+from gapless.apply.code.source import Source, Tree, UnwritableError
+from gapless.apply.code.statements import insert_first, insert_setting
+from gapless.apply.code.values import replace_value
+from gapless.apply.texts import write_setting, write_value
 from gapless.model.edit import SetEnv, SetGlobal
 
 _SAME: Final = {  # other names for what a setter sets
@@ -48,14 +49,6 @@ def set_global(project: Project, edit: SetGlobal) -> Project:
         return project
     script = project.script_source()
     return project.spliced(script, [insert_setting(script, write_setting(edit))])
-
-
-def write_setting(edit: SetGlobal) -> str:
-    """Return the line that sets it."""
-    value, name = write_value(edit.value), edit.target.rpartition(".")[2]
-    if name.startswith(("set_", "use_", "enable_")):
-        return f"{edit.target}({value})"
-    return f"{edit.target} = {value}"
 
 
 def _find_places(source: Source, target: str) -> list[cst.BaseExpression]:

@@ -6,35 +6,42 @@ from typing import Final
 import libcst as cst
 from libcst.metadata import Assignment
 
-from gapless.apply.project import Project
-from gapless.apply.references import (
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import (
     assigned_value,
     find_binding,
     find_partial,
     is_subclass,
     means,
 )
-from gapless.apply.source import Source, Splice, Tree, UnwritableError
-from gapless.apply.values import (
+from gapless.apply.code.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.code.values import (
     check_callers,
     find_function,
     find_parameter,
     replace_value,
-    write_value,
 )
-from gapless.model.edit import Location, SetArgument, Value
+from gapless.apply.texts import write_value
+from gapless.model.edit import Location, SetArgument
 
-# The arguments that may be given without a name, in their order.
+# Where a call may give an argument without its name, for those that edits set.
 _POSITIONS: Final = {
-    "DataLoader": (
-        "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory "
-        "drop_last timeout worker_init_fn multiprocessing_context generator"
-    ).split(),
-    "DistributedDataParallel": (
-        "module device_ids output_device dim broadcast_buffers init_sync process_group "
-        "bucket_cap_mb find_unused_parameters check_reduction gradient_as_bucket_view static_graph"
-    ).split(),
-    "zero_grad": ["set_to_none"],
+    "DataLoader": {
+        "batch_size": 1,
+        "shuffle": 2,
+        "num_workers": 5,
+        "pin_memory": 7,
+        "drop_last": 8,
+        "timeout": 9,
+        "multiprocessing_context": 11,
+    },
+    "DistributedDataParallel": {
+        "bucket_cap_mb": 7,
+        "find_unused_parameters": 8,
+        "gradient_as_bucket_view": 10,
+        "static_graph": 11,
+    },
+    "zero_grad": {"set_to_none": 0},
 }
 _ONLY_WITH_WORKERS: Final = {
     "prefetch_factor": None,
@@ -128,10 +135,9 @@ def _find_keyword(call: cst.Call, name: str) -> cst.Arg | None:
 
 def _find_positional(call: cst.Call, edit: SetArgument) -> cst.Arg | None:
     """Return the argument that a call gives by its position. Raises ``UnwritableError``."""
-    names = _POSITIONS.get(edit.target.rpartition(".")[2], [])
-    if edit.name not in names:
+    position = _POSITIONS.get(edit.target.rpartition(".")[2], {}).get(edit.name)
+    if position is None:
         return None
-    position = names.index(edit.name)
     func = call.func
     if isinstance(func, cst.Attribute) and func.attr.value == "__init__":
         position += not isinstance(func.value, cst.Call)  # the instance itself comes first
@@ -214,9 +220,7 @@ def _may_change(tree: Tree, name: str) -> bool:
     )
 
 
-def _read_entries(
-    tree: Tree, node: cst.BaseExpression
-) -> dict[str, cst.BaseExpression] | None:
+def _read_entries(tree: Tree, node: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
     """Return what a literal of a mapping holds by key; None if it is no plain one."""
     if isinstance(node, cst.Dict):
         entries = dict[str, cst.BaseExpression]()
@@ -280,8 +284,8 @@ def _drop_needless(project: Project, edit: SetArgument) -> Project:
 
 def _reset(project: Project, edit: SetArgument) -> Project:
     for source, call in find_calls(project, edit.target, edit.where):
-        keyword = _find_keyword(call, edit.name)
-        value = keyword.value if keyword else _find_in_mappings(project, source, call, edit.name)
+        given = _find_keyword(call, edit.name) or _find_positional(call, edit)
+        value = given.value if given else _find_in_mappings(project, source, call, edit.name)
         if value is not None:
             splices = replace_value(project, source, value, edit.value)
             return _reset(project.spliced(source, splices), edit) if splices else project
@@ -290,4 +294,3 @@ def _reset(project: Project, edit: SetArgument) -> Project:
 
 def _say_where(where: Location | None) -> str:
     return "in your files" if where is None else f"at line {where.line} of {where.file}"
-

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from gapless.apply.source import Source, Splice, UnwritableError, read_source
+from gapless.apply.code.source import Source, Splice, UnwritableError, read_source
 from gapless.model.edit import Location
 
 
@@ -46,7 +46,9 @@ class Project:
         """Return the file that a module's name may mean: the one whose path ends with it."""
         parts = tuple(name.split("."))
         matches = [
-            source for source in self.readable() if _module_parts(source.path)[-len(parts) :] == parts
+            source
+            for source in self.readable()
+            if _module_parts(source.path)[-len(parts) :] == parts
         ]
         return matches[0] if len(matches) == 1 else None
 
@@ -79,9 +81,10 @@ def open_project(sources: Mapping[Path, bytes], script: Path | None) -> Project:
 
 def _is_parsed(source: Source) -> bool:
     try:
-        return source.tree is not None
+        _ = source.tree
     except UnwritableError:
         return False
+    return True
 
 
 def _module_parts(path: Path) -> tuple[str, ...]:

@@ -7,21 +7,15 @@ from typing import Final
 import libcst as cst
 from libcst.metadata import Assignment, ImportAssignment
 
-from gapless.apply.project import Project
-from gapless.apply.references import assigned_value, find_binding, qualify
-from gapless.apply.source import Source, Splice, Tree, UnwritableError, walk
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import assigned_value, find_binding, qualify
+from gapless.apply.code.source import Source, Splice, Tree, UnwritableError, walk
+from gapless.apply.texts import write_value
 from gapless.model.edit import Value
 
 _CONSTANTS: Final = ("True", "False", "None")
 _ENVIRONMENT: Final = ("os.environ", "os.getenv")
 _PARSERS: Final = ("parse_args", "parse_known_args")
-
-
-def write_value(value: Value) -> str:
-    """Return a value as Python's source has it."""
-    if isinstance(value, str):
-        return '"' + repr(value)[1:-1].replace('"', '\\"') + '"'
-    return repr(value)
 
 
 def replace_value(
@@ -69,9 +63,7 @@ def _names_of(node: cst.CSTNode) -> Iterator[cst.Name]:
     if isinstance(node, cst.Name):
         if node.value not in _CONSTANTS:
             yield node
-    elif isinstance(node, cst.Attribute):
-        yield from _names_of(node.value)
-    elif isinstance(node, cst.Arg):
+    elif isinstance(node, (cst.Attribute, cst.Arg)):
         yield from _names_of(node.value)
     else:
         for child in node.children:
@@ -194,11 +186,12 @@ def _is_handed_on(tree: Tree, name: str) -> bool:
     for node in tree.nodes:
         if not isinstance(node, cst.Name) or node.value != name:
             continue
-        parent = tree.parents[node]
-        if isinstance(parent, cst.Attribute) and parent.attr is node:
-            parent, node = tree.parents[parent], parent
+        use: cst.CSTNode = node
+        if isinstance(attribute := tree.parents[use], cst.Attribute) and attribute.attr is node:
+            use = attribute
+        parent = tree.parents[use]
         is_plain = isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias)) or (
-            isinstance(parent, cst.Call) and parent.func is node
+            isinstance(parent, cst.Call) and parent.func is use
         )
         if not is_plain:
             return True

@@ -8,15 +8,17 @@ from typing import Final
 
 import libcst as cst
 
-from gapless.apply.arguments import find_calls
-from gapless.apply.project import Project
-from gapless.apply.source import Source, Splice, UnwritableError
-from gapless.apply.statements import insert_import
+from gapless.apply.code.project import Project
+from gapless.apply.code.source import Source, Splice, UnwritableError
+from gapless.apply.code.statements import insert_import
+from gapless.apply.edits.arguments import find_calls
 from gapless.model.edit import Wrap
 
 MODULE: Final = "device_prefetcher"
 _CLASS: Final = "DevicePrefetcher"
-_LICENCE: Final = "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
+_LICENCE: Final = (
+    "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
+)
 _PARTS: Final = ("batches.py", "device_prefetcher.py")
 
 
@@ -105,5 +107,7 @@ def _merge_imports(nodes: list[ast.Import | ast.ImportFrom]) -> str:
     future = names.pop("__future__", set[str]())
     lines = [f"from __future__ import {', '.join(sorted(future))}", ""]
     lines += sorted(plain - {"import torch"})
-    lines += [f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)]
+    lines += [
+        f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)
+    ]
     return "\n".join([*lines, "", "import torch"])

@@ -6,8 +6,8 @@ from typing import Final
 import libcst as cst
 from libcst.metadata import Assignment, QualifiedNameSource
 
-from gapless.apply.project import Project
-from gapless.apply.source import Tree
+from gapless.apply.code.project import Project
+from gapless.apply.code.source import Tree
 
 _STATEFUL: Final = "torchdata.stateful_dataloader.StatefulDataLoader"
 _LOADER: Final = "torch.utils.data.DataLoader"
@@ -41,11 +41,7 @@ def qualify(tree: Tree, node: cst.CSTNode) -> frozenset[str]:
     if scope is None:
         return frozenset()
     found_names = scope.get_qualified_names_for(node)
-    names = {
-        name.name
-        for name in found_names
-        if name.source is QualifiedNameSource.IMPORT
-    }
+    names = {name.name for name in found_names if name.source is QualifiedNameSource.IMPORT}
     if not names and not found_names and isinstance(node, cst.Name):
         names = {f"{module}.{node.value}" for module in _star_imports(tree)}
     return frozenset(names)
@@ -76,9 +72,7 @@ def means(
         return partial is not None and means(project, tree, partial, target, depth + 1)
     if isinstance(node, cst.Name) and _means_local(project, tree, node, target, depth):
         return True
-    return any(
-        _means_in_module(project, name, target, depth) for name in qualify(tree, node)
-    )
+    return any(_means_in_module(project, name, target, depth) for name in qualify(tree, node))
 
 
 def find_partial(tree: Tree, node: cst.BaseExpression) -> cst.BaseExpression | None:

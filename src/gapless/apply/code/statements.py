@@ -5,8 +5,8 @@ from typing import Final
 
 import libcst as cst
 
-from gapless.apply.references import qualify
-from gapless.apply.source import Source, Splice, Tree
+from gapless.apply.code.references import qualify
+from gapless.apply.code.source import Source, Splice, Tree
 
 _SETTINGS: Final = ("torch.backends.", "torch.set_", "torch.autograd.set_")
 
@@ -167,6 +167,4 @@ def _is_setting(tree: Tree, node: cst.CSTNode) -> bool:
         place = statement.targets[0].target
     elif isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
         place = statement.value.func
-    return place is not None and any(
-        name.startswith(_SETTINGS) for name in qualify(tree, place)
-    )
+    return place is not None and any(name.startswith(_SETTINGS) for name in qualify(tree, place))
