@@ -1,4 +1,4 @@
-"""Proven fixes as a patch of the user’s files: what can be written, and what is left to a person."""
+"""Proven fixes as a patch of the user’s files, and what is left to a person."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from gapless.model.edit import Applicability, Edit
 from gapless.model.tuning import ProvenFix
 
 if TYPE_CHECKING:
-    from gapless.apply.project import Project
+    from gapless.apply.code.project import Project
 
 _UNWRITTEN = {
     Applicability.ABLATION: "it measures what a cause costs, and is no change to keep",
@@ -28,8 +28,8 @@ def make_patch(
     ``UsageError`` without libcst.
     """
     try:
-        from gapless.apply.editing import write_edits  # noqa: PLC0415 - libcst is an extra
-        from gapless.apply.project import open_project  # noqa: PLC0415 - likewise
+        from gapless.apply.code.project import open_project  # noqa: PLC0415 - likewise
+        from gapless.apply.edits.editing import write_edits  # noqa: PLC0415 - libcst is an extra
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "libcst":
             raise

@@ -1,33 +1,52 @@
 """The text of an edit for who writes it by hand."""
 
+from typing import Final
+
 from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Value, Wrap
 
-_PARTS = {
+_PARTS: Final = {  # with the options of the part
+    "affinity": "taskset --cpu-list {cpus} python …",
+    "autocast": 'with torch.autocast("cuda", torch.{dtype}):\n    y = model(x)',
+    "cadence": "if step % {every} == 0:  # {what}",
     "channels-last": (
         "model = model.to(memory_format=torch.channels_last)\n"
         "images = images.to(memory_format=torch.channels_last)"
     ),
-    "non-blocking": "batch = batch.to(device, non_blocking=True)",
     "checkpointing-off": "y = block(x)  # instead of checkpoint(block, x)",
+    "collector": (
+        "gc.collect()  # before the first step\ngc.freeze()\ngc.disable()\n"
+        "if step % {every} == 0:  # in each step\n    gc.collect()"
+    ),
+    "compile": "model.compile(mode={mode!r})",
+    "device-prefetcher": "loader = DevicePrefetcher(DataLoader(…), ahead={ahead})",
     "grad-scaler": (
         "scaler = torch.amp.GradScaler()\n"
         "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()"
     ),
-    "no-checkpoint": "# leave out torch.save(…)",
-    "no-evaluation": "# leave out the evaluation",
-    "no-logging": "# leave out the logging",
+    "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
+    "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "sdpa": "with sdpa_kernel([SDPBackend.{backend}, SDPBackend.MATH]):\n    y = model(x)",
+    "worker-threads": (
+        "def init_worker(_number):\n    torch.set_num_threads({threads})\n\n"
+        "loader = DataLoader(…, worker_init_fn=init_worker)"
+    ),
 }
+_BACKENDS: Final = {  # as torch.nn.attention.SDPBackend has them
+    "flash": "FLASH_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+    "math": "MATH",
+}
+_SETTERS: Final = ("set_", "use_", "enable_")
 
 
 def write_by_hand(edit: Edit) -> str:
-    """Return the exact text of an edit, with the user's own names where they are not known."""
+    """Return the exact text of an edit, with names in place of the user's that are not known."""
     match edit:
         case SetArgument(target, name, value):
-            return f"{target.rpartition('.')[2]}(…, {name}={_write(value)})"
-        case SetGlobal(target, value):
-            name = target.rpartition(".")[2]
-            is_setter = name.startswith(("set_", "use_", "enable_"))
-            return f"{target}({_write(value)})" if is_setter else f"{target} = {_write(value)}"
+            return f"{target.rpartition('.')[2]}(…, {name}={write_value(value)})"
+        case SetGlobal():
+            return write_setting(edit)
         case SetEnv(name, value):
             return f"unset {name}" if value is None else f"export {name}={value}"
         case Skip(target, every):
@@ -37,41 +56,25 @@ def write_by_hand(edit: Edit) -> str:
             return _write_part(edit)
 
 
-def _write(value: Value) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+def write_value(value: Value) -> str:
+    """Return a value as Python's source has it."""
+    if isinstance(value, str):
+        return '"' + repr(value)[1:-1].replace('"', '\\"') + '"'
+    return repr(value)
+
+
+def write_setting(edit: SetGlobal) -> str:
+    """Return the line that sets a setting."""
+    value = write_value(edit.value)
+    is_setter = edit.target.rpartition(".")[2].startswith(_SETTERS)
+    return f"{edit.target}({value})" if is_setter else f"{edit.target} = {value}"
 
 
 def _write_part(edit: Wrap) -> str:
-    options = edit.options
-    text = _PARTS.get(edit.part, "")
-    match edit.part:
-        case "autocast":
-            text = f'with torch.autocast("cuda", torch.{options.get("dtype", "bfloat16")}):\n    y = model(x)'
-        case "compile":
-            names = [f"{name}={_write(value)}" for name, value in options.items() if value]
-            text = f"model.compile({', '.join(names)})"
-        case "device-prefetcher":
-            text = f"loader = DevicePrefetcher(DataLoader(…), ahead={options.get('ahead', 1)})"
-        case "worker-threads":
-            text = (
-                f"def init_worker(_number):\n    torch.set_num_threads({options.get('threads')})\n\n"
-                "DataLoader(…, worker_init_fn=init_worker)"
-            )
-        case "collector":
-            every = options.get("every")
-            text = "gc.collect(); gc.freeze(); gc.disable()  # before the first step"
-            text += f"\nif step % {every} == 0:\n    gc.collect()" if every else ""
-        case "affinity":
-            text = f"taskset --cpu-list {options.get('cpus')} python …"
-        case "sdpa":
-            backend = {"flash": "FLASH", "efficient": "EFFICIENT", "cudnn": "CUDNN"}
-            name = backend.get(str(options.get("backend")), "MATH")
-            suffix = "" if name == "MATH" else "_ATTENTION"
-            text = f"with sdpa_kernel(SDPBackend.{name}{suffix}):\n    y = model(x)"
-        case "no-sync":
-            text = f"with model.no_sync():  # in all but each {options.get('every')}th backward pass\n    loss.backward()"
-        case "cadence":
-            text = f"if step % {options.get('every')} == 0:  # {options.get('what')}"
-        case _:
-            pass
-    return text or f"{edit.part}: {edit.target}"
+    options = {"ahead": 1, "mode": "default", "every": 1000, "dtype": "bfloat16", **edit.options}
+    options["backend"] = _BACKENDS.get(str(options.get("backend")), "MATH")
+    template = _PARTS.get(edit.part)
+    try:
+        return template.format_map(options) if template else f"{edit.part}: {edit.target}"
+    except KeyError:  # an option that the text needs is not there
+        return f"{edit.part}: {edit.target}"

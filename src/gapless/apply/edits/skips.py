@@ -2,9 +2,9 @@
 
 import libcst as cst
 
-from gapless.apply.project import Project
-from gapless.apply.references import is_same, qualify
-from gapless.apply.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import is_same, qualify
+from gapless.apply.code.source import Source, Splice, Tree, UnwritableError
 from gapless.model.edit import Skip
 
 
@@ -79,7 +79,7 @@ def _take_from_line(
 ) -> Splice:
     start, end = span
     if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and len(line.body) > 1:
-        number = list(line.body).index(statement)
+        number = list[cst.CSTNode](line.body).index(statement)
         if number + 1 < len(line.body):  # up to the next statement
             return Splice(start, tree.span(line.body[number + 1])[0], "")
         previous = line.body[number - 1]

@@ -5,11 +5,11 @@ from typing import Final
 
 import libcst as cst
 
-from gapless.apply.project import Project
-from gapless.apply.references import assigned_value, find_binding, qualify
-from gapless.apply.source import Splice, Tree, UnwritableError
-from gapless.apply.statements import binds_torch, insert_import, put_before
-from gapless.apply.values import write_value
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import assigned_value, find_binding, qualify
+from gapless.apply.code.source import Splice, Tree, UnwritableError
+from gapless.apply.code.statements import binds_torch, insert_import, put_before
+from gapless.apply.texts import write_value
 from gapless.model.edit import Wrap
 
 _GIVES_PARAMETERS: Final = ("parameters", "named_parameters")

@@ -4,11 +4,12 @@ from typing import Final
 
 import libcst as cst
 
-from gapless.apply.project import Project
-from gapless.apply.references import qualify
-from gapless.apply.source import Source, Splice, Tree, UnwritableError
-from gapless.apply.statements import insert_first, insert_setting
-from gapless.apply.values import replace_value, write_value
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import qualify
+from gapless.apply.code.source import Source, Tree, UnwritableError
+from gapless.apply.code.statements import insert_first, insert_setting
+from gapless.apply.code.values import replace_value
+from gapless.apply.texts import write_setting, write_value
 from gapless.model.edit import SetEnv, SetGlobal
 
 _SAME: Final = {  # other names for what a setter sets
@@ -50,14 +51,6 @@ def set_global(project: Project, edit: SetGlobal) -> Project:
     return project.spliced(script, [insert_setting(script, write_setting(edit))])
 
 
-def write_setting(edit: SetGlobal) -> str:
-    """Return the line that sets it."""
-    value, name = write_value(edit.value), edit.target.rpartition(".")[2]
-    if name.startswith(("set_", "use_", "enable_")):
-        return f"{edit.target}({value})"
-    return f"{edit.target} = {value}"
-
-
 def _find_places(source: Source, target: str) -> list[cst.BaseExpression]:
     """Return the values that a setting is given in a file."""
     tree, names = source.tree, {target, _SAME.get(target, target)}
@@ -90,11 +83,7 @@ def set_variable(project: Project, edit: SetEnv) -> Project:
     line = write_variable(edit)
     if line in script.text:
         return project
-    return project.spliced(script, [_insert_variable(script, line)])
-
-
-def _insert_variable(script: Source, line: str) -> Splice:
-    return insert_first(script, ("import os", "", line))
+    return project.spliced(script, [insert_first(script, line)])
 
 
 def write_variable(edit: SetEnv) -> str:
@@ -112,7 +101,7 @@ def _find_variable(tree: Tree, name: str) -> list[cst.BaseExpression]:
         if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Subscript):
             place = node.targets[0].target
             is_environment = "os.environ" in qualify(tree, place.value)
-            if is_environment and name in tree.code(place.slice[0]).strip("\"'"):
+            if is_environment and tree.code(place.slice[0]).strip("\"'") == name:
                 values.append(node.value)
         elif (
             isinstance(node, cst.Call)

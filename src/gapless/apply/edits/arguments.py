@@ -4,30 +4,44 @@ from collections.abc import Iterator
 from typing import Final
 
 import libcst as cst
+from libcst.metadata import Assignment
 
-from gapless.apply.project import Project
-from gapless.apply.references import (
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import (
     assigned_value,
     find_binding,
     find_partial,
     is_subclass,
     means,
 )
-from gapless.apply.source import Source, Splice, Tree, UnwritableError
-from gapless.apply.values import replace_value, write_value
-from gapless.model.edit import Location, SetArgument, Value
+from gapless.apply.code.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.code.values import (
+    check_callers,
+    find_function,
+    find_parameter,
+    replace_value,
+)
+from gapless.apply.texts import write_value
+from gapless.model.edit import Location, SetArgument
 
-# The arguments that may be given without a name, in their order.
+# Where a call may give an argument without its name, for those that edits set.
 _POSITIONS: Final = {
-    "DataLoader": (
-        "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory "
-        "drop_last timeout worker_init_fn multiprocessing_context generator"
-    ).split(),
-    "DistributedDataParallel": (
-        "module device_ids output_device dim broadcast_buffers init_sync process_group "
-        "bucket_cap_mb find_unused_parameters check_reduction gradient_as_bucket_view static_graph"
-    ).split(),
-    "zero_grad": ["set_to_none"],
+    "DataLoader": {
+        "batch_size": 1,
+        "shuffle": 2,
+        "num_workers": 5,
+        "pin_memory": 7,
+        "drop_last": 8,
+        "timeout": 9,
+        "multiprocessing_context": 11,
+    },
+    "DistributedDataParallel": {
+        "bucket_cap_mb": 7,
+        "find_unused_parameters": 8,
+        "gradient_as_bucket_view": 10,
+        "static_graph": 11,
+    },
+    "zero_grad": {"set_to_none": 0},
 }
 _ONLY_WITH_WORKERS: Final = {
     "prefetch_factor": None,
@@ -104,7 +118,7 @@ def _splices_for(
         given = _find_in_partial(tree, call, name)
     if given is not None:
         return replace_value(project, source, given.value, edit.value)
-    value = _find_in_mappings(tree, call, name)
+    value = _find_in_mappings(project, source, call, name)
     if value is not None:
         return replace_value(project, source, value, edit.value)
     if edit.target.startswith(_METHODS):
@@ -121,10 +135,9 @@ def _find_keyword(call: cst.Call, name: str) -> cst.Arg | None:
 
 def _find_positional(call: cst.Call, edit: SetArgument) -> cst.Arg | None:
     """Return the argument that a call gives by its position. Raises ``UnwritableError``."""
-    names = _POSITIONS.get(edit.target.rpartition(".")[2], [])
-    if edit.name not in names:
+    position = _POSITIONS.get(edit.target.rpartition(".")[2], {}).get(edit.name)
+    if position is None:
         return None
-    position = names.index(edit.name)
     func = call.func
     if isinstance(func, cst.Attribute) and func.attr.value == "__init__":
         position += not isinstance(func.value, cst.Call)  # the instance itself comes first
@@ -148,22 +161,28 @@ def _find_in_partial(tree: Tree, call: cst.Call, name: str) -> cst.Arg | None:
     return arg if len(binding.references) == 1 else None
 
 
-def _find_in_mappings(tree: Tree, call: cst.Call, name: str) -> cst.BaseExpression | None:
+def _find_in_mappings(
+    project: Project, source: Source, call: cst.Call, name: str
+) -> cst.BaseExpression | None:
     """Return the value that ``**mapping`` gives. Raises ``UnwritableError`` if nobody can say."""
     for arg in call.args:
         if arg.star == "**":
-            value = _find_entry(tree, arg.value, name)
+            value = _find_entry(project, source.tree, arg.value, name)
             if value is not None:
                 return value
     return None
 
 
-def _find_entry(tree: Tree, node: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+def _find_entry(
+    project: Project, tree: Tree, node: cst.BaseExpression, name: str
+) -> cst.BaseExpression | None:
     text, uses = tree.code(node), 1
     unknown = UnwritableError(f"the call takes arguments from **{text}, which is not written here")
     if isinstance(node, cst.Name):
         binding = find_binding(tree, node, node.value)
         value = assigned_value(tree, binding) if binding is not None else None
+        if binding is not None and _is_open_to_none(project, tree, binding, name):
+            return None
         if binding is None or value is None:
             raise unknown
         node, uses = value, len(binding.references)
@@ -173,6 +192,21 @@ def _find_entry(tree: Tree, node: cst.BaseExpression, name: str) -> cst.BaseExpr
     if uses > 1 and (name in entries or _may_change(tree, text)):
         raise UnwritableError(f"the value comes from **{text}, which other code uses too")
     return entries.get(name)
+
+
+def _is_open_to_none(project: Project, tree: Tree, binding: Assignment, name: str) -> bool:
+    """Return whether a name is the ``**rest`` of a function that no call gives the argument.
+
+    Raises ``UnwritableError`` if one does.
+    """
+    parameter = find_parameter(tree, binding)
+    function = None if parameter is None else find_function(tree, parameter)
+    if parameter is None or function is None or function.params.star_kwarg is not parameter:
+        return False
+    if function.decorators:
+        raise UnwritableError("the arguments of a decorated function are not known")
+    check_callers(project, tree, function, name, parameter)
+    return True
 
 
 def _may_change(tree: Tree, name: str) -> bool:
@@ -250,8 +284,8 @@ def _drop_needless(project: Project, edit: SetArgument) -> Project:
 
 def _reset(project: Project, edit: SetArgument) -> Project:
     for source, call in find_calls(project, edit.target, edit.where):
-        keyword = _find_keyword(call, edit.name)
-        value = keyword.value if keyword else _find_in_mappings(source.tree, call, edit.name)
+        given = _find_keyword(call, edit.name) or _find_positional(call, edit)
+        value = given.value if given else _find_in_mappings(project, source, call, edit.name)
         if value is not None:
             splices = replace_value(project, source, value, edit.value)
             return _reset(project.spliced(source, splices), edit) if splices else project
@@ -260,8 +294,3 @@ def _reset(project: Project, edit: SetArgument) -> Project:
 
 def _say_where(where: Location | None) -> str:
     return "in your files" if where is None else f"at line {where.line} of {where.file}"
-
-
-def is_default(name: str, value: Value) -> bool:
-    """Return whether a value is the one that a loader has anyway."""
-    return name in _ONLY_WITH_WORKERS and _ONLY_WITH_WORKERS[name] == value

@@ -3,12 +3,12 @@
 import warnings
 from collections.abc import Sequence
 
-from gapless.apply.arguments import set_argument
-from gapless.apply.project import Project
-from gapless.apply.settings import set_global, set_variable
-from gapless.apply.skips import skip_calls
-from gapless.apply.source import UnwritableError
-from gapless.apply.wraps import wrap
+from gapless.apply.code.project import Project
+from gapless.apply.code.source import UnwritableError
+from gapless.apply.edits.arguments import set_argument
+from gapless.apply.edits.settings import set_global, set_variable
+from gapless.apply.edits.skips import skip_calls
+from gapless.apply.edits.wraps import wrap
 from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip
 
 

@@ -58,7 +58,7 @@ class Tree:
     @cached_property
     def nodes(self) -> tuple[cst.CSTNode, ...]:
         """All nodes, in the order of the text."""
-        return tuple(_walk(self.wrapper.module))
+        return tuple(walk(self.wrapper.module))
 
     @property
     def calls(self) -> tuple[cst.Call, ...]:
@@ -172,7 +172,8 @@ def _shift(offset: int, splices: Sequence[Splice]) -> int:
     )
 
 
-def _walk(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+def walk(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+    """Yield a node and all that it consists of, in the order of the text."""
     yield node
     for child in node.children:
-        yield from _walk(child)
+        yield from walk(child)

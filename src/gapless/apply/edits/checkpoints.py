@@ -4,9 +4,9 @@ from typing import Final
 
 import libcst as cst
 
-from gapless.apply.project import Project
-from gapless.apply.references import is_same, qualify
-from gapless.apply.source import Splice, Tree, UnwritableError
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import is_same, qualify
+from gapless.apply.code.source import Splice, Tree, UnwritableError
 
 _TARGET: Final = "torch.utils.checkpoint.checkpoint"
 _OPTIONS: Final = (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from gapless.apply.source import Source, Splice, UnwritableError, read_source
+from gapless.apply.code.source import Source, Splice, UnwritableError, read_source
 from gapless.model.edit import Location
 
 
@@ -81,9 +81,10 @@ def open_project(sources: Mapping[Path, bytes], script: Path | None) -> Project:
 
 def _is_parsed(source: Source) -> bool:
     try:
-        return source.tree is not None
+        _ = source.tree
     except UnwritableError:
         return False
+    return True
 
 
 def _module_parts(path: Path) -> tuple[str, ...]:

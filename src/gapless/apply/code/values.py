@@ -7,21 +7,15 @@ from typing import Final
 import libcst as cst
 from libcst.metadata import Assignment, ImportAssignment
 
-from gapless.apply.project import Project
-from gapless.apply.references import assigned_value, find_binding, qualify
-from gapless.apply.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import assigned_value, find_binding, qualify
+from gapless.apply.code.source import Source, Splice, Tree, UnwritableError, walk
+from gapless.apply.texts import write_value
 from gapless.model.edit import Value
 
 _CONSTANTS: Final = ("True", "False", "None")
-_ENVIRONMENT: Final = ("os.environ", "os.getenv", "os.environ.get")
+_ENVIRONMENT: Final = ("os.environ", "os.getenv")
 _PARSERS: Final = ("parse_args", "parse_known_args")
-
-
-def write_value(value: Value) -> str:
-    """Return a value as Python's source has it."""
-    if isinstance(value, str):
-        return '"' + repr(value)[1:-1].replace('"', '\\"') + '"'
-    return repr(value)
 
 
 def replace_value(
@@ -44,9 +38,9 @@ def replace_value(
 def find_obstacle(tree: Tree, node: cst.BaseExpression) -> str | None:
     """Return why an expression must not be replaced: what it takes its value from."""
     code = tree.code(node)
+    if any(name.startswith(_ENVIRONMENT) for part in walk(node) for name in qualify(tree, part)):
+        return f"the value comes from the environment ({code})"
     for name in _names_of(node.test if isinstance(node, cst.IfExp) else node):
-        if any(found.startswith(_ENVIRONMENT) for found in qualify(tree, name)):
-            return f"the value comes from the environment ({code})"
         binding = find_binding(tree, name, name.value)
         is_imported = isinstance(binding, ImportAssignment) or bool(qualify(tree, name))
         if not is_imported and not _is_builtin(name.value) and not isinstance(node, cst.IfExp):
@@ -69,9 +63,7 @@ def _names_of(node: cst.CSTNode) -> Iterator[cst.Name]:
     if isinstance(node, cst.Name):
         if node.value not in _CONSTANTS:
             yield node
-    elif isinstance(node, cst.Attribute):
-        yield from _names_of(node.value)
-    elif isinstance(node, cst.Arg):
+    elif isinstance(node, (cst.Attribute, cst.Arg)):
         yield from _names_of(node.value)
     else:
         for child in node.children:
@@ -94,7 +86,7 @@ def _follow_name(project: Project, source: Source, node: cst.Name, value: Value)
     if binding is None or isinstance(binding, ImportAssignment):
         raise UnwritableError(shared)
     assigned = assigned_value(tree, binding)
-    parameter = _find_parameter(tree, binding)
+    parameter = find_parameter(tree, binding)
     if assigned is None and parameter is None:
         raise UnwritableError(f"the value is {name}, which is not written as one value")
     if len(binding.references) > 1 or _is_used_elsewhere(project, source, binding, name):
@@ -116,7 +108,8 @@ def _is_used_elsewhere(project: Project, source: Source, binding: Assignment, na
     )
 
 
-def _find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
+def find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
+    """Return the parameter that a name is."""
     if isinstance(binding.node, cst.Param):
         return binding.node
     parent = tree.parents.get(binding.node)
@@ -126,13 +119,24 @@ def _find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
 def find_default(project: Project, source: Source, parameter: cst.Param) -> cst.BaseExpression:
     """Return the default of a parameter that no call gives. Raises ``UnwritableError``."""
     tree, name = source.tree, parameter.name.value
-    function = next(
-        (node for node in tree.ancestors(parameter) if isinstance(node, cst.FunctionDef)), None
-    )
+    function = find_function(tree, parameter)
     if function is None or parameter.default is None:
         raise UnwritableError(f"the value is the argument {name}, which callers give")
     if function.decorators:
         raise UnwritableError(f"the value is the argument {name} of a decorated function")
+    check_callers(project, tree, function, name, parameter)
+    return parameter.default
+
+
+def find_function(tree: Tree, node: cst.CSTNode) -> cst.FunctionDef | None:
+    """Return the function that a node is in."""
+    return next((node for node in tree.ancestors(node) if isinstance(node, cst.FunctionDef)), None)
+
+
+def check_callers(
+    project: Project, tree: Tree, function: cst.FunctionDef, name: str, parameter: cst.Param
+) -> None:
+    """Raise ``UnwritableError`` if calls of a function may give it an argument of that name."""
     called_name, position = _find_role(tree, function, parameter)
     if any(
         _gives(call, called_name, name, position)
@@ -142,7 +146,6 @@ def find_default(project: Project, source: Source, parameter: cst.Param) -> cst.
         raise UnwritableError(f"the value is the argument {name}, which callers give")
     if any(_is_handed_on(other.tree, called_name) for other in project.readable()):
         raise UnwritableError(f"{called_name} is handed on, so its callers are not known")
-    return parameter.default
 
 
 def _find_role(
@@ -183,11 +186,12 @@ def _is_handed_on(tree: Tree, name: str) -> bool:
     for node in tree.nodes:
         if not isinstance(node, cst.Name) or node.value != name:
             continue
-        parent = tree.parents[node]
-        if isinstance(parent, cst.Attribute) and parent.attr is node:
-            parent, node = tree.parents[parent], parent
+        use: cst.CSTNode = node
+        if isinstance(attribute := tree.parents[use], cst.Attribute) and attribute.attr is node:
+            use = attribute
+        parent = tree.parents[use]
         is_plain = isinstance(parent, (cst.FunctionDef, cst.ClassDef, cst.ImportAlias)) or (
-            isinstance(parent, cst.Call) and parent.func is node
+            isinstance(parent, cst.Call) and parent.func is use
         )
         if not is_plain:
             return True

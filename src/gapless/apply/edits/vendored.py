@@ -8,15 +8,17 @@ from typing import Final
 
 import libcst as cst
 
-from gapless.apply.arguments import find_calls
-from gapless.apply.project import Project
-from gapless.apply.source import Source, Splice, UnwritableError
-from gapless.apply.statements import insert_import
+from gapless.apply.code.project import Project
+from gapless.apply.code.source import Source, Splice, UnwritableError
+from gapless.apply.code.statements import insert_import
+from gapless.apply.edits.arguments import find_calls
 from gapless.model.edit import Wrap
 
 MODULE: Final = "device_prefetcher"
 _CLASS: Final = "DevicePrefetcher"
-_LICENCE: Final = "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
+_LICENCE: Final = (
+    "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
+)
 _PARTS: Final = ("batches.py", "device_prefetcher.py")
 
 
@@ -77,7 +79,7 @@ def write_part() -> str:
         resources.files("gapless").joinpath(str(folder / name)).read_text("utf-8")
         for name in _PARTS
     ]
-    docstring, imports, bodies = "", dict[str, None](), list[str]()
+    docstring, imports, bodies = "", list[ast.Import | ast.ImportFrom](), list[str]()
     for text in texts:
         tree = ast.parse(text)
         docstring = str(ast.get_docstring(tree))
@@ -88,12 +90,24 @@ def write_part() -> str:
                 break
             last = node.end_lineno or last
             if not (isinstance(node, ast.ImportFrom) and node.level):
-                imports[ast.unparse(node)] = None
+                imports.append(node)
         bodies.append("".join(lines[last:]).strip("\n"))
-    future, *others = sorted(imports, key=_import_key)
-    head = f'{_LICENCE}\n"""{docstring}"""\n\n{future}\n\n'
-    return head + "\n".join(others) + "\n\n" + "\n\n\n".join(bodies) + "\n"
+    head = f'{_LICENCE}\n"""{docstring}"""\n\n{_merge_imports(imports)}\n\n'
+    return head + "\n\n\n".join(bodies) + "\n"
 
 
-def _import_key(line: str) -> tuple[bool, bool, bool, str]:
-    return "__future__" not in line, "torch" in line, line.startswith("from"), line
+def _merge_imports(nodes: list[ast.Import | ast.ImportFrom]) -> str:
+    """Return imports once each: ``__future__``, the standard library, torch."""
+    plain, names = set[str](), dict[str, set[str]]()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            plain.add(ast.unparse(node))
+        else:
+            names.setdefault(str(node.module), set()).update(alias.name for alias in node.names)
+    future = names.pop("__future__", set[str]())
+    lines = [f"from __future__ import {', '.join(sorted(future))}", ""]
+    lines += sorted(plain - {"import torch"})
+    lines += [
+        f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)
+    ]
+    return "\n".join([*lines, "", "import torch"])

@@ -6,8 +6,8 @@ from typing import Final
 import libcst as cst
 from libcst.metadata import Assignment, QualifiedNameSource
 
-from gapless.apply.project import Project
-from gapless.apply.source import Tree
+from gapless.apply.code.project import Project
+from gapless.apply.code.source import Tree
 
 _STATEFUL: Final = "torchdata.stateful_dataloader.StatefulDataLoader"
 _LOADER: Final = "torch.utils.data.DataLoader"

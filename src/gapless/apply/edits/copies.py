@@ -3,10 +3,10 @@
 import libcst as cst
 from libcst.metadata import Assignment
 
-from gapless.apply.arguments import append_argument
-from gapless.apply.project import Project
-from gapless.apply.references import assigned_value, find_binding, qualify
-from gapless.apply.source import Tree, UnwritableError
+from gapless.apply.code.project import Project
+from gapless.apply.code.references import assigned_value, find_binding, qualify
+from gapless.apply.code.source import Tree, UnwritableError
+from gapless.apply.edits.arguments import append_argument
 
 _COPIES = ("to", "cuda")
 
@@ -88,20 +88,17 @@ def _comes_from_loop(tree: Tree, binding: object, depth: int) -> bool | None:
         if isinstance(node, (cst.For, cst.CompFor)) and node.target is inner:
             return "parameters(" not in tree.code(node.iter)
         if isinstance(node, cst.Assign):
-            value = node.value
-            if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-                return None if value.func.attr.value in _COPIES else False
-            if isinstance(value, cst.Tuple):
-                values = [element.value for element in value.elements]
-                is_copy = all(
-                    isinstance(value, cst.Call)
-                    and isinstance(value.func, cst.Attribute)
-                    and value.func.attr.value in _COPIES
-                    for value in values
-                )
-                return None if is_copy else False
-            return _is_batch(tree, value, depth + 1)
+            return None if _copies(node.value) else _is_batch(tree, node.value, depth + 1)
         if isinstance(node, cst.BaseStatement):
             return False
         inner = node
     return False
+
+
+def _copies(node: cst.BaseExpression) -> bool:
+    """Return whether an expression is a copy to a device, or some of them."""
+    if isinstance(node, cst.Tuple):
+        return all(_copies(element.value) for element in node.elements)
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    return node.func.attr.value in _COPIES

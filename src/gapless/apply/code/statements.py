@@ -1,12 +1,12 @@
 """Statements and imports that are put into a file, at the place where they belong."""
 
-from collections.abc import Sequence
+import sys
 from typing import Final
 
 import libcst as cst
 
-from gapless.apply.references import qualify
-from gapless.apply.source import Source, Splice, Tree
+from gapless.apply.code.references import qualify
+from gapless.apply.code.source import Source, Splice, Tree
 
 _SETTINGS: Final = ("torch.backends.", "torch.set_", "torch.autograd.set_")
 
@@ -27,7 +27,9 @@ def insert_setting(source: Source, line: str) -> Splice:
         return Splice(at, at, f"{torch_line}{gap}{line}{tree.newline}{gap}")
     is_first = not _is_setting(tree, body[number])
     gap = tree.newline if is_first else ""
-    return append_lines(tree, body[number], f"{torch_line}{gap}{line}{tree.newline}")
+    is_followed = number + 1 < len(body) and not _begins_with_gap(tree, body[number + 1])
+    tail = gap if is_followed else ""
+    return append_lines(tree, body[number], f"{torch_line}{gap}{line}{tree.newline}{tail}")
 
 
 def insert_import(source: Source, line: str) -> list[Splice]:
@@ -47,12 +49,25 @@ def insert_import(source: Source, line: str) -> list[Splice]:
     return [Splice(top(tree), top(tree), line + tree.newline)]
 
 
-def insert_first(source: Source, lines: Sequence[str]) -> Splice:
-    """Return what puts lines before the first import, but for those from ``__future__``."""
+def insert_first(source: Source, line: str) -> Splice:
+    """Return what puts a line with ``os`` before all imports but those of the standard library."""
     tree = source.tree
-    text = "".join(line + tree.newline for line in lines)
+    leading = list[cst.CSTNode]()
+    for node in _opening(tree):
+        if _is_import(node) and not _is_standard(tree, node):
+            break
+        leading += [node] if _is_import(node) and not _is_future(node) else []
+    if any("import os" in tree.code(node).split(";") for node in leading):
+        return append_lines(tree, leading[-1], f"{tree.newline}{line}{tree.newline}")
     at = top(tree)
-    return Splice(at, at, f"{text}{tree.newline}")
+    return Splice(at, at, f"import os{tree.newline * 2}{line}{tree.newline * 2}")
+
+
+def _is_standard(tree: Tree, node: cst.CSTNode) -> bool:
+    """Return whether a line imports from the standard library alone."""
+    words = tree.code(node).replace(",", " ").split()
+    imported = [words[1]] if words[0] == "from" else words[1:]
+    return all(name.partition(".")[0] in sys.stdlib_module_names for name in imported)
 
 
 def append_lines(tree: Tree, node: cst.CSTNode, text: str) -> Splice:
@@ -97,6 +112,14 @@ def binds_torch(tree: Tree, number: int | None = None) -> bool:
         if isinstance(statement, cst.Import)
         for alias in statement.names
     )
+
+
+def _begins_with_gap(tree: Tree, node: cst.CSTNode) -> bool:
+    """Return whether an empty line or a comment of its own is before a statement."""
+    row = tree.line_start(tree.span(node)[0])
+    previous = tree.line_start(row - 1) if row else 0
+    line = tree.text[previous:row].strip()
+    return not line or line.startswith("#")
 
 
 def _opening(tree: Tree) -> list[cst.CSTNode]:

@@ -1,11 +1,11 @@
 """Wrap: what a training goes through, as lines of its own source where there are such."""
 
-from gapless.apply.checkpoints import keep_activations
-from gapless.apply.copies import unblock_copies
-from gapless.apply.models import change_models
-from gapless.apply.project import Project
-from gapless.apply.source import UnwritableError
-from gapless.apply.vendored import wrap_loader
+from gapless.apply.code.project import Project
+from gapless.apply.code.source import UnwritableError
+from gapless.apply.edits.checkpoints import keep_activations
+from gapless.apply.edits.copies import unblock_copies
+from gapless.apply.edits.models import change_models
+from gapless.apply.edits.vendored import wrap_loader
 from gapless.model.edit import Wrap
 
 

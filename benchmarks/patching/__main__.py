@@ -1,0 +1,66 @@
+"""Write a fix into every shape of source, and compare the patched training with the overlay.
+
+python -m benchmarks.patching [--only WORD] [--out FILE]
+"""
+
+import argparse
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+
+from benchmarks.machine import machine, write_result
+from benchmarks.patching.comparing import compare
+from benchmarks.patching.shape import Shape
+from benchmarks.patching.shapes import SHAPES
+
+RESULT = Path(__file__).parents[1] / "results/patching.json"
+
+
+def main() -> int:
+    """Measure, print a line for each shape, write the result; 1 if a patch is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="shapes with this in their name")
+    parser.add_argument("--jobs", type=int, default=2, help="trainings at a time")
+    parser.add_argument("--out", type=Path, default=RESULT)
+    arguments = parser.parse_args()
+    shapes = [shape for shape in SHAPES if arguments.only in shape.name]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        rows = [_print(row) for row in pool.map(_compare, shapes)]
+    counts = Counter(_judge(row) for row in rows)
+    result = {
+        "machine": machine(),
+        "versions": {name: metadata.version(name) for name in ("torch", "libcst")},
+        "shapes": len(rows),
+        "counts": dict(sorted(counts.items())),
+        "rows": rows,
+    }
+    write_result(result, arguments.out)
+    print(dict(counts))
+    return 0 if counts.keys() <= {"same", "refused"} else 1
+
+
+def _compare(shape: Shape) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder:
+        return compare(shape, Path(folder))
+
+
+def _print(row: dict[str, object]) -> dict[str, object]:
+    print(f"{_judge(row):10} {row['shape']}", flush=True)
+    return row
+
+
+def _judge(row: dict[str, object]) -> str:
+    """Return a word for what became of a shape."""
+    if row["written"] is not row["expected"]:
+        return "unexpected"
+    if not row["written"]:
+        return "refused"
+    if not row["runs"]:
+        return "broken"
+    return "same" if row["same"] else "different"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
