@@ -159,6 +159,30 @@ def test_a_file_for_git_apply(run: Path, script: Path, capsys: pytest.CaptureFix
     assert "cannot be written" in page(capsys, run.name, "--out", "not/there.patch", code=2)
 
 
+def test_a_created_file_goes_beside_the_script_and_is_created_once(
+    run: Path,
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = TRAINING.replace(BEFORE, AFTER).encode()
+    changed = PatchedFile(script, TRAINING.encode(), text)
+    part = PatchedFile(script.with_name("part.py"), None, b"x = 1\n")
+    monkeypatch.setattr(
+        draft, "make_patch", always_give(Patch((changed, part), (), ("more-workers",)))
+    )
+    assert "--- /dev/null\n+++ b/part.py\n" in page(capsys, run.name)
+    page(capsys, run.name, "--apply")
+    assert part.path.read_bytes() == part.after
+    page(capsys, "--undo")
+    assert not part.path.exists()
+    part.path.write_bytes(part.after)
+    assert "part.py" not in page(capsys, run.name)
+    part.path.write_bytes(b"mine\n")
+    assert "part.py is there already" in page(capsys, run.name, "--apply", code=2)
+    assert script.read_text() == TRAINING
+
+
 def test_lists_and_json(run: Path, script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert page(capsys, "--list").split()[:2] == ["more-workers", "2.00×"]
     listed = json.loads(page(capsys, "--list", "--json"))

@@ -50,16 +50,14 @@ def _remarks(draft: PatchDraft) -> Iterator[str]:
             yield f"{short_path(path)} has changed since the run; record it again (gapless run)"
 
 
-def applied_texts(draft: PatchDraft, pen: Pen) -> Iterator[Text]:
+def applied_texts(draft: PatchDraft, pen: Pen, undo_command: str) -> Iterator[Text]:
     """Yield what was written, and how to take it back."""
     for file in draft.patch.files:
         word = "created" if file.before is None else "changed"
         yield Text(f"{word} {clean(short_path(file.path))}")
     yield from by_hand_texts(draft, pen)
     if draft.patch.files:
-        yield from fold(
-            "next: gapless fix --undo   restores what was before, to the byte", pen.width
-        )
+        yield from fold(f"next: {undo_command}   restores what was before, to the byte", pen.width)
     else:
         yield from fold("nothing was written", pen.width)
 

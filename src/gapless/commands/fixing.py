@@ -175,7 +175,9 @@ def _apply(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(fix_text.draft_object(draft, applied=is_written))
     else:
-        _print(lambda pen: fix_text.applied_texts(draft, pen))
+        place = [] if arguments.place is None else ["--in", str(arguments.place)]
+        undo_command = shlex.join(["gapless", "fix", "--undo", *place])
+        _print(lambda pen: fix_text.applied_texts(draft, pen, undo_command))
     return 0
 
 

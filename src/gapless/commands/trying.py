@@ -235,6 +235,7 @@ def ask_permission(
 
 
 def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> None:
+    from gapless.apply.drafts.selection import proven_sides
     from gapless.report.sections.trials import print_trial
     from gapless.store.run import trials
 
@@ -244,6 +245,8 @@ def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> No
         _print_json(outcome)
     elif outcome.trial is not None:
         print_trial(outcome.trial)
+        if proven_sides(outcome.trial):
+            print("next: gapless fix   shows what is proven as a patch of your source")
     else:
         print("nothing was tried")
         for line in (*outcome.notes, *_reason_lines(outcome.proposals)):

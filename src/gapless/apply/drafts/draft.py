@@ -93,17 +93,21 @@ def draft_patch(subject: Subject, selection: FixSelection) -> PatchDraft:
 
 
 def _place_created(patch: Patch, script: Path | None) -> Patch:
-    """Put what is created beside a script beside what it leads to: Python looks there."""
-    if script is None or script.resolve() == script:
-        return patch
-    place = script.resolve().parent
+    """Put what is created beside a script beside what it leads to: Python looks there.
+
+    What an earlier patch has left there as it is to be is not created again.
+    """
     files = [
-        replace(file, path=place / file.path.name)
-        if file.before is None and file.path.parent == script.parent
+        replace(file, path=script.resolve().parent / file.path.name)
+        if script is not None and file.before is None and file.path.parent == script.parent
         else file
         for file in patch.files
     ]
-    return replace(patch, files=tuple(files))
+    return replace(patch, files=tuple(file for file in files if not _is_there(file)))
+
+
+def _is_there(file: PatchedFile) -> bool:
+    return file.before is None and file.path.is_file() and file.path.read_bytes() == file.after
 
 
 def keep_written(draft: PatchDraft) -> PatchDraft:

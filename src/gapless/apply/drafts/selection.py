@@ -11,7 +11,7 @@ from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, SetEnv, Skip, Wrap
 from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts
-from gapless.model.trial import FASTER, Side
+from gapless.model.trial import FASTER, Side, Trial
 from gapless.model.tuning import ProvenFix
 from gapless.store.run import trials, tunings
 
@@ -41,10 +41,15 @@ def proven_fixes(run: Path) -> FixSelection:
     """
     if (run / tunings.FILE).exists():
         return FixSelection(tunings.read_tuning(run / tunings.FILE).fixes, is_stacked=True)
-    sides = [side for trial in trials.run_trials(run) for side in trial.sides if _is_proven(side)]
+    sides = [side for trial in trials.run_trials(run) for side in proven_sides(trial)]
     sides.sort(key=lambda side: -side.speedup.low if side.speedup is not None else 0.0)
     fixes = _drop_conflicts(map(_fix_of_side, sides), ())
     return FixSelection(fixes, notes=(ONE_BY_ONE,) if len(fixes) > 1 else ())
+
+
+def proven_sides(trial: Trial) -> tuple[Side, ...]:
+    """Return the sides of a trial that are fixes, and proven to help."""
+    return tuple(side for side in trial.sides if _is_proven(side))
 
 
 def _is_proven(side: Side) -> bool:
