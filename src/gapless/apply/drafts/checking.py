@@ -121,7 +121,7 @@ def _judge(
     likeness = _compare(edited, patched)
     if likeness.refused is not None:
         differences.append(f"samples: {likeness.refused}")
-    notes = [likeness.note] if likeness.note is not None else ["losses were not observed"]
+    notes = [_describe_losses(likeness)]
     must_agree = all(fix.applicability is Applicability.IDENTICAL for fix in fixes)
     unlike = [
         *([likeness.note or "losses differ"] if likeness.parity is Parity.DIFFERENT else []),
@@ -130,6 +130,14 @@ def _judge(
     if must_agree and unlike:
         return PatchCheck(_STEPS, (*differences, *unlike), ())
     return PatchCheck(_STEPS, tuple(differences), tuple(dict.fromkeys((*notes, *unlike))))
+
+
+def _describe_losses(likeness: Likeness) -> str:
+    if likeness.note is None:
+        return "losses were not observed"
+    if likeness.parity is Parity.WITHIN_SPREAD:
+        return f"{likeness.note}: as runs with the edits applied differ by themselves"
+    return likeness.note
 
 
 def _compare(edited: Sequence[Recording], patched: Recording) -> Likeness:
