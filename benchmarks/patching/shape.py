@@ -1,7 +1,7 @@
 """A source shape: a small training as somebody writes it, a fix, and what must become of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,8 +38,6 @@ class Shape:
     file: str = SCRIPT
     refused: str | None = None  # a part of the reason
     coding: str = "utf-8"
-    arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     same: bool = False  # nothing is to be changed
 
     def sources(self, folder: Path) -> dict[Path, bytes]:

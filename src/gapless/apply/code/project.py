@@ -47,14 +47,22 @@ class Project:
         parts = tuple(name.split("."))
         matches = [
             source
-            for source in self.readable()
-            if _module_parts(source.path)[-len(parts) :] == parts
+            for source in self.sources.values()
+            if _module_parts(source.path)[-len(parts) :] == parts and _is_parsed(source)
         ]
         return matches[0] if len(matches) == 1 else None
 
-    def readable(self) -> tuple[Source, ...]:
-        """Return the files that can be parsed."""
-        return tuple(source for source in self.sources.values() if _is_parsed(source))
+    def readable(self, word: str = "") -> tuple[Source, ...]:
+        """Return the files that have a word in them, and can be parsed."""
+        return tuple(
+            source for source in self.sources.values() if word in source.text and _is_parsed(source)
+        )
+
+    def sources_of(self, target: str, where: Location | None) -> tuple[Source, ...]:
+        """Return the files that may use a target: that of a location, or all that name it."""
+        if where is None:
+            return self.readable(target.rpartition(".")[2])
+        return (self.source_at(where),)
 
     def _find_path(self, file: str) -> Path:
         path = Path(file)

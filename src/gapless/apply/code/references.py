@@ -52,7 +52,9 @@ def is_same(name: str, target: str) -> bool:
     if target == _LOADER and name == _STATEFUL:
         return True
     package, _, last = target.rpartition(".")
-    return name == target or (name.startswith(f"{package}.") and name.endswith(f".{last}"))
+    between = name.removeprefix(f"{package}.").removesuffix(f".{last}")
+    is_within = name.startswith(f"{package}.") and name.endswith(f".{last}")
+    return name == target or (is_within and between.islower())  # no class of another name
 
 
 def means(

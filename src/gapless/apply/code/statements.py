@@ -32,8 +32,11 @@ def insert_setting(source: Source, line: str) -> Splice:
     return append_lines(tree, body[number], f"{torch_line}{gap}{line}{tree.newline}{tail}")
 
 
-def insert_import(source: Source, line: str) -> list[Splice]:
-    """Return what puts an import behind those at the top of a file; nothing, if it is there."""
+def insert_import(source: Source, line: str, use: int) -> list[Splice]:
+    """Return what puts an import behind those at the top of a file; nothing, if it is there.
+
+    ``use``: where the name is first used; the import comes before.
+    """
     tree = source.tree
     statements = [
         statement
@@ -43,7 +46,7 @@ def insert_import(source: Source, line: str) -> list[Splice]:
     ]
     if any(tree.code(statement) == line for statement in statements):
         return []
-    imports = [node for node in _opening(tree) if _is_import(node)]
+    imports = [node for node in _opening(tree) if _is_import(node) and tree.span(node)[1] < use]
     if imports:
         return [append_lines(tree, imports[-1], line + tree.newline)]
     return [Splice(top(tree), top(tree), line + tree.newline)]
@@ -80,9 +83,15 @@ def append_lines(tree: Tree, node: cst.CSTNode, text: str) -> Splice:
 
 def put_before(tree: Tree, node: cst.CSTNode, text: str) -> Splice:
     """Return what puts a line before a node's statement, in the same block."""
-    statement = next(
-        parent for parent in (node, *tree.ancestors(node)) if isinstance(parent, cst.BaseStatement)
-    )
+    around = [node, *tree.ancestors(node)]
+    statement = next(node for node in around if isinstance(node, cst.BaseStatement))
+    small = next((node for node in around if isinstance(node, cst.BaseSmallStatement)), None)
+    line = tree.parents[small] if small is not None else statement
+    if small is not None and not (
+        isinstance(line, cst.SimpleStatementLine) and line.body[0] is small
+    ):
+        start = tree.span(small)[0]  # behind a colon or a semicolon
+        return Splice(start, start, f"{text}; ")
     at = tree.line_start(tree.span(statement)[0])
     return Splice(at, at, f"{tree.indent(at)}{text}{tree.newline}")
 

@@ -13,8 +13,10 @@ from gapless.apply.code.source import Source, Splice, Tree, UnwritableError, wal
 from gapless.apply.texts import write_value
 from gapless.model.edit import Value
 
+_BUILTINS: Final = ("min", "max", "int", "len", "bool", "abs", "round", "sum")
 _CONSTANTS: Final = ("True", "False", "None")
 _ENVIRONMENT: Final = ("os.environ", "os.getenv")
+_OF_MACHINE: Final = ("os.cpu_count", "os.sched_getaffinity", "multiprocessing.cpu_count", "torch.")
 _PARSERS: Final = ("parse_args", "parse_known_args")
 
 
@@ -40,14 +42,23 @@ def find_obstacle(tree: Tree, node: cst.BaseExpression) -> str | None:
     code = tree.code(node)
     if any(name.startswith(_ENVIRONMENT) for part in walk(node) for name in qualify(tree, part)):
         return f"the value comes from the environment ({code})"
-    for name in _names_of(node.test if isinstance(node, cst.IfExp) else node):
+    if any("sys.argv" in qualify(tree, part) for part in walk(node)):
+        return f"the value comes from the command line ({code})"
+    # Whatever a condition asks: the edit was measured without it.
+    parts = [node.body, node.orelse] if isinstance(node, cst.IfExp) else [node]
+    for name in (name for part in parts for name in _names_of(part)):
         binding = find_binding(tree, name, name.value)
-        is_imported = isinstance(binding, ImportAssignment) or bool(qualify(tree, name))
-        if not is_imported and not _is_builtin(name.value) and not isinstance(node, cst.IfExp):
+        if not _is_of_machine(tree, name) and name.value not in _BUILTINS:
             return _describe_origin(tree, binding, code)
-        if is_imported and not isinstance(node, (cst.IfExp, cst.Call, cst.BinaryOperation)):
-            return f"the value comes from {code}, which other code may use"
     return None
+
+
+def _is_of_machine(tree: Tree, name: cst.Name) -> bool:
+    """Return whether what is called asks about the machine alone."""
+    use: cst.CSTNode = name
+    while isinstance(attribute := tree.parents.get(use), cst.Attribute):
+        use = attribute
+    return any(found.startswith(_OF_MACHINE) for found in qualify(tree, use))
 
 
 def _describe_origin(tree: Tree, binding: Assignment | None, code: str) -> str:
@@ -68,10 +79,6 @@ def _names_of(node: cst.CSTNode) -> Iterator[cst.Name]:
     else:
         for child in node.children:
             yield from _names_of(child)
-
-
-def _is_builtin(name: str) -> bool:
-    return name in ("min", "max", "int", "len", "bool", "abs", "round", "sum")
 
 
 def _is_equal(code: str, value: Value) -> bool:
@@ -140,11 +147,11 @@ def check_callers(
     called_name, position = _find_role(tree, function, parameter)
     if any(
         _gives(call, called_name, name, position)
-        for other in project.readable()
+        for other in project.readable(called_name)
         for call in other.tree.calls
     ):
         raise UnwritableError(f"the value is the argument {name}, which callers give")
-    if any(_is_handed_on(other.tree, called_name) for other in project.readable()):
+    if any(_is_handed_on(other.tree, called_name) for other in project.readable(called_name)):
         raise UnwritableError(f"{called_name} is handed on, so its callers are not known")
 
 

@@ -76,8 +76,7 @@ def find_calls(
     project: Project, target: str, where: Location | None
 ) -> Iterator[tuple[Source, cst.Call]]:
     """Yield the calls of a target, at a line of the user's or anywhere."""
-    sources = project.readable() if where is None else (project.source_at(where),)
-    for source in sources:
+    for source in project.sources_of(target, where):
         tree = source.tree
         lines = None if where is None else source.line_span(where.line)
         for call in tree.calls:
@@ -113,7 +112,7 @@ def _splices_for(
 ) -> list[Splice]:
     tree, name = source.tree, edit.name
     keyword = _find_keyword(call, name)
-    given = keyword or _find_positional(call, edit)
+    given = keyword or _find_positional(tree, call, edit)
     if given is None:
         given = _find_in_partial(tree, call, name)
     if given is not None:
@@ -133,11 +132,16 @@ def _find_keyword(call: cst.Call, name: str) -> cst.Arg | None:
     )
 
 
-def _find_positional(call: cst.Call, edit: SetArgument) -> cst.Arg | None:
+def _find_positional(tree: Tree, call: cst.Call, edit: SetArgument) -> cst.Arg | None:
     """Return the argument that a call gives by its position. Raises ``UnwritableError``."""
     position = _POSITIONS.get(edit.target.rpartition(".")[2], {}).get(edit.name)
     if position is None:
         return None
+    partial = _called_partial(tree, call)
+    if partial is not None:
+        position -= sum(arg.keyword is None for arg in partial.args) - 1
+        if position < 0 or any(arg.star for arg in partial.args):
+            raise UnwritableError("the argument is given to a partial by its position")
     func = call.func
     if isinstance(func, cst.Attribute) and func.attr.value == "__init__":
         position += not isinstance(func.value, cst.Call)  # the instance itself comes first
@@ -151,14 +155,26 @@ def _find_positional(call: cst.Call, edit: SetArgument) -> cst.Arg | None:
 
 def _find_in_partial(tree: Tree, call: cst.Call, name: str) -> cst.Arg | None:
     """Return the keyword of a partial that is called here alone."""
-    if not isinstance(call.func, cst.Name):
+    partial = _called_partial(tree, call)
+    binding = _find_callee(tree, call)
+    if partial is None or binding is None or len(binding.references) > 1:
         return None
-    binding = find_binding(tree, call.func, call.func.value)
+    return _find_keyword(partial, name)
+
+
+def _find_callee(tree: Tree, call: cst.Call) -> Assignment | None:
+    is_name = isinstance(call.func, cst.Name)
+    return find_binding(tree, call.func, tree.code(call.func)) if is_name else None
+
+
+def _called_partial(tree: Tree, call: cst.Call) -> cst.Call | None:
+    """Return the ``functools.partial(…)`` that a call calls."""
+    if isinstance(call.func, cst.Call):
+        return call.func if find_partial(tree, call.func) is not None else None
+    binding = _find_callee(tree, call)
     value = assigned_value(tree, binding) if binding is not None else None
-    if binding is None or value is None or find_partial(tree, value) is None:
-        return None
-    arg = _find_keyword(cst.ensure_type(value, cst.Call), name)
-    return arg if len(binding.references) == 1 else None
+    is_partial = value is not None and find_partial(tree, value) is not None
+    return value if is_partial and isinstance(value, cst.Call) else None
 
 
 def _find_in_mappings(
@@ -244,7 +260,7 @@ def _check_workers(tree: Tree, call: cst.Call, edit: SetArgument) -> None:
     if any(arg.star for arg in call.args) or find_partial(tree, call.func) is not None:
         return
     workers = _find_keyword(call, "num_workers") or _find_positional(
-        call, SetArgument(edit.target, "num_workers", 0)
+        tree, call, SetArgument(edit.target, "num_workers", 0)
     )
     func = tree.code(call.func).rpartition(".")[2]
     has_none = workers is None and func == "DataLoader"
@@ -284,7 +300,7 @@ def _drop_needless(project: Project, edit: SetArgument) -> Project:
 
 def _reset(project: Project, edit: SetArgument) -> Project:
     for source, call in find_calls(project, edit.target, edit.where):
-        given = _find_keyword(call, edit.name) or _find_positional(call, edit)
+        given = _find_keyword(call, edit.name) or _find_positional(source.tree, call, edit)
         value = given.value if given else _find_in_mappings(project, source, call, edit.name)
         if value is not None:
             splices = replace_value(project, source, value, edit.value)

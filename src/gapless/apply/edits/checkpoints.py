@@ -22,7 +22,7 @@ _OPTIONS: Final = (
 def keep_activations(project: Project) -> Project:
     """Replace ``checkpoint(f, x, …)`` by ``f(x)``. Raises ``UnwritableError``."""
     n_calls = 0
-    for source in project.readable():
+    for source in project.readable("checkpoint"):
         tree = source.tree
         calls = [
             call

@@ -1,14 +1,17 @@
 """Copies of batches to a device that need not be waited for."""
 
+from typing import Final
+
 import libcst as cst
 from libcst.metadata import Assignment
 
 from gapless.apply.code.project import Project
-from gapless.apply.code.references import assigned_value, find_binding, qualify
+from gapless.apply.code.references import assigned_value, find_binding
 from gapless.apply.code.source import Tree, UnwritableError
 from gapless.apply.edits.arguments import append_argument
 
-_COPIES = ("to", "cuda")
+_COPIES: Final = ("to", "cuda")
+_DEVICES: Final = ("device", "cuda", "gpu", "rank")  # in what a copy goes to
 
 
 def unblock_copies(project: Project) -> Project:
@@ -61,10 +64,7 @@ def _goes_to_device(tree: Tree, call: cst.Call) -> bool:
         texts += [] if value is None else [tree.code(value)]
     if any("cpu" in text and "cuda" not in text for text in texts):
         return False
-    if isinstance(arg.value, cst.SimpleString):
-        return "cuda" in texts[0]
-    names = qualify(tree, arg.value.func if isinstance(arg.value, cst.Call) else arg.value)
-    return not any(name.startswith("torch.") and name != "torch.device" for name in names)
+    return any(word in texts[0].lower() for word in _DEVICES) or isinstance(arg.value, cst.Integer)
 
 
 def _is_batch(tree: Tree, node: cst.BaseExpression, depth: int = 0) -> bool:

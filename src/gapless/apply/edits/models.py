@@ -20,7 +20,7 @@ def change_models(project: Project, edit: Wrap) -> Project:
     """Write a line about each model before its optimizer. Raises ``UnwritableError``."""
     sites = [
         (source, call)
-        for source in project.readable()
+        for source in project.readable("parameters(")
         for call in source.tree.calls
         if _is_optimizer(source.tree, call)
     ]
@@ -33,7 +33,7 @@ def change_models(project: Project, edit: Wrap) -> Project:
             if line not in source.text:
                 splices.append(put_before(tree, call, line))
         if splices and "torch." in splices[0].text and not binds_torch(tree):
-            splices += insert_import(source, "import torch")
+            splices += insert_import(source, "import torch", splices[0].start)
         project = project.spliced(source, splices)
     return project
 
@@ -67,6 +67,8 @@ def _find_model(tree: Tree, call: cst.Call) -> str:
     if len(models) != 1:
         raise UnwritableError(f"which model {tree.code(call.func)} trains is not written there")
     ((code, node),) = models.items()
+    if code == "self":
+        raise UnwritableError("the optimizer is made inside of the model")
     root = node
     while isinstance(root, cst.Attribute):
         root = root.value

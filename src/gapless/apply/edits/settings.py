@@ -6,9 +6,9 @@ import libcst as cst
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.references import qualify
-from gapless.apply.code.source import Source, Tree, UnwritableError
+from gapless.apply.code.source import Source, Splice, Tree, UnwritableError
 from gapless.apply.code.statements import insert_first, insert_setting
-from gapless.apply.code.values import replace_value
+from gapless.apply.code.values import find_function, replace_value
 from gapless.apply.texts import write_setting, write_value
 from gapless.model.edit import SetEnv, SetGlobal
 
@@ -27,28 +27,64 @@ _RIVALS: Final = {  # what else sets the same, by another kind of value
         "torch.backends.fp32_precision",
     ),
 }
+_IN_WORKERS: Final = ("__getitem__", "__getitems__", "worker_init_fn")
 _BEFORE_PYTHON: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "DYLD_")
 
 
 def set_global(project: Project, edit: SetGlobal) -> Project:
     """Write a setting where it is set, or behind the imports of the script."""
     rivals = _RIVALS.get(edit.target, ())
-    if any(_find_places(source, rival) for source in project.readable() for rival in rivals):
+    if any(
+        _find_places(source, rival)
+        for rival in rivals
+        for source in project.readable(rival.rpartition(".")[2])
+    ):
         raise UnwritableError("your code sets the same by another name")
     is_set = False
-    for source in project.readable():
-        places = _find_places(source, edit.target)
-        splices = [
-            splice
-            for value in places
-            for splice in replace_value(project, source, value, edit.value)
-        ]
-        project = project.spliced(source, splices)
-        is_set = is_set or bool(places)
+    for source in project.readable(edit.target.rpartition(".")[2]):
+        for value in _find_places(source, edit.target):
+            if not _is_of_workers(project, source.tree, value):
+                splices = replace_value(project, source, value, edit.value)
+                is_set = is_set or _is_reached(source.tree, value, is_changed=bool(splices))
+        project = project.spliced(source, _splices_in(project, source, edit))
     if is_set:
         return project
     script = project.script_source()
     return project.spliced(script, [insert_setting(script, write_setting(edit))])
+
+
+def _splices_in(project: Project, source: Source, edit: SetGlobal) -> list[Splice]:
+    return [
+        splice
+        for value in _find_places(source, edit.target)
+        if not _is_of_workers(project, source.tree, value)
+        for splice in replace_value(project, source, value, edit.value)
+    ]
+
+
+def _is_reached(tree: Tree, node: cst.CSTNode, *, is_changed: bool) -> bool:
+    """Return whether a setting is made in any case: what is under a condition may not be.
+
+    A function counts if it was seen to set another value; else it may never be called.
+    """
+    conditions = (cst.If, cst.Try, cst.For, cst.While, cst.Match, cst.ExceptHandler)
+    ancestors = list(tree.ancestors(node))
+    is_in_function = any(isinstance(around, cst.FunctionDef) for around in ancestors)
+    if any(isinstance(around, conditions) for around in ancestors):
+        return False
+    return is_changed or not is_in_function
+
+
+def _is_of_workers(project: Project, tree: Tree, node: cst.CSTNode) -> bool:
+    """Return whether code runs in workers of loaders, whose settings are their own."""
+    function = find_function(tree, node)
+    if function is None:
+        return False
+    name = function.name.value
+    return name in _IN_WORKERS or any(
+        f"worker_init_fn={name}" in source.text.replace(" ", "")
+        for source in project.sources.values()
+    )
 
 
 def _find_places(source: Source, target: str) -> list[cst.BaseExpression]:
@@ -69,7 +105,7 @@ def set_variable(project: Project, edit: SetEnv) -> Project:
     if edit.name.startswith(_BEFORE_PYTHON):
         raise UnwritableError(f"{edit.name} is read before Python begins")
     script = project.script_source()
-    for source in project.readable():
+    for source in project.readable(edit.name):
         places = _find_variable(source.tree, edit.name)
         if places and edit.value is None:
             raise UnwritableError(f"{source.path.name} sets {edit.name} itself")

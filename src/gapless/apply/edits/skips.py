@@ -12,18 +12,19 @@ def skip_calls(project: Project, edit: Skip) -> Project:
     """Take the calls of a target out of the user's files. Raises ``UnwritableError``."""
     if edit.every is not None:
         raise UnwritableError("which calls are kept is a person's decision")
-    sources = project.readable() if edit.where is None else (project.source_at(edit.where),)
-    n_calls = 0
-    for source in sources:
-        calls = _find_skipped(source, edit)
-        n_calls += len(calls)
-        project = project.spliced(source, _take_out(source.tree, calls))
-    if not n_calls:
+    before = project
+    for source in project.sources_of(edit.target, edit.where):
+        limit = len(source.text)  # from the last call to the first: what is before one stays there
+        while calls := _find_skipped(project.source(source.path), edit, limit):
+            changed = project.source(source.path)
+            limit = changed.tree.span(calls[-1])[0]
+            project = project.spliced(changed, [_take_out(changed.tree, calls[-1])])
+    if project is before:
         raise UnwritableError(f"no call of {edit.target} was found in your files")
     return project
 
 
-def _find_skipped(source: Source, edit: Skip) -> list[cst.Call]:
+def _find_skipped(source: Source, edit: Skip, limit: int) -> list[cst.Call]:
     tree, calls = source.tree, list[cst.Call]()
     lines = None if edit.where is None else source.line_span(edit.where.line)
     for node in tree.nodes:
@@ -33,45 +34,28 @@ def _find_skipped(source: Source, edit: Skip) -> list[cst.Call]:
         parent = tree.parents[node]
         if isinstance(parent, cst.Call) and parent.func is node:
             start, end = tree.span(parent)
-            if lines is None or (start <= lines[1] and end >= lines[0]):
+            is_there = lines is None or (start <= lines[1] and end >= lines[0])
+            if is_there and start < limit:
                 calls.append(parent)
         elif not isinstance(parent, (cst.ImportAlias, cst.Attribute)) and lines is None:
             raise UnwritableError(f"{tree.code(node)} is handed on to other code")
     return calls
 
 
-def _take_out(tree: Tree, calls: list[cst.Call]) -> list[Splice]:
-    """Return what takes calls out: their lines, or what stands for them within one."""
-    splices, gone = list[Splice](), set[cst.CSTNode]()
-    statements = {call: tree.parents[call] for call in calls}
-    gone.update(node for node in statements.values() if isinstance(node, cst.Expr))
-    for call, statement in statements.items():
-        start, end = tree.span(call)
-        line = tree.parents[statement]
-        if not isinstance(statement, cst.Expr):
-            splices.append(Splice(start, end, "None"))
-        elif not _is_whole_line(line) or _is_alone(tree, line, gone):
-            splices.append(_take_from_line(tree, line, statement, (start, end)))
-        else:
-            splices.append(_whole_line(tree, start, end))
-    return splices
-
-
-def _is_whole_line(line: cst.CSTNode) -> bool:
-    return isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-
-
-def _is_alone(tree: Tree, line: cst.CSTNode, gone: set[cst.CSTNode]) -> bool:
-    """Return whether nothing would be left in the block, or it is the first that stays so."""
+def _take_out(tree: Tree, call: cst.Call) -> Splice:
+    """Return what takes a call out: its line, or what stands for it where something must."""
+    statement = tree.parents[call]
+    start, end = tree.span(call)
+    if not isinstance(statement, cst.Expr):
+        return Splice(start, end, "None")
+    line = tree.parents[statement]
     block = tree.parents[line]
-    if isinstance(block, cst.Module) or not isinstance(block, cst.IndentedBlock):
-        return False
-    kept = [
-        node
-        for node in block.body
-        if not (isinstance(node, cst.SimpleStatementLine) and {*node.body} <= gone)
-    ]
-    return not kept and block.body[0] is line
+    is_alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
+    is_whole_line = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    if is_alone or not is_whole_line:
+        return _take_from_line(tree, line, statement, (start, end))
+    following = next((at for at in tree.starts if at > end), len(tree.text))
+    return Splice(tree.line_start(start), following, "")
 
 
 def _take_from_line(
@@ -86,8 +70,3 @@ def _take_from_line(
         if tree.text[tree.span(previous)[1] : start].strip() == ";":
             return Splice(tree.span(previous)[1], end, "")
     return Splice(start, end, "pass")
-
-
-def _whole_line(tree: Tree, start: int, end: int) -> Splice:
-    following = next((at for at in tree.starts if at > end), len(tree.text))
-    return Splice(tree.line_start(start), following, "")

@@ -1,6 +1,7 @@
 """The parts of gapless that a patch needs, as one file beside the script that needs torch alone."""
 
 import ast
+import re
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -18,6 +19,9 @@ MODULE: Final = "device_prefetcher"
 _CLASS: Final = "DevicePrefetcher"
 _LICENCE: Final = (
     "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
+)
+_NEEDS_LOADERS: Final = re.compile(
+    r"\.prepare\(|setup_dataloaders\(|\.fit\(|isinstance\([^\n]*DataLoader"
 )
 _PARTS: Final = ("batches.py", "device_prefetcher.py")
 
@@ -40,7 +44,8 @@ def wrap_loader(project: Project, edit: Wrap) -> Project:
             for splice in (Splice(start, start, f"{_CLASS}("), Splice(end, end, tail))
         ]
         if splices:
-            splices += insert_import(source, _write_import(project, source))
+            use = min(start for start, _ in spans)
+            splices += insert_import(source, _find_import(project, source), use)
         project = project.spliced(source, splices)
     return _vendor(project)
 
@@ -52,6 +57,16 @@ def _is_constructor(call: cst.Call) -> bool:
 def _is_wrapped(source: Source, call: cst.Call) -> bool:
     outer = source.tree.parents[source.tree.parents[call]]
     return isinstance(outer, cst.Call) and source.tree.code(outer.func) == _CLASS
+
+
+def _find_import(project: Project, source: Source) -> str:
+    """Return the line that imports the part. Raises ``UnwritableError`` where it cannot be used."""
+    line = _write_import(project, source)
+    if _CLASS in source.text and line not in source.text:
+        raise UnwritableError(f"{source.path.name} has a {_CLASS} of its own")
+    if _NEEDS_LOADERS.search(source.text):
+        raise UnwritableError("the loader is handed to code that needs a DataLoader")
+    return line
 
 
 def _write_import(project: Project, source: Source) -> str:
