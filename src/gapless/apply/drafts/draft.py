@@ -15,7 +15,7 @@ from gapless.model.recording import Recording
 from gapless.model.tuning import ProvenFix
 from gapless.report.sections.trials import ratio_text
 from gapless.report.text.text import clean
-from gapless.store.run.sources import find_script, find_sources, is_installed, read_sources, sha256
+from gapless.store.run.sources import find_script, find_sources, follow_imports, is_installed, read_sources, sha256
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,8 @@ def _read_sources(subject: Subject, selection: FixSelection) -> Mapping[Path, by
     if subject.recording is not None:
         paths += find_sources(subject.recording)
     script = _find_script(subject)
-    paths += [script] if script is not None else []
+    if subject.recording is None and script is not None:
+        paths += follow_imports([script], script, subject.folder)
     paths += [path for fix in selection.fixes for path in _named_files(fix, subject.folder)]
     texts: dict[Path, bytes] = {}
     resolved: set[Path] = set()

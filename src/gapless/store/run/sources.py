@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -58,17 +58,22 @@ def find_sources(recording: Recording) -> tuple[Path, ...]:
         for file, _, _ in stack.frames
     }
     candidates = [Path(file) for file in sorted(filter(None, seen_files)) if file.endswith(".py")]
-    folder = Path(recording.manifest.folder)
+    files = [*filter(None, [script]), *candidates]
+    return follow_imports(files, script, Path(recording.manifest.folder))
+
+
+def follow_imports(files: Iterable[Path], script: Path | None, folder: Path) -> tuple[Path, ...]:
+    """Return the user's own among some files, and what they import from beside the script."""
     # Python looks for modules beside what a link leads to.
     roots = [folder] if script is None else [script.resolve().parent, folder]
-    files = dict.fromkeys(filter(_is_own, [*filter(None, [script]), *candidates]))
-    pending = deque(files)
-    while pending and len(files) < _MAX_FILES:
+    sources = dict.fromkeys(filter(_is_own, files))
+    pending = deque(sources)
+    while pending and len(sources) < _MAX_FILES:
         for path in _imported_files(pending.popleft(), roots):
-            if path not in files and _is_own(path):
-                files[path] = None
+            if path not in sources and _is_own(path):
+                sources[path] = None
                 pending.append(path)
-    return tuple(files)
+    return tuple(sources)
 
 
 def _is_own(path: Path) -> bool:
