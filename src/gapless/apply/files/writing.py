@@ -42,7 +42,7 @@ def write_patch(patch: Patch, patches: Path) -> Path:
             _write_all({paths[file.path]: file.after for file in patch.files})
             journals.write_journal(replace(journal, written=True), folder)
         except BaseException as error:
-            _take_back({paths[file.path]: file.before for file in patch.files})
+            _take_back(patch, paths)
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
                 where = error.filename or folder
@@ -130,10 +130,10 @@ def _write_all(contents: Contents) -> None:
         _remove_unfinished(contents)
 
 
-def _take_back(contents: Contents) -> None:
-    """Restore what was written before a failure; what fails, too, the journal still holds."""
-    _remove_unfinished(contents)
-    _write_all(contents)
+def _take_back(patch: Patch, paths: Mapping[Path, Path]) -> None:
+    """Restore the files that were written before a failure; if that fails, the journal stays."""
+    written = [file for file in patch.files if _read(file.path) == file.after]
+    _write_all({paths[file.path]: file.before for file in written})
 
 
 def _remove_unfinished(contents: Contents) -> None:
