@@ -22,7 +22,7 @@ from gapless.model.edit import (
 )
 from gapless.model.tuning import ProvenFix
 
-SCRIPT = Path("/home/user/train.py")
+SCRIPT = Path("/srv/train.py")
 LOADER = "torch.utils.data.DataLoader"
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 BENCHMARK = SetGlobal("torch.backends.cudnn.benchmark", value=True)
