@@ -1,6 +1,7 @@
 """SetArgument: a call in the source gets a value for an argument."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import libcst as cst
@@ -311,4 +312,4 @@ def _reset(project: Project, edit: SetArgument) -> Project:
 
 
 def _say_where(where: Location | None) -> str:
-    return "in your files" if where is None else f"at line {where.line} of {where.file}"
+    return "in your files" if where is None else f"in line {where.line} of {Path(where.file).name}"
