@@ -44,7 +44,11 @@ def find_obstacle(tree: SyntaxTree, node: cst.BaseExpression) -> str | None:
         return f"the value comes from the environment ({code})"
     if any("sys.argv" in qualify(tree, part) for part in walk(node)):
         return f"the value comes from the command line ({code})"
-    # Whatever a condition asks: the edit was measured without it.
+    if isinstance(node, cst.IfExp) and any(
+        _is_parsed(tree, find_binding(tree, name, name.value)) for name in _names_of(node.test)
+    ):
+        return f"the value comes from the command line ({code})"
+    # Whatever else a condition asks: the edit was measured without it.
     parts = [node.body, node.orelse] if isinstance(node, cst.IfExp) else [node]
     for name in (name for part in parts for name in _names_of(part)):
         binding = find_binding(tree, name, name.value)
@@ -62,11 +66,16 @@ def _is_of_machine(tree: SyntaxTree, name: cst.Name) -> bool:
 
 
 def _describe_origin(tree: SyntaxTree, binding: Assignment | None, code: str) -> str:
-    value = assigned_value(tree, binding) if binding is not None else None
-    calls = [value] if isinstance(value, cst.Call) else []
-    if any(tree.code(call.func).rpartition(".")[2] in _PARSERS for call in calls):
+    if _is_parsed(tree, binding):
         return f"the value comes from the command line ({code})"
     return f"the value comes from {code}, which other code may use"
+
+
+def _is_parsed(tree: SyntaxTree, binding: Assignment | None) -> bool:
+    """Return whether a name is what a parser of the command line returned."""
+    value = assigned_value(tree, binding) if binding is not None else None
+    is_call = isinstance(value, cst.Call)
+    return is_call and tree.code(value.func).rpartition(".")[2] in _PARSERS
 
 
 def _names_of(node: cst.CSTNode) -> Iterator[cst.Name]:
@@ -140,8 +149,10 @@ def find_default(project: Project, source: SourceFile, parameter: cst.Param) -> 
 
 
 def find_function(tree: SyntaxTree, node: cst.CSTNode) -> cst.FunctionDef | None:
-    """Return the function that a node is in."""
-    return next((node for node in tree.ancestors(node) if isinstance(node, cst.FunctionDef)), None)
+    """Return the function that a node is in; None in a module, and in a lambda."""
+    functions = (cst.FunctionDef, cst.Lambda)
+    around = next((part for part in tree.ancestors(node) if isinstance(part, functions)), None)
+    return around if isinstance(around, cst.FunctionDef) else None
 
 
 def check_callers(
