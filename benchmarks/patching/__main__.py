@@ -30,19 +30,25 @@ def main() -> int:
     arguments = parser.parse_args()
     known = {} if arguments.again else _read_rows(arguments.out)
     shapes = [shape for shape in SHAPES if arguments.only in shape.name]
+    rows = list[dict[str, object]]()
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        rows = [_print(row) for row in pool.map(partial(_compare, known), shapes)]
-    counts = Counter(_judge(row) for row in rows)
-    result = {
+        for row in pool.map(partial(_compare, known), shapes):
+            print(f"{_judge(row):10} {row['shape']}", flush=True)
+            rows.append(row)
+            write_result(_summarize(rows), arguments.out)  # an interrupted run goes on from there
+    counts = Counter(map(_judge, rows))
+    print(dict(counts))
+    return 0 if counts.keys() <= {"same", "refused"} else 1
+
+
+def _summarize(rows: list[dict[str, object]]) -> dict[str, object]:
+    return {
         "machine": machine(),
         "versions": {name: metadata.version(name) for name in ("torch", "libcst")},
         "shapes": len(rows),
-        "counts": dict(sorted(counts.items())),
+        "counts": dict(sorted(Counter(map(_judge, rows)).items())),
         "rows": rows,
     }
-    write_result(result, arguments.out)
-    print(dict(counts))
-    return 0 if counts.keys() <= {"same", "refused"} else 1
 
 
 def _read_rows(path: Path) -> dict[str, dict[str, object]]:
@@ -54,11 +60,6 @@ def _read_rows(path: Path) -> dict[str, dict[str, object]]:
 def _compare(known: dict[str, dict[str, object]], shape: Shape) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         return compare(shape, Path(folder), known.get(shape.name, {}))
-
-
-def _print(row: dict[str, object]) -> dict[str, object]:
-    print(f"{_judge(row):10} {row['shape']}", flush=True)
-    return row
 
 
 def _judge(row: dict[str, object]) -> str:

@@ -89,6 +89,15 @@ LAYOUTS: Final = (
     _written(
         "a computed value", "loader = DataLoader(ds, num_workers=max(0, 0))\n", "DataLoader(ds"
     ),
+    _written(
+        "a lambda", "make = lambda data: DataLoader(data, 4)\nloader = make(ds)\n", "lambda data"
+    ),
+    _written(
+        "a comprehension",
+        "(loader,) = [DataLoader(data, 4) for data in (ds,)]\n",
+        "DataLoader(data",
+    ),
+    _written("an annotation", "loader: DataLoader = DataLoader(ds, 4)\n", "loader: DataLoader"),
     _written("a walrus", "print(len(loader := DataLoader(ds, batch_size=4)))\n", "loader :="),
     _written("unicode before the call", "s, loader = 'ö–漢', DataLoader(ds, 4)\n", "s, loader"),
     Shape(
@@ -175,6 +184,12 @@ PLACES: Final = (
         "a partial that has the argument",
         "make = functools.partial(DataLoader, num_workers=0)\nloader = make(ds)\n",
         "make(ds)",
+        imports=_PARTIAL,
+    ),
+    _written(
+        "a partial with the data set",
+        "make = functools.partial(DataLoader, ds)\nloader = make(4, True, None, None, 0)\n",
+        "make(4",
         imports=_PARTIAL,
     ),
     _written(
@@ -286,6 +301,31 @@ REFUSED: Final = (
         "the environment",
         "import os\nloader = DataLoader(ds, num_workers=int(os.environ.get('WORKERS', 0)))\n",
         "environment",
+    ),
+    _refused(
+        "an argument of a decorated function",
+        "def click(f):\n    return lambda: f(0)\n\n@click\ndef make(n=0):\n"
+        "    return DataLoader(ds, 4, num_workers=n)\n\nloader = make()\n",
+        "decorated",
+    ),
+    _refused(
+        "an attribute of an object",
+        "class Data:\n    n = 0\n    def loader(self):\n"
+        "        return DataLoader(ds, 4, num_workers=self.n)\n\nloader = Data().loader()\n",
+        "self.n",
+    ),
+    Shape(
+        "a constant of another file",
+        {
+            "train.py": train(
+                "loader = DataLoader(ds, 4, num_workers=WORKERS)\n",
+                imports="from config import WORKERS\n" + _TORCH + _PLAIN,
+            ),
+            "config.py": "WORKERS = 0\n",
+        },
+        WORKERS,
+        "DataLoader(ds",
+        refused="other code uses",
     ),
     _refused(
         "a constant that others use",

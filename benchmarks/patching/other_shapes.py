@@ -26,6 +26,7 @@ _PREFETCH: Final = (Wrap(LOADER, "device-prefetcher", {"ahead": 1}),)
 _KEEP: Final = (Wrap("torch.utils.checkpoint.checkpoint", "checkpointing-off"),)
 _IMPORTS: Final = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
 _HEAD: Final = '"""A training."""\n\nfrom __future__ import annotations\n\nimport sys\n' + _IMPORTS
+_LINEAR: Final = "model = torch.nn.Linear(4, 1)\n"
 _IMAGES: Final = (
     "model = torch.nn.Sequential(torch.nn.Unflatten(1, (4, 1, 1)), torch.nn.Conv2d(4, 8, 1),\n"
     "                            torch.nn.Flatten(), torch.nn.Linear(8, 1))\n"
@@ -98,6 +99,19 @@ SETTINGS: Final = (
             model="cudnn.benchmark = False\nmodel = torch.nn.Linear(4, 1)\n",
         ),
         _BENCHMARK,
+    ),
+    _script(
+        "a setting under a condition",
+        train(model="if ds is None:\n    torch.backends.cudnn.benchmark = True\n" + _LINEAR),
+        _BENCHMARK,
+    ),
+    _script(
+        "threads that workers set for themselves",
+        train(
+            "def begin(_worker):\n    torch.set_num_threads(2)\n\n"
+            "loader = DataLoader(ds, 4, num_workers=1, worker_init_fn=begin)\n"
+        ),
+        _THREADS,
     ),
     _script("the precision of products", train(), _PRECISION),
     _script(

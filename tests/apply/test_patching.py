@@ -22,7 +22,7 @@ from gapless.model.edit import (
 )
 from gapless.model.tuning import ProvenFix
 
-SCRIPT = Path("/home/user/train.py")
+SCRIPT = Path("/srv/train.py")
 LOADER = "torch.utils.data.DataLoader"
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 BENCHMARK = SetGlobal("torch.backends.cudnn.benchmark", value=True)
@@ -163,6 +163,9 @@ def test_models_that_are_not_known_are_left(text: str, reason: str) -> None:
     ("text", "reason"),
     [
         ("import sys\nx = DataLoader(d, num_workers=int(sys.argv[1]))\n", "command line"),
+        ("a = p.parse_args()\nx = DataLoader(d, num_workers=0 if a.b else 1)\n", "command line"),
+        ("\nf = lambda n=0: DataLoader(d, num_workers=n)  # x = DataLoader(\n", "callers"),
+        ("\ndef f(d, n=0, *a):\n    x = DataLoader(d, num_workers=n)\n\nf(*b)\n", "callers"),
         ("import cfg\n\nx = DataLoader(d, num_workers=cfg.workers())\n", "cfg.workers()"),
         ("import cfg\n\nx = DataLoader(d, num_workers=cfg.WORKERS)\n", "cfg.WORKERS"),
         ("\nclass C: n = 0\nx = DataLoader(d, num_workers=C.n)\n", "C.n"),

@@ -8,7 +8,7 @@ from benchmarks.patching.shape import SCRIPT, Shape
 from benchmarks.patching.shapes import SHAPES
 from gapless.apply.patching import make_patch
 
-FOLDER = Path("/home/user/training")
+FOLDER = Path("/srv/training")
 
 
 def test_there_are_sixty_and_no_name_twice() -> None:

@@ -7,14 +7,14 @@ import libcst as cst
 from libcst.metadata import Assignment, QualifiedNameSource
 
 from gapless.apply.code.project import Project
-from gapless.apply.code.source import Tree
+from gapless.apply.code.source import SyntaxTree
 
 _STATEFUL: Final = "torchdata.stateful_dataloader.StatefulDataLoader"
 _LOADER: Final = "torch.utils.data.DataLoader"
 _MAX_DEPTH: Final = 8  # aliases of aliases
 
 
-def find_binding(tree: Tree, node: cst.CSTNode, name: str) -> Assignment | None:
+def find_binding(tree: SyntaxTree, node: cst.CSTNode, name: str) -> Assignment | None:
     """Return the only assignment of a name as seen from a node; None if there are more, or none."""
     scope = tree.scopes.get(node)
     if scope is None:
@@ -24,7 +24,7 @@ def find_binding(tree: Tree, node: cst.CSTNode, name: str) -> Assignment | None:
     return binding if isinstance(binding, Assignment) else None
 
 
-def assigned_value(tree: Tree, binding: Assignment) -> cst.BaseExpression | None:
+def assigned_value(tree: SyntaxTree, binding: Assignment) -> cst.BaseExpression | None:
     """Return what a name is assigned, if it is an assignment to this name alone."""
     target = tree.parents.get(binding.node)
     assign = tree.parents.get(target) if target is not None else None
@@ -35,7 +35,7 @@ def assigned_value(tree: Tree, binding: Assignment) -> cst.BaseExpression | None
     return None
 
 
-def qualify(tree: Tree, node: cst.CSTNode) -> frozenset[str]:
+def qualify(tree: SyntaxTree, node: cst.CSTNode) -> frozenset[str]:
     """Return the names of modules that an expression refers to, by imports alone."""
     scope = tree.scopes.get(node)
     if scope is None:
@@ -58,7 +58,7 @@ def is_same(name: str, target: str) -> bool:
 
 
 def means(
-    project: Project, tree: Tree, node: cst.BaseExpression, target: str, depth: int = 0
+    project: Project, tree: SyntaxTree, node: cst.BaseExpression, target: str, depth: int = 0
 ) -> bool:
     """Return whether an expression is the target, an alias, a partial or a subclass of it."""
     if depth > _MAX_DEPTH:
@@ -77,7 +77,7 @@ def means(
     return any(_means_in_module(project, name, target, depth) for name in qualify(tree, node))
 
 
-def find_partial(tree: Tree, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def find_partial(tree: SyntaxTree, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return what ``functools.partial(…)`` is of, if this is such a call."""
     if not isinstance(node, cst.Call) or not node.args or node.args[0].star:
         return None
@@ -85,7 +85,9 @@ def find_partial(tree: Tree, node: cst.BaseExpression) -> cst.BaseExpression | N
     return node.args[0].value if is_partial else None
 
 
-def _means_local(project: Project, tree: Tree, node: cst.Name, target: str, depth: int) -> bool:
+def _means_local(
+    project: Project, tree: SyntaxTree, node: cst.Name, target: str, depth: int
+) -> bool:
     binding = find_binding(tree, node, node.value)
     if binding is None:
         return False
@@ -96,14 +98,14 @@ def _means_local(project: Project, tree: Tree, node: cst.Name, target: str, dept
 
 
 def is_subclass(
-    project: Project, tree: Tree, node: cst.ClassDef, target: str, depth: int = 0
+    project: Project, tree: SyntaxTree, node: cst.ClassDef, target: str, depth: int = 0
 ) -> bool:
     """Return whether a class is a subclass of the target."""
     return any(means(project, tree, base.value, target, depth + 1) for base in node.bases)
 
 
 def _is_plain_subclass(
-    project: Project, tree: Tree, node: cst.ClassDef, target: str, depth: int
+    project: Project, tree: SyntaxTree, node: cst.ClassDef, target: str, depth: int
 ) -> bool:
     """Return whether it is a subclass that is constructed as the target is."""
     has_init = any(
@@ -130,7 +132,7 @@ def _means_in_module(project: Project, name: str, target: str, depth: int) -> bo
     )
 
 
-def _module_values(tree: Tree, name: str) -> Iterable[cst.BaseExpression]:
+def _module_values(tree: SyntaxTree, name: str) -> Iterable[cst.BaseExpression]:
     for node in tree.nodes:
         if isinstance(node, cst.Assign) and len(node.targets) == 1:
             target = node.targets[0].target
@@ -138,7 +140,7 @@ def _module_values(tree: Tree, name: str) -> Iterable[cst.BaseExpression]:
                 yield node.value
 
 
-def _star_imports(tree: Tree) -> Iterable[str]:
+def _star_imports(tree: SyntaxTree) -> Iterable[str]:
     for node in tree.nodes:
         if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
             yield tree.code(node.module) if node.module is not None else ""

@@ -34,7 +34,7 @@ class Splice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tree:
+class SyntaxTree:
     """The syntax of a file, with the place and the meaning of its nodes."""
 
     text: str
@@ -100,7 +100,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file as it stands after some changes, and where the lines that it had are now."""
 
     path: Path
@@ -110,7 +110,7 @@ class Source:
     module: str = ""
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> SyntaxTree:
         """The syntax. Raises ``UnwritableError`` if it cannot be read."""
         try:
             module = cst.parse_module(self.text)
@@ -118,7 +118,7 @@ class Source:
             raise UnwritableError(f"{self.path.name} cannot be parsed") from None
         if module.code != self.text:
             raise UnwritableError(f"{self.path.name} cannot be written back as it is")
-        return Tree(self.text, MetadataWrapper(module, unsafe_skip_copy=True))
+        return SyntaxTree(self.text, MetadataWrapper(module, unsafe_skip_copy=True))
 
     @property
     def data(self) -> bytes:
@@ -136,7 +136,7 @@ class Source:
         match = _NEWLINE.search(self.text, start)
         return start, match.start() if match else len(self.text)
 
-    def spliced(self, splices: Iterable[Splice]) -> "Source":
+    def spliced(self, splices: Iterable[Splice]) -> "SourceFile":
         """Return the source with these changes, which do not overlap."""
         pieces, position = list[str](), 0
         ordered = sorted(dict.fromkeys(splices), key=lambda splice: splice.start)
@@ -150,7 +150,7 @@ class Source:
         return replace(self, text=text, lines=lines)
 
 
-def read_source(path: Path, data: bytes) -> Source:
+def read_source(path: Path, data: bytes) -> SourceFile:
     """Return a file's source. Raises ``UnwritableError`` if it is no Python that can be read."""
     if path.suffix == ".ipynb":
         raise UnwritableError(f"{path.name} is a notebook")
@@ -160,7 +160,7 @@ def read_source(path: Path, data: bytes) -> Source:
     except (SyntaxError, UnicodeDecodeError, LookupError):
         raise UnwritableError(f"{path.name} is not in the coding that it names") from None
     starts = (0, *(match.end() for match in _NEWLINE.finditer(text)))
-    return Source(path, encoding, text, starts)
+    return SourceFile(path, encoding, text, starts)
 
 
 def _shift(offset: int, splices: Sequence[Splice]) -> int:

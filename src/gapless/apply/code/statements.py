@@ -6,12 +6,12 @@ from typing import Final
 import libcst as cst
 
 from gapless.apply.code.references import qualify
-from gapless.apply.code.source import Source, Splice, Tree
+from gapless.apply.code.source import SourceFile, Splice, SyntaxTree
 
 _SETTINGS: Final = ("torch.backends.", "torch.set_", "torch.autograd.set_")
 
 
-def insert_setting(source: Source, line: str) -> Splice:
+def insert_setting(source: SourceFile, line: str) -> Splice:
     """Return what puts a line for torch behind the imports of a script."""
     tree = source.tree
     imports = [
@@ -32,7 +32,7 @@ def insert_setting(source: Source, line: str) -> Splice:
     return append_lines(tree, body[number], f"{torch_line}{gap}{line}{tree.newline}{tail}")
 
 
-def insert_import(source: Source, line: str, use: int) -> list[Splice]:
+def insert_import(source: SourceFile, line: str, use: int) -> list[Splice]:
     """Return what puts an import behind those at the top of a file; nothing, if it is there.
 
     ``use``: where the name is first used; the import comes before.
@@ -52,7 +52,7 @@ def insert_import(source: Source, line: str, use: int) -> list[Splice]:
     return [Splice(top(tree), top(tree), line + tree.newline)]
 
 
-def insert_first(source: Source, line: str) -> Splice:
+def insert_first(source: SourceFile, line: str) -> Splice:
     """Return what puts a line with ``os`` before all imports but those of the standard library."""
     tree = source.tree
     leading = list[cst.CSTNode]()
@@ -66,14 +66,14 @@ def insert_first(source: Source, line: str) -> Splice:
     return Splice(at, at, f"import os{tree.newline * 2}{line}{tree.newline * 2}")
 
 
-def _is_standard(tree: Tree, node: cst.CSTNode) -> bool:
+def _is_standard(tree: SyntaxTree, node: cst.CSTNode) -> bool:
     """Return whether a line imports from the standard library alone."""
     words = tree.code(node).replace(",", " ").split()
     imported = [words[1]] if words[0] == "from" else words[1:]
     return all(name.partition(".")[0] in sys.stdlib_module_names for name in imported)
 
 
-def append_lines(tree: Tree, node: cst.CSTNode, text: str) -> Splice:
+def append_lines(tree: SyntaxTree, node: cst.CSTNode, text: str) -> Splice:
     """Return what puts whole lines behind the line that a node ends in."""
     end = tree.span(node)[1]
     at = next((start for start in tree.starts if start > end), len(tree.text))
@@ -81,7 +81,7 @@ def append_lines(tree: Tree, node: cst.CSTNode, text: str) -> Splice:
     return Splice(at, at, f"{tree.newline}{text}" if is_last else text)
 
 
-def put_before(tree: Tree, node: cst.CSTNode, text: str) -> Splice:
+def put_before(tree: SyntaxTree, node: cst.CSTNode, text: str) -> Splice:
     """Return what puts a line before a node's statement, in the same block."""
     around = [node, *tree.ancestors(node)]
     statement = next(node for node in around if isinstance(node, cst.BaseStatement))
@@ -96,7 +96,7 @@ def put_before(tree: Tree, node: cst.CSTNode, text: str) -> Splice:
     return Splice(at, at, f"{tree.indent(at)}{text}{tree.newline}")
 
 
-def top(tree: Tree) -> int:
+def top(tree: SyntaxTree) -> int:
     """Return where the first line may be put: behind comments, docstring and ``__future__``."""
     at = None
     for node in tree.wrapper.module.body:
@@ -109,7 +109,7 @@ def top(tree: Tree) -> int:
     return len(tree.text) if first is None else tree.line_start(tree.span(first)[0])
 
 
-def binds_torch(tree: Tree, number: int | None = None) -> bool:
+def binds_torch(tree: SyntaxTree, number: int | None = None) -> bool:
     """Return whether ``torch`` is imported by that name, in the first so many statements."""
     body = tree.wrapper.module.body
     chosen = body if number is None else body[: number + 1]
@@ -123,7 +123,7 @@ def binds_torch(tree: Tree, number: int | None = None) -> bool:
     )
 
 
-def _begins_with_gap(tree: Tree, node: cst.CSTNode) -> bool:
+def _begins_with_gap(tree: SyntaxTree, node: cst.CSTNode) -> bool:
     """Return whether an empty line or a comment of its own is before a statement."""
     row = tree.line_start(tree.span(node)[0])
     previous = tree.line_start(row - 1) if row else 0
@@ -131,7 +131,7 @@ def _begins_with_gap(tree: Tree, node: cst.CSTNode) -> bool:
     return not line or line.startswith("#")
 
 
-def _opening(tree: Tree) -> list[cst.CSTNode]:
+def _opening(tree: SyntaxTree) -> list[cst.CSTNode]:
     """Return the statements of a module before the first that has a block."""
     nodes = list[cst.CSTNode]()
     for node in tree.wrapper.module.body:
@@ -156,7 +156,7 @@ def _is_future(node: cst.CSTNode) -> bool:
     )
 
 
-def _is_docstring(tree: Tree, node: cst.CSTNode) -> bool:
+def _is_docstring(tree: SyntaxTree, node: cst.CSTNode) -> bool:
     is_first = node is tree.wrapper.module.body[0]
     return (
         is_first
@@ -166,7 +166,7 @@ def _is_docstring(tree: Tree, node: cst.CSTNode) -> bool:
     )
 
 
-def _is_setting(tree: Tree, node: cst.CSTNode) -> bool:
+def _is_setting(tree: SyntaxTree, node: cst.CSTNode) -> bool:
     """Return whether a statement of a module sets something of torch."""
     if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
         return False

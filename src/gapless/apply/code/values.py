@@ -9,7 +9,7 @@ from libcst.metadata import Assignment, ImportAssignment
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.references import assigned_value, find_binding, qualify
-from gapless.apply.code.source import Source, Splice, Tree, UnwritableError, walk
+from gapless.apply.code.source import SourceFile, Splice, SyntaxTree, UnwritableError, walk
 from gapless.apply.texts import write_value
 from gapless.model.edit import Value
 
@@ -21,7 +21,7 @@ _PARSERS: Final = ("parse_args", "parse_known_args")
 
 
 def replace_value(
-    project: Project, source: Source, node: cst.BaseExpression, value: Value
+    project: Project, source: SourceFile, node: cst.BaseExpression, value: Value
 ) -> list[Splice]:
     """Return what makes an expression this value. Raises ``UnwritableError``.
 
@@ -37,14 +37,18 @@ def replace_value(
     return [] if _is_equal(tree.code(node), value) else [Splice(start, end, text)]
 
 
-def find_obstacle(tree: Tree, node: cst.BaseExpression) -> str | None:
+def find_obstacle(tree: SyntaxTree, node: cst.BaseExpression) -> str | None:
     """Return why an expression must not be replaced: what it takes its value from."""
     code = tree.code(node)
     if any(name.startswith(_ENVIRONMENT) for part in walk(node) for name in qualify(tree, part)):
         return f"the value comes from the environment ({code})"
     if any("sys.argv" in qualify(tree, part) for part in walk(node)):
         return f"the value comes from the command line ({code})"
-    # Whatever a condition asks: the edit was measured without it.
+    if isinstance(node, cst.IfExp) and any(
+        _is_parsed(tree, find_binding(tree, name, name.value)) for name in _names_of(node.test)
+    ):
+        return f"the value comes from the command line ({code})"
+    # Whatever else a condition asks: the edit was measured without it.
     parts = [node.body, node.orelse] if isinstance(node, cst.IfExp) else [node]
     for name in (name for part in parts for name in _names_of(part)):
         binding = find_binding(tree, name, name.value)
@@ -53,7 +57,7 @@ def find_obstacle(tree: Tree, node: cst.BaseExpression) -> str | None:
     return None
 
 
-def _is_of_machine(tree: Tree, name: cst.Name) -> bool:
+def _is_of_machine(tree: SyntaxTree, name: cst.Name) -> bool:
     """Return whether what is called asks about the machine alone."""
     use: cst.CSTNode = name
     while isinstance(attribute := tree.parents.get(use), cst.Attribute):
@@ -61,12 +65,17 @@ def _is_of_machine(tree: Tree, name: cst.Name) -> bool:
     return any(found.startswith(_OF_MACHINE) for found in qualify(tree, use))
 
 
-def _describe_origin(tree: Tree, binding: Assignment | None, code: str) -> str:
-    value = assigned_value(tree, binding) if binding is not None else None
-    calls = [value] if isinstance(value, cst.Call) else []
-    if any(tree.code(call.func).rpartition(".")[2] in _PARSERS for call in calls):
+def _describe_origin(tree: SyntaxTree, binding: Assignment | None, code: str) -> str:
+    if _is_parsed(tree, binding):
         return f"the value comes from the command line ({code})"
     return f"the value comes from {code}, which other code may use"
+
+
+def _is_parsed(tree: SyntaxTree, binding: Assignment | None) -> bool:
+    """Return whether a name is what a parser of the command line returned."""
+    value = assigned_value(tree, binding) if binding is not None else None
+    is_call = isinstance(value, cst.Call)
+    return is_call and tree.code(value.func).rpartition(".")[2] in _PARSERS
 
 
 def _names_of(node: cst.CSTNode) -> Iterator[cst.Name]:
@@ -86,7 +95,9 @@ def _is_equal(code: str, value: Value) -> bool:
     return text == write_value(value) or (isinstance(value, str) and text == repr(value))
 
 
-def _follow_name(project: Project, source: Source, node: cst.Name, value: Value) -> list[Splice]:
+def _follow_name(
+    project: Project, source: SourceFile, node: cst.Name, value: Value
+) -> list[Splice]:
     tree, name = source.tree, node.value
     binding = find_binding(tree, node, name)
     shared = f"the value is {name}, which other code uses too"
@@ -104,7 +115,9 @@ def _follow_name(project: Project, source: Source, node: cst.Name, value: Value)
     return replace_value(project, source, assigned, value)
 
 
-def _is_used_elsewhere(project: Project, source: Source, binding: Assignment, name: str) -> bool:
+def _is_used_elsewhere(
+    project: Project, source: SourceFile, binding: Assignment, name: str
+) -> bool:
     """Return whether another file mentions a global name of this one."""
     is_global = binding.scope is binding.scope.globals
     pattern = re.compile(rf"\b{re.escape(name)}\b")
@@ -115,7 +128,7 @@ def _is_used_elsewhere(project: Project, source: Source, binding: Assignment, na
     )
 
 
-def find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
+def find_parameter(tree: SyntaxTree, binding: Assignment) -> cst.Param | None:
     """Return the parameter that a name is."""
     if isinstance(binding.node, cst.Param):
         return binding.node
@@ -123,7 +136,7 @@ def find_parameter(tree: Tree, binding: Assignment) -> cst.Param | None:
     return parent if isinstance(parent, cst.Param) else None
 
 
-def find_default(project: Project, source: Source, parameter: cst.Param) -> cst.BaseExpression:
+def find_default(project: Project, source: SourceFile, parameter: cst.Param) -> cst.BaseExpression:
     """Return the default of a parameter that no call gives. Raises ``UnwritableError``."""
     tree, name = source.tree, parameter.name.value
     function = find_function(tree, parameter)
@@ -135,13 +148,15 @@ def find_default(project: Project, source: Source, parameter: cst.Param) -> cst.
     return parameter.default
 
 
-def find_function(tree: Tree, node: cst.CSTNode) -> cst.FunctionDef | None:
-    """Return the function that a node is in."""
-    return next((node for node in tree.ancestors(node) if isinstance(node, cst.FunctionDef)), None)
+def find_function(tree: SyntaxTree, node: cst.CSTNode) -> cst.FunctionDef | None:
+    """Return the function that a node is in; None in a module, and in a lambda."""
+    functions = (cst.FunctionDef, cst.Lambda)
+    around = next((part for part in tree.ancestors(node) if isinstance(part, functions)), None)
+    return around if isinstance(around, cst.FunctionDef) else None
 
 
 def check_callers(
-    project: Project, tree: Tree, function: cst.FunctionDef, name: str, parameter: cst.Param
+    project: Project, tree: SyntaxTree, function: cst.FunctionDef, name: str, parameter: cst.Param
 ) -> None:
     """Raise ``UnwritableError`` if calls of a function may give it an argument of that name."""
     called_name, position = _find_role(tree, function, parameter)
@@ -156,7 +171,7 @@ def check_callers(
 
 
 def _find_role(
-    tree: Tree, function: cst.FunctionDef, parameter: cst.Param
+    tree: SyntaxTree, function: cst.FunctionDef, parameter: cst.Param
 ) -> tuple[str, int | None]:
     """Return by which name a function is called, and where that call has the parameter."""
     owner = next(iter(_classes_around(tree, function)), None)
@@ -168,7 +183,7 @@ def _find_role(
     return name, None if position is None else position - 1
 
 
-def _classes_around(tree: Tree, function: cst.FunctionDef) -> Iterator[cst.ClassDef]:
+def _classes_around(tree: SyntaxTree, function: cst.FunctionDef) -> Iterator[cst.ClassDef]:
     for node in tree.ancestors(function):
         if isinstance(node, cst.FunctionDef):
             return
@@ -188,7 +203,7 @@ def _gives(call: cst.Call, called_name: str, name: str, position: int | None) ->
     )
 
 
-def _is_handed_on(tree: Tree, name: str) -> bool:
+def _is_handed_on(tree: SyntaxTree, name: str) -> bool:
     """Return whether a function is mentioned but in its definition, calls and imports."""
     for node in tree.nodes:
         if not isinstance(node, cst.Name) or node.value != name:

@@ -1,6 +1,7 @@
 """SetArgument: a call in the source gets a value for an argument."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import libcst as cst
@@ -14,7 +15,7 @@ from gapless.apply.code.references import (
     is_subclass,
     means,
 )
-from gapless.apply.code.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.code.source import SourceFile, Splice, SyntaxTree, UnwritableError
 from gapless.apply.code.values import (
     check_callers,
     find_function,
@@ -74,7 +75,7 @@ def set_argument(project: Project, edit: SetArgument) -> Project:
 
 def find_calls(
     project: Project, target: str, where: Location | None
-) -> Iterator[tuple[Source, cst.Call]]:
+) -> Iterator[tuple[SourceFile, cst.Call]]:
     """Yield the calls of a target, at a line of the user's or anywhere."""
     for source in project.sources_of(target, where):
         tree = source.tree
@@ -88,7 +89,7 @@ def find_calls(
                 yield source, call
 
 
-def _is_call_of(project: Project, tree: Tree, call: cst.Call, target: str) -> bool:
+def _is_call_of(project: Project, tree: SyntaxTree, call: cst.Call, target: str) -> bool:
     func = call.func
     if target.startswith(_METHODS):
         return isinstance(func, cst.Attribute) and target.endswith(f".{func.attr.value}")
@@ -97,7 +98,7 @@ def _is_call_of(project: Project, tree: Tree, call: cst.Call, target: str) -> bo
     return means(project, tree, func, target) and find_partial(tree, call) is None
 
 
-def _constructs_base(project: Project, tree: Tree, call: cst.Call, target: str) -> bool:
+def _constructs_base(project: Project, tree: SyntaxTree, call: cst.Call, target: str) -> bool:
     """Return whether a call is ``super().__init__(…)`` in a subclass of the target."""
     func = cst.ensure_type(call.func, cst.Attribute)
     if not isinstance(func.value, cst.Call):
@@ -108,7 +109,7 @@ def _constructs_base(project: Project, tree: Tree, call: cst.Call, target: str) 
 
 
 def _splices_for(
-    project: Project, source: Source, call: cst.Call, edit: SetArgument
+    project: Project, source: SourceFile, call: cst.Call, edit: SetArgument
 ) -> list[Splice]:
     tree, name = source.tree, edit.name
     keyword = _find_keyword(call, name)
@@ -132,7 +133,7 @@ def _find_keyword(call: cst.Call, name: str) -> cst.Arg | None:
     )
 
 
-def _find_positional(tree: Tree, call: cst.Call, edit: SetArgument) -> cst.Arg | None:
+def _find_positional(tree: SyntaxTree, call: cst.Call, edit: SetArgument) -> cst.Arg | None:
     """Return the argument that a call gives by its position. Raises ``UnwritableError``."""
     position = _POSITIONS.get(edit.target.rpartition(".")[2], {}).get(edit.name)
     if position is None:
@@ -153,7 +154,7 @@ def _find_positional(tree: Tree, call: cst.Call, edit: SetArgument) -> cst.Arg |
     return None
 
 
-def _find_in_partial(tree: Tree, call: cst.Call, name: str) -> cst.Arg | None:
+def _find_in_partial(tree: SyntaxTree, call: cst.Call, name: str) -> cst.Arg | None:
     """Return the keyword of a partial that is called here alone."""
     partial = _called_partial(tree, call)
     binding = _find_callee(tree, call)
@@ -162,12 +163,12 @@ def _find_in_partial(tree: Tree, call: cst.Call, name: str) -> cst.Arg | None:
     return _find_keyword(partial, name)
 
 
-def _find_callee(tree: Tree, call: cst.Call) -> Assignment | None:
+def _find_callee(tree: SyntaxTree, call: cst.Call) -> Assignment | None:
     is_name = isinstance(call.func, cst.Name)
     return find_binding(tree, call.func, tree.code(call.func)) if is_name else None
 
 
-def _called_partial(tree: Tree, call: cst.Call) -> cst.Call | None:
+def _called_partial(tree: SyntaxTree, call: cst.Call) -> cst.Call | None:
     """Return the ``functools.partial(…)`` that a call calls."""
     if isinstance(call.func, cst.Call):
         return call.func if find_partial(tree, call.func) is not None else None
@@ -178,7 +179,7 @@ def _called_partial(tree: Tree, call: cst.Call) -> cst.Call | None:
 
 
 def _find_in_mappings(
-    project: Project, source: Source, call: cst.Call, name: str
+    project: Project, source: SourceFile, call: cst.Call, name: str
 ) -> cst.BaseExpression | None:
     """Return the value that ``**mapping`` gives. Raises ``UnwritableError`` if nobody can say."""
     for arg in call.args:
@@ -190,7 +191,7 @@ def _find_in_mappings(
 
 
 def _find_entry(
-    project: Project, tree: Tree, node: cst.BaseExpression, name: str
+    project: Project, tree: SyntaxTree, node: cst.BaseExpression, name: str
 ) -> cst.BaseExpression | None:
     text, uses = tree.code(node), 1
     unknown = UnwritableError(f"the call takes arguments from **{text}, which is not written here")
@@ -210,7 +211,7 @@ def _find_entry(
     return entries.get(name)
 
 
-def _is_open_to_none(project: Project, tree: Tree, binding: Assignment, name: str) -> bool:
+def _is_open_to_none(project: Project, tree: SyntaxTree, binding: Assignment, name: str) -> bool:
     """Return whether a name is the ``**rest`` of a function that no call gives the argument.
 
     Raises ``UnwritableError`` if one does.
@@ -225,7 +226,7 @@ def _is_open_to_none(project: Project, tree: Tree, binding: Assignment, name: st
     return True
 
 
-def _may_change(tree: Tree, name: str) -> bool:
+def _may_change(tree: SyntaxTree, name: str) -> bool:
     """Return whether a mapping is used in another way than as ``**mapping``."""
     return any(
         isinstance(node, cst.Name)
@@ -236,7 +237,9 @@ def _may_change(tree: Tree, name: str) -> bool:
     )
 
 
-def _read_entries(tree: Tree, node: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
+def _read_entries(
+    tree: SyntaxTree, node: cst.BaseExpression
+) -> dict[str, cst.BaseExpression] | None:
     """Return what a literal of a mapping holds by key; None if it is no plain one."""
     if isinstance(node, cst.Dict):
         entries = dict[str, cst.BaseExpression]()
@@ -253,7 +256,7 @@ def _read_entries(tree: Tree, node: cst.BaseExpression) -> dict[str, cst.BaseExp
     return None
 
 
-def _check_workers(tree: Tree, call: cst.Call, edit: SetArgument) -> None:
+def _check_workers(tree: SyntaxTree, call: cst.Call, edit: SetArgument) -> None:
     """Raise ``UnwritableError`` if the argument is refused by a loader without workers."""
     if edit.name not in ("prefetch_factor", "persistent_workers") or not edit.value:
         return
@@ -268,7 +271,7 @@ def _check_workers(tree: Tree, call: cst.Call, edit: SetArgument) -> None:
         raise UnwritableError(f"the loader has no workers, and {edit.name} needs them")
 
 
-def append_argument(tree: Tree, call: cst.Call, text: str) -> list[Splice]:
+def append_argument(tree: SyntaxTree, call: cst.Call, text: str) -> list[Splice]:
     """Return what adds an argument to a call, as it is laid out."""
     end = tree.span(call)[1] - 1  # its closing parenthesis
     if not call.args:
@@ -309,4 +312,4 @@ def _reset(project: Project, edit: SetArgument) -> Project:
 
 
 def _say_where(where: Location | None) -> str:
-    return "in your files" if where is None else f"at line {where.line} of {where.file}"
+    return "in your files" if where is None else f"in line {where.line} of {Path(where.file).name}"

@@ -6,7 +6,7 @@ import libcst as cst
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.references import is_same, qualify
-from gapless.apply.code.source import Splice, Tree, UnwritableError
+from gapless.apply.code.source import Splice, SyntaxTree, UnwritableError
 
 _TARGET: Final = "torch.utils.checkpoint.checkpoint"
 _OPTIONS: Final = (
@@ -36,7 +36,7 @@ def keep_activations(project: Project) -> Project:
     return project
 
 
-def _call_itself(tree: Tree, call: cst.Call) -> Splice:
+def _call_itself(tree: SyntaxTree, call: cst.Call) -> Splice:
     start, end = tree.span(call)
     if "#" in tree.text[start:end] or not call.args or call.args[0].star or call.args[0].keyword:
         raise UnwritableError("the call of checkpoint is laid out in a way that would be lost")

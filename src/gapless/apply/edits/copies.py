@@ -7,7 +7,7 @@ from libcst.metadata import Assignment
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.references import assigned_value, find_binding
-from gapless.apply.code.source import Tree, UnwritableError
+from gapless.apply.code.source import SyntaxTree, UnwritableError
 from gapless.apply.edits.arguments import append_argument
 
 _COPIES: Final = ("to", "cuda")
@@ -33,7 +33,7 @@ def unblock_copies(project: Project) -> Project:
     return project
 
 
-def _is_copy(tree: Tree, call: cst.Call) -> bool:
+def _is_copy(tree: SyntaxTree, call: cst.Call) -> bool:
     func = call.func
     if not isinstance(func, cst.Attribute) or func.attr.value not in _COPIES:
         return False
@@ -50,7 +50,7 @@ def _says_more(call: cst.Call) -> bool:
     )
 
 
-def _goes_to_device(tree: Tree, call: cst.Call) -> bool:
+def _goes_to_device(tree: SyntaxTree, call: cst.Call) -> bool:
     """Return whether the first argument may name a CUDA device: no format, not the host."""
     arg = next(
         (arg for arg in call.args if arg.keyword is None or arg.keyword.value == "device"), None
@@ -67,7 +67,7 @@ def _goes_to_device(tree: Tree, call: cst.Call) -> bool:
     return any(word in texts[0].lower() for word in _DEVICES) or isinstance(arg.value, cst.Integer)
 
 
-def _is_batch(tree: Tree, node: cst.BaseExpression, depth: int = 0) -> bool:
+def _is_batch(tree: SyntaxTree, node: cst.BaseExpression, depth: int = 0) -> bool:
     """Return whether an expression is, or is taken from, what a loop goes over."""
     while isinstance(node, (cst.Attribute, cst.Subscript)):
         node = node.value
@@ -79,7 +79,7 @@ def _is_batch(tree: Tree, node: cst.BaseExpression, depth: int = 0) -> bool:
     return True in kinds and False not in kinds
 
 
-def _comes_from_loop(tree: Tree, binding: object, depth: int) -> bool | None:
+def _comes_from_loop(tree: SyntaxTree, binding: object, depth: int) -> bool | None:
     """Return whether a name is bound by a loop; None: by a copy, which says nothing."""
     if not isinstance(binding, Assignment):
         return False

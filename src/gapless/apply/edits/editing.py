@@ -21,6 +21,8 @@ def write_edits(project: Project, edits: Sequence[Edit]) -> tuple[Project, str |
         _check_syntax(project, changed)
     except UnwritableError as error:
         return project, str(error)
+    except RecursionError:
+        return project, "the code is nested too deeply to be read"
     return changed, None
 
 

@@ -7,7 +7,7 @@ import libcst as cst
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.references import assigned_value, find_binding, qualify
-from gapless.apply.code.source import Splice, Tree, UnwritableError
+from gapless.apply.code.source import Splice, SyntaxTree, UnwritableError
 from gapless.apply.code.statements import binds_torch, insert_import, put_before
 from gapless.apply.texts import write_value
 from gapless.model.edit import Wrap
@@ -50,7 +50,7 @@ def _write_line(model: str, edit: Wrap) -> str:
     return f"{model}.compile({', '.join(words)})"
 
 
-def _is_optimizer(tree: Tree, call: cst.Call) -> bool:
+def _is_optimizer(tree: SyntaxTree, call: cst.Call) -> bool:
     names = qualify(tree, call.func)
     return any(
         name.startswith("torch.optim.")
@@ -61,7 +61,7 @@ def _is_optimizer(tree: Tree, call: cst.Call) -> bool:
     )
 
 
-def _find_model(tree: Tree, call: cst.Call) -> str:
+def _find_model(tree: SyntaxTree, call: cst.Call) -> str:
     """Return the model whose parameters an optimizer gets. Raises ``UnwritableError``."""
     models = {tree.code(node): node for node in _parameter_owners(call)}
     if len(models) != 1:
@@ -86,11 +86,11 @@ def _find_model(tree: Tree, call: cst.Call) -> str:
     return code
 
 
-def _is_shell(tree: Tree, call: cst.Call) -> bool:
+def _is_shell(tree: SyntaxTree, call: cst.Call) -> bool:
     return tree.code(call.func).rpartition(".")[2] in (*_SHELLS, "DDP", "FSDP")
 
 
-def _all_values(tree: Tree, name: cst.Name) -> list[cst.BaseExpression]:
+def _all_values(tree: SyntaxTree, name: cst.Name) -> list[cst.BaseExpression]:
     return [
         node.value
         for node in tree.nodes

@@ -6,7 +6,7 @@ import libcst as cst
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.references import qualify
-from gapless.apply.code.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.code.source import SourceFile, Splice, SyntaxTree, UnwritableError
 from gapless.apply.code.statements import insert_first, insert_setting
 from gapless.apply.code.values import find_function, replace_value
 from gapless.apply.texts import write_setting, write_value
@@ -53,7 +53,7 @@ def set_global(project: Project, edit: SetGlobal) -> Project:
     return project.spliced(script, [insert_setting(script, write_setting(edit))])
 
 
-def _splices_in(project: Project, source: Source, edit: SetGlobal) -> list[Splice]:
+def _splices_in(project: Project, source: SourceFile, edit: SetGlobal) -> list[Splice]:
     return [
         splice
         for value in _find_places(source, edit.target)
@@ -62,7 +62,7 @@ def _splices_in(project: Project, source: Source, edit: SetGlobal) -> list[Splic
     ]
 
 
-def _is_reached(tree: Tree, node: cst.CSTNode, *, is_changed: bool) -> bool:
+def _is_reached(tree: SyntaxTree, node: cst.CSTNode, *, is_changed: bool) -> bool:
     """Return whether a setting is made in any case: what is under a condition may not be.
 
     A function counts if it was seen to set another value; else it may never be called.
@@ -75,7 +75,7 @@ def _is_reached(tree: Tree, node: cst.CSTNode, *, is_changed: bool) -> bool:
     return is_changed or not is_in_function
 
 
-def _is_of_workers(project: Project, tree: Tree, node: cst.CSTNode) -> bool:
+def _is_of_workers(project: Project, tree: SyntaxTree, node: cst.CSTNode) -> bool:
     """Return whether code runs in workers of loaders, whose settings are their own."""
     function = find_function(tree, node)
     if function is None:
@@ -87,7 +87,7 @@ def _is_of_workers(project: Project, tree: Tree, node: cst.CSTNode) -> bool:
     )
 
 
-def _find_places(source: Source, target: str) -> list[cst.BaseExpression]:
+def _find_places(source: SourceFile, target: str) -> list[cst.BaseExpression]:
     """Return the values that a setting is given in a file."""
     tree, names = source.tree, {target, _SAME.get(target, target)}
     values = list[cst.BaseExpression]()
@@ -130,7 +130,7 @@ def write_variable(edit: SetEnv) -> str:
     return f"os.environ[{name}] = {write_value(edit.value)}"
 
 
-def _find_variable(tree: Tree, name: str) -> list[cst.BaseExpression]:
+def _find_variable(tree: SyntaxTree, name: str) -> list[cst.BaseExpression]:
     """Return the values that a variable is given: by subscript, or by ``setdefault``."""
     values = list[cst.BaseExpression]()
     for node in tree.nodes:

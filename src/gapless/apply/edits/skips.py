@@ -4,7 +4,7 @@ import libcst as cst
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.references import is_same, qualify
-from gapless.apply.code.source import Source, Splice, Tree, UnwritableError
+from gapless.apply.code.source import SourceFile, Splice, SyntaxTree, UnwritableError
 from gapless.model.edit import Skip
 
 
@@ -24,7 +24,7 @@ def skip_calls(project: Project, edit: Skip) -> Project:
     return project
 
 
-def _find_skipped(source: Source, edit: Skip, limit: int) -> list[cst.Call]:
+def _find_skipped(source: SourceFile, edit: Skip, limit: int) -> list[cst.Call]:
     tree, calls = source.tree, list[cst.Call]()
     lines = None if edit.where is None else source.line_span(edit.where.line)
     for node in tree.nodes:
@@ -42,7 +42,7 @@ def _find_skipped(source: Source, edit: Skip, limit: int) -> list[cst.Call]:
     return calls
 
 
-def _take_out(tree: Tree, call: cst.Call) -> Splice:
+def _take_out(tree: SyntaxTree, call: cst.Call) -> Splice:
     """Return what takes a call out: its line, or what stands for it where something must."""
     statement = tree.parents[call]
     start, end = tree.span(call)
@@ -59,7 +59,7 @@ def _take_out(tree: Tree, call: cst.Call) -> Splice:
 
 
 def _take_from_line(
-    tree: Tree, line: cst.CSTNode, statement: cst.CSTNode, span: tuple[int, int]
+    tree: SyntaxTree, line: cst.CSTNode, statement: cst.CSTNode, span: tuple[int, int]
 ) -> Splice:
     start, end = span
     if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and len(line.body) > 1:

@@ -10,7 +10,7 @@ from typing import Final
 import libcst as cst
 
 from gapless.apply.code.project import Project
-from gapless.apply.code.source import Source, Splice, UnwritableError
+from gapless.apply.code.source import SourceFile, Splice, UnwritableError
 from gapless.apply.code.statements import insert_import
 from gapless.apply.edits.arguments import find_calls
 from gapless.model.edit import Wrap
@@ -54,12 +54,12 @@ def _is_constructor(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__"
 
 
-def _is_wrapped(source: Source, call: cst.Call) -> bool:
+def _is_wrapped(source: SourceFile, call: cst.Call) -> bool:
     outer = source.tree.parents[source.tree.parents[call]]
     return isinstance(outer, cst.Call) and source.tree.code(outer.func) == _CLASS
 
 
-def _find_import(project: Project, source: Source) -> str:
+def _find_import(project: Project, source: SourceFile) -> str:
     """Return the line that imports the part. Raises ``UnwritableError`` where it cannot be used."""
     line = _write_import(project, source)
     if _CLASS in source.text and line not in source.text:
@@ -69,7 +69,7 @@ def _find_import(project: Project, source: Source) -> str:
     return line
 
 
-def _write_import(project: Project, source: Source) -> str:
+def _write_import(project: Project, source: SourceFile) -> str:
     script = project.script_source().path
     folder = {**project.sources, **project.unreadable}
     is_package = source.path.parent == script.parent and (script.parent / "__init__.py") in folder
