@@ -187,10 +187,15 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     from gapless.commands.heap import settle_heap
     from gapless.report.forms import write_ended_run
     from gapless.store.run.recordings import finish
+    from gapless.store.run.sources import write_sources
     from gapless.study import Options, study_recording
 
     settle_heap()
     recording = finish(outcome.folder)
+    with suppress(
+        OSError
+    ):  # without it gapless fix cannot know what has changed since, and says so
+        write_sources(recording)
     if not outcome.recorded or arguments.quiet:
         subject = "recorded" if outcome.recorded else "what was seen is"
         speak(f"{subject} in {_short_path(outcome.folder)}", arguments)

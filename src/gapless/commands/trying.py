@@ -75,7 +75,7 @@ def try_edits(arguments: argparse.Namespace) -> int:
     request = _build_request(arguments)
     requests.check_names(request)
     recording, command, folder = _find_subject(arguments)
-    has_private_view = _ask_permission(arguments, recording, folder)
+    has_private_view = ask_permission(arguments, recording, folder)
     task = trial.TrialTask(
         request=request,
         command=command,
@@ -200,7 +200,7 @@ def has_trained(recording: "Recording") -> bool:
     return any(process.role == "training" for process in recording.processes)
 
 
-def _ask_permission(
+def ask_permission(
     arguments: argparse.Namespace, recording: "Recording | None", folder: Path
 ) -> bool:
     """Show what arms may touch, and ask; return whether they have a view of their own.
@@ -235,6 +235,7 @@ def _ask_permission(
 
 
 def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> None:
+    from gapless.apply.drafts.selection import proven_sides
     from gapless.report.sections.trials import print_trial
     from gapless.store.run import trials
 
@@ -244,6 +245,8 @@ def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> No
         _print_json(outcome)
     elif outcome.trial is not None:
         print_trial(outcome.trial)
+        if proven_sides(outcome.trial):
+            print("next: gapless fix   shows what is proven as a patch of your source")
     else:
         print("nothing was tried")
         for line in (*outcome.notes, *_reason_lines(outcome.proposals)):

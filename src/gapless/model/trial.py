@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
@@ -19,6 +20,9 @@ class TrialVerdict(StrEnum):
     UNDECIDED = "undecided"
     DOES_NOT_FIT = "does-not-fit"  # out of memory
     REFUSED = "refused"  # it trained on other data, or failed; ``why`` says which
+
+
+FASTER: Final = (TrialVerdict.CONFIRMED, TrialVerdict.LARGER, TrialVerdict.SMALLER)
 
 
 class Parity(StrEnum):

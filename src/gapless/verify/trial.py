@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from gapless.model.trial import Trial
 from gapless.pricing.conclude import conclude
 from gapless.pricing.propose import predict_together
 from gapless.recorded.facts import facts as facts_of
+from gapless.store.run.sources import write_sources
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.verify import checking
@@ -167,6 +169,8 @@ def scout(task: TrialTask, report_progress: Progress) -> ScoutRun:
         )
         why = _NO_TRAINING if scout_arm.failed in {None, arm.NO_STEPS} else scout_arm.failed
         raise GaplessError(f"the command cannot be tried: {why}{hint}")
+    with suppress(OSError):
+        write_sources(recording)
     return ScoutRun(
         recording, ArmRun(recording, scout_arm.code, foreign=scout_arm.foreign), start_s
     )

@@ -8,10 +8,11 @@ it, are seen as they are (``launch.trial.side_effects``).
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -77,6 +78,22 @@ def open_view(folder: Path) -> Generator[PrivateView]:
         yield view
     finally:
         remove(view)
+
+
+def place_files(view: PrivateView, files: Mapping[Path, bytes]) -> None:
+    """Put other texts of files into a view, before a command enters it. Raises ``OSError``.
+
+    Paths have their links resolved, and lie in the folder.
+    """
+    for path, content in files.items():
+        place = view.layers / "upper"
+        for folder in reversed(path.relative_to(view.folder).parents[:-1]):
+            (place / folder).mkdir(exist_ok=True)
+            shutil.copystat(view.folder / folder, place / folder)
+        target = place / path.relative_to(view.folder)
+        target.write_bytes(content)
+        if path.exists():
+            shutil.copymode(path, target)
 
 
 def prefix(view: PrivateView) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from gapless.model.edit import Applicability, Proposal
 from gapless.model.finding import Finding, StepVerdict
 from gapless.model.leaf import PRINTED
 from gapless.model.study import Study
-from gapless.model.trial import Side
+from gapless.model.trial import FASTER, Side
 from gapless.report.sections.causes import NEARLY_WHOLE, PERMISSION_OPTIONS, label
-from gapless.report.sections.trials import FASTER, ratio_text, words
+from gapless.report.sections.trials import ratio_text, words
 from gapless.report.text.numbers import percent
 from gapless.report.text.text import clean
 

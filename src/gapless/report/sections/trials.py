@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gapless.model.edit import Applicability
 from gapless.model.estimate import Estimate
-from gapless.model.trial import Agreement, Arm, Check, Parity, Side, Trial, TrialVerdict
+from gapless.model.trial import FASTER, Agreement, Arm, Check, Parity, Side, Trial, TrialVerdict
 from gapless.report.sections.checks import check_headline, check_line
 from gapless.report.text.console import Pen, pen_for
 from gapless.report.text.numbers import duration, percent, span
@@ -31,7 +31,6 @@ _STYLE: Final = {
 }
 _AGREEMENT: Final = {Agreement.WITHIN: "green", Agreement.NEAR: "green", Agreement.FAR: "red"}
 _FAILED_VERDICTS: Final = (TrialVerdict.DOES_NOT_FIT, TrialVerdict.REFUSED)
-FASTER: Final = (TrialVerdict.CONFIRMED, TrialVerdict.LARGER, TrialVerdict.SMALLER)
 _VERDICT_CELLS: Final = 12  # cells
 _MIN_NAME_CELLS: Final = 20  # cells of a name: below that the last column is dropped
 _HEADS: Final = ("", "", "a step", "predicted", "is worth", "a whole job")

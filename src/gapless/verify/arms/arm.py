@@ -52,6 +52,7 @@ class ArmPlan:
     batches: int = 64  # whose samples are looked at, where they have no indices
     close: bool = True  # the workers are ended, and how long that takes is measured
     cold: tuple[Path, ...] = ()  # files that are out of memory when an arm begins
+    files: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])  # others in its view
 
 
 def run(plan: ArmPlan, spec: ArmSpec) -> tuple[Arm, Recording | None]:
@@ -67,6 +68,8 @@ def run(plan: ArmPlan, spec: ArmSpec) -> tuple[Arm, Recording | None]:
     )
     with private as view:
         prefix = () if view is None else sandbox.prefix(view)
+        if view is not None:
+            sandbox.place_files(view, plan.files)
         page_cache.drop(plan.cold)
         busy_before_ns, cpu_before_ns, kills_before = (
             _busy_ns(),

@@ -1,0 +1,1 @@
+"""How each kind of edit is written into source."""

@@ -1,0 +1,128 @@
+"""The parts of gapless that a patch needs, as one file beside the script that needs torch alone."""
+
+import ast
+import re
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import libcst as cst
+
+from gapless.apply.code.project import Project
+from gapless.apply.code.source import SourceFile, Splice, UnwritableError
+from gapless.apply.code.statements import insert_import
+from gapless.apply.edits.arguments import find_calls
+from gapless.model.edit import Wrap
+
+MODULE: Final = "device_prefetcher"
+_CLASS: Final = "DevicePrefetcher"
+_LICENCE: Final = (
+    "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
+)
+_NEEDS_LOADERS: Final = re.compile(
+    r"\.prepare\(|setup_dataloaders\(|\.fit\(|isinstance\([^\n]*DataLoader"
+)
+_PARTS: Final = ("batches.py", "device_prefetcher.py")
+
+
+def wrap_loader(project: Project, edit: Wrap) -> Project:
+    """Let the batches of a loader come by way of the part. Raises ``UnwritableError``."""
+    sites = list(find_calls(project, edit.target, edit.where))
+    if not sites:
+        raise UnwritableError("the loader is not made by a call in your files")
+    if any(_is_constructor(call) for _, call in sites):
+        raise UnwritableError("the loader is made by a class of its own")
+    ahead = edit.options.get("ahead", 1)
+    tail = ")" if ahead == 1 else f", ahead={ahead})"
+    for source in {source.path: source for source, _ in sites}.values():
+        calls = [call for owner, call in sites if owner is source and not _is_wrapped(source, call)]
+        spans = [source.tree.span(call) for call in calls]
+        splices = [
+            splice
+            for start, end in spans
+            for splice in (Splice(start, start, f"{_CLASS}("), Splice(end, end, tail))
+        ]
+        if splices:
+            use = min(start for start, _ in spans)
+            splices += insert_import(source, _find_import(project, source), use)
+        project = project.spliced(source, splices)
+    return _vendor(project)
+
+
+def _is_constructor(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__"
+
+
+def _is_wrapped(source: SourceFile, call: cst.Call) -> bool:
+    outer = source.tree.parents[source.tree.parents[call]]
+    return isinstance(outer, cst.Call) and source.tree.code(outer.func) == _CLASS
+
+
+def _find_import(project: Project, source: SourceFile) -> str:
+    """Return the line that imports the part. Raises ``UnwritableError`` where it cannot be used."""
+    line = _write_import(project, source)
+    if _CLASS in source.text and line not in source.text:
+        raise UnwritableError(f"{source.path.name} has a {_CLASS} of its own")
+    if _NEEDS_LOADERS.search(source.text):
+        raise UnwritableError("the loader is handed to code that needs a DataLoader")
+    return line
+
+
+def _write_import(project: Project, source: SourceFile) -> str:
+    script = project.script_source().path
+    folder = {**project.sources, **project.unreadable}
+    is_package = source.path.parent == script.parent and (script.parent / "__init__.py") in folder
+    return f"from {'.' if is_package else ''}{MODULE} import {_CLASS}"
+
+
+def _vendor(project: Project) -> Project:
+    """Put the part beside the script, if it is not there."""
+    path = project.script_source().path.parent / f"{MODULE}.py"
+    data = write_part().encode()
+    if path in project.sources and project.sources[path].data == data:
+        return project
+    if path in project.sources or path in project.unreadable:
+        raise UnwritableError(f"there is a {path.name} already")
+    return replace(project, created={**project.created, path: data})
+
+
+def write_part() -> str:
+    """Return the parts as one file."""
+    folder = Path("parts")
+    texts = [
+        resources.files("gapless").joinpath(str(folder / name)).read_text("utf-8")
+        for name in _PARTS
+    ]
+    docstring, imports, bodies = "", list[ast.Import | ast.ImportFrom](), list[str]()
+    for text in texts:
+        tree = ast.parse(text)
+        docstring = str(ast.get_docstring(tree))
+        lines = text.splitlines(keepends=True)
+        last = 0
+        for node in tree.body[1:]:
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                break
+            last = node.end_lineno or last
+            if not (isinstance(node, ast.ImportFrom) and node.level):
+                imports.append(node)
+        bodies.append("".join(lines[last:]).strip("\n"))
+    head = f'{_LICENCE}\n"""{docstring}"""\n\n{_merge_imports(imports)}\n\n'
+    return head + "\n\n\n".join(bodies) + "\n"
+
+
+def _merge_imports(nodes: list[ast.Import | ast.ImportFrom]) -> str:
+    """Return imports once each: ``__future__``, the standard library, torch."""
+    plain, names = set[str](), dict[str, set[str]]()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            plain.add(ast.unparse(node))
+        else:
+            names.setdefault(str(node.module), set()).update(alias.name for alias in node.names)
+    future = names.pop("__future__", set[str]())
+    lines = [f"from __future__ import {', '.join(sorted(future))}", ""]
+    lines += sorted(plain - {"import torch"})
+    lines += [
+        f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)
+    ]
+    return "\n".join([*lines, "", "import torch"])

@@ -1,0 +1,1 @@
+"""Files of a patch: refused or not, shown as a diff, written, restored."""
