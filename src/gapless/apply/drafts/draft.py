@@ -15,7 +15,14 @@ from gapless.model.recording import Recording
 from gapless.model.tuning import ProvenFix
 from gapless.report.sections.trials import ratio_text
 from gapless.report.text.text import clean
-from gapless.store.run.sources import find_script, find_sources, follow_imports, is_installed, read_sources, sha256
+from gapless.store.run.sources import (
+    find_script,
+    find_sources,
+    follow_imports,
+    is_installed,
+    read_sources,
+    sha256,
+)
 
 
 @dataclass(frozen=True)
