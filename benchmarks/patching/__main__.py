@@ -35,9 +35,8 @@ def main() -> int:
         for row in pool.map(partial(_compare, known), shapes):
             print(f"{_judge(row):10} {row['shape']}", flush=True)
             rows[str(row["shape"])] = row
-            write_result(
-                _summarize([*rows.values()]), arguments.out
-            )  # an interrupted run goes on from there
+            # Each time: an interrupted run goes on from there.
+            write_result(_summarize([*rows.values()]), arguments.out)
     counts = Counter(map(_judge, rows.values()))
     print(dict(counts))
     return 0 if counts.keys() <= {"same", "refused"} else 1
