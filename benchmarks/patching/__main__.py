@@ -30,13 +30,14 @@ def main() -> int:
     arguments = parser.parse_args()
     known = {} if arguments.again else _read_rows(arguments.out)
     shapes = [shape for shape in SHAPES if arguments.only in shape.name]
-    rows = list[dict[str, object]]()
+    rows = {shape.name: known[shape.name] for shape in SHAPES if shape.name in known}
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for row in pool.map(partial(_compare, known), shapes):
             print(f"{_judge(row):10} {row['shape']}", flush=True)
-            rows.append(row)
-            write_result(_summarize(rows), arguments.out)  # an interrupted run goes on from there
-    counts = Counter(map(_judge, rows))
+            rows[str(row["shape"])] = row
+            # Each time: an interrupted run goes on from there.
+            write_result(_summarize([*rows.values()]), arguments.out)
+    counts = Counter(map(_judge, rows.values()))
     print(dict(counts))
     return 0 if counts.keys() <= {"same", "refused"} else 1
 
