@@ -44,6 +44,7 @@ from gapless.recorded.steps.occasions import find_occasions, sightings, spreads
 from gapless.recorded.steps.rows import TrainingRow, charge_training
 from gapless.recorded.steps.step_times import run_steps
 from gapless.recorded.steps.timeline import timeline
+from gapless.recorded.training.fetch_waits import fetch_waits
 from gapless.recorded.training.hooks import hook_lines
 from gapless.recorded.training.lines import (
     call_lines,
@@ -131,6 +132,11 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         host_code=host_code(row.training.process for row in stepping_rows),
         loading_lines=loading_lines(row.training.process for row in stepping_rows),
         call_lines=call_lines(row.training.process for row in stepping_rows),
+        fetch_waits=fetch_waits(
+            process
+            for training in rank_trainings
+            for process in (training.process, *training.workers)
+        ),
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
     )
     study = replace(

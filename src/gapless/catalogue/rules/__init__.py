@@ -58,6 +58,7 @@ from gapless.catalogue.rules.input.shallow_prefetch import shallow_prefetch
 from gapless.catalogue.rules.input.slow_samples import slow_samples
 from gapless.catalogue.rules.input.tokenise_bound import tokenise_bound
 from gapless.catalogue.rules.input.too_few_workers import too_few_workers
+from gapless.catalogue.rules.input.wait_bound import wait_bound
 from gapless.catalogue.rules.machine.shared_device import shared_device
 from gapless.catalogue.rules.machine.taken_processors import taken_processors
 from gapless.catalogue.rules.machine.throttled_device import throttled_device
@@ -100,6 +101,7 @@ RULES: Final[tuple[Rule, ...]] = (
     sampler_bound,
     needless_workers,
     too_few_threads,
+    wait_bound,
     launch_bound,
     python_bound,
     preprocessing_in_step,
