@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gapless.catalogue.rules.input.padded_batches import padded_batches
+from gapless.catalogue.rules.needless.padded_batches import padded_batches
 from gapless.model.edit import Location
 from gapless.model.finding import Detection
 

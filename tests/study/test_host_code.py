@@ -5,6 +5,7 @@ import pytest
 from gapless.capture.source_lines import WRAPPER
 from gapless.model.recording import StackCount
 from gapless.payload import tracebacks
+from gapless.recorded.training.fetch_waits import fetch_waits
 from gapless.recorded.training.hooks import hook_lines
 from gapless.recorded.training.lines import call_lines, host_code, hot_lines, loading_lines
 from tests.study.recording import Log
@@ -69,6 +70,32 @@ def test_lines_are_told_at_which_a_loader_makes_batches_and_chooses_their_sample
         ("choosing", 30, 0.5),
         ("making", 3, 0.3),
     ]
+
+
+def test_fetches_are_known_to_wait_for_what_is_no_file_at_the_line_of_the_users() -> None:
+    log = Log()
+    folder = "/x/site-packages/torch/utils/data/_utils/"
+    fetching, looping = (
+        (folder + "fetch.py", 54, "fetch"),
+        (folder + "worker.py", 9, "_worker_loop"),
+    )
+    client, data = ("client.py", 40, "ask"), ("data.py", 3, "Data.__getitem__")
+    waiting = ("/x/lib/python3.11/threading.py", 327, "Condition.wait")
+    for kind, ns, frames in (
+        ("socket", 600, (client, data, fetching, looping)),
+        ("lock", 100, (waiting, data, fetching, looping)),
+        ("lock", 50, (data, fetching, looping)),  # in C: for threads that compute, perhaps
+        ("file", 150, (data, fetching, looping)),
+        ("socket", 900, (("/x/lib/queue.py", 9, "get"), looping)),  # for the next batch to make
+    ):
+        log.stacks.append(StackCount("worker", frames, 10, 0, ns, ((kind, ns),)))
+    log.stacks.append(StackCount("worker", (data, fetching, looping), 10, ran_ns=100))
+    waits = fetch_waits([log.to_process()])
+    assert [(wait.kind, wait.line, wait.function, wait.share) for wait in waits] == [
+        ("socket", 40, "ask", 0.6),
+        ("lock", 3, "Data.__getitem__", 0.1),
+    ]
+    assert {wait.looks for wait in waits} == {50}
 
 
 def test_stacks_of_before_time_was_measured_tell_of_no_code() -> None:

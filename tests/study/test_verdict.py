@@ -202,7 +202,7 @@ def test_a_finding_about_the_owner_is_known_as_such() -> None:
     [
         (finding(1.6, LoaderChange(0, num_workers=4), helps=("more-workers=4",)), "G1.6"),
         (
-            finding(1.4, LoaderChange(0, num_workers=4), helps=("more-workers=4",)),
+            finding(1.3, LoaderChange(0, num_workers=4), helps=("more-workers=4",)),
             "G2.0",
         ),  # too little
         (
@@ -216,6 +216,13 @@ def test_a_fix_that_gives_half_of_a_wish_stands_before_it(fix: Finding, first_co
     run = evidence_of(gpu(loader()), {"busy.math": 17, "idle.data.decode": 83})
     ideal = finding(2.0, LoaderChange(0, stages={"decode": 0.1}))
     assert order_findings((ideal, fix), run)[0].detection.code == first_code
+
+
+def test_a_fix_that_saves_most_of_a_long_wait_stands_before_a_wish_of_twice_the_speed() -> None:
+    run = evidence_of(gpu(loader()), {"busy.math": 9, "idle.data.other": 91})
+    ideal = finding(4.8, LoaderChange(0, stages={"blocked": 0.0}))
+    fix = finding(2.3, LoaderChange(0, num_workers=4), helps=("more-workers=4",))
+    assert order_findings((ideal, fix), run)[0].detection.code == "G2.3"
 
 
 def test_two_causes_of_computing_explain_no_common_wait() -> None:

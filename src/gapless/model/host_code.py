@@ -19,6 +19,18 @@ class HostCode:
 
 
 @dataclass(frozen=True)
+class FetchWait:
+    """What making batches waits for off the processor, sampled, and the user's line of it."""
+
+    kind: str  # "sleep", "socket", "pipe", "process", "lock"
+    share: float  # of the sampled time of making batches
+    looks: int  # that the share rests on: samples of making batches
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
 class CallLine:
     """A line of the user's at which sampled stacks of training threads stood in a call."""
 

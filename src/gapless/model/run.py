@@ -9,7 +9,7 @@ from typing import Any
 
 from gapless.model.account import Account
 from gapless.model.footprint import Footprint
-from gapless.model.host_code import CallLine, HostCode, HotLine
+from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
 from gapless.model.recording import Unobserved
 from gapless.model.rhythm import Phase, Sighting, UnlikeSteps
 
@@ -288,3 +288,4 @@ class RecordedRun:
     loading_lines: tuple[HotLine, ...] = ()  # of training threads, in loaders without workers
     call_lines: tuple[CallLine, ...] = ()  # most time first
     hook_lines: tuple[HotLine, ...] = ()  # of modules' and tensors' hooks, with all they call
+    fetch_waits: tuple[FetchWait, ...] = ()  # of making batches, most first

@@ -1,7 +1,9 @@
 """The order of causes: by what each is worth at least, and fixes before mere bounds.
 
 A bound that only rewriting code reaches and a fix that exists may explain the same wait. Then the
-fix comes first, if its certain gain is half of that of the rewriting.
+fix comes first, if it surely saves half of the time that the rewriting surely saves. Times are
+compared, not speed-ups: of a step that waits nearly always, 3 times as fast saves 67 % and 5 times
+80 %.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +14,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import Finding
 from gapless.pricing.worth_trying import remedies_of, value_of
 
-_MIN_FIX_SHARE: Final = 0.5
+_MIN_FIX_SHARE: Final = 0.5  # of the time that the rewriting saves
 _WAITS: Final = ("idle.", "comm.")
 
 
@@ -50,11 +52,16 @@ def _sort_key(finding: Finding) -> tuple[float, float, str]:
 
 def _comes_before(fixable: Finding, unfixable: Finding) -> bool:
     """Return whether a cause with a fix comes before one without any."""
-    is_enough = value_of(fixable) - 1 >= _MIN_FIX_SHARE * (value_of(unfixable) - 1)
+    is_enough = _saved_share(fixable) >= _MIN_FIX_SHARE * _saved_share(unfixable)
     return is_enough and bool(
         set(_waits_about(fixable.detection.changes))
         & set(_waits_about(unfixable.detection.changes))
     )
+
+
+def _saved_share(finding: Finding) -> float:
+    """Return the share of a step that goes at least."""
+    return 1 - 1 / max(1.0, value_of(finding))
 
 
 def _waits_about(changes: Iterable[Change]) -> Iterator[object]:

@@ -44,6 +44,7 @@ from gapless.recorded.steps.occasions import find_occasions, sightings, spreads
 from gapless.recorded.steps.rows import TrainingRow, charge_training
 from gapless.recorded.steps.step_times import run_steps
 from gapless.recorded.steps.timeline import timeline
+from gapless.recorded.training.fetch_waits import fetch_waits
 from gapless.recorded.training.hooks import hook_lines
 from gapless.recorded.training.lines import (
     call_lines,
@@ -102,6 +103,9 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
     account = join_windows(stepping_rows, windows, steps, undisturbed=is_negligible(contention))
     span = _run_span(recording, rank_trainings)
     base = windows or _empty_study(recording, rank_trainings)
+    processes = [
+        process for training in rank_trainings for process in (training.process, *training.workers)
+    ]
     recorded = RecordedRun(
         life=_run_life(recording),
         timeline=timeline(training_rows, stepping_trainings),
@@ -111,11 +115,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         machine=machine_series(recording.samples, span),
         energy=energy(recording.samples),
         cost=_run_cost(recording, options, account, rank_trainings, span),
-        lines=hot_lines(
-            process
-            for training in rank_trainings
-            for process in (training.process, *training.workers)
-        ),
+        lines=hot_lines(processes),
         unobserved=_sum_unobserved(recording),
         device=base.run.device,
         devices=_count_devices(recording, account, rank_trainings),
@@ -131,6 +131,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         host_code=host_code(row.training.process for row in stepping_rows),
         loading_lines=loading_lines(row.training.process for row in stepping_rows),
         call_lines=call_lines(row.training.process for row in stepping_rows),
+        fetch_waits=fetch_waits(processes),
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
     )
     study = replace(

@@ -25,7 +25,7 @@ from gapless.model.account import Account, RowAccount
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, Footprint, SyncUse
-from gapless.model.host_code import CallLine, HostCode, HotLine
+from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
 from gapless.model.leaf import GROUPS, group_of
 from gapless.model.ledger import Row
 from gapless.model.machine import Constants
@@ -228,6 +228,7 @@ def _build_recorded(
         optimizers=_parts_of_type(parts, OptimizerUse),
         host_code=_parts_of_type(parts, HostCode),
         call_lines=_parts_of_type(parts, CallLine),
+        fetch_waits=_parts_of_type(parts, FetchWait),
     )
 
 

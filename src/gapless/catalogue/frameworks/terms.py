@@ -155,6 +155,7 @@ _BATCH_CAUSES: Final = (  # causes that are removed by making batches with less 
     "slow-samples",
     "tokenise-bound",
     "too-few-workers",
+    "wait-bound",
 )
 # Libraries that make samples, by the package of the data set or of the collate function.
 LIBRARY_ADVICE: Final[Mapping[str, Terms]] = {

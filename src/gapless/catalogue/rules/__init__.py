@@ -50,7 +50,6 @@ from gapless.catalogue.rules.input.hand_over_bound import hand_over_bound
 from gapless.catalogue.rules.input.loader_in_training_process import loader_in_training_process
 from gapless.catalogue.rules.input.needless_workers import needless_workers
 from gapless.catalogue.rules.input.oversubscribed_processors import oversubscribed_processors
-from gapless.catalogue.rules.input.padded_batches import padded_batches
 from gapless.catalogue.rules.input.read_bound import read_bound
 from gapless.catalogue.rules.input.restarted_workers import restarted_workers
 from gapless.catalogue.rules.input.sampler_bound import sampler_bound
@@ -58,6 +57,7 @@ from gapless.catalogue.rules.input.shallow_prefetch import shallow_prefetch
 from gapless.catalogue.rules.input.slow_samples import slow_samples
 from gapless.catalogue.rules.input.tokenise_bound import tokenise_bound
 from gapless.catalogue.rules.input.too_few_workers import too_few_workers
+from gapless.catalogue.rules.input.wait_bound import wait_bound
 from gapless.catalogue.rules.machine.shared_device import shared_device
 from gapless.catalogue.rules.machine.taken_processors import taken_processors
 from gapless.catalogue.rules.machine.throttled_device import throttled_device
@@ -72,6 +72,7 @@ from gapless.catalogue.rules.needless.decomposition_in_step import decomposition
 from gapless.catalogue.rules.needless.model_in_pieces import model_in_pieces
 from gapless.catalogue.rules.needless.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless.one_hot_product import one_hot_product
+from gapless.catalogue.rules.needless.padded_batches import padded_batches
 from gapless.catalogue.rules.needless.repeated_forward import repeated_forward
 from gapless.catalogue.rules.needless.unused_forward import unused_forward
 from gapless.catalogue.rules.needless.unused_outputs import unused_outputs
@@ -100,6 +101,7 @@ RULES: Final[tuple[Rule, ...]] = (
     sampler_bound,
     needless_workers,
     too_few_threads,
+    wait_bound,
     launch_bound,
     python_bound,
     preprocessing_in_step,

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from gapless.catalogue.queries.input.fetch_waits import MIN_LOOKS, WAIT_PHRASES
 from gapless.catalogue.queries.input.loaders import percent
 from gapless.model.evidence import Evidence
 from gapless.model.run import LoaderUse
@@ -16,6 +17,7 @@ _UNKNOWN: Final = "busy.other"
 _MAX_OPERATORS: Final = 2  # operators of no known kind that are named
 _RECURRENT: Final = "recurrent layers"  # products and more, in one operator per layer or call
 _RECURRENT_LAYER: Final = re.compile(r"(?:^|:|_)(?:lstm|gru|rnn)(?:$|_)")
+_OWN_CODE: Final = "idle.data.other"
 _LOADS_ITSELF: Final = "the training process loads itself"
 # Of a group, by its largest leaf.
 LEAF_PHRASES: Final[Mapping[str, str]] = {
@@ -134,7 +136,8 @@ def describe_data_wait(evidence: Evidence) -> str:
     if maker == _LOADS_ITSELF and not evidence.on_device:
         mostly = "" if stage is None else f", mostly {stage}"
         return f"goes to loading data, which the training process does itself{line_ref}{mostly}"
-    mostly = "" if stage is None else f", mostly for {stage}"
+    aim = "" if stage is not None and stage == _main_wait(evidence) else "for "
+    mostly = "" if stage is None else f", mostly {aim}{stage}"
     loads = f", which {maker}{line_ref}" if maker else ""
     return f"{name_waiter(evidence)} waits for data{loads}{mostly}"
 
@@ -167,4 +170,14 @@ def _main_stage(evidence: Evidence) -> str | None:
     data_ns = evidence.per_step("idle.data.")
     if leaf is None or evidence.per_step(leaf) < MOSTLY * data_ns:
         return None
-    return LEAF_PHRASES.get(leaf)
+    wait = _main_wait(evidence) if leaf == _OWN_CODE else None
+    return LEAF_PHRASES.get(leaf) if wait is None else wait
+
+
+def _main_wait(evidence: Evidence) -> str | None:
+    """Describe what the data set's own code waits for most of the time, if samples tell."""
+    recorded = evidence.study.recorded
+    wait = next(iter(() if recorded is None else recorded.fetch_waits), None)
+    if wait is None or wait.looks < MIN_LOOKS or wait.share < MOSTLY:
+        return None
+    return f"{WAIT_PHRASES[wait.kind]} ({_file_name(wait.file)}:{wait.line})"

@@ -105,7 +105,7 @@ def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
     for stack in user_stacks:
         for kind, ns in ((_PYTHON, stack.ran_ns), *stack.waits):
             if ns and (kind == _PYTHON or kind in _NAMED_WAITS):
-                stacks_by_kind.setdefault(_name_wait(stack, kind), []).append((stack, float(ns)))
+                stacks_by_kind.setdefault(name_wait(stack, kind), []).append((stack, float(ns)))
     torch_callers = {
         (frame[0], frame[2])
         for stack in stacks
@@ -171,7 +171,7 @@ def _stood_ns(
     )
 
 
-def _name_wait(stack: StackCount, kind: str) -> str:
+def name_wait(stack: StackCount, kind: str) -> str:
     """Name what a stack waits for: to the system, processes are connected by sockets or pipes.
 
     ``subprocess`` waits in ``poll``, ``multiprocessing`` at a pair of sockets.

@@ -4,6 +4,14 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.declare.selectors import name_line
+from gapless.catalogue.queries.input.fetch_waits import (
+    MIN_READ_SHARE,
+    describe_wait,
+    find_blocked_loading,
+    find_main_wait,
+    leave_out_waits,
+    measure_read_share,
+)
 from gapless.catalogue.queries.input.late_batches import has_late_batches, waits_lie_elsewhere
 from gapless.catalogue.queries.input.loaders import (
     Loading,
@@ -18,9 +26,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import StageUse
-from gapless.replay.loader.costs import BLOCKED
 
-_MIN_READ_SHARE: Final = 0.5  # of the wait: above it, reads are what is waited for
 _EQUAL_RATIO: Final = 1.05  # within this, workers are as good as removing a stage
 # Of a fetch: above it, a stage is named where workers are too few.
 _MIN_DOMINANT_SHARE: Final = 0.6
@@ -132,10 +138,11 @@ def detect_blocked_fetch(
 ) -> Detection | None:
     """Return the detection that a fetch is blocked for longer than any of its stages computes.
 
-    More workers are another remedy for the same wait: both are priced.
+    More workers are another remedy for the same wait: both are priced. What is known to wait for
+    something else than storage is another cause.
     """
-    loading = find_waited_loading(evidence, loader)
-    if loading is None or waits_lie_elsewhere(loading) or not loading.is_blocked:
+    loading = find_blocked_loading(evidence, loader)
+    if loading is None or find_main_wait(evidence, loading) is not None:
         return None
     fetch_ns, blocked_ns, n_batches = (
         loading.fetch_ns,
@@ -144,18 +151,13 @@ def detect_blocked_fetch(
     )
     max_workers = max(loading.max_workers(), loader.num_workers)
     without_ns = loading.min_step_ns(loader.num_workers, 1 - blocked_ns / fetch_ns, 1.0)
-    blocked_by_stage = {
-        stage.name: max(0.0, stage.wall_ns - stage.cpu_ns) for stage in loading.stages()
-    }
-    read_share = blocked_by_stage.get("read", 0.0) / (sum(blocked_by_stage.values()) or 1.0)
+    read_share = measure_read_share(loading)
     return rule.detection(
         f"Making a batch waits off the processor for {ms(blocked_ns)} of {ms(fetch_ns)}: without "
         f"that a step could take {ms(n_batches * without_ns)}, with "
         f"{_workers_phrase(max_workers)} {ms(n_batches * loading.min_step_ns(max_workers))} at "
         "best.",
-        LoaderChange(
-            loader.id, stages={BLOCKED: 1 - blocked_ns / (fetch_ns - (loading.cpu_ns or 0.0))}
-        ),
+        leave_out_waits(loading),
         location=_stage_location(evidence, loading, "read"),
         measures=(
             *measure_loading(loading),
@@ -164,7 +166,7 @@ def detect_blocked_fetch(
             Measure("on a processor, a batch", loading.cpu_ns or 0.0, "ns"),
         ),
         no_remedy=remedy,
-        inferred=read_share < _MIN_READ_SHARE,
+        inferred=read_share < MIN_READ_SHARE,
     )
 
 
@@ -183,6 +185,9 @@ def describe_main_stage(evidence: Evidence, loading: Loading) -> str:
     top = next(iter(loading.workers.stages), None)
     if top is None or top.share * (1 - sampler_share) < _MIN_DOMINANT_SHARE:
         return ""
+    wait = find_main_wait(evidence, loading)
+    if wait is not None:
+        return f" {describe_wait(wait)} takes {percent(wait.share)} of making one."
     function = loading.loader.collate if top.name == "collate" else loading.loader.sample
     location = _find_hottest_line(evidence, loading) or function
     share = percent(top.share * (1 - sampler_share))

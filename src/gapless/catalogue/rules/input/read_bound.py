@@ -10,6 +10,7 @@ from gapless.catalogue.queries.input.stages import detect_blocked_fetch, detect_
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
+from gapless.model.host_code import FetchWait
 
 _LOADER: Final = loader(num_workers=16, prefetch_factor=2)
 _TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
@@ -18,7 +19,7 @@ _MANUAL_REMEDY: Final = (
     "Pack small files into few large ones that are read in order (tar shards of WebDataset, LMDB, "
     "an array on disk), copy the data to a local disk before training, or, if it fits, keep it in "
     "memory. Measure with cold caches: a second epoch reads from memory. Where it is no file that "
-    "is waited for (a request, a lock, another process), ask for many samples at once, ahead."
+    "is waited for (a request, another process), ask for many samples at once, ahead."
 )
 
 
@@ -67,6 +68,20 @@ _MANUAL_REMEDY: Final = (
                     {"other": 20.0},
                     example_workers(0, {"other": (1.2, 0.2), "decode": 0.3}),
                 ),
+            ),
+        ),
+        RuleFigure(
+            "Samples of stacks tell that it sleeps: that is another cause",
+            None,
+            evidence_of(
+                cpu(loader()),
+                {"busy.math": 20.0, "idle.data.other": 20.0},
+                example_use(
+                    loader(),
+                    {"other": 20.0},
+                    example_workers(0, {"other": (1.2, 0.2), "decode": 0.3}),
+                ),
+                FetchWait("sleep", 0.66, 200, "data.py", 12, "Frames.__getitem__"),
             ),
         ),
         RuleFigure(
@@ -164,7 +179,8 @@ def read_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     thread that they are blocked on may wait for one. If only single fetches are late, if finished
     batches wait behind the late one in at least half of the waits, or if most of the time is spent
     on restarting workers, other rules apply. Threads or processes of the data set that compute
-    meanwhile cannot be distinguished from storage.
+    meanwhile cannot be distinguished from storage. If sampled stacks of fetches stood mostly in a
+    sleep, or in a wait for a socket, a process or a lock, that is another cause (wait-bound).
 
     More workers are another remedy for the same wait. Each is priced separately, and the one that
     gains more comes first.
