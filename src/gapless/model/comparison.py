@@ -1,7 +1,10 @@
 """The difference of two studies: what B has more of, or less, than A."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
 from gapless.model.study import RunInfo, StudyHealth
 
 
@@ -58,6 +61,37 @@ class OperationDelta:
 
 
 @dataclass(frozen=True)
+class FactDelta:
+    """A setting, or another fact, that differs between two runs; ``None``: not known there."""
+
+    subject: str  # "loader", "optimizer", "machine", "precision" …
+    name: str  # "num_workers"
+    a: str | None
+    b: str | None
+    location: Location | None = None  # of the subject, in B if it is there
+
+
+@dataclass(frozen=True)
+class CauseDelta:
+    """A cause that was named in either of two runs, and its price there (a speed-up)."""
+
+    code: str
+    name: str
+    location: Location | None
+    a: float | None  # None: not named, or without a price
+    b: float | None
+    in_a: bool
+    in_b: bool
+
+    @property
+    def status(self) -> str:
+        """Return whether it is "gone", "new", or "stays"."""
+        if self.in_a and self.in_b:
+            return "stays"
+        return "gone" if self.in_a else "new"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two studies side by side. ``groups`` and ``leaves`` sum to the ``step_ns`` of each."""
 
@@ -69,3 +103,11 @@ class Comparison:
     operators: tuple[OperationDelta, ...]  # host self time
     kernels: tuple[OperationDelta, ...]  # device time
     notes: tuple[str, ...] = ()  # why the two are not quite alike
+    # Of two recorded runs:
+    speedup: Estimate | None = None  # of B over A, by un-profiled steps; 90 %; None: not of runs
+    facts: tuple[FactDelta, ...] = ()
+    causes: tuple[CauseDelta, ...] = ()
+    # By group that changed considerably: the changed facts that move it; none: not explained.
+    explained: Mapping[str, tuple[FactDelta, ...]] = field(
+        default_factory=dict[str, tuple[FactDelta, ...]]
+    )

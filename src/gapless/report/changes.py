@@ -1,40 +1,117 @@
-"""The difference of two studies on a terminal."""
+"""The difference of two studies on a terminal: of runs, what explains it comes first."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Final
 
 from rich.text import Text
 
-from gapless.model.comparison import ChargeDelta, ComparedStudy, Comparison, OperationDelta
+from gapless.model.comparison import (
+    CauseDelta,
+    ChargeDelta,
+    ComparedStudy,
+    Comparison,
+    FactDelta,
+    OperationDelta,
+)
+from gapless.model.edit import Location
 from gapless.model.leaf import PRINTED
 from gapless.report.sections.columns import lay_out_grid
 from gapless.report.sections.grids import Grid
+from gapless.report.sections.trials import ratio_text
 from gapless.report.text.console import Pen
 from gapless.report.text.numbers import count, duration, unit_for
-from gapless.report.text.text import clean
+from gapless.report.text.text import clean, cut_middle
 from gapless.report.text.wrap import fold
 
 _ABSENT = "–"
+_MAX_EXPLAINING: Final = 3  # settings that are named for one part of the step
+_MAX_SENTENCES: Final = 3
 _CHANGE_TITLES = ("A ms", "B ms", "B − A")
 _MATCH_TITLES = ("A ms", "B ms", "B − A", "A calls", "B calls", "")
 
 
-def comparison_screen(comparison: Comparison, pen: Pen, top: int) -> Iterator[Text]:
-    """Return step times, causes, operators, kernels; the largest changes first."""
+def comparison_screen(
+    comparison: Comparison, pen: Pen, top: int, *, full: bool = False
+) -> Iterator[Text]:
+    """Return step times, causes, operators, kernels; the largest changes first.
+
+    Of two runs the first screen ends with the causes; ``full``: the tables as well.
+    """
     a, b = comparison.a, comparison.b
     unit = "a step" if comparison.per_step else "a capture"
-    head = f"gapless · {unit} of {duration(a.step_ns)} became {duration(b.step_ns)}{_ratio(a, b)}"
-    yield from fold(head, pen.width, "bold")
+    head = f"gapless · {unit} of {duration(a.step_ns)} became {duration(b.step_ns)}"
+    yield from fold(f"{head}{_ratio(comparison)}", pen.width, "bold")
+    if comparison.explained:
+        yield from fold(_explain(comparison), pen.width)
     for letter, side in (("A", a), ("B", b)):
         yield from fold(f"  {letter}: {_side_text(side, per_step=comparison.per_step)}", pen.width)
     for note in comparison.notes:
         yield from fold(f"  {note}", pen.width)
     yield from _change_table("where the difference lies", comparison.groups, pen, PRINTED)
+    yield from _fact_lines(comparison.facts, pen, top)
+    yield from _cause_lines(comparison.causes, pen)
+    if comparison.explained and not full:
+        yield Text("")
+        yield Text("more: --full  leaves of the account, operators, kernels", "bright_black")
+        return
     yield from _change_table("by leaf", comparison.leaves[:top], pen, {})
     yield from _operation_table("operators, self host time", comparison.operators, pen, top)
     yield from _operation_table("kernels", comparison.kernels, pen, top)
 
 
-def _ratio(a: ComparedStudy, b: ComparedStudy) -> str:
+def _explain(comparison: Comparison) -> str:
+    """Return what moved the largest parts, in one sentence each."""
+    sentences = list[str]()
+    for group in comparison.groups:
+        if group.name not in comparison.explained:
+            continue
+        facts = comparison.explained[group.name][:_MAX_EXPLAINING]
+        why = ", ".join(map(_fact_text, facts)) if facts else "no setting that changed explains it"
+        more_or_less = "more" if group.delta_ns > 0 else "less"
+        name = PRINTED.get(group.name, group.name)
+        sentences.append(f"{duration(abs(group.delta_ns))} {more_or_less} {name}: {why}")
+    return "; ".join(sentences[:_MAX_SENTENCES]) + "."
+
+
+def _fact_text(fact: FactDelta) -> str:
+    return clean(f"{fact.name} {fact.a or _ABSENT} → {fact.b or _ABSENT}")
+
+
+def _fact_lines(facts: Sequence[FactDelta], pen: Pen, top: int) -> Iterator[Text]:
+    if not facts:
+        return
+    yield Text("")
+    yield Text("what was set otherwise", "bold")
+    for fact in facts[:top]:
+        place = "" if fact.location is None else f"  {_place(fact.location)}"
+        yield Text(cut_middle(f"  {fact.subject}: {_fact_text(fact)}{clean(place)}", pen.width))
+    if len(facts) > top:
+        yield Text(f"  {len(facts) - top:,} more (--top {len(facts)})", "bright_black")
+
+
+def _cause_lines(causes: Sequence[CauseDelta], pen: Pen) -> Iterator[Text]:
+    if not causes:
+        return
+    yield Text("")
+    yield Text("causes", "bold")
+    for cause in causes:
+        place = "" if cause.location is None else f" {_place(cause.location)}"
+        prices = " → ".join(
+            _ABSENT if price is None else f"{price:.2f}×" for price in (cause.a, cause.b)
+        )
+        line = f"  {cause.status:5} {cause.code} {cause.name}{clean(place)}  worth {prices}"
+        yield Text(cut_middle(line, pen.width))
+
+
+def _place(location: Location) -> str:
+    return f"{PurePath(location.file).name}:{location.line}"
+
+
+def _ratio(comparison: Comparison) -> str:
+    a, b, speedup = comparison.a, comparison.b, comparison.speedup
+    if speedup is not None:
+        return f": B is {ratio_text(speedup)} as fast"
     if not a.step_ns or not b.step_ns:
         return ""
     if a.step_ns >= b.step_ns:

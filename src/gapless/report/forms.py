@@ -93,4 +93,5 @@ def write_comparison(comparison: Comparison, arguments: Namespace) -> None:
         sys.stdout.write(document.comparison_json(comparison))
         return
     pen = pen_for(sys.stdout, arguments.width)
-    pen.write(changes.comparison_screen(comparison, pen, arguments.top))
+    screen = changes.comparison_screen(comparison, pen, arguments.top, full=arguments.full)
+    pen.write(screen)

@@ -12,7 +12,15 @@ from typing import Any, Final
 import msgspec
 
 from gapless.model.account import Account, RowAccount
-from gapless.model.comparison import ChargeDelta, ComparedStudy, Comparison, OperationDelta
+from gapless.model.comparison import (
+    CauseDelta,
+    ChargeDelta,
+    ComparedStudy,
+    Comparison,
+    FactDelta,
+    OperationDelta,
+)
+from gapless.model.estimate import Estimate
 from gapless.model.finding import Abstention, ReplayFidelity
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, SyncUse
 from gapless.model.host_code import HostCode, HotLine
@@ -167,6 +175,11 @@ class ComparisonObject:
     operators: tuple[OperationDelta, ...]  # host self time
     kernels: tuple[OperationDelta, ...]  # device time
     notes: tuple[str, ...]
+    # Of two recorded runs:
+    speedup: Estimate | None  # of B over A, 90 %
+    facts: tuple[FactDelta, ...]
+    causes: tuple[CauseDelta, ...]
+    explained: Mapping[str, tuple[FactDelta, ...]]  # by group; none: no setting that changed
 
 
 def study_json(study: Study) -> str:
