@@ -11,6 +11,7 @@ from gapless.report.text.numbers import percent
 from gapless.verify.requests import stack_edits
 
 LEAST_GAIN: Final = 0.01  # below which nothing is proven, however quiet the machine
+_MOST_NOISE: Final = 0.05  # that keeps proposals from being tried
 PROVEN: Final = frozenset({TrialVerdict.CONFIRMED, TrialVerdict.LARGER, TrialVerdict.SMALLER})
 _MAY_CHANGE: Final = frozenset({TrialVerdict.NOTHING, TrialVerdict.UNDECIDED})  # on another base
 _WHY: Final = {
@@ -41,13 +42,16 @@ def choose_next(agenda: Agenda, state: TuningState) -> Proposal | None:
         for proposal in agenda.proposals
         if is_worth_trying(proposal, noise) and not _is_settled(proposal, state)
     ]
-    return min(candidates, key=_sort_key, default=None)
+    return min(candidates, key=lambda proposal: _sort_key(proposal, state), default=None)
 
 
 def expected_noise(state: TuningState) -> float:
-    """Return the gain below which nothing is expected to be proven, as the last trial shows."""
+    """Return the gain below which nothing is expected to be proven: that of the quietest trial.
+
+    It is bounded: trials that others disturbed say nothing of the next ones.
+    """
     noises = [attempt.noise for attempt in state.tries if attempt.noise is not None]
-    return max(LEAST_GAIN, noises[-1] if noises else 0.0)
+    return max(LEAST_GAIN, min(*noises, _MOST_NOISE) if noises else 0.0)
 
 
 def is_worth_trying(proposal: Proposal, noise: float) -> bool:
@@ -64,7 +68,7 @@ def list_remaining(agenda: Agenda, state: TuningState) -> tuple[str, ...]:
         + (
             "the budget was spent before"
             if is_worth_trying(proposal, noise)
-            else f"predicted to gain no more than the noise, ± {percent(noise)}"
+            else f"predicted to gain no more than the noise of trials here, {percent(noise)}"
         )
         for proposal in untried
     ]
@@ -130,24 +134,38 @@ def edits_of(fixes: Iterable[ProvenFix]) -> tuple[Edit, ...]:
     return tuple({repr(edit): edit for fix in fixes for edit in fix.edits}.values())
 
 
-def _sort_key(proposal: Proposal) -> tuple[bool, float]:
-    return (proposal.speedup is None, -proposal.speedup.low if proposal.speedup else 0.0)
+def _sort_key(proposal: Proposal, state: TuningState) -> tuple[bool, bool, float]:
+    speedup = proposal.speedup
+    is_again = bool(_list_attempts(proposal, state))
+    return (is_again, speedup is None, -speedup.low if speedup else 0.0)
+
+
+def _list_attempts(proposal: Proposal, state: TuningState) -> list[TriedFix]:
+    key = (proposal.fix, proposal.location, proposal.edits)
+    return [
+        attempt for attempt in state.tries if (attempt.fix, attempt.location, attempt.edits) == key
+    ]
 
 
 def _is_settled(proposal: Proposal, state: TuningState) -> bool:
-    """Return whether a proposal is kept or was tried, and is not promising on what is kept now."""
-    attempts = [
-        attempt
-        for attempt in state.tries
-        if (attempt.fix, attempt.location, attempt.edits)
-        == (proposal.fix, proposal.location, proposal.edits)
-    ]
+    """Return whether a proposal is kept or was tried, and is not promising on what is kept now.
+
+    What stayed undecided though it looked faster is tried twice: a busy machine hides gains.
+    """
+    attempts = _list_attempts(proposal, state)
     if not attempts:
         kept_edits = edits_of(state.fixes)
         return all(edit in kept_edits for edit in proposal.edits)
     last = attempts[-1]
-    if last.is_kept or last.verdict not in _MAY_CHANGE or last.n_kept == len(state.fixes):
+    if last.is_kept or last.verdict not in _MAY_CHANGE:
         return True
+    if last.n_kept == len(state.fixes):
+        is_open = last.verdict is TrialVerdict.UNDECIDED and _looks_faster(last)
+        return not is_open or sum(attempt.n_kept == last.n_kept for attempt in attempts) > 1
     if proposal.speedup is None or last.speedup is None:
         return True
     return proposal.speedup.low <= last.speedup.high
+
+
+def _looks_faster(attempt: TriedFix) -> bool:
+    return attempt.speedup is None or attempt.speedup.mid - 1 > LEAST_GAIN
