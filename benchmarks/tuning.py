@@ -133,7 +133,7 @@ def main() -> None:
             "load_before": os.getloadavg()[0],
             "trainings": rows,
         }
-        write_result(options.out, result)
+        write_result(result, options.out)
 
 
 if __name__ == "__main__":

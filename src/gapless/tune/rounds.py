@@ -113,7 +113,7 @@ def _renew_agenda(session: Session) -> Agenda | None:
     """Return what is proposed with the kept fixes applied; ``None``: that could not be recorded."""
     state = session.state
     if state.record is None:
-        if state.fixes and session.left_s <= _PROOF_SHARE * session.budget_s:
+        if state.fixes and _round_limit(session) is None:
             session.advance(end=BUDGET_SPENT)
             return None
         session.bench.report_progress(
@@ -154,8 +154,9 @@ def _run_round(session: Session, proposal: Proposal) -> bool:
 
 def _round_limit(session: Session) -> TimeLimit | None:
     """Return how long the next round may take; ``None``: what is left is for the proof."""
-    room_s = session.left_s - _PROOF_SHARE * session.budget_s
     shortest_s = min((attempt.spent_s for attempt in session.state.tries), default=0.0)
+    proof_s = max(_PROOF_SHARE * session.budget_s, shortest_s)
+    room_s = session.left_s - proof_s
     if room_s <= 0 or room_s < shortest_s / 2:
         return None
     return TimeLimit(min(_MAX_ROUND_S, _ROUND_SHARE * room_s), room_s)
