@@ -22,6 +22,7 @@ from gapless.verify.plan import INTERRUPTED as TRIAL_INTERRUPTED
 
 DEFAULT_S: Final = 600.0
 NOTHING_LEFT: Final = "nothing else that is proposed is worth more than the noise"
+NOTHING_PROPOSED: Final = "nothing is proposed that may be tried"
 BUDGET_SPENT: Final = "the budget is spent"
 INTERRUPTED: Final = "interrupted"
 _PROOF_SHARE: Final = 0.3  # of the budget, kept for the final proof
@@ -104,7 +105,9 @@ def _run_rounds(session: Session) -> None:
         session.bench.report_progress(f"round {len(session.state.tries) + 1}: choosing what to try")
         proposal = choose_next(agenda, session.state)
         if proposal is None:
-            session.advance(end=NOTHING_LEFT, remaining=list_remaining(agenda, session.state))
+            is_empty = not (agenda.proposals or session.state.tries)
+            end = NOTHING_PROPOSED if is_empty else NOTHING_LEFT
+            session.advance(end=end, remaining=list_remaining(agenda, session.state))
         elif not _run_round(session, proposal):
             session.advance(end=BUDGET_SPENT, remaining=list_remaining(agenda, session.state))
 

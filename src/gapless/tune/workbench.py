@@ -8,6 +8,7 @@ from typing import Final
 
 from gapless.catalogue.declare import listing
 from gapless.errors import GaplessError
+from gapless.model.account import Account
 from gapless.model.edit import Edit, Proposal
 from gapless.model.recording import Recording
 from gapless.model.trial import Trial
@@ -18,7 +19,7 @@ from gapless.pricing.propose import predict_together
 from gapless.recorded.facts import facts as facts_of
 from gapless.store.run import trials, tunings
 from gapless.store.run.recordings import load
-from gapless.study import Options
+from gapless.study import Options, study_recording
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.tune.choice import Agenda, edits_of
 from gapless.tune.rounds import TimeLimit, Workbench
@@ -79,7 +80,7 @@ def make_workbench(task: TuningTask, report_progress: Progress) -> Workbench:
             trial_task, load(task.run), lambda line: report_progress(f"final proof: {line}")
         )
         trials.write(trial, task.run)
-        return trial
+        return _add_accounts(trial, task.run, state)
 
     return Workbench(
         record=record,
@@ -160,3 +161,17 @@ def _attempt(trial_task: TrialTask, recording: Recording, report_progress: Progr
     if trial is None:
         raise GaplessError("nothing could be tried")
     return trial
+
+
+def _add_accounts(trial: Trial, run: Path, state: TuningState) -> Trial:
+    """Take accounts that the proof had no time for from the records before and after."""
+    side = trial.sides[0]
+    if (trial.account is not None and side.account is not None) or state.record is None:
+        return trial
+    before, after = (_read_account(path) for path in (run, Path(state.record)))
+    return replace(trial, account=before, sides=(replace(side, account=after),))
+
+
+def _read_account(path: Path) -> Account | None:
+    recorded = study_recording(load(path), Options(diagnose=False)).recorded
+    return None if recorded is None or recorded.account is None else recorded.account.account

@@ -23,6 +23,7 @@ _MAX_REMAINING: Final = 6  # proposals that were not tried
 _INDENT: Final = 5
 _HEADS: Final = ("", "tried, each on top of what is kept above it", "predicted", "measured", "")
 _MIN_NAME_CELLS: Final = 16
+_ACCOUNTS: Final = "where a step goes"
 _DIM: Final = "bright_black"
 
 
@@ -141,10 +142,8 @@ def _account_lines(before: Account, after: Account) -> Iterator[Text]:
         for account, total in zip((before, after), totals, strict=True)
     ]
     width = max(map(len, names.values()), default=0)
-    yield Text(
-        f"  {'where a step goes (a profiled window)':{width}}  {'before':>16}  {'after':>16}", _DIM
-    )
-    width = max(width, len("where a step goes (a profiled window)"))
+    width = max(width, len(_ACCOUNTS))
+    yield Text(f"  {_ACCOUNTS:{width}}  {'before':>18}  {'after':>18}", _DIM)
     for index, group in enumerate(groups):
         cells = [
             f"{unit.text(digits[index])} {unit.name} {texts[index]:>5} %"
