@@ -53,7 +53,7 @@ class Workbench:
 
 
 @dataclass(frozen=True)
-class Session:
+class TuningSession:
     """A running tuning: its bench, its budget, and all states so far."""
 
     bench: Workbench
@@ -84,7 +84,7 @@ def tune(state: TuningState, bench: Workbench, budget_s: float = DEFAULT_S) -> T
     Raises ``UsageError`` where the budget is too small for the first trial.
     """
     begun = replace(state, end=None, proof=None, remaining=())
-    session = Session(bench, budget_s, bench.clock(), [begun])
+    session = TuningSession(bench, budget_s, bench.clock(), [begun])
     try:
         bench.save(begun)
         _run_rounds(session)
@@ -95,7 +95,7 @@ def tune(state: TuningState, bench: Workbench, budget_s: float = DEFAULT_S) -> T
     return session.state
 
 
-def _run_rounds(session: Session) -> None:
+def _run_rounds(session: TuningSession) -> None:
     agenda: Agenda | None = None
     while session.state.end is None:
         if session.state.record is None or agenda is None:
@@ -112,7 +112,7 @@ def _run_rounds(session: Session) -> None:
             session.advance(end=BUDGET_SPENT, remaining=list_remaining(agenda, session.state))
 
 
-def _renew_agenda(session: Session) -> Agenda | None:
+def _renew_agenda(session: TuningSession) -> Agenda | None:
     """Return what is proposed with the kept fixes applied; ``None``: that could not be recorded."""
     state = session.state
     if state.record is None:
@@ -133,7 +133,7 @@ def _renew_agenda(session: Session) -> Agenda | None:
     return session.bench.propose(session.state.record or "")
 
 
-def _run_round(session: Session, proposal: Proposal) -> bool:
+def _run_round(session: TuningSession, proposal: Proposal) -> bool:
     """Try a proposal on top of what is kept; return whether the budget sufficed for it."""
     state = session.state
     limit = _round_limit(session)
@@ -155,7 +155,7 @@ def _run_round(session: Session, proposal: Proposal) -> bool:
     return True
 
 
-def _round_limit(session: Session) -> TimeLimit | None:
+def _round_limit(session: TuningSession) -> TimeLimit | None:
     """Return how long the next round may take; ``None``: what is left is for the proof."""
     shortest_s = min((attempt.spent_s for attempt in session.state.tries), default=0.0)
     proof_s = max(_PROOF_SHARE * session.budget_s, shortest_s)
@@ -165,7 +165,7 @@ def _round_limit(session: Session) -> TimeLimit | None:
     return TimeLimit(min(_MAX_ROUND_S, _ROUND_SHARE * room_s), room_s)
 
 
-def _too_small(session: Session, needed_s: float) -> UsageError:
+def _too_small(session: TuningSession, needed_s: float) -> UsageError:
     spent_s = session.budget_s - session.left_s
     enough_s = round_up_budget(spent_s + _PARTS * needed_s)
     return UsageError(
@@ -175,7 +175,7 @@ def _too_small(session: Session, needed_s: float) -> UsageError:
     )
 
 
-def _prove(session: Session) -> None:
+def _prove(session: TuningSession) -> None:
     """Measure all that is kept against the untouched command; too little time leaves no proof."""
     session.bench.report_progress("final proof: all that is kept against the untouched command")
     left_s = max(session.left_s, 0.0)
