@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", metavar="NAME", action="append", default=[])
-    parser.add_argument("--budget", metavar="TIME", default="80s")
+    parser.add_argument("--budget", metavar="TIME", default="90s")
     options = parser.parse_args()
     rows: list[Row] = []
     for script in sorted(TRAININGS.glob("*.py")):

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-class Signals(Dataset):
+class Signals(Dataset[tuple[torch.Tensor, int]]):
     """Noise, filtered when it is asked for."""
 
     def __len__(self) -> int:

@@ -23,7 +23,7 @@ def make_pictures(folder: Path, count: int) -> list[Path]:
     return paths
 
 
-class Pictures(Dataset):
+class Pictures(Dataset[tuple[torch.Tensor, int]]):
     """Pictures of a folder, decoded, cropped and mirrored when they are asked for."""
 
     def __init__(self, paths: list[Path]) -> None:

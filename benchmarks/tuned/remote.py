@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-class Store(Dataset):
+class Store(Dataset[tuple[torch.Tensor, int]]):
     """Samples that are fetched over a network: four milliseconds each."""
 
     def __len__(self) -> int:

@@ -12,7 +12,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LENGTH = 24
 
 
-class Sentences(Dataset):
+class Sentences(Dataset[tuple[torch.Tensor, int]]):
     """Lines of a file, split and counted anew for each sample."""
 
     def __init__(self, path: Path) -> None:

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-class Few(Dataset):
+class Few(Dataset[tuple[torch.Tensor, int]]):
     """Few samples, which take a while each."""
 
     def __len__(self) -> int:

@@ -60,7 +60,10 @@ def training(run: Path, monkeypatch: pytest.MonkeyPatch) -> Training:
     def tune_fake(state: TuningState, _: object, budget_s: float) -> TuningState:
         bench = training.bench()
         record = "untouched" if state.record == str(run) else state.record
-        save = lambda state: tunings.write_state(state, run)  # noqa: E731
+
+        def save(state: TuningState) -> None:
+            tunings.write_state(state, run)
+
         return tune(replace(state, record=record), replace(bench, save=save), budget_s)
 
     monkeypatch.setattr(rounds, "tune", tune_fake)
