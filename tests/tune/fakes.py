@@ -10,6 +10,7 @@ from gapless.model.tuning import TuningState
 from gapless.tune.choice import Agenda, edits_of
 from gapless.tune.rounds import TimeLimit, Workbench
 from gapless.verify.budget import budget_error
+from gapless.verify.plan import INTERRUPTED
 
 STATE = TuningState(("python", "train.py"), "/data", "2026-a", "untouched")
 TRIAL_S = 40.0
@@ -55,6 +56,7 @@ class Training:
     whole: float = 2.0  # what the final proof measures
     needed_s: float = TRIAL_S
     parity: Parity = Parity.IDENTICAL
+    cut: str | None = None  # the trial that Ctrl-C cuts short
     interrupt: Callable[[str], bool] = lambda _: False
     now: float = 0.0
     calls: list[tuple[str, tuple[str, ...]]] = field(
@@ -93,12 +95,15 @@ class Training:
         self._take(proposal.fix, edits, self.needed_s)
         gain = self.gains.get(proposal.fix, 1.0)
         measured = trial(judge(gain), gain, self.parity)
-        return replace(measured, spent_s=self.needed_s)
+        return replace(measured, spent_s=self.needed_s, notes=self._notes(proposal.fix))
 
     def prove(self, state: TuningState, limit: TimeLimit) -> Trial:
         self._afford(limit)
         self._take("proof", edits_of(state.fixes), self.needed_s)
-        return trial(judge(self.whole), self.whole)
+        return replace(trial(judge(self.whole), self.whole), notes=self._notes("proof"))
+
+    def _notes(self, call: str) -> tuple[str, ...]:
+        return (INTERRUPTED,) if call == self.cut else ()
 
     def _afford(self, limit: TimeLimit) -> None:
         if self.needed_s > limit.max_s:

@@ -135,3 +135,13 @@ def test_a_record_with_what_is_kept_that_fails_ends_the_rounds_not_the_proof() -
     assert [fix.fix for fix in state.fixes] == ["slow-loader"]
     assert state.proof is not None
     assert "could not be recorded: no steps" in (state.end or "")
+
+
+@pytest.mark.parametrize(("cut", "tried"), [("foreach", 1), ("proof", 2)])
+def test_a_trial_that_is_cut_short_speaks_against_nothing(cut: str, tried: int) -> None:
+    gains = {"slow-loader": 2.0, "foreach": 1.0 if cut == "foreach" else 1.3}
+    training = Training(lambda _: dict(TWO), gains, whole=1.0, cut=cut)
+    state = tune(STATE, training.bench())
+    assert (state.end, state.proof) == (rounds.INTERRUPTED, None)
+    assert len(state.tries) == tried
+    assert tuning_of(state).fixes == state.fixes != ()

@@ -149,8 +149,8 @@ def _run_round(session: TuningSession, proposal: Proposal) -> bool:
     changes: dict[str, object] = {"tries": (*state.tries, attempt)}
     if attempt.is_kept:
         changes |= {"fixes": keep_fix(state.fixes, proposal, trial.sides[0]), "record": None}
-    if TRIAL_INTERRUPTED in trial.notes:
-        changes["end"] = INTERRUPTED
+    if TRIAL_INTERRUPTED in trial.notes:  # what it has not proven is tried again on resuming
+        changes = {**(changes if attempt.is_kept else {}), "end": INTERRUPTED}
     session.advance(**changes)
     return True
 
@@ -186,9 +186,10 @@ def _prove(session: TuningSession) -> None:
         reason = f"{session.state.end}; no time was left for the final proof"
         session.advance(end=f"{reason}, which takes about {format_time(error.needed_s)}")
         return
-    session.advance(proof=trial)
-    if TRIAL_INTERRUPTED in trial.notes:
-        session.advance(end=INTERRUPTED)
+    is_interrupted = TRIAL_INTERRUPTED in trial.notes
+    if is_interrupted and find_objection(trial.sides[0]) is not None:
+        raise KeyboardInterrupt  # half a proof speaks neither for nor against what is kept
+    session.advance(proof=trial, end=INTERRUPTED if is_interrupted else session.state.end)
 
 
 def is_proven(state: TuningState) -> bool:
