@@ -22,6 +22,7 @@ COMMANDS: Final = (
     "run",
     "check",
     "try",
+    "tune",
     "fix",
     "report",
     "explain",
@@ -38,6 +39,7 @@ examples:
   gapless run python train.py            run a training as it is, then: where its time went
   gapless check python train.py          the same in the first minute; ends the training
   gapless try --ceilings                 what removing each kind of wait is worth, measured
+  gapless tune -- python train.py        try what is proposed, keep what is proven, prove the whole
   gapless fix                            what was proven, as a patch of your source
   gapless open trace.json.gz             where the GPU's time went, in one screen
   gapless open ./log                     a folder that tensorboard_trace_handler wrote, all ranks

@@ -15,7 +15,15 @@ LARGEST_FILE: Final = 2 << 20  # bytes
 RECORDS: Final = ("tests/zoo/records/", "tests/strangers/records/")
 HEAVIEST_RECORDS: Final = 15_000_000  # bytes of all together
 EMPTY_NAMES: Final = {"utils", "util", "common", "helpers", "base", "manager", "handler", "core"}
-BASES: Final = {"Exception", "GaplessError", "StrEnum", "IntEnum", "Protocol", "NamedTuple"}
+BASES: Final = {
+    "Exception",
+    "GaplessError",
+    "UsageError",  # of a trial's budget: tune goes on without that trial
+    "StrEnum",
+    "IntEnum",
+    "Protocol",
+    "NamedTuple",
+}
 BASES_OF_LIBRARIES: Final = {
     "Action",
     "Struct",

@@ -29,7 +29,7 @@ def list_edits(arguments: argparse.Namespace) -> int:
     from gapless.verify.requests import survey_fixes
 
     try:
-        recording, _, _ = _find_subject(arguments)
+        recording, _, _ = find_subject(arguments)
     except NotFoundError:
         recording = None
     if recording is None:
@@ -50,7 +50,7 @@ def measure_machine(arguments: argparse.Namespace) -> int:
 
     if arguments.fix or arguments.set or arguments.ceilings or arguments.check_prediction:
         raise UsageError("--machine tries nothing; leave out what is to be tried")
-    recording, _, _ = _find_subject(arguments)
+    recording, _, _ = find_subject(arguments)
     probe_target = None if recording is None else find_interpreter(recording)
     if probe_target is None:
         raise UsageError("no run records which interpreter it is about; record one (gapless run)")
@@ -74,13 +74,13 @@ def try_edits(arguments: argparse.Namespace) -> int:
 
     request = _build_request(arguments)
     requests.check_names(request)
-    recording, command, folder = _find_subject(arguments)
+    recording, command, folder = find_subject(arguments)
     has_private_view = ask_permission(arguments, recording, folder)
     task = trial.TrialTask(
         request=request,
         command=command,
         folder=folder,
-        home=_runs_home(arguments),
+        home=runs_home(arguments),
         has_private_view=has_private_view,
         budget_s=arguments.budget,
         out=arguments.out,
@@ -119,13 +119,14 @@ def _build_request(arguments: argparse.Namespace) -> "TrialRequest":
     )
 
 
-def _runs_home(arguments: argparse.Namespace) -> Path:
+def runs_home(arguments: argparse.Namespace) -> Path:
+    """Return the folder of runs."""
     from gapless.store.run import runs
 
     return (arguments.place or runs.home()).absolute()
 
 
-def _find_subject(
+def find_subject(
     arguments: argparse.Namespace,
 ) -> "tuple[Recording | None, tuple[str, ...], Path]":
     """Return the recorded run, the command, and the folder it works in.
@@ -134,7 +135,7 @@ def _find_subject(
     """
     from gapless.store.run.recordings import load
 
-    home = _runs_home(arguments)
+    home = runs_home(arguments)
     if arguments.command_line:
         if arguments.run is not None:
             raise UsageError("a RUN has its own command; leave out RUN, or what follows --")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from gapless.model.edit import Applicability, Edit, Location
 from gapless.model.estimate import Estimate
+from gapless.model.trial import Trial, TrialVerdict
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,38 @@ class Tuning:
     def edits(self) -> tuple[Edit, ...]:
         """The edits of all fixes, each once, in order."""
         return tuple({repr(edit): edit for fix in self.fixes for edit in fix.edits}.values())
+
+
+@dataclass(frozen=True)
+class TriedFix:
+    """A fix that was tried on top of those kept before it, and what became of it."""
+
+    fix: str
+    summary: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+    verdict: TrialVerdict
+    is_kept: bool
+    why: str  # it was kept or dropped: "confirmed", "losses differ"
+    n_kept: int  # fixes below it
+    predicted: Estimate | None = None  # 90 %
+    speedup: Estimate | None = None  # measured, on top of those below; 95 %
+    noise: float | None = None  # A/A of its trial, relative
+    location: Location | None = None
+    spent_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TuningState:
+    """How far the tuning of a command has come: what was tried, what is kept, what is left."""
+
+    command: tuple[str, ...]
+    folder: str  # working folder of the command
+    run: str | None  # id of the recorded run that it began with
+    record: str | None = None  # folder of a record with all kept fixes applied
+    fixes: tuple[ProvenFix, ...] = ()
+    tries: tuple[TriedFix, ...] = ()
+    remaining: tuple[str, ...] = ()  # what was proposed and not tried, each with the reason
+    end: str | None = None  # why it ended; None: it goes on
+    proof: Trial | None = None  # all that is kept against the untouched command
+    spent_s: float = 0.0

@@ -46,13 +46,21 @@ def round_up_budget(needed_s: float) -> float:
     return math.ceil(needed_s * _MARGIN / 60) * 60.0
 
 
-def budget_error(needed_s: float, budget_s: float) -> UsageError:
+class TrialBudgetError(UsageError):
+    """A budget is too small for two pairs of arms, which take so long."""
+
+    needed_s = 0.0
+
+
+def budget_error(needed_s: float, budget_s: float) -> TrialBudgetError:
     """Return the error that a budget is too small for two pairs of arms, and which would do."""
-    return UsageError(
+    error = TrialBudgetError(
         f"two pairs of arms take about {format_time(needed_s)}, more than the budget of "
         f"{format_time(budget_s)}: --budget {round_up_budget(needed_s) / 60:.0f}m would do, "
         "or fewer edits"
     )
+    error.needed_s = needed_s
+    return error
 
 
 def step_ns(steps: ArmSteps) -> float:

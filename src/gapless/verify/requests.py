@@ -6,7 +6,16 @@ from typing import Final
 
 from gapless.catalogue.declare import custom_settings, hypothetical, listing, parsing
 from gapless.catalogue.declare.fix import changes_nothing, worst_applicability
-from gapless.model.edit import Applicability, Edit, Proposal
+from gapless.model.edit import (
+    Applicability,
+    Edit,
+    Proposal,
+    SetArgument,
+    SetEnv,
+    SetGlobal,
+    Skip,
+    Wrap,
+)
 from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts
 from gapless.verify.specs import Candidate
@@ -55,13 +64,13 @@ def choose_candidates(
     """Decide for one run what is tried. Raises ``UsageError`` for an unknown name."""
     forecast = forecast or StudyForecast()
     groups = [
-        [_gate(proposal, request) for proposal in _propose_fixes(text, facts, request)]
+        [check_permission(proposal, request) for proposal in _propose_fixes(text, facts, request)]
         for text in request.fixes
     ]
     risky_request = replace(request, risky=True)  # a setting that is written out is intended
     groups += [
         [
-            _gate(
+            check_permission(
                 custom_settings.propose_setting(setting, facts, override=request.override),
                 risky_request,
             )
@@ -86,7 +95,7 @@ def choose_candidates(
 
 def _first_proposals(proposals: Sequence[Proposal], request: TrialRequest) -> list[list[Proposal]]:
     """Return the first proposals that may be tried, each by itself, and what is refused."""
-    checked = [_gate(proposal, request) for proposal in proposals]
+    checked = [check_permission(proposal, request) for proposal in proposals]
     eligible = [
         proposal
         for proposal in checked
@@ -97,6 +106,17 @@ def _first_proposals(proposals: Sequence[Proposal], request: TrialRequest) -> li
         *([proposal] for proposal in eligible[:_MAX_PROPOSALS]),
         *([proposal] for proposal in refusals),
     ]
+
+
+def make_candidate(proposal: Proposal) -> Candidate:
+    """Return one proposal as a side of a trial."""
+    return Candidate(
+        (proposal.fix,),
+        proposal.summary,
+        proposal.edits,
+        proposal.applicability,
+        proposal.speedup,
+    )
 
 
 def _is_in_vain(proposal: Proposal) -> bool:
@@ -135,7 +155,7 @@ def _propose_ceilings(facts: Facts) -> list[list[Proposal]]:
     ]
 
 
-def _gate(proposal: Proposal, request: TrialRequest) -> Proposal:
+def check_permission(proposal: Proposal, request: TrialRequest) -> Proposal:
     """Refuse what changes more than was allowed."""
     if proposal.refused is not None or not proposal.edits:
         return proposal
@@ -193,3 +213,25 @@ def _distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     for edit in edits:
         distinct.setdefault(repr(edit), edit)
     return tuple(distinct.values())
+
+
+def stack_edits(edits: Sequence[Edit], base_edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Return edits and what they leave of those below them: what sets the same again replaces it.
+
+    The upper ones come first: effects are counted by their numbers.
+    """
+    subjects = set(map(_subject_of, edits))
+    return (*edits, *(edit for edit in base_edits if _subject_of(edit) not in subjects))
+
+
+def _subject_of(edit: Edit) -> tuple[object, ...]:
+    """Return what an edit sets, without the value."""
+    if isinstance(edit, SetEnv):
+        return (SetEnv, edit.name)
+    if isinstance(edit, SetGlobal):
+        return (SetGlobal, edit.target)
+    if isinstance(edit, SetArgument):
+        return (SetArgument, edit.target, edit.name, edit.where)
+    if isinstance(edit, Wrap):
+        return (Wrap, edit.target, edit.part, edit.where)
+    return (Skip, edit.target, edit.where)

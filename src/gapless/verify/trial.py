@@ -25,8 +25,22 @@ from gapless.verify import checking
 from gapless.verify.arms import arm, page_cache
 from gapless.verify.budget import check_budget
 from gapless.verify.plan import conduct
-from gapless.verify.requests import Shortlist, StudyForecast, TrialRequest, choose_candidates
-from gapless.verify.specs import UNEDITED, ArmRun, ArmSpec, Job, RunArm, TrialSettings
+from gapless.verify.requests import (
+    Shortlist,
+    StudyForecast,
+    TrialRequest,
+    choose_candidates,
+    stack_edits,
+)
+from gapless.verify.specs import (
+    UNEDITED,
+    ArmRun,
+    ArmSpec,
+    Candidate,
+    Job,
+    RunArm,
+    TrialSettings,
+)
 
 _SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its facts
 _SCOUT_S: Final = 15.0
@@ -52,8 +66,12 @@ class TrialTask:
     home: Path  # of runs
     has_private_view: bool  # arms see the working folder through a view of their own
     budget_s: float | None = None  # None: as usual
+    max_budget_s: float | None = None  # to which that may grow for two pairs of arms
     out: Path | None = None  # where the arms' records go
     steps: int | None = None  # of an arm; None: as needed
+    candidates: tuple[Candidate, ...] = ()  # what is tried; none: what is requested
+    base_edits: tuple[Edit, ...] = ()  # that both sides carry: what is tried comes on top
+    windows: bool = True  # an arm more of each side shows where its steps go
 
 
 @dataclass(frozen=True)
@@ -92,7 +110,11 @@ def _attempt_recorded(
     task: TrialTask, recording: Recording, scout_run: ScoutRun | None, report_progress: Progress
 ) -> TrialOutcome:
     facts = facts_of(recording)
-    shortlist = _choose(task.request, recording, facts, report_progress)
+    shortlist = (
+        Shortlist(task.candidates, ())
+        if task.candidates
+        else _choose(task.request, recording, facts, report_progress)
+    )
     if not shortlist.candidates:
         return TrialOutcome(recording, None, shortlist.proposals, shortlist.notes)
     folder = task.out or Path(recording.path) / "trials" / _new_id(Path(recording.path))
@@ -110,7 +132,11 @@ def _attempt_recorded(
         raise UsageError(msg) from error
     try:
         trial = conduct(
-            shortlist.candidates, settings, _make_logging_runner(plan), report_progress, first_run
+            shortlist.candidates,
+            settings,
+            _make_runner(plan, task.base_edits),
+            report_progress,
+            first_run,
         )
     except (UsageError, KeyboardInterrupt):
         if task.out is None:  # nothing came of it
@@ -147,8 +173,8 @@ def forecast_study(
     )
 
 
-def scout(task: TrialTask, report_progress: Progress) -> ScoutRun:
-    """Run a command that was never recorded for some steps, as a run like others.
+def scout(task: TrialTask, report_progress: Progress, *, takes_window: bool = False) -> ScoutRun:
+    """Run a command for some steps, as a run like others; it carries the base edits of the task.
 
     Raises ``GaplessError`` where nothing was recorded of it.
     """
@@ -159,7 +185,8 @@ def scout(task: TrialTask, report_progress: Progress) -> ScoutRun:
     plan = replace(
         _plan_arms(task, task.home, ()), variables=offline.variables(os.environ, log_folder)
     )
-    spec = ArmSpec(UNEDITED, 0, _logging_edits(log_folder), _SCOUT_STEPS, _SCOUT_S)
+    edits = (*task.base_edits, *_logging_edits(log_folder))
+    spec = ArmSpec(UNEDITED, 0, edits, _SCOUT_STEPS, _SCOUT_S, takes_window)
     scout_arm, recording = arm.run(plan, spec)
     if scout_arm.failed is not None or recording is None:
         hint = (
@@ -186,10 +213,12 @@ def _plan_arms(task: TrialTask, out: Path, files: tuple[Path, ...]) -> arm.ArmPl
     )
 
 
-def _make_logging_runner(plan: arm.ArmPlan) -> RunArm:
-    """Return what runs an arm, with loggers kept in the trial's folder on both sides."""
+def _make_runner(plan: arm.ArmPlan, base_edits: tuple[Edit, ...]) -> RunArm:
+    """Return what runs an arm: both sides carry the base, and keep loggers in its folder."""
     run_arm, log_edits = arm.make_runner(plan), _logging_edits(plan.out / "offline")
-    return lambda spec: run_arm(replace(spec, edits=(*spec.edits, *log_edits)))
+    return lambda spec: run_arm(
+        replace(spec, edits=(*stack_edits(spec.edits, base_edits), *log_edits))
+    )
 
 
 def _logging_edits(folder: Path) -> tuple[Edit, ...]:
@@ -211,10 +240,11 @@ def _trial_settings(
         run=recording.manifest.id,
         job=measure_job(recording, facts),
         budget_s=usual_s if task.budget_s is None else task.budget_s,
-        max_budget_s=_MAX_STRETCH * usual_s if task.budget_s is None else None,
+        max_budget_s=_MAX_STRETCH * usual_s if task.budget_s is None else task.max_budget_s,
         cache="cold" if plan.cold else "warm",
         steps=task.steps,
-        windows=not ablations_only,  # ablations have no accounts of a training that could be
+        windows=task.windows
+        and not ablations_only,  # ablations have no accounts of a training that could be
         pairs=2 if is_brief else 3,
     )
 

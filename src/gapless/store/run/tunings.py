@@ -11,13 +11,14 @@ import msgspec
 
 from gapless.errors import UsageError
 from gapless.model.edit import Edit
-from gapless.model.tuning import Tuning
+from gapless.model.tuning import Tuning, TuningState
 from gapless.model.version import version
 from gapless.store.atomic import write_atomically
 from gapless.store.logs.fields import integer
 
 SCHEMA: Final = 1
 FILE: Final = "tuned.json"  # in the folder of a run
+STATE: Final = "tuning.json"  # there, too: how far it has come
 
 
 def write_tuning(tuning: Tuning, path: Path) -> None:
@@ -74,3 +75,27 @@ def _read_document(path: Path) -> "dict[str, object] | list[object]":
         raise UsageError(f"{path}: {error.strerror or error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is no JSON document of that kind: {error}") from None
+
+
+def write_state(state: TuningState, run: Path) -> None:
+    """Keep in the folder of a run how far its tuning has come, completely or not at all.
+
+    Raises ``OSError``.
+    """
+    document = {"schema": SCHEMA, "gapless": version(), "state": msgspec.to_builtins(state)}
+    with write_atomically(run / STATE) as unfinished:
+        unfinished.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def read_state(run: Path) -> TuningState | None:
+    """Return how far the tuning of a run has come; ``None``: it has not begun, or is not readable.
+
+    A state of another schema is not gone on with.
+    """
+    try:
+        document = msgspec.json.decode((run / STATE).read_bytes(), type=dict[str, Any])
+        if document.get("schema") != SCHEMA:
+            return None
+        return msgspec.convert(document["state"], TuningState)
+    except (OSError, KeyError, msgspec.DecodeError):
+        return None
