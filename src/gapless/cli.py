@@ -22,6 +22,7 @@ COMMANDS: Final = (
     "run",
     "check",
     "try",
+    "gate",
     "report",
     "explain",
     "open",

@@ -52,6 +52,7 @@ class ArmPlan:
     batches: int = 64  # whose samples are looked at, where they have no indices
     close: bool = True  # the workers are ended, and how long that takes is measured
     cold: tuple[Path, ...] = ()  # files that are out of memory when an arm begins
+    folder: Path | None = None  # working folder; None: ours
 
 
 def run(plan: ArmPlan, spec: ArmSpec) -> tuple[Arm, Recording | None]:
@@ -121,7 +122,9 @@ def _isolate(
         windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial
     )
     run_spec = Launched(plan.command, plan.out, settings)
-    return isolated.IsolatedRun(run_spec, output, plan.deadline_s, prefix, plan.variables)
+    return isolated.IsolatedRun(
+        run_spec, output, plan.deadline_s, prefix, plan.variables, plan.folder
+    )
 
 
 def _describe_arm(
