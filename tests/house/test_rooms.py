@@ -13,6 +13,7 @@ SOURCE: Final = Path(__file__).parents[2] / "src"
 MAX_FILES: Final = 15
 # One kind a file: a reader looks for one of them, and knows its name.
 ONE_KIND: Final = {
+    "gapless.commands": "a command",
     "gapless.model": "a noun",
     "gapless.payload.hooks": "a place of the training that is recorded",
     "gapless.payload.overlay.wraps": "a part that an edit wraps",

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gapless.errors import UsageError
 from gapless.gate.figures import ArmFigures, figures_from_json, figures_to_json
 from gapless.model.recording import Recording
+from gapless.recorded.facts import facts as facts_of
 
 FILE: Final = "gapless-gate.json"
 FORMAT: Final = 1
@@ -62,14 +63,14 @@ def read_machine(recording: Recording) -> MachineKind:
     training = [process for process in recording.processes if process.role == "training"]
     facts = [fact for process in training for fact in process.facts]
     machines = [fact.values for fact in facts if fact.noun == "machine"]
-    devices = [str(fact.values.get("name")) for fact in facts if fact.noun == "device"]
+    device = facts_of(recording).machine.device
     values = machines[0] if machines else {}
     processor, processors = values.get("processor"), values.get("cpus")
     versions = training[0].versions if training else {}
     return MachineKind(
         None if processor is None else str(processor),
         processors if isinstance(processors, int) else None,
-        tuple(sorted(devices)),
+        () if device is None else (str(device),),
         tuple((name, str(text)) for name, text in sorted(versions.items())),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, cast
 
 from gapless.errors import UsageError
 from gapless.gate.figures import ArmFigures
@@ -76,9 +76,10 @@ def read_file(path: Path) -> GateFile:
         raise UsageError(f"{path} is not TOML: {error}") from error
     for key in values.keys() - set(_KEYS):
         raise UsageError(f"{path}: there is no {key!r}; there are: {', '.join(_KEYS)}")
-    budgets = values.get("budgets", {})
-    if not isinstance(budgets, dict):
+    table = values.get("budgets", {})
+    if not isinstance(table, dict):
         raise UsageError(f"{path}: [budgets] is a table; {_EXAMPLE}")
+    budgets = cast("dict[str, object]", table)
     against = values.get("against")
     if against is not None and not isinstance(against, str):
         raise UsageError(f'{path}: against is text, such as "git:main"')
@@ -126,18 +127,19 @@ def _measure(budget: Budget, arm: ArmFigures) -> float | None:
     return ns / total_ns if budget.unit == SHARE else ns
 
 
-def _read_command(path: Path, words: Any) -> tuple[str, ...]:
-    is_list = isinstance(words, list)
-    if not is_list or not all(isinstance(word, str) for word in words):
+def _read_command(path: Path, words: object) -> tuple[str, ...]:
+    texts = cast("list[object]", words) if isinstance(words, list) else [None]
+    if not all(isinstance(word, str) for word in texts):
         raise UsageError(f'{path}: command is a list of words: ["python", "train.py"]')
-    return tuple(words)
+    return tuple(map(str, texts))
 
 
-def _read_budget(path: Path, name: str, text: Any) -> Budget:
+def _read_budget(path: Path, name: str, text: object) -> Budget:
     names = (STEP, MEMORY, *GROUPS, *LEAVES)
     if name not in names:
         close = get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are step, memory, {', '.join(GROUPS)} and the leaves of docs/the-account.md"
+        known = f"there are step, memory, {', '.join(GROUPS)} and the leaves of the account"
+        hint = f"did you mean {close[0]!r}?" if close else known
         raise UsageError(f"{path}: nothing is called {name!r}; {hint}")
     matched = _NUMBER.fullmatch(text) if isinstance(text, str) else None
     if matched is None:

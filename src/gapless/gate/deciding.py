@@ -21,7 +21,14 @@ from gapless.gate.budgets import STEP, Budget, BudgetResult, judge_budgets, need
 from gapless.gate.figures import BASE, NEW, ArmFigures
 from gapless.gate.judging import Effect, Growth
 from gapless.gate.lines import GrownLine, find_grown_line
-from gapless.gate.measuring import ArmRunner, Progress, Side, find_foreign_source, run_set, run_windows
+from gapless.gate.measuring import (
+    ArmRunner,
+    Progress,
+    Side,
+    find_foreign_source,
+    run_set,
+    run_windows,
+)
 from gapless.model.leaf import group_of
 from gapless.model.recording import Recording
 
@@ -139,7 +146,8 @@ def check_baseline(
         )
         raise UsageError(msg)
     if baseline.command[1:] != command[1:]:
-        msg = f"the baseline is of another command ({' '.join(baseline.command)}); --update writes it anew"
+        words = " ".join(baseline.command)
+        msg = f"the baseline is of another command ({words}); --update writes it anew"
         raise UsageError(msg)
     now = dict(machine.versions)
     return tuple(

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from gapless.errors import GaplessError
 from gapless.model.host_code import HotLine
 from gapless.model.leaf import GROUPS
@@ -54,8 +56,6 @@ class ArmFigures:
     @property
     def step_ns(self) -> float:
         """Return the time of a step."""
-        import numpy as np
-
         return step_time(np.array(self.blocks))
 
 

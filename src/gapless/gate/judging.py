@@ -55,9 +55,7 @@ def judge_pairs(arms: Sequence[ArmFigures]) -> Effect | None:
     }
     turns = sorted(sides[BASE].keys() & sides[NEW].keys())
     pairs = [(sides[BASE][turn], sides[NEW][turn]) for turn in turns]
-    ratios = [
-        ratio for side in sides.values() for ratio in compare.log_ratios(list(side.values()))
-    ]
+    ratios = [ratio for side in sides.values() for ratio in compare.log_ratios(list(side.values()))]
     speedup = compare.estimate_speedup(pairs, ratios)
     if speedup is None:
         return None
@@ -93,9 +91,7 @@ def judge_against_sessions(
     )
     mid = float(np.mean(new_logs) - np.mean(means))
     half_width = student_quantile(freedom) * error
-    return _make_effect(
-        (mid - half_width, mid, mid + half_width), math.log1p(compare.MIN_EFFECT)
-    )
+    return _make_effect((mid - half_width, mid, mid + half_width), math.log1p(compare.MIN_EFFECT))
 
 
 def combine(first: Effect, second: Effect, pooled: Effect | None) -> Effect:

@@ -55,9 +55,7 @@ def find_grown_line(
     return best[1] if best else None
 
 
-def _sum_lines(
-    arms: Iterable[ArmFigures], side: str, *, loads: bool
-) -> Mapping[_Key, _LineTime]:
+def _sum_lines(arms: Iterable[ArmFigures], side: str, *, loads: bool) -> Mapping[_Key, _LineTime]:
     """Return the time of each line of a side, over its arms."""
     arms = [arm for arm in arms if arm.side == side and arm.blocks]
     times: dict[_Key, list[tuple[LineShare, float]]] = {}

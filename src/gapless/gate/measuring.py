@@ -91,11 +91,17 @@ class ArmRunner:
         is_first = self.stop_step == _MAX_STEPS
         stop = self.stop_step + _WINDOW_STEPS * windowed
         seconds = self.arm_s if is_first else max(_MAX_ARM_S, 4 * self.arm_s)
-        return ArmSpec(side.name, index, _logging_edits(self.out / "offline"), stop, seconds, windowed)
+        return ArmSpec(
+            side.name, index, _logging_edits(self.out / "offline"), stop, seconds, windowed
+        )
 
 
 def run_set(
-    runner: ArmRunner, sides: Sequence[Side], pairs: tuple[int, int], is_done: IsDone, first: int = 0
+    runner: ArmRunner,
+    sides: Sequence[Side],
+    pairs: tuple[int, int],
+    is_done: IsDone,
+    first: int = 0,
 ) -> tuple[ArmFigures, ...]:
     """Run turns of one arm of each side, in alternating order, until they suffice.
 
@@ -136,8 +142,6 @@ def find_foreign_source(recording: Recording, base: Side, new: Side) -> str | No
             if is_theirs and not {"site-packages", "lib"} & set(path.parts):
                 return str(path.relative_to(other))
     return None
-
-
 
 
 def _measure(

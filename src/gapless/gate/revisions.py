@@ -1,4 +1,4 @@
-"""The folder of another revision: a git worktree that is removed again, or a folder that is there."""
+"""The folder of another revision: a git worktree that is removed again, or a given folder."""
 
 import os
 import shutil

@@ -145,13 +145,13 @@ def _amount(result: BudgetResult, value: float | None) -> str:
 def _annotations(result: GateResult) -> Iterator[str]:
     if result.is_confirmed and result.effect is not None:
         effect, line = result.effect, result.line
-        where = "" if line is None else f" file={_escape_property(line.file)},line={line.line}"
+        where = "" if line is None else f"file={_escape_property(line.file)},line={line.line},"
         largest = f"; {_growth_text(result.growths[0])}" if result.growths else ""
         text = (
             f"a step takes {effect.mid:+.1%} ({effect.low:+.1%} … {effect.high:+.1%}) "
             f"against {result.against}{largest}"
         )
-        yield f"::error{where or ' '}{',' if where else ''}title=Training is slower::{_escape(text)}"
+        yield f"::error {where}title=Training is slower::{_escape(text)}"
     for budget in result.budgets:
         if budget.is_broken:
             yield f"::error title=Budget broken::{_escape(_budget_text(budget))}"
