@@ -38,6 +38,8 @@ examples:
   gapless run python train.py            run a training as it is, then: where its time went
   gapless check python train.py          the same in the first minute; ends the training
   gapless try --ceilings                 what removing each kind of wait is worth, measured
+  gapless gate --against git:main -- python train.py
+                                         for CI: fail if it became slower, proven
   gapless open trace.json.gz             where the GPU's time went, in one screen
   gapless open ./log                     a folder that tensorboard_trace_handler wrote, all ranks
   gapless compare before.json after.json

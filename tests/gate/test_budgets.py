@@ -68,7 +68,9 @@ def test_a_budget_is_broken_only_by_its_whole_interval(tmp_path: Path) -> None:
         *(arm(step_ns, 0.5, windowed=False) for step_ns in (8e6, 10e6, 11e6)),
         *(arm(10e6, data, windowed=True) for data in (0.070, 0.072, 0.071)),
     ]
-    results = {result.budget.name: result for result in judge_budgets(read_file(path).budgets, arms)}
+    results = {
+        result.budget.name: result for result in judge_budgets(read_file(path).budgets, arms)
+    }
     assert [name for name, result in results.items() if result.is_broken] == ["data"]
     assert results["data"].mid == pytest.approx(0.071)
     assert not results["step"].is_kept  # it is not decided

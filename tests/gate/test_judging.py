@@ -4,7 +4,14 @@ import math
 import random
 from collections.abc import Sequence
 
-from gapless.gate.figures import BASE, NEW, ArmFigures, LineShare, figures_from_json, figures_to_json
+from gapless.gate.figures import (
+    BASE,
+    NEW,
+    ArmFigures,
+    LineShare,
+    figures_from_json,
+    figures_to_json,
+)
 from gapless.gate.judging import combine, find_growths, judge_against_sessions, judge_pairs
 from gapless.gate.lines import find_grown_line
 
@@ -14,7 +21,9 @@ STEP_NS = 10e6
 def make_arm(side: str, turn: int, factor: float, dice: random.Random, noise: float) -> ArmFigures:
     run = math.exp(dice.gauss(0, noise))
     blocks = tuple(STEP_NS * factor * run * math.exp(dice.gauss(0, noise)) for _ in range(12))
-    return ArmFigures(side, turn, blocks, {"step": STEP_NS * factor}, {}, windowed=False, memory=None)
+    return ArmFigures(
+        side, turn, blocks, {"step": STEP_NS * factor}, {}, windowed=False, memory=None
+    )
 
 
 def make_set(slowdown: float, seed: int, noise: float = 0.004) -> list[ArmFigures]:
@@ -105,7 +114,11 @@ def test_windows_split_what_grew_in_the_step_itself() -> None:
         ),
     ]
     growths = find_growths(arms)
-    assert [growth.leaf for growth in growths] == ["busy.optimizer", "idle.data.decode", "busy.math"]
+    assert [growth.leaf for growth in growths] == [
+        "busy.optimizer",
+        "idle.data.decode",
+        "busy.math",
+    ]
     assert growths[0].delta_ns == 1e6
     assert growths[1].delta_ns == 0.1e6  # what is noted without a window comes from more arms
 

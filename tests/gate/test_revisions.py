@@ -80,8 +80,9 @@ def test_what_is_not_there_is_named(repository: Path, name: str, words: str) -> 
 
 
 def test_without_git_there_is_no_revision(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="git rev-parse failed"), open_revision(
-        "git:HEAD", tmp_path, ()
+    with (
+        pytest.raises(UsageError, match="git rev-parse failed"),
+        open_revision("git:HEAD", tmp_path, ()),
     ):
         pass
     assert describe_head(tmp_path) == ""

@@ -77,6 +77,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--arm", metavar="TIME", type=budget, default=4.0, help="steps of an arm take so long (4s)"
     )
     run_group.add_argument("--out", metavar="DIR", type=Path, help="keep the arms' records there")
+    run_group.add_argument(
+        "--save", metavar="JSON", type=Path, help="also write what each arm measured"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--format", choices=("text", "markdown", "github"), default="text")
     form.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
@@ -101,6 +104,7 @@ def main(arguments: argparse.Namespace) -> int:
     from gapless.errors import UsageError
     from gapless.gate import budgets
     from gapless.gate.deciding import decide, update
+    from gapless.gate.words import measured_json
 
     path = arguments.file or Path(budgets.FILE)
     gate_file = budgets.GateFile()
@@ -117,6 +121,8 @@ def main(arguments: argparse.Namespace) -> int:
             print(f"{task.baseline}: written, {n_sessions} session{'s' * (n_sessions > 1)}")
             return 0
         result = decide(task, say)
+    if arguments.save is not None:
+        arguments.save.write_text(measured_json(result), encoding="utf-8")
     _print_result(result, arguments)
     return int(result.is_red)
 

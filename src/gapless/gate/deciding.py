@@ -72,6 +72,8 @@ class GateResult:
     step_ns: tuple[float | None, float | None]  # base, new
     budgets: tuple[BudgetResult, ...]
     arms: tuple[ArmFigures, ...]
+    stored: tuple[ArmFigures, ...]  # of the baseline
+    confirming_turn: int | None  # the first of the second set; None: there was none
     notes: tuple[str, ...]
     took_s: float
 
@@ -200,9 +202,10 @@ def _decide(
     first = _run(task, runner, sides, comparison, 0)
     arms, effect, second_effect = first, comparison and comparison.judge(first), None
     is_suspected = effect is not None and effect.is_slower
-    if comparison is not None and effect is not None and is_suspected:
+    confirming_turn = 1 + max(arm.turn for arm in first) if is_suspected else None
+    if comparison and effect and confirming_turn is not None:
         runner.report_progress("slower: a second set of arms is to confirm it")
-        second = _run(task, runner, sides, comparison, 1 + max(arm.turn for arm in first))
+        second = _run(task, runner, sides, comparison, confirming_turn)
         second_effect = comparison.judge(second)
         arms = (*first, *second)
         if second_effect is not None:
@@ -227,15 +230,17 @@ def _decide(
         step_ns=(None, None),
         budgets=judge_budgets(task.budgets, [arm for arm in arms if arm.side == NEW]),
         arms=arms,
+        stored=comparison.stored if comparison else (),
+        confirming_turn=confirming_turn,
         notes=notes,
         took_s=time.monotonic() - start_s,
     )
-    return explain(result, comparison.stored if comparison else ())
+    return explain(result)
 
 
-def explain(result: GateResult, stored: Sequence[ArmFigures]) -> GateResult:
+def explain(result: GateResult) -> GateResult:
     """Return a result with the step times of both sides, and what grew if it is slower."""
-    arms = (*stored, *result.arms)
+    arms = (*result.stored, *result.arms)
     step_ns = _mean_step(arms, BASE), _mean_step(arms, NEW)
     if not result.is_confirmed:
         return replace(result, step_ns=step_ns)

@@ -1,11 +1,12 @@
 """The result of a gate in words: text, Markdown, annotations of GitHub, JSON."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gapless.gate.budgets import MEMORY, SHARE, BudgetResult
 from gapless.gate.deciding import GateResult, name_group
+from gapless.gate.figures import ArmFigures, figures_to_json
 from gapless.gate.judging import Effect, Growth
 from gapless.gate.lines import GrownLine
 from gapless.report.text.numbers import duration, size
@@ -56,6 +57,25 @@ def json_of(result: GateResult) -> str:
         "notes": list(result.notes),
     }
     return json.dumps(values, indent=1, ensure_ascii=False)
+
+
+def measured_json(result: GateResult) -> str:
+    """Return what each arm measured, a line for each, by which the verdict can be judged again."""
+    head = {
+        "verdict": "red" if result.is_red else "green",
+        "visible": None if result.effect is None else result.effect.visible,
+        "against": result.against,
+        "confirming_turn": result.confirming_turn,
+    }
+    parts = [
+        f"{json.dumps(name)}: [\n{_arm_lines(arms)}\n]"
+        for name, arms in (("stored", result.stored), ("arms", result.arms))
+    ]
+    return f"{json.dumps(head)[:-1]}, {', '.join(parts)}}}\n"
+
+
+def _arm_lines(arms: Sequence[ArmFigures]) -> str:
+    return ",\n".join(json.dumps(figures_to_json(arm)) for arm in arms)
 
 
 FORMATS: Final[Mapping[str, Callable[[GateResult], str]]] = {
