@@ -66,7 +66,7 @@ def read_machine(recording: Recording) -> MachineKind:
     device = facts_of(recording).machine.device
     values = machines[0] if machines else {}
     processor, processors = values.get("processor"), values.get("cpus")
-    versions = training[0].versions if training else {}
+    versions: Mapping[str, str] = training[0].versions if training else {}
     return MachineKind(
         None if processor is None else str(processor),
         processors if isinstance(processors, int) else None,
@@ -104,7 +104,7 @@ def read_baseline(path: Path) -> Baseline:
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline, a line for each arm. Raises ``UsageError`` where that is not possible."""
-    head = {
+    head: dict[str, object] = {
         "format": FORMAT,
         "command": baseline.command,
         "machine": asdict(baseline.machine),

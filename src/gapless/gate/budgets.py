@@ -142,7 +142,7 @@ def _read_budget(path: Path, name: str, text: object) -> Budget:
         hint = f"did you mean {close[0]!r}?" if close else known
         raise UsageError(f"{path}: nothing is called {name!r}; {hint}")
     matched = _NUMBER.fullmatch(text) if isinstance(text, str) else None
-    if matched is None:
+    if matched is None or not isinstance(text, str):
         raise UsageError(f"{path}: {name} = {text!r} is no budget; {_EXAMPLE}")
     number, unit = float(matched[1]), matched[2]
     if name == MEMORY and unit in _SIZES:

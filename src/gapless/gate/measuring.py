@@ -154,10 +154,10 @@ def _measure(
     return read_figures(recording, side.name, turn, side.top, windowed=windowed), steps
 
 
-def _explain(side: Side, why: str | None, folder: str) -> str:
+def _explain(side: Side, why: str | None, folder: str | None) -> str:
     tail: list[str] = []
     with suppress(OSError):
-        text = Path(folder, arm.OUTPUT).read_text(encoding="utf-8", errors="replace")
+        text = Path(folder or side.folder, arm.OUTPUT).read_text(encoding="utf-8", errors="replace")
         tail = text.splitlines()[-_TAIL_LINES:]
     name = {BASE: "the base revision", NEW: "this revision"}[side.name]
     reason = "it does not train" if why in {None, arm.NO_STEPS} else why
