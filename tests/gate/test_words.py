@@ -10,8 +10,8 @@ from gapless.errors import UsageError
 from gapless.gate.baseline import (
     MAX_SESSIONS,
     Baseline,
+    BaselineSession,
     MachineKind,
-    Session,
     add_session,
     read_baseline,
     write_baseline,
@@ -19,7 +19,7 @@ from gapless.gate.baseline import (
 from gapless.gate.budgets import Budget, judge_budgets
 from gapless.gate.deciding import GateResult, check_baseline
 from gapless.gate.figures import BASE, ArmFigures, LineShare
-from gapless.gate.judging import Effect, Growth
+from gapless.gate.judging import Effect, LeafGrowth
 from gapless.gate.lines import GrownLine
 from gapless.gate.words import github_of, json_of, markdown_of, text_of
 
@@ -45,7 +45,7 @@ RED = replace(
     effect=Effect(0.05, 0.07, 0.09, 0.01, 0.04),
     is_confirmed=True,
     is_suspected=True,
-    growths=(Growth("idle.data.decode", 1e6, 1.7e6), Growth("step", 9e6, 9e6)),
+    growths=(LeafGrowth("idle.data.decode", 1e6, 1.7e6), LeafGrowth("step", 9e6, 9e6)),
     line=GrownLine("a,b.py", 12, "load", "decode(x)", 0.7e6, is_new=True),
 )
 MACHINE = MachineKind("A processor", 8, ("A GPU",), (("torch", "2.13.0"),))
@@ -93,12 +93,12 @@ def test_a_broken_budget_is_red_by_itself() -> None:
 
 def test_a_baseline_is_written_and_read(tmp_path: Path) -> None:
     path = tmp_path / "gapless-gate.json"
-    baseline = Baseline(("python", "train.py"), MACHINE, (Session("9be28e4", (ARM, ARM)),))
+    baseline = Baseline(("python", "train.py"), MACHINE, (BaselineSession("9be28e4", (ARM, ARM)),))
     write_baseline(path, baseline)
     assert read_baseline(path) == baseline
     many = baseline
     for _ in range(MAX_SESSIONS + 2):
-        many = add_session(many, Session("", (ARM,)))
+        many = add_session(many, BaselineSession("", (ARM,)))
     assert len(many.sessions) == MAX_SESSIONS
 
 

@@ -37,7 +37,7 @@ class MachineKind:
 
 
 @dataclass(frozen=True)
-class Session:
+class BaselineSession:
     """The arms that were run at one time, those with windows included."""
 
     revision: str  # of git; "": not known
@@ -55,7 +55,7 @@ class Baseline:
 
     command: tuple[str, ...]
     machine: MachineKind
-    sessions: tuple[Session, ...]
+    sessions: tuple[BaselineSession, ...]
 
 
 def read_machine(recording: Recording) -> MachineKind:
@@ -64,7 +64,7 @@ def read_machine(recording: Recording) -> MachineKind:
     facts = [fact for process in training for fact in process.facts]
     machines = [fact.values for fact in facts if fact.noun == "machine"]
     device = facts_of(recording).machine.device
-    values = machines[0] if machines else {}
+    values: Mapping[str, object] = machines[0] if machines else {}
     processor, processors = values.get("processor"), values.get("cpus")
     versions: Mapping[str, str] = training[0].versions if training else {}
     return MachineKind(
@@ -120,12 +120,12 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def add_session(baseline: Baseline, session: Session) -> Baseline:
+def add_session(baseline: Baseline, session: BaselineSession) -> Baseline:
     """Return a baseline with one session more; the oldest go where there are too many."""
     return replace(baseline, sessions=(*baseline.sessions, session)[-MAX_SESSIONS:])
 
 
-def _session_text(session: Session) -> str:
+def _session_text(session: BaselineSession) -> str:
     arms = ",\n".join(
         json.dumps(figures_to_json(_shorten(arm)), ensure_ascii=False) for arm in session.arms
     )
@@ -137,6 +137,6 @@ def _shorten(arm: ArmFigures) -> ArmFigures:
     return replace(arm, lines=tuple(lines[:_MAX_LINES]))
 
 
-def _read_session(values: Mapping[str, Any]) -> Session:
+def _read_session(values: Mapping[str, Any]) -> BaselineSession:
     arms: Sequence[Mapping[str, Any]] = values["arms"]
-    return Session(str(values["revision"]), tuple(map(figures_from_json, arms)))
+    return BaselineSession(str(values["revision"]), tuple(map(figures_from_json, arms)))

@@ -10,8 +10,8 @@ from gapless.errors import UsageError
 from gapless.gate import judging, revisions
 from gapless.gate.baseline import (
     Baseline,
+    BaselineSession,
     MachineKind,
-    Session,
     add_session,
     read_baseline,
     read_machine,
@@ -19,12 +19,12 @@ from gapless.gate.baseline import (
 )
 from gapless.gate.budgets import STEP, Budget, BudgetResult, judge_budgets, needs_windows
 from gapless.gate.figures import BASE, NEW, ArmFigures
-from gapless.gate.judging import Effect, Growth
+from gapless.gate.judging import Effect, LeafGrowth
 from gapless.gate.lines import GrownLine, find_grown_line
 from gapless.gate.measuring import (
     ArmRunner,
     Progress,
-    Side,
+    SourceSide,
     find_foreign_source,
     run_set,
     run_windows,
@@ -66,7 +66,7 @@ class GateResult:
     effect: Effect | None
     is_confirmed: bool  # a second set of arms proved the regression again
     is_suspected: bool  # a first set had
-    growths: tuple[Growth, ...]
+    growths: tuple[LeafGrowth, ...]
     line: GrownLine | None
     anchor: str | None  # what ends a step
     step_ns: tuple[float | None, float | None]  # base, new
@@ -86,7 +86,7 @@ class GateResult:
 @dataclass(frozen=True)
 class _Comparison:
     words: str
-    sides: tuple[Side, ...]  # that are run
+    sides: tuple[SourceSide, ...]  # that are run
     judge: Judge
     stored: tuple[ArmFigures, ...] = ()  # of the baseline
 
@@ -98,12 +98,12 @@ def decide(task: GateTask, report_progress: Progress) -> GateResult:
     to compare with.
     """
     top = revisions.find_top(task.folder)
-    new = Side(NEW, top, task.folder)
+    new = SourceSide(NEW, top, task.folder)
     runner = ArmRunner(task.command, task.out, task.arm_s, report_progress)
     if task.against is not None:
         with revisions.open_revision(task.against, task.folder, task.links) as revision:
             variables = revisions.map_search_path(top, revision)
-            base = Side(BASE, revision.top, revision.folder, variables)
+            base = SourceSide(BASE, revision.top, revision.folder, variables)
             _check_own_source(runner, base, new)
             comparison = _Comparison(revision.words, (base, new), judging.judge_pairs)
             return _decide(task, _plan(runner, new), comparison, ())
@@ -117,7 +117,7 @@ def decide(task: GateTask, report_progress: Progress) -> GateResult:
 
 def update(task: GateTask, report_progress: Progress, *, adds: bool) -> Baseline:
     """Record the arms of a baseline and write it; ``adds``: beside the sessions that it holds."""
-    side = Side(NEW, revisions.find_top(task.folder), task.folder)
+    side = SourceSide(NEW, revisions.find_top(task.folder), task.folder)
     runner = ArmRunner(task.command, task.out, task.arm_s, report_progress)
     first = _record_first(runner, side)
     machine = read_machine(first)
@@ -127,7 +127,7 @@ def update(task: GateTask, report_progress: Progress, *, adds: bool) -> Baseline
     planned = runner.plan_after(first)
     arms = run_set(planned, (side,), (_BASELINE_ARMS, _BASELINE_ARMS), lambda _: True)
     windows = run_windows(planned, (side,), _WINDOWS)
-    session = Session(
+    session = BaselineSession(
         revisions.describe_head(task.folder),
         tuple(replace(arm, side=BASE) for arm in (*arms, *windows)),
     )
@@ -159,7 +159,7 @@ def check_baseline(
     )
 
 
-def compare_with(baseline: Baseline, task: GateTask, new: Side) -> _Comparison:
+def compare_with(baseline: Baseline, task: GateTask, new: SourceSide) -> _Comparison:
     """Return the comparison with a stored baseline."""
     sessions = [session.step_times for session in baseline.sessions]
     stored = tuple(arm for session in baseline.sessions for arm in session.arms)
@@ -171,16 +171,16 @@ def compare_with(baseline: Baseline, task: GateTask, new: Side) -> _Comparison:
     return _Comparison(words, (new,), judge, stored)
 
 
-def _record_first(runner: ArmRunner, side: Side) -> Recording:
+def _record_first(runner: ArmRunner, side: SourceSide) -> Recording:
     runner.report_progress("first arm, not counted: how long a start and a step take")
     return runner.record(side, 0)
 
 
-def _plan(runner: ArmRunner, side: Side) -> ArmRunner:
+def _plan(runner: ArmRunner, side: SourceSide) -> ArmRunner:
     return runner.plan_after(_record_first(runner, side))
 
 
-def _check_own_source(runner: ArmRunner, base: Side, new: Side) -> None:
+def _check_own_source(runner: ArmRunner, base: SourceSide, new: SourceSide) -> None:
     """Raise ``UsageError`` if the base side imports the source of the new one."""
     runner.report_progress("does the other revision train, and on its own source?")
     file = find_foreign_source(runner.record(base, 0), base, new)
@@ -197,7 +197,7 @@ def _decide(
     task: GateTask, runner: ArmRunner, comparison: _Comparison | None, notes: tuple[str, ...]
 ) -> GateResult:
     start_s = time.monotonic()
-    new = Side(NEW, revisions.find_top(task.folder), task.folder)
+    new = SourceSide(NEW, revisions.find_top(task.folder), task.folder)
     sides = comparison.sides if comparison else (new,)
     first = _run(task, runner, sides, comparison, 0)
     arms, effect, second_effect = first, comparison and comparison.judge(first), None
@@ -262,7 +262,7 @@ def name_group(leaf: str) -> str:
 def _run(
     task: GateTask,
     runner: ArmRunner,
-    sides: tuple[Side, ...],
+    sides: tuple[SourceSide, ...],
     comparison: _Comparison | None,
     first: int,
 ) -> tuple[ArmFigures, ...]:

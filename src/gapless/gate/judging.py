@@ -34,7 +34,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Growth:
+class LeafGrowth:
     """What a leaf of the account takes of a step, in ns, before and now."""
 
     leaf: str
@@ -109,7 +109,7 @@ def combine(first: Effect, second: Effect, pooled: Effect | None) -> Effect:
     )
 
 
-def find_growths(arms: Sequence[ArmFigures]) -> tuple[Growth, ...]:
+def find_growths(arms: Sequence[ArmFigures]) -> tuple[LeafGrowth, ...]:
     """Return what each leaf takes more of a step, the largest growth first.
 
     Leaves that are noted without a window come from all arms; the rest of the step is split as in
@@ -137,10 +137,10 @@ def _mean_leaves(arms: Sequence[ArmFigures]) -> Mapping[str, Mapping[str, float]
     }
 
 
-def _compare_leaves(means: Mapping[str, Mapping[str, float]]) -> list[Growth]:
+def _compare_leaves(means: Mapping[str, Mapping[str, float]]) -> list[LeafGrowth]:
     base, new = means.get(BASE, {}), means.get(NEW, {})
     names = dict.fromkeys((*base, *new)) if base and new else ()
-    return [Growth(name, base.get(name, 0.0), new.get(name, 0.0)) for name in names]
+    return [LeafGrowth(name, base.get(name, 0.0), new.get(name, 0.0)) for name in names]
 
 
 def _make_effect(logs: tuple[float, float, float], bar: float) -> Effect:

@@ -27,7 +27,7 @@ IsDone = Callable[[Sequence[ArmFigures]], bool]
 
 
 @dataclass(frozen=True)
-class Side:
+class SourceSide:
     """The source that arms of one side run: its root, the working folder, its environment."""
 
     name: str  # BASE or NEW
@@ -60,7 +60,7 @@ class ArmRunner:
             count = min(_MIN_STEPS, max(count, int(_MAX_ARM_S / step_s)))
         return replace(self, stop_step=count)
 
-    def record(self, side: Side, index: int, *, windowed: bool = False) -> Recording:
+    def record(self, side: SourceSide, index: int, *, windowed: bool = False) -> Recording:
         """Run an arm, once more if it failed; return its records.
 
         Raises ``GaplessError`` with the end of what it printed where it fails twice.
@@ -75,7 +75,7 @@ class ArmRunner:
                 break
         raise GaplessError(_explain(side, outcome.failed, outcome.folder))
 
-    def _plan(self, side: Side) -> arm.ArmPlan:
+    def _plan(self, side: SourceSide) -> arm.ArmPlan:
         logs = self.out / "offline"
         has_view = sandbox.explain_unavailable(side.folder) is None
         return arm.ArmPlan(
@@ -87,7 +87,7 @@ class ArmRunner:
             folder=side.folder,
         )
 
-    def _spec(self, side: Side, index: int, *, windowed: bool) -> ArmSpec:
+    def _spec(self, side: SourceSide, index: int, *, windowed: bool) -> ArmSpec:
         is_first = self.stop_step == _MAX_STEPS
         stop = self.stop_step + _WINDOW_STEPS * windowed
         seconds = self.arm_s if is_first else max(_MAX_ARM_S, 4 * self.arm_s)
@@ -98,7 +98,7 @@ class ArmRunner:
 
 def run_set(
     runner: ArmRunner,
-    sides: Sequence[Side],
+    sides: Sequence[SourceSide],
     pairs: tuple[int, int],
     is_done: IsDone,
     first: int = 0,
@@ -120,7 +120,9 @@ def run_set(
     return add_blocks(arms)
 
 
-def run_windows(runner: ArmRunner, sides: Sequence[Side], count: int) -> tuple[ArmFigures, ...]:
+def run_windows(
+    runner: ArmRunner, sides: Sequence[SourceSide], count: int
+) -> tuple[ArmFigures, ...]:
     """Run arms that take a window, which splits the account: so many of each side."""
     arms: list[tuple[ArmFigures, ArmSteps]] = []
     for turn in range(count):
@@ -130,7 +132,7 @@ def run_windows(runner: ArmRunner, sides: Sequence[Side], count: int) -> tuple[A
     return add_blocks(arms)
 
 
-def find_foreign_source(recording: Recording, base: Side, new: Side) -> str | None:
+def find_foreign_source(recording: Recording, base: SourceSide, new: SourceSide) -> str | None:
     """Return a file of the new side that an arm of the base side ran; ``None``: it ran its own."""
     own, other = base.top.resolve(), new.top.resolve()
     for process in recording.processes:
@@ -145,7 +147,7 @@ def find_foreign_source(recording: Recording, base: Side, new: Side) -> str | No
 
 
 def _measure(
-    runner: ArmRunner, side: Side, turn: int, *, windowed: bool = False
+    runner: ArmRunner, side: SourceSide, turn: int, *, windowed: bool = False
 ) -> tuple[ArmFigures, ArmSteps]:
     recording = runner.record(side, turn, windowed=windowed)
     steps = read_steps(recording)
@@ -154,7 +156,7 @@ def _measure(
     return read_figures(recording, side.name, turn, side.top, windowed=windowed), steps
 
 
-def _explain(side: Side, why: str | None, folder: str | None) -> str:
+def _explain(side: SourceSide, why: str | None, folder: str | None) -> str:
     tail: list[str] = []
     with suppress(OSError):
         text = Path(folder or side.folder, arm.OUTPUT).read_text(encoding="utf-8", errors="replace")

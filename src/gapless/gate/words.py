@@ -7,7 +7,7 @@ from typing import Any, Final
 from gapless.gate.budgets import MEMORY, SHARE, BudgetResult
 from gapless.gate.deciding import GateResult, name_group
 from gapless.gate.figures import ArmFigures, figures_to_json
-from gapless.gate.judging import Effect, Growth
+from gapless.gate.judging import Effect, LeafGrowth
 from gapless.gate.lines import GrownLine
 from gapless.report.text.numbers import duration, size
 
@@ -125,13 +125,13 @@ def _effect_lines(result: GateResult, effect: Effect) -> Iterator[str]:
         yield "  a first set of arms was slower; a second, fresh one did not confirm it"
 
 
-def _select_growths(result: GateResult) -> list[Growth]:
+def _select_growths(result: GateResult) -> list[LeafGrowth]:
     growths = result.growths[:_MAX_GROWTHS]
     least = _MIN_GROWTH * growths[0].delta_ns if growths else 0.0
     return [growth for growth in growths if growth.delta_ns > max(0.0, least)]
 
 
-def _growth_text(growth: Growth) -> str:
+def _growth_text(growth: LeafGrowth) -> str:
     group = name_group(growth.leaf)
     return (
         f"{growth.leaf} ({group}) {duration(growth.base_ns)} → {duration(growth.new_ns)} a step, "
@@ -189,7 +189,7 @@ def _escape_property(text: str) -> str:
     return _escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _growth_values(growth: Growth) -> dict[str, Any]:
+def _growth_values(growth: LeafGrowth) -> dict[str, Any]:
     return {
         "leaf": growth.leaf,
         "group": name_group(growth.leaf),
