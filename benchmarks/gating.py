@@ -46,7 +46,7 @@ def plant(text: str, case: Case) -> tuple[str, int]:
     (index,) = (row for row, line in enumerate(lines) if f"planted in the {case.place} " in line)
     ms = case.share * STEP_MS / (BATCH if case.place == "loader" else 1)
     indentation = lines[index][: -len(lines[index].lstrip())]
-    lines[index] = f"{indentation}burn({ms:.4f})"
+    lines[index] = f"{indentation}time.sleep({ms / 1e3:.7f})"
     return "\n".join(lines) + "\n", index + 1
 
 

@@ -19,7 +19,7 @@ def test_a_slow_loader_is_red_with_its_leaf(tmp_path: Path) -> None:
     identity = ("-c", "user.email=a@example.org", "-c", "user.name=a")
     for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "training")):
         subprocess.run(("git", *words), cwd=tmp_path, check=True)  # noqa: S607 - as users start it
-    (tmp_path / "train.py").write_text(SOURCE.replace(MARK, "burn(8)"))
+    (tmp_path / "train.py").write_text(SOURCE.replace(MARK, "time.sleep(0.008)"))
     command = (sys.executable, "-m", "gapless", "gate", "--against", "git:HEAD", "--json")
     process = subprocess.run(
         (*command, "--arm", "1", "--target", "99", "--", sys.executable, "train.py"),
