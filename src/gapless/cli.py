@@ -24,6 +24,7 @@ COMMANDS: Final = (
     "try",
     "tune",
     "fix",
+    "gate",
     "report",
     "explain",
     "open",
@@ -41,6 +42,8 @@ examples:
   gapless try --ceilings                 what removing each kind of wait is worth, measured
   gapless tune -- python train.py        try what is proposed, keep what is proven, prove the whole
   gapless fix                            what was proven, as a patch of your source
+  gapless gate --against git:main -- python train.py
+                                         for CI: fail if it became slower, proven
   gapless open trace.json.gz             where the GPU's time went, in one screen
   gapless open ./log                     a folder that tensorboard_trace_handler wrote, all ranks
   gapless compare before.json after.json

@@ -53,6 +53,7 @@ class ArmPlan:
     close: bool = True  # the workers are ended, and how long that takes is measured
     cold: tuple[Path, ...] = ()  # files that are out of memory when an arm begins
     files: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])  # others in its view
+    folder: Path | None = None  # working folder; None: ours
 
 
 def run(plan: ArmPlan, spec: ArmSpec) -> tuple[Arm, Recording | None]:
@@ -124,7 +125,9 @@ def _isolate(
         windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial
     )
     run_spec = Launched(plan.command, plan.out, settings)
-    return isolated.IsolatedRun(run_spec, output, plan.deadline_s, prefix, plan.variables)
+    return isolated.IsolatedRun(
+        run_spec, output, plan.deadline_s, prefix, plan.variables, plan.folder
+    )
 
 
 def _describe_arm(
