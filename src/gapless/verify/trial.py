@@ -22,7 +22,7 @@ from gapless.study.build_run import account_run, prices_of_run
 from gapless.verify import checking
 from gapless.verify.arms import arm, page_cache
 from gapless.verify.budget import check_budget
-from gapless.verify.plan import conduct
+from gapless.verify.in_process import conduct_both_ways
 from gapless.verify.requests import Shortlist, StudyForecast, TrialRequest, choose_candidates
 from gapless.verify.specs import UNEDITED, ArmRun, ArmSpec, Job, RunArm, TrialSettings
 
@@ -52,6 +52,8 @@ class TrialTask:
     budget_s: float | None = None  # None: as usual
     out: Path | None = None  # where the arms' records go
     steps: int | None = None  # of an arm; None: as needed
+    is_fresh: bool = False  # no edit is switched while a training runs
+    is_in_process: bool = False  # no edit gets processes of its own
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def _attempt_recorded(
         msg = f"{folder} cannot be written: {error.strerror}; name another place with --out DIR"
         raise UsageError(msg) from error
     try:
-        trial = conduct(
+        trial = conduct_both_ways(
             shortlist.candidates, settings, _make_logging_runner(plan), report_progress, first_run
         )
     except (UsageError, KeyboardInterrupt):
@@ -210,6 +212,8 @@ def _trial_settings(
         max_budget_s=_MAX_STRETCH * usual_s if task.budget_s is None else None,
         cache="cold" if plan.cold else "warm",
         steps=task.steps,
+        is_fresh=task.is_fresh or facts.world.ranks > 1,  # ranks would switch at different steps
+        is_in_process=task.is_in_process,
         windows=not ablations_only,  # ablations have no accounts of a training that could be
         pairs=2 if is_brief else 3,
     )
