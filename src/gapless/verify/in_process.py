@@ -1,4 +1,4 @@
-"""Sides that are measured in one process, edits switched while it runs; the others in fresh ones."""
+"""Sides measured in one process, edits switched while it runs; the others in fresh ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -133,7 +133,8 @@ def _judge(switchable: Mapping[str, Candidate], steps: SwitchedSteps, run: ArmRu
 
 def _explain_failure(steps: SwitchedSteps, side: int, run: ArmRun) -> str | None:
     """Return why a side needs fresh processes; ``None``: it was measured."""
-    if side in steps.obstacles:
+    n_pairs = len(steps.pairs(side))
+    if side in steps.obstacles and (n_pairs or side in steps.failed):
         return steps.obstacles[side]
     if run.failure is not None and steps.active == side:
         return f"the process ended while it was on: {run.failure}"
@@ -141,7 +142,9 @@ def _explain_failure(steps: SwitchedSteps, side: int, run: ArmRun) -> str | None
     if drift is not None:
         return f"unedited steps were {drift:+.1%} different after it was switched off"
     if steps.speedup(side) is None:
-        return f"{len(steps.pairs(side))} blocks of it were measured: no interval"
+        return (
+            f"{n_pairs} block{'' if n_pairs == 1 else 's'} of it fitted into the time: no interval"
+        )
     return None
 
 

@@ -67,7 +67,7 @@ class _Watcher:
 
 
 def on_model(action: Action) -> targets.Undo:
-    """Call ``action(module)`` once for each model, before it is first trained; at once for known ones.
+    """Call ``action(module)`` once for each model, before it is first trained, known ones at once.
 
     The action may return what reverts it; that is called when a larger model turns out to own the
     module, and by what is returned here, which ends all of it.

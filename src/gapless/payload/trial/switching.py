@@ -21,6 +21,7 @@ from . import flags, losses, stop
 FIRST_NUMBER = 1000  # of the edits of the first side; so many numbers belong to each
 FIRST_BLOCKS = 3  # unedited ones, before the first switch
 SETTLING = 0.25  # of a block: the steps after a switch that do not count
+_MAX_STRETCH = 2.0  # times as long as planned may a block take
 _NARROW = 0.01  # half-width of an interval, as logarithm, that is narrow enough …
 _NARROW_SHARE = 0.2  # … or as a share of the effect
 _T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)  # Student's, 97.5 %
@@ -85,10 +86,16 @@ class _Course:
         self.unedited_ns: list[float] = []
         self.last: tuple[_Side, float] | None = None  # a side's block, and how long its steps were
 
-    def is_over(self) -> bool:
-        """Return whether the block has its steps; a side's first one has as many to get warm."""
-        is_first = self.active is not None and not self.active.rounds
-        return self.edges >= (self.length or 0) * (2 if is_first else 1)
+    def is_over(self, now_ns: int) -> bool:
+        """Return whether the block has its steps; a side's first one has as many to get warm.
+
+        A side that is far slower than unedited steps gets fewer.
+        """
+        plan = _state["plan"]
+        times = 2 if self.active is not None and not self.active.rounds else 1
+        if now_ns - self.began > _MAX_STRETCH * times * plan["block_s"] * 1e9:
+            return self.edges >= times * plan["min_steps"]
+        return self.edges >= (self.length or 0) * times
 
     def next_side(self) -> _Side | None:
         """Return the side that is switched on next; None: all are decided."""
@@ -121,18 +128,18 @@ def forget() -> None:
 
 
 @patching.guard("switching")
-def _edge(number: int, _start: int, end: int) -> None:
+def _edge(_number: int, _start: int, end: int) -> None:
     course = _state["course"]
     if course is None:
         return
     course.edges += 1
     if course.length is None:
-        _plan_blocks(course, number, end)
-    elif course.is_over():
+        _plan_blocks(course, end)
+    elif course.is_over(end):
         _end_block(course, end)
 
 
-def _plan_blocks(course: _Course, number: int, end: int) -> None:
+def _plan_blocks(course: _Course, end: int) -> None:
     """Begin the first block once the training is warm; it decides how long blocks are."""
     plan = _state["plan"]
     warm = plan["warm"]

@@ -187,10 +187,7 @@ def _remarks(trial: Trial, side: Side) -> Iterator[str]:
     remarks = ["an ablation: the most that could be gained, no fix"]
     if not _is_ceiling(side):
         remarks = [f"class: {side.applicability.value}", _PARITY[side.parity]]
-    if side.method is Method.IN_PROCESS:
-        noise = "not known" if side.noise is None else f"± {percent(side.noise)}"
-        n_blocks = sum(arm.side == side.name for arm in trial.arms)
-        remarks.append(f"{side.method.value}: {n_blocks} blocks, A/A noise {noise}")
+    remarks += _method_remarks(trial, side)
     if side.parity_note is not None and side.parity is not Parity.IDENTICAL:
         remarks.append(clean(side.parity_note))
     if side.data is not None:
@@ -199,6 +196,13 @@ def _remarks(trial: Trial, side: Side) -> Iterator[str]:
     costs = list(_costs(trial, side))
     if costs:
         yield " · ".join(costs)
+
+
+def _method_remarks(trial: Trial, side: Side) -> Iterator[str]:
+    if side.method is Method.IN_PROCESS:
+        noise = "not known" if side.noise is None else f"± {percent(side.noise)}"
+        n_blocks = sum(arm.side == side.name for arm in trial.arms)
+        yield f"{side.method.value}: {n_blocks} blocks, A/A noise {noise}"
 
 
 def _check_remarks(side: Side, check: Check) -> Iterator[str]:

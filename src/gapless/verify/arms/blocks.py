@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from gapless.verify.arms.steady import ArmSteps, read_steps, step_time, use_devi
 from gapless.verify.arms.switchable import FIRST_SWITCHED, MIN_SETTLING, SETTLING
 
 _PARTS: Final = 4  # of a block, by which it is resampled
+_FAILURES: Final = (wire.SWITCH_FAILED, wire.SWITCH_NOT_FINITE)
 _MIN_DRIFT: Final = 0.02  # smaller ones are not looked for
 _DRIFT_ERRORS: Final = 3.0  # standard errors beyond which unedited blocks have drifted
 _NEIGHBOURS: Final = 3  # unedited blocks before and after a side's, of which the drift is taken
@@ -44,6 +46,7 @@ class SwitchedSteps:
     blocks: tuple[SwitchedBlock, ...]
     active: int  # the side that was on when records end
     obstacles: dict[int, str]  # by side
+    failed: frozenset[int]  # sides that could not be switched on, or whose loss was not finite
     on_device: bool
     foreign: float | None  # processors that others took, a share
 
@@ -116,6 +119,9 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
         blocks=tuple(_cut_blocks(steps, cut)),
         active=cut[-1][1] if cut else 0,
         obstacles=obstacles | _find_long_periods(steps, cut, len(edit_counts)),
+        failed=frozenset(
+            side for side, kind in zip(sides, kinds, strict=True) if kind in _FAILURES
+        ),
         on_device=arm_steps.device_lengths is not None,
         foreign=arm_steps.foreign,
     )
@@ -124,7 +130,7 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
 def _cut_blocks(steps: ArmSteps, cut: Sequence[tuple[int, int, int]]) -> Iterator[SwitchedBlock]:
     """Yield the blocks between switches, without the steps in which a side settles."""
     known_sides = {0}
-    for (start, side, kind), (stop, _, end_kind) in zip(cut, cut[1:], strict=False):
+    for (start, side, kind), (stop, _, end_kind) in pairwise(cut):
         n_steps = stop - start
         warm_up = 0 if side in known_sides else n_steps // 2
         known_sides.add(side)
@@ -159,7 +165,7 @@ def _find_long_periods(
     steps: ArmSteps, cut: Sequence[tuple[int, int, int]], n_sides: int
 ) -> dict[int, str]:
     """Return, for all sides, what recurs less often than once a block."""
-    lengths = [stop[0] - start[0] for start, stop in zip(cut, cut[1:], strict=False)]
+    lengths = [stop[0] - start[0] for start, stop in pairwise(cut)]
     longest = max(steps.periods, default=0)
     if not lengths or longest <= (1 - SETTLING) * min(lengths):
         return {}

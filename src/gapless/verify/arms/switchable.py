@@ -36,7 +36,7 @@ class SwitchPlan:
 
     warm: int = 20  # steps before the first block
     block_s: float = 1.0
-    min_steps: int = 12  # of a block
+    min_steps: int = 8  # of a block
     min_rounds: int = 3  # blocks of each side
     max_rounds: int = 8
 
