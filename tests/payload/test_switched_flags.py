@@ -6,9 +6,9 @@ import torch
 from gapless.payload.trial.flags import FlagEdit
 
 
-def make_optimizer(edit: FlagEdit | None, **options: bool) -> torch.optim.AdamW:
+def make_optimizer() -> torch.optim.AdamW:
     weight = torch.nn.Parameter(torch.ones(3))
-    optimizer = torch.optim.AdamW([weight], **options)  # pyright: ignore[reportArgumentType]
+    optimizer = torch.optim.AdamW([weight])
     step(optimizer)
     return optimizer
 
@@ -23,7 +23,7 @@ def step(optimizer: torch.optim.Optimizer) -> list[float]:
 @pytest.mark.parametrize("name", ["fused", "foreach"])
 def test_a_flag_is_set_and_put_back_and_the_training_stays_the_same(name: str) -> None:
     edit = FlagEdit(0, {"target": "torch.optim.AdamW", "name": name, "value": True})
-    optimizer, reference = make_optimizer(edit), make_optimizer(None)
+    optimizer, reference = make_optimizer(), make_optimizer()
     before = {key: value for key, value in optimizer.param_groups[0].items() if key != "params"}
     undo = edit.apply()
     assert optimizer.param_groups[0][name] is True
