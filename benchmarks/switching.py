@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,16 +88,18 @@ def measure(case: Case, device: str, budget_s: float) -> dict[str, Any] | None:
 
 def compare(candidates: tuple[Candidate, ...], plan: ArmPlan, budget_s: float) -> dict[str, Any]:
     """Return what both ways say of some edits; and the time for all of them, for the first."""
-    settings = {"windows": False, "budget_s": budget_s, "max_budget_s": 4 * budget_s}
+    settings = TrialSettings(
+        "", plan.command, windows=False, budget_s=budget_s, max_budget_s=4 * budget_s
+    )
     trials: dict[str, Trial] = {}
     seconds: dict[str, float] = {}
-    for name, tried, way in (
-        ("fresh", candidates, {"is_fresh": True}),
-        ("in_process", candidates, {"is_in_process": True}),
-        ("first_alone", candidates[:1], {"is_in_process": True}),
+    for name, tried, is_fresh in (
+        ("fresh", candidates, True),
+        ("in_process", candidates, False),
+        ("first_alone", candidates[:1], False),
     ):
         begun_s = time.monotonic()
-        trial_settings = TrialSettings(name, plan.command, **settings, **way)
+        trial_settings = replace(settings, id=name, is_fresh=is_fresh, is_in_process=not is_fresh)
         trials[name] = conduct_both_ways(tried, trial_settings, make_runner(plan), lambda _: None)
         seconds[name] = round(time.monotonic() - begun_s, 1)
     fresh = {side.fixes[0]: side for side in trials["fresh"].sides}
