@@ -73,7 +73,7 @@ class _Side:
         return half_width <= max(_NARROW, _NARROW_SHARE * abs(mean))
 
 
-class _Course:
+class _BlockCourse:
     """The blocks so far, and the one that runs."""
 
     def __init__(self, sides: list[_Side]) -> None:
@@ -116,7 +116,7 @@ def begin(plan: Any) -> None:
     _state["plan"] = plan
     models.on_model(lambda _module: None)  # they are known when an edit asks for them
     losses.follow()
-    _state["course"] = _Course(
+    _state["course"] = _BlockCourse(
         [_Side(index + 1, edits) for index, edits in enumerate(plan["sides"])]
     )
     recorder.on_edge(_edge)
@@ -139,7 +139,7 @@ def _edge(_number: int, _start: int, end: int) -> None:
         _end_block(course, end)
 
 
-def _plan_blocks(course: _Course, end: int) -> None:
+def _plan_blocks(course: _BlockCourse, end: int) -> None:
     """Begin the first block once the training is warm; it decides how long blocks are."""
     plan = _state["plan"]
     warm = plan["warm"]
@@ -159,12 +159,12 @@ def _plan_blocks(course: _Course, end: int) -> None:
     _begin_block(course)
 
 
-def _begin_block(course: _Course) -> None:
+def _begin_block(course: _BlockCourse) -> None:
     _wait_for_device()
     course.edges, course.began = 0, recorder.now()
 
 
-def _end_block(course: _Course, end: int) -> None:
+def _end_block(course: _BlockCourse, end: int) -> None:
     _wait_for_device()
     step_ns = (recorder.now() - course.began) / course.edges
     side = course.active
@@ -185,7 +185,7 @@ def _end_block(course: _Course, end: int) -> None:
         recorder.flush()
 
 
-def _end_unedited(course: _Course, step_ns: float, end: int) -> None:
+def _end_unedited(course: _BlockCourse, step_ns: float, end: int) -> None:
     """Compare the side before with both its neighbours; switch the next one on."""
     course.unedited_ns.append(step_ns)
     if course.last is not None:
