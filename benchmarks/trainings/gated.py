@@ -1,6 +1,7 @@
 """A training of which parts can be made slower: ``benchmarks.gating`` plants lines at its marks."""
 
 import time
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ def burn(ms: float) -> None:
         pass
 
 
-class Signals(Dataset):
+class Signals(Dataset[tuple[torch.Tensor, int]]):
     """Made-up signals, which take a little time to make."""
 
     def __len__(self) -> int:
@@ -31,7 +32,7 @@ class Signals(Dataset):
 class Descent(torch.optim.SGD):
     """An optimizer of one's own."""
 
-    def step(self, closure=None):  # noqa: ANN001, ANN201 - as torch has it
+    def step(self, closure: Any = None) -> Any:  # noqa: ANN401 - as torch has it
         """Make a step."""
         # what is planted in the optimizer stands here
         return super().step(closure)

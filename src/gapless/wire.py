@@ -68,7 +68,8 @@ MARK_FIELDS = ("kind", "flags", "subject", "thread", "start", "end", "value")
     USER_STEP,  # gapless.step(), a point; subject: site
     PROFILING,  # the user's own profiler starts, stops, or writes what it saw; subject: site
     SAMPLER,  # the indices of a batch were chosen, and that took long; subject: loader
-) = range(20)
+    SWITCH,  # edits are switched at a step's end; subject: the side, 0: unedited; value: SWITCH_*
+) = range(21)
 MARKS_NAMES = (
     "step",
     "next",
@@ -90,7 +91,11 @@ MARKS_NAMES = (
     "user-step",
     "profiling",
     "sampler",
+    "switch",
 )
+SWITCH_MADE, SWITCH_FAILED, SWITCH_NOT_FINITE, SWITCH_LAST = range(
+    4
+)  # failed: it could not be made; not finite: the loss before it; last: no block follows
 EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
 RAISED = 2  # flag of any mark: the call raised
 NOT_MAIN = 4  # flag of any mark: not on the thread that steps

@@ -269,7 +269,7 @@ def test_ceilings_alone_are_brief(
         conducted_settings.append(settings)
         raise UsageError("enough")
 
-    monkeypatch.setattr(trial_module, "conduct", stop)
+    monkeypatch.setattr(trial_module, "conduct_both_ways", stop)
     assert cli.main(["try", "--yes", *words]) == 2
     assert (
         conducted_settings[0].pairs,

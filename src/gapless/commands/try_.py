@@ -91,6 +91,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_group.add_argument(
         "--steps", metavar="N", type=positive, help="steps of an arm (as needed)"
     )
+    way_group = run_group.add_mutually_exclusive_group()
+    way_group.add_argument("--fresh", action="store_true", help="every arm in a new process")
+    way_group.add_argument(
+        "--in-process", action="store_true", help="only edits that one process can switch"
+    )
     run_group.add_argument(
         "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs"
     )

@@ -85,6 +85,8 @@ def try_edits(arguments: argparse.Namespace) -> int:
         budget_s=arguments.budget,
         out=arguments.out,
         steps=arguments.steps,
+        is_fresh=arguments.fresh,
+        is_in_process=arguments.in_process,
     )
     with progress() as say:
         try:

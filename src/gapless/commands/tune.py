@@ -133,6 +133,7 @@ def _begin(
         folder=folder,
         home=runs_home(arguments),
         has_private_view=ask_permission(arguments, recording, folder),
+        is_fresh=True,  # what is kept is proven with losses, data and jobs compared
     )
     if recording is None:
         recording = scout(trial_task, report_progress, takes_window=True).recording

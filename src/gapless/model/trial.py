@@ -34,9 +34,16 @@ class Parity(StrEnum):
     NOT_OBSERVED = "not-observed"
 
 
+class Method(StrEnum):
+    """How a side was measured."""
+
+    FRESH = "fresh processes"
+    IN_PROCESS = "in one process"  # switched on and off while it ran
+
+
 @dataclass(frozen=True)
 class Arm:
-    """One run of the command, with or without the edits."""
+    """One run of the command, with or without the edits; in one process a block of its steps."""
 
     side: str  # "A": unedited, "B", "C" …
     order: int
@@ -107,6 +114,8 @@ class Side:
     account: Account | None = None  # of one window of the last arm
     predicted: Estimate | None = None
     check: Check | None = None  # of a side that only checks a prediction
+    method: Method = Method.FRESH
+    noise: float | None = None  # A/A, where it is this side's own: in one process
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ class TrialSettings:
     steps: int | None = None  # of an arm, as requested by the user; None: as needed
     pairs: int = 3  # of each side, before it may be decided, as far as the budget suffices
     start_s: float | None = None  # on the clock; None: with the first arm
+    is_fresh: bool = False  # every arm in a process of its own
+    is_in_process: bool = False  # what cannot be switched while a training runs is not tried
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class ArmSpec:
     stop_step: int
     seconds: float
     takes_window: bool = False
+    switched: tuple[tuple[Edit, ...], ...] = ()  # edits of sides, switched while the arm runs
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from gapless.study.build_run import account_run, prices_of_run
 from gapless.verify import checking
 from gapless.verify.arms import arm, page_cache
 from gapless.verify.budget import check_budget
-from gapless.verify.plan import conduct
+from gapless.verify.in_process import conduct_both_ways
 from gapless.verify.requests import (
     Shortlist,
     StudyForecast,
@@ -49,9 +49,6 @@ _DEFAULT_S: Final = 240.0
 _MAX_STRETCH: Final = 4  # times as long as it may take, where two pairs do not fit
 _NO_TRAINING: Final = "no process of it was seen to step an optimizer or to load batches"
 _NO_PROPOSAL: Final = "the report of the run proposes nothing that changes no result: ceilings"
-_MIN_BLOCKED_SHARE: Final = (
-    0.02  # of a fetch: above that, reads of the disk are part of what is measured
-)
 
 Progress = Callable[[str], None]
 
@@ -72,6 +69,8 @@ class TrialTask:
     candidates: tuple[Candidate, ...] = ()  # what is tried; none: what is requested
     base_edits: tuple[Edit, ...] = ()  # that both sides carry: what is tried comes on top
     windows: bool = True  # an arm more of each side shows where its steps go
+    is_fresh: bool = False  # no edit is switched while a training runs
+    is_in_process: bool = False  # no edit gets processes of its own
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def _attempt_recorded(
     if not shortlist.candidates:
         return TrialOutcome(recording, None, shortlist.proposals, shortlist.notes)
     folder = task.out or Path(recording.path) / "trials" / _new_id(Path(recording.path))
-    plan = _plan_arms(task, folder, _find_cold_files(recording, facts))
+    plan = _plan_arms(task, folder, page_cache.find_cold_files(recording, facts))
     settings = _trial_settings(task, recording, facts, plan, shortlist)
     if scout_run is None:
         check_budget(shortlist.candidates, settings, recording)
@@ -131,7 +130,7 @@ def _attempt_recorded(
         msg = f"{folder} cannot be written: {error.strerror}; name another place with --out DIR"
         raise UsageError(msg) from error
     try:
-        trial = conduct(
+        trial = conduct_both_ways(
             shortlist.candidates,
             settings,
             _make_runner(plan, task.base_edits),
@@ -243,6 +242,8 @@ def _trial_settings(
         max_budget_s=_MAX_STRETCH * usual_s if task.budget_s is None else task.max_budget_s,
         cache="cold" if plan.cold else "warm",
         steps=task.steps,
+        is_fresh=task.is_fresh or facts.world.ranks > 1,  # ranks would switch at different steps
+        is_in_process=task.is_in_process,
         windows=task.windows
         and not ablations_only,  # ablations have no accounts of a training that could be
         pairs=2 if is_brief else 3,
@@ -259,19 +260,6 @@ def measure_job(recording: Recording, facts: Facts) -> Job | None:
         return None
     turns = max((loader.iterations - 1 for loader in facts.loaders if loader.trains), default=0)
     return Job(facts.world.steps, max(0, turns))
-
-
-def _find_cold_files(recording: Recording, facts: Facts) -> tuple[Path, ...]:
-    """Return the files to drop from memory before each arm: where the run waited for its disk."""
-    waits_for_disk = any(
-        (loader.blocked or 0.0) > _MIN_BLOCKED_SHARE for loader in facts.loaders if loader.trains
-    )
-    reads_disk = any(
-        (process.batches.columns["bytes_from_disk"] > 0).any()
-        for process in recording.processes
-        if len(process.batches)
-    )
-    return page_cache.find_files(recording) if waits_for_disk and reads_disk else ()
 
 
 def _add_notes(trial: Trial, task: TrialTask, shortlist: Shortlist) -> Trial:

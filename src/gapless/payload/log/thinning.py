@@ -35,6 +35,7 @@ RARE = frozenset(
         wire.PROFILING,
         wire.MODE,
         wire.USER_PROFILER,
+        wire.SWITCH,
     )
 )
 RARE_FIRST = 5_000  # marks of each kind that are kept one by one, whatever room there is …

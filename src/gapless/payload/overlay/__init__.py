@@ -22,9 +22,14 @@ _undos: list[Callable[[], None]] = []  # what reverts each of them
 def apply(edits: Any) -> None:
     """Apply the edits, each as soon as what it is about is imported. Raises ``ValueError``."""
     for number, edit in enumerate(edits):
-        undo = _interpreter(edit)(number, edit)
+        undo = apply_edit(number, edit)
         if undo is not None:
             _undos.append(undo)
+
+
+def apply_edit(number: int, edit: Any) -> Any:
+    """Apply an edit by its number; return what reverts it, if anything. Raises ``ValueError``."""
+    return _interpreter(edit)(number, edit)
 
 
 def finish() -> None:

@@ -30,6 +30,7 @@ Action = Callable[[Any], "targets.Undo | None"]
 _modules: dict[int, Any] = {}  # by id: weak references to all modules
 _undos: list[targets.Undo] = []
 _watchers: list[_Watcher] = []
+_models: list[Any] = []  # weak references to those that were acted on
 _looks = {"optimizers": 0, "searches": 0}
 
 
@@ -66,7 +67,7 @@ class _Watcher:
 
 
 def on_model(action: Action) -> targets.Undo:
-    """Call ``action(module)`` once for each model, before it is first trained.
+    """Call ``action(module)`` once for each model, before it is first trained, known ones at once.
 
     The action may return what reverts it; that is called when a larger model turns out to own the
     module, and by what is returned here, which ends all of it.
@@ -75,6 +76,10 @@ def on_model(action: Action) -> targets.Undo:
     _watchers.append(watcher)
     if not _undos:
         _watch()
+    for reference in tuple(_models):
+        model = reference()
+        if model is not None:
+            watcher.act_on(model)
 
     def undo() -> None:
         if watcher in _watchers:
@@ -83,6 +88,7 @@ def on_model(action: Action) -> targets.Undo:
         if not _watchers:
             targets.undo_all(_undos)
             _modules.clear()
+            _models.clear()
 
     return undo
 
@@ -246,5 +252,7 @@ def _note_optimizer(optimizer: Any) -> None:
 
 
 def _act_on(module: Any) -> None:
+    if all(reference() is not module for reference in _models):
+        _models.append(weakref.ref(module))
     for watcher in tuple(_watchers):
         watcher.act_on(module)

@@ -3,7 +3,7 @@
 The plan is ``GAPLESS_OPTIONS``' "trial": {"stop": the steps after which to leave, "seconds": of
 stepping, at most, "seed", "losses": micro-batches, "batches": whose samples are looked at,
 "close": the loaders' workers are ended, "window": one of torch's profiler is taken after the last
-step}.
+step, "switching": edits that are switched while it runs (``switching``)}.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 from ..log import process
-from . import losses, samples, stop
+from . import losses, samples, stop, switching
 
 _state: dict[str, Any] = {"open": False, "stopped": None}
 
@@ -26,6 +26,7 @@ def begin(plan: dict[str, Any], end_process: Any) -> None:
     _state.update(open=True, stopped=None)
     losses.begin(int(plan.get("losses") or 0))
     samples.begin(int(plan.get("batches") or 0))
+    switching.begin(plan.get("switching"))
     stop.begin(plan, finish, end_process)
     recorder.on_child(_forget)
 
@@ -52,3 +53,4 @@ def _forget() -> None:
     losses.forget()
     samples.forget()
     stop.forget()
+    switching.forget()

@@ -12,7 +12,7 @@ from typing import Any
 from .. import compiling, imports, patching, recorder
 
 _losses: list[Any] = []
-_state: dict[str, Any] = {"most": 0, "passes": 0, "scaled": False}
+_state: dict[str, Any] = {"most": 0, "passes": 0, "scaled": False, "last": None, "follows": False}
 
 
 def begin(max_passes: int) -> None:
@@ -23,10 +23,21 @@ def begin(max_passes: int) -> None:
         imports.when_imported("torch", _watch)
 
 
+def follow() -> None:
+    """Keep the last loss, for ``is_finite``."""
+    _state["follows"] = True
+
+
 def forget() -> None:
     """Keep nothing."""
     _losses.clear()
-    _state.update(passes=0, scaled=False)
+    _state.update(passes=0, scaled=False, last=None)
+
+
+def is_finite() -> bool:
+    """Return whether the last loss is a finite number, or unknown; wait for the device."""
+    loss = _state["last"]
+    return loss is None or bool(sys.modules["torch"].isfinite(loss).all())
 
 
 def collect_losses() -> dict[str, Any]:
@@ -64,9 +75,12 @@ def _scales(args: tuple, _kwargs: dict) -> None:
 
 
 def _backward(args: tuple, kwargs: dict) -> None:
+    roots: Any = args[0] if args else kwargs.get("tensors")
+    if _state["follows"]:
+        root = roots[0] if isinstance(roots, (tuple, list)) else roots
+        _state["last"] = root.detach() if hasattr(root, "detach") else None
     if _state["passes"] >= _state["most"]:
         return
-    roots: Any = args[0] if args else kwargs.get("tensors")
     torch: Any = sys.modules["torch"]
     root_list = roots if isinstance(roots, (tuple, list)) else (roots,)
     with torch._C.DisableTorchFunction():

@@ -52,6 +52,11 @@ def begin(plan: dict[str, Any], write_outcome: Any, end_process: Any) -> None:
         imports.when_imported("torchdata.stateful_dataloader.stateful_dataloader", _watch_stateful)
 
 
+def leave_now() -> None:
+    """Leave at the next edge, whatever was planned."""
+    _plan["stop"] = 1
+
+
 def forget() -> None:
     """Count from the beginning."""
     _iterators.clear()

@@ -58,6 +58,7 @@ class TrialObject:
     runs: tuple[ArmObject, ...]
     notes: tuple[str, ...]
     check: Check | None = None  # of a known delay, put in to check what is predicted
+    method: str = "fresh processes"  # or "in one process": switched while it ran
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _trial_object(trial: Trial, side: Side) -> TrialObject:
         parity=side.parity.value,
         parity_note=side.parity_note,
         data=side.data,
-        noise=trial.noise,
+        noise=trial.noise if side.noise is None else side.noise,
         cache=trial.cache,
         why=side.why,
         step_ns=side.step_ns,
@@ -136,6 +137,7 @@ def _trial_object(trial: Trial, side: Side) -> TrialObject:
         runs=tuple(_arm(arm) for arm in trial.arms if arm.side in {"A", side.name}),
         notes=trial.notes,
         check=side.check,
+        method=side.method.value,
     )
 
 

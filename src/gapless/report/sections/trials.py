@@ -8,7 +8,17 @@ from rich.text import Text
 
 from gapless.model.edit import Applicability
 from gapless.model.estimate import Estimate
-from gapless.model.trial import FASTER, Agreement, Arm, Check, Parity, Side, Trial, TrialVerdict
+from gapless.model.trial import (
+    FASTER,
+    Agreement,
+    Arm,
+    Check,
+    Method,
+    Parity,
+    Side,
+    Trial,
+    TrialVerdict,
+)
 from gapless.report.sections.checks import check_headline, check_line
 from gapless.report.text.console import Pen, pen_for
 from gapless.report.text.numbers import duration, percent, span
@@ -186,6 +196,7 @@ def _remarks(trial: Trial, side: Side) -> Iterator[str]:
     remarks = ["an ablation: the most that could be gained, no fix"]
     if not _is_ceiling(side):
         remarks = [f"class: {side.applicability.value}", _PARITY[side.parity]]
+    remarks += _method_remarks(trial, side)
     if side.parity_note is not None and side.parity is not Parity.IDENTICAL:
         remarks.append(clean(side.parity_note))
     if side.data is not None:
@@ -194,6 +205,13 @@ def _remarks(trial: Trial, side: Side) -> Iterator[str]:
     costs = list(_costs(trial, side))
     if costs:
         yield " · ".join(costs)
+
+
+def _method_remarks(trial: Trial, side: Side) -> Iterator[str]:
+    if side.method is Method.IN_PROCESS:
+        noise = "not known" if side.noise is None else f"± {percent(side.noise)}"
+        n_blocks = sum(arm.side == side.name for arm in trial.arms)
+        yield f"{side.method.value}: {n_blocks} blocks, A/A noise {noise}"
 
 
 def _check_remarks(side: Side, check: Check) -> Iterator[str]:

@@ -21,6 +21,7 @@ from gapless.model.trial import Arm
 from gapless.store.run.recordings import load
 from gapless.study import Options, study_recording
 from gapless.verify.arms import page_cache
+from gapless.verify.arms.switchable import FIRST_SWITCHED, SwitchPlan
 from gapless.verify.specs import OUT_OF_MEMORY, ArmRun, ArmSpec, RunArm
 
 NO_STEPS: Final = "no steps"
@@ -121,6 +122,11 @@ def _isolate(
         "close": plan.close,
         "window": spec.takes_window,
     }
+    if spec.switched:
+        trial["switching"] = {
+            **vars(SwitchPlan()),
+            "sides": [list(map(edit_to_json, edits)) for edits in spec.switched],
+        }
     settings = RecorderSettings(
         windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial
     )
@@ -188,7 +194,9 @@ def _find_failure(
     if recording is None or not any(process.role == "training" for process in recording.processes):
         return NO_STEPS
     for gap in (gap for process in recording.processes for gap in process.unobserved):
-        if gap.what.partition(" ")[0] == "edit":  # and its number
+        topic, _, number = gap.what.partition(" ")
+        is_switched = number.isdecimal() and int(number) >= FIRST_SWITCHED
+        if topic == "edit" and not is_switched:
             return f"an edit could not be made: {gap.why}"[:_MAX_REASON_LENGTH]
     return None
 

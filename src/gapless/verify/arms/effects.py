@@ -14,10 +14,16 @@ def find_idle_edits(edits: Sequence[Edit], recordings: Iterable[Recording]) -> t
 
     Edits are numbered as the arm was given them. Edits that keep loggers quiet come after these.
     """
+    counts = count_effects(recordings)
+    return tuple(edit for index, edit in enumerate(edits) if counts.get(index) == 0)
+
+
+def count_effects(recordings: Iterable[Recording]) -> dict[int, int]:
+    """Return how often each edit took effect, by its number."""
     counts: dict[int, int] = {}
     for number, count in _read_edit_counts(recordings):
         counts[number] = counts.get(number, 0) + count
-    return tuple(edit for index, edit in enumerate(edits) if counts.get(index) == 0)
+    return counts
 
 
 def describe_idle_edits(idle_edits: Sequence[Edit]) -> str:

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gapless.model.facts import Facts
 from gapless.model.recording import Recording
 
 _MAX_FILES: Final = 200_000  # files
 _DROP_S: Final = 20.0  # to drop them; what remains then stays
+# Of a fetch: above that, reads of the disk are part of what is measured.
+_MIN_BLOCKED_SHARE: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,19 @@ class CacheDrop:
     files: int
     bytes: int
     skipped: int  # files that there was no time for, or that could not be opened
+
+
+def find_cold_files(recording: Recording, facts: Facts) -> tuple[Path, ...]:
+    """Return the files to drop from memory before each arm: where the run waited for its disk."""
+    waits_for_disk = any(
+        (loader.blocked or 0.0) > _MIN_BLOCKED_SHARE for loader in facts.loaders if loader.trains
+    )
+    reads_disk = any(
+        (process.batches.columns["bytes_from_disk"] > 0).any()
+        for process in recording.processes
+        if len(process.batches)
+    )
+    return find_files(recording) if waits_for_disk and reads_disk else ()
 
 
 def find_files(recording: Recording) -> tuple[Path, ...]:

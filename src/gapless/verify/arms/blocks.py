@@ -1,0 +1,173 @@
+"""Blocks of steps of a process in which edits are switched, and what they show of each side."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from gapless import wire
+from gapless.model.estimate import Estimate
+from gapless.model.recording import Recording
+from gapless.recorded.training.processes import select_steppers, trainings
+from gapless.verify.arms import compare
+from gapless.verify.arms.compare import Float, Pair
+from gapless.verify.arms.effects import count_effects
+from gapless.verify.arms.steady import ArmSteps, read_steps, step_time, use_device_times
+from gapless.verify.arms.switchable import FIRST_SWITCHED, MIN_SETTLING, SETTLING
+
+_PARTS: Final = 4  # of a block, by which it is resampled
+_FAILURES: Final = (wire.SWITCH_FAILED, wire.SWITCH_NOT_FINITE)
+_MIN_DRIFT: Final = 0.02  # smaller ones are not looked for
+_DRIFT_ERRORS: Final = 3.0  # standard errors beyond which unedited blocks have drifted
+_NEIGHBOURS: Final = 3  # unedited blocks before and after a side's, of which the drift is taken
+
+
+@dataclass(frozen=True)
+class SwitchedBlock:
+    """The steps of one block that count; ``side`` 0 is the unedited one."""
+
+    side: int
+    steps: int
+    times_ns: Float  # means of its parts, a step
+
+    @property
+    def log_time(self) -> float:
+        """Return the logarithm of its step time."""
+        return math.log(step_time(self.times_ns))
+
+
+@dataclass(frozen=True)
+class SwitchedSteps:
+    """All whole blocks of a process, in order, and why sides were left out."""
+
+    blocks: tuple[SwitchedBlock, ...]
+    active: int  # the side that was on when records end
+    obstacles: dict[int, str]  # by side
+    failed: frozenset[int]  # sides that could not be switched on, or whose loss was not finite
+    on_device: bool
+    foreign: float | None  # processors that others took, a share
+
+    def pairs(self, side: int) -> tuple[Pair, ...]:
+        """Return the blocks of a side, each after the unedited ones on both sides of it."""
+        return tuple(
+            (np.concatenate((before.times_ns, after.times_ns)), block.times_ns)
+            for before, block, after in self._triples()
+            if block.side == side and before.side == after.side == 0
+        )
+
+    def aa_ratios(self) -> list[float]:
+        """Return how far unedited blocks lie from the mean of their unedited neighbours."""
+        unedited = [block.log_time for block in self.blocks if block.side == 0]
+        return [
+            (before + after) / 2 - mid
+            for before, mid, after in zip(unedited, unedited[1:], unedited[2:], strict=False)
+        ]
+
+    def noise(self, side: int) -> float | None:
+        """Return the A/A noise of as many pairs as a side has, relative."""
+        return compare.estimate_noise(self.aa_ratios(), len(self.pairs(side)))
+
+    def speedup(self, side: int) -> Estimate | None:
+        """Return what a side gains for each step; ``None`` for less than two pairs."""
+        return compare.estimate_speedup(self.pairs(side), self.aa_ratios())
+
+    def drift(self, side: int) -> float | None:
+        """Return how much slower (logarithm) unedited blocks stay after a side's; ``None``: not."""
+        of_side = [index for index, block in enumerate(self.blocks) if block.side == side]
+        if not of_side:
+            return None
+        unedited = [
+            (index, block.log_time) for index, block in enumerate(self.blocks) if block.side == 0
+        ]
+        before = [time for index, time in unedited if index < of_side[0]][-_NEIGHBOURS:]
+        after = [time for index, time in unedited if index - 1 in of_side][:_NEIGHBOURS]
+        if not before or not after:
+            return None
+        shift = float(np.mean(after) - np.mean(before))
+        ratios = self.aa_ratios()
+        spread = math.sqrt(float(np.mean(np.square(ratios))) / 1.5) if ratios else 0.0
+        error = spread * math.sqrt(1 / len(before) + 1 / len(after))
+        return shift if abs(shift) > max(_MIN_DRIFT, _DRIFT_ERRORS * error) else None
+
+    def _triples(self) -> Iterator[tuple[SwitchedBlock, SwitchedBlock, SwitchedBlock]]:
+        return zip(self.blocks, self.blocks[1:], self.blocks[2:], strict=False)
+
+
+def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSteps | None:
+    """Return the blocks of a process; ``None`` where nothing was switched.
+
+    ``edit_counts``: how many edits each side has.
+    """
+    stepping, arm_steps = select_steppers(trainings(recording)), read_steps(recording)
+    if not stepping or arm_steps is None:
+        return None
+    marks = stepping[0].process.marks
+    rows = np.flatnonzero(marks.kind == wire.SWITCH)
+    if not len(rows):
+        return None
+    steps = use_device_times(arm_steps)
+    edges = np.searchsorted(steps.ends, marks.start[rows])
+    sides = marks.subject[rows].astype(int).tolist()
+    kinds = marks.value[rows].astype(int).tolist()
+    made = [index for index, kind in enumerate(kinds) if kind != wire.SWITCH_FAILED]
+    obstacles = _find_obstacles(recording, sides, kinds, edit_counts)
+    cut = [(int(edges[index]), sides[index], kinds[index]) for index in made]
+    return SwitchedSteps(
+        blocks=tuple(_cut_blocks(steps, cut)),
+        active=cut[-1][1] if cut else 0,
+        obstacles=obstacles | _find_long_periods(steps, cut, len(edit_counts)),
+        failed=frozenset(
+            side for side, kind in zip(sides, kinds, strict=True) if kind in _FAILURES
+        ),
+        on_device=arm_steps.device_lengths is not None,
+        foreign=arm_steps.foreign,
+    )
+
+
+def _cut_blocks(steps: ArmSteps, cut: Sequence[tuple[int, int, int]]) -> Iterator[SwitchedBlock]:
+    """Yield the blocks between switches, without the steps in which a side settles."""
+    known_sides = {0}
+    for (start, side, kind), (stop, _, end_kind) in pairwise(cut):
+        n_steps = stop - start
+        warm_up = 0 if side in known_sides else n_steps // 2
+        known_sides.add(side)
+        settling = max(MIN_SETTLING, math.ceil(SETTLING * (n_steps - warm_up)))
+        lengths = steps.lengths[start + warm_up + settling : stop]
+        if kind != wire.SWITCH_MADE or end_kind == wire.SWITCH_NOT_FINITE or len(lengths) < _PARTS:
+            continue
+        times_ns = np.array([part.mean() for part in np.array_split(lengths, _PARTS)])
+        yield SwitchedBlock(side, len(lengths), times_ns)
+
+
+def _find_obstacles(
+    recording: Recording, sides: Sequence[int], kinds: Sequence[int], edit_counts: Sequence[int]
+) -> dict[int, str]:
+    """Return why sides cannot be measured here: refused, without effect, no finite loss."""
+    counts = count_effects([recording])
+    gaps = {gap.what: gap.why for process in recording.processes for gap in process.unobserved}
+    obstacles: dict[int, str] = {}
+    for side, n_edits in enumerate(edit_counts, 1):
+        for number in range(FIRST_SWITCHED * side, FIRST_SWITCHED * side + n_edits):
+            if f"edit {number}" in gaps:
+                obstacles[side] = f"it could not be switched: {gaps[f'edit {number}']}"
+            elif not counts.get(number):
+                obstacles.setdefault(side, "it took no effect where it was switched")
+    for side, kind in zip(sides, kinds, strict=True):
+        if kind == wire.SWITCH_NOT_FINITE and side:
+            obstacles[side] = "the loss was no finite number after it was switched on"
+    return obstacles
+
+
+def _find_long_periods(
+    steps: ArmSteps, cut: Sequence[tuple[int, int, int]], n_sides: int
+) -> dict[int, str]:
+    """Return, for all sides, what recurs less often than once a block."""
+    lengths = [stop[0] - start[0] for start, stop in pairwise(cut)]
+    longest = max(steps.periods, default=0)
+    if not lengths or longest <= (1 - SETTLING) * min(lengths):
+        return {}
+    why = f"what recurs every {longest} steps does not fit into blocks of {min(lengths)}"
+    return dict.fromkeys(range(1, n_sides + 1), why)

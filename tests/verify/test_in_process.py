@@ -1,0 +1,184 @@
+"""Edits switched in one process: what may be, what blocks show, who gets fresh processes."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gapless import wire
+from gapless.model.edit import Applicability, Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
+from gapless.model.recording import Recording
+from gapless.model.trial import Method, Trial, TrialVerdict
+from gapless.verify.arms.arm import ArmPlan, make_runner
+from gapless.verify.arms.blocks import read_blocks
+from gapless.verify.arms.switchable import explain_obstacle
+from gapless.verify.in_process import conduct_both_ways
+from gapless.verify.specs import ArmRun, ArmSpec, Candidate, TrialSettings
+from tests.study.recording import Log, recording
+from tests.verify.arms import Machine
+
+STEPS = 20  # of a block
+LOADER = "torch.utils.data.DataLoader"
+SKIP = Skip("gc.collect")
+TRAINING = """
+import gc, torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(8)])
+optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+while True:
+    optimizer.zero_grad()
+    model(torch.ones(2, 16)).square().mean().backward()
+    gc.collect()
+    optimizer.step()
+"""
+
+
+def candidate(name: str, *edits: Edit) -> Candidate:
+    return Candidate((name,), name, edits, Applicability.IDENTICAL)
+
+
+def record_blocks(
+    blocks: Sequence[tuple[int, float]], *, last: int = wire.SWITCH_LAST, effects: int = 5
+) -> Recording:
+    """Return a process of blocks: each a side, and how many ms its steps take."""
+    log = Log(end=None)
+    now_ms = 500.0
+    log.add_mark("step", now_ms - 1, now_ms)
+    for number, (side, step_ms) in enumerate(blocks):
+        log.add_mark("switch", now_ms, now_ms, subject=side, value=wire.SWITCH_MADE)
+        for step in range(STEPS * (2 if side and number < 6 else 1)):
+            now_ms += step_ms * (1 + 0.002 * ((step + number) % 3 - 1))
+            log.add_mark("step", now_ms - 0.5, now_ms)
+    log.add_mark("switch", now_ms, now_ms, subject=blocks[-1][0], value=last)
+    log.add_fact("machine", 0, None, cpus_of_machine=2)
+    for side in {side for side, _ in blocks if side}:
+        log.add_fact("edit", 1000 * side, None, edit=1000 * side, target="x", times=effects)
+    log.end = now_ms
+    return recording(log, ended_ms=now_ms)
+
+
+def turns(b_ms: float, c_ms: float, after_c_ms: float = 10.0) -> list[tuple[int, float]]:
+    later = [(1, b_ms), (0, after_c_ms), (2, c_ms), (0, after_c_ms)]
+    return [(0, 10.0)] * 3 + [(1, b_ms), (0, 10.0), (2, c_ms), (0, after_c_ms), *later * 3]
+
+
+def turns_of_b(b_ms: float) -> list[tuple[int, float]]:
+    return [block for block in turns(b_ms, 10.0) if block[0] < 2]
+
+
+def try_both(
+    blocks: Recording | None, candidates: tuple[Candidate, ...], **changes: bool
+) -> tuple[Trial, Machine]:
+    """Try candidates on a machine whose fresh sides are all a tenth faster."""
+    machine = Machine({"A": 10.0, "B": 9.0, "C": 9.0})
+
+    def run(spec: ArmSpec) -> ArmRun:
+        return ArmRun(blocks, 0) if spec.switched else machine.run(spec)
+
+    settings = TrialSettings("01", ("python",), clock=machine.clock, windows=False)
+    trial = conduct_both_ways(candidates, replace(settings, **changes), run, lambda _: None)
+    return trial, machine
+
+
+@pytest.mark.parametrize(
+    ("edit", "can_switch"),
+    [
+        (SKIP, True),
+        (SetGlobal("torch.set_num_threads", 1), True),
+        (SetGlobal("torch.backends.cudnn.benchmark", value=True), False),
+        (SetArgument("torch.optim.AdamW", "fused", value=True), True),
+        (SetArgument("torch.optim.AdamW", "lr", 0.1), False),
+        (SetArgument("torch.optim.Optimizer.zero_grad", "set_to_none", value=True), True),
+        (SetArgument(LOADER, "num_workers", 2), False),
+        (SetEnv("OMP_NUM_THREADS", "1"), False),
+        (Wrap("torch.nn.Module", "autocast"), True),
+        (Wrap("torch.nn.Module", "compile"), False),
+    ],
+)
+def test_what_is_made_at_the_start_cannot_be_switched(edit: Edit, *, can_switch: bool) -> None:
+    assert (explain_obstacle((SKIP, edit)) is None) == can_switch
+
+
+def test_blocks_tell_each_side_against_its_unedited_neighbours() -> None:
+    trial, machine = try_both(
+        record_blocks(turns(8.0, 10.0)), (candidate("b", SKIP), candidate("c", SKIP))
+    )
+    assert not machine.specs, "no fresh process was started"
+    faster, same = trial.sides
+    assert faster.speedup is not None
+    assert same.speedup is not None
+    assert faster.speedup.low <= 1.25 <= faster.speedup.high
+    assert (faster.verdict, same.verdict) == (TrialVerdict.CONFIRMED, TrialVerdict.NOTHING)
+    assert (faster.step_ns, trial.step_ns) == (pytest.approx(8e6, rel=0.01), 10_000_000)
+    assert {side.method for side in trial.sides} == {Method.IN_PROCESS}
+    assert trial.order == "AAABACABACABACABACA"
+    assert [arm.side for arm in trial.arms] == list(trial.order)
+
+
+def test_what_stays_different_after_switching_back_gets_fresh_processes() -> None:
+    trial, machine = try_both(
+        record_blocks(turns(8.0, 9.0, after_c_ms=9.3)), (candidate("b", SKIP), candidate("c", SKIP))
+    )
+    assert machine.specs
+    assert trial.sides[1].method is Method.FRESH
+    assert trial.sides[1].name == "C"
+    assert any("fresh processes for c: unedited steps were -" in note for note in trial.notes)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "why"),
+    [
+        (None, "nothing could be switched"),
+        (record_blocks(turns_of_b(8.0), effects=0), "it took no effect"),
+        (
+            record_blocks([*turns_of_b(8.0), (1, 8.0)], last=wire.SWITCH_NOT_FINITE),
+            "the loss was no finite number",
+        ),
+    ],
+)
+def test_a_side_that_fails_in_one_process_gets_fresh_ones(
+    blocks: Recording | None, why: str
+) -> None:
+    trial, machine = try_both(blocks, (candidate("b", SKIP),))
+    assert machine.specs
+    assert [side.method for side in trial.sides] == [Method.FRESH]
+    assert any(note.startswith(f"fresh processes for b: {why}") for note in trial.notes)
+
+
+def test_the_way_can_be_forced() -> None:
+    candidates = (candidate("b", SKIP), candidate("c", SetArgument(LOADER, "num_workers", 1)))
+    trial, machine = try_both(None, candidates, is_fresh=True)
+    assert {side.method for side in trial.sides} == {Method.FRESH}
+    blocks = record_blocks(turns_of_b(8.0))
+    trial, machine = try_both(blocks, candidates, is_in_process=True)
+    assert not machine.specs
+    assert [side.name for side in trial.sides] == ["B"]
+    assert (
+        "not tried in one process: c: DataLoader takes num_workers when it is made" in trial.notes
+    )
+
+
+@pytest.mark.slow
+def test_a_training_is_switched_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = ArmPlan((sys.executable, "-c", TRAINING), tmp_path / "arms")
+    edits: tuple[tuple[Edit, ...], ...] = (
+        (SKIP,),
+        (SetArgument("torch.optim.AdamW", "fused", value=True),),
+        (Wrap("torch.nn.Module", "autocast", {"dtype": "bfloat16"}),),
+        (Wrap("torch.nn.Module", "no-such-part"),),
+    )
+    run = make_runner(plan)(ArmSpec("A", 0, (), 10**9, 90.0, switched=edits))
+    assert (run.failure, run.code) == (None, 0)
+    assert run.recording is not None
+    steps = read_blocks(run.recording, [1, 1, 1, 1])
+    assert steps is not None
+    assert [len(steps.pairs(side)) >= 2 for side in range(5)] == [False, True, True, True, False]
+    assert steps.obstacles.keys() == {4}
+    speedup = steps.speedup(1)
+    assert speedup is not None
+    assert speedup.low > 1.5, "collections of all objects take most of these steps"
