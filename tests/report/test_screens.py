@@ -377,9 +377,6 @@ where the difference lies     A ms   B ms   B − A
   copying                    0.060  0.060  +0.000
   sum                        1.000  1.000  +0.000
 
-causes
-  stays G202 python-bound train.py:10  worth 3.78× → 2.13×
-
 by leaf                 A ms   B ms   B − A
   idle.host.python     0.680  0.380  −0.300
   busy.other           0.000  0.200  +0.200

@@ -65,6 +65,27 @@ def test_a_part_is_explained_by_the_settings_that_move_it() -> None:
     assert explained == {"data": facts[:1], "compute": facts[1:], "io": ()}
 
 
+def test_fewer_workers_do_not_explain_shorter_waits() -> None:
+    fewer = FactDelta("loader", "num_workers", "1", "0")
+    assert explain_groups((ChargeDelta("data", 9_000, 4_000),), (fewer,)) == {"data": ()}
+    assert explain_groups((ChargeDelta("data", 4_000, 9_000),), (fewer,)) == {"data": (fewer,)}
+
+
+def test_a_larger_batch_explains_no_shorter_step_and_nothing_of_the_recorder() -> None:
+    larger = FactDelta("loader", "batch_size", "64", "128")
+    groups = (ChargeDelta("compute", 9_000, 4_000), ChargeDelta("observer", 1_000, 4_000))
+    assert explain_groups(groups, (larger,)) == {"compute": (), "observer": ()}
+
+
+def test_what_makes_a_step_other_work_is_named_first() -> None:
+    facts = (
+        FactDelta("precision", "autocast", None, "bf16"),
+        FactDelta("model", "parameters", "10", "900"),
+    )
+    explained = explain_groups((ChargeDelta("compute", 1_000, 9_000),), facts)
+    assert [fact.name for fact in explained["compute"]] == ["parameters", "autocast"]
+
+
 def test_another_machine_is_a_difference() -> None:
     after = example_facts.gpu(loader(num_workers=0, batch_size=64), machine(device="NVIDIA L4"))
     assert "device" in names(BEFORE, after)

@@ -14,10 +14,11 @@ from gapless.model.trial import Method, Trial, TrialVerdict
 from gapless.verify.arms.arm import ArmPlan, make_runner
 from gapless.verify.arms.blocks import read_blocks
 from gapless.verify.arms.switchable import explain_obstacle
-from gapless.verify.in_process import conduct_both_ways
+from gapless.verify.budget import TrialBudgetError
+from gapless.verify.in_process import choose_way, conduct_both_ways
 from gapless.verify.specs import ArmRun, ArmSpec, Candidate, TrialSettings
 from tests.study.recording import Log, recording
-from tests.verify.arms import Machine
+from tests.verify.arms import Machine, record_steps
 
 STEPS = 20  # of a block
 LOADER = "torch.utils.data.DataLoader"
@@ -182,3 +183,26 @@ def test_a_training_is_switched_while_it_runs(
     speedup = steps.speedup(1)
     assert speedup is not None
     assert speedup.low > 1.5, "collections of all objects take most of these steps"
+
+
+@pytest.mark.parametrize(
+    ("edit", "budget_s", "way"),
+    [
+        (SKIP, 600.0, "fresh"),
+        (SKIP, 2.0, "in process"),
+        (SetGlobal("torch.backends.cudnn.benchmark", value=True), 600.0, "fresh"),
+        (SetGlobal("torch.backends.cudnn.benchmark", value=True), 2.0, "refused"),
+    ],
+)
+def test_the_budget_decides_the_way_where_the_user_does_not(
+    edit: Edit, budget_s: float, way: str
+) -> None:
+    side = Candidate(("x",), "", (edit,), Applicability.IDENTICAL)
+    settings = TrialSettings("01", ("python",), budget_s=budget_s)
+    slow_start = record_steps([100.0] * 40, start=5000.0)
+    if way == "refused":
+        with pytest.raises(TrialBudgetError):
+            choose_way((side,), settings, slow_start)
+        return
+    chosen = choose_way((side,), settings, slow_start)
+    assert (chosen.is_fresh, chosen.is_in_process) == (way == "fresh", way == "in process")

@@ -94,7 +94,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     way_group = run_group.add_mutually_exclusive_group()
     way_group.add_argument("--fresh", action="store_true", help="every arm in a new process")
     way_group.add_argument(
-        "--in-process", action="store_true", help="only edits that one process can switch"
+        "--in-process",
+        action="store_true",
+        help="switch edits in one process: quick, without losses; only those that can be",
     )
     run_group.add_argument(
         "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs"

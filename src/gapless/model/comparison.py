@@ -18,6 +18,7 @@ class ComparedStudy:
     wall_ns: int
     step_ns: int  # wall time of a mean row
     median_ns: int | None  # of the step times
+    is_run: bool = False  # recorded by gapless: its steps are un-profiled
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from gapless.report.text.wrap import fold
 _ABSENT = "–"
 _MAX_EXPLAINING: Final = 3  # settings that are named for one part of the step
 _MAX_SENTENCES: Final = 3
+_MAX_FACTS: Final = 6  # lines of them on the first screen
 _CHANGE_TITLES = ("A ms", "B ms", "B − A")
 _MATCH_TITLES = ("A ms", "B ms", "B − A", "A calls", "B calls", "")
 
@@ -42,16 +43,17 @@ def comparison_screen(
     unit = "a step" if comparison.per_step else "a capture"
     head = f"gapless · {unit} of {duration(a.step_ns)} became {duration(b.step_ns)}"
     yield from fold(f"{head}{_ratio(comparison)}", pen.width, "bold")
+    for note in comparison.notes:
+        yield from fold(note, pen.width)
     if comparison.explained:
         yield from fold(_explain(comparison), pen.width)
     for letter, side in (("A", a), ("B", b)):
         yield from fold(f"  {letter}: {_side_text(side, per_step=comparison.per_step)}", pen.width)
-    for note in comparison.notes:
-        yield from fold(f"  {note}", pen.width)
     yield from _change_table("where the difference lies", comparison.groups, pen, PRINTED)
-    yield from _fact_lines(comparison.facts, pen, top)
+    yield from _fact_lines(comparison.facts, pen, top if full else _MAX_FACTS)
     yield from _cause_lines(comparison.causes, pen)
-    if comparison.explained and not full:
+    is_of_runs = comparison.a.is_run and comparison.b.is_run
+    if is_of_runs and not full:
         yield Text("")
         yield Text("more: --full  leaves of the account, operators, kernels", "bright_black")
         return
@@ -66,8 +68,11 @@ def _explain(comparison: Comparison) -> str:
     for group in comparison.groups:
         if group.name not in comparison.explained:
             continue
-        facts = comparison.explained[group.name][:_MAX_EXPLAINING]
-        why = ", ".join(map(_fact_text, facts)) if facts else "no setting that changed explains it"
+        facts = comparison.explained[group.name]
+        why = ", ".join(map(_fact_text, facts[:_MAX_EXPLAINING]))
+        n_more = len(facts) - _MAX_EXPLAINING
+        why = f"{why} and {n_more} more" if n_more > 0 else why
+        why = why or "no setting that changed explains it"
         more_or_less = "more" if group.delta_ns > 0 else "less"
         name = PRINTED.get(group.name, group.name)
         sentences.append(f"{duration(abs(group.delta_ns))} {more_or_less} {name}: {why}")
@@ -87,7 +92,7 @@ def _fact_lines(facts: Sequence[FactDelta], pen: Pen, top: int) -> Iterator[Text
         place = "" if fact.location is None else f"  {_place(fact.location)}"
         yield Text(cut_middle(f"  {fact.subject}: {_fact_text(fact)}{clean(place)}", pen.width))
     if len(facts) > top:
-        yield Text(f"  {len(facts) - top:,} more (--top {len(facts)})", "bright_black")
+        yield Text(f"  {len(facts) - top:,} more (--full)", "bright_black")
 
 
 def _cause_lines(causes: Sequence[CauseDelta], pen: Pen) -> Iterator[Text]:

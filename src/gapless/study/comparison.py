@@ -61,7 +61,7 @@ def compare(
         notes=tuple(_describe_unlike(a, b, fact_deltas)),
         speedup=_speedup(a, b),
         facts=fact_deltas,
-        causes=find_cause_deltas(a, b),
+        causes=find_cause_deltas(a, b) if a.recorded and b.recorded else (),
         explained=explain_groups(groups, fact_deltas) if all(facts) else {},
     )
 
@@ -79,7 +79,7 @@ def _count_rows(account: Account) -> int:
 def _speedup(a: Study, b: Study) -> Estimate | None:
     """Return how many times as fast B's steps are; ``None`` unless both are runs with steps.
 
-    The interval joins those of the two medians.
+    It is the ratio of the means; its relative width joins those of the two medians.
     """
     steps = [study.recorded.steps if study.recorded else None for study in (a, b)]
     if steps[0] is None or steps[1] is None:
@@ -94,6 +94,8 @@ def _speedup(a: Study, b: Study) -> Estimate | None:
 
 def _describe_unlike(a: Study, b: Study, facts: Sequence[FactDelta]) -> Iterator[str]:
     """Note where the two sides are accounts of different things."""
+    if a.recorded and b.recorded and a.recorded.life.id == b.recorded.life.id:
+        yield "A and B are the same run"
     if (a.recorded is None) != (b.recorded is None):
         yield "one is a recorded run, whose steps have no profiler; the other is a trace"
     elsewhere = [fact for fact in facts if fact.name in {"device", "processors"}]
@@ -125,7 +127,15 @@ def _side(study: Study, rows: int) -> ComparedStudy:
     recorded_steps = study.recorded.steps if study.recorded else None
     steps = recorded_steps or study.steps
     median = steps.median_ns if steps else None
-    return ComparedStudy(study.run, study.health, rows, wall, round(wall / max(rows, 1)), median)
+    return ComparedStudy(
+        run=study.run,
+        health=study.health,
+        rows=rows,
+        wall_ns=wall,
+        step_ns=round(wall / max(rows, 1)),
+        median_ns=median,
+        is_run=study.recorded is not None,
+    )
 
 
 def _diff_parts(

@@ -10,31 +10,35 @@ from gapless.model.facts import Facts, Loader, Model, Optimizer
 from gapless.model.finding import Finding
 from gapless.model.study import Study
 
-# Which groups of the account a setting moves, by how it works; a setting that is not here moves
-# whatever it likes, so that it explains nothing.
-_MOVES: Final[Mapping[str, tuple[str, ...]]] = {
-    "num_workers": ("data", "runtime"),
-    "prefetch_factor": ("data",),
-    "persistent_workers": ("data",),
-    "pin_memory": ("copy", "data"),
-    "in_order": ("data",),
-    "shuffle": ("data",),
-    "dataset": ("data",),
-    "start_method": ("data",),
-    "foreach": ("host", "compute"),
-    "fused": ("host", "compute"),
-    "optimizer": ("host", "compute"),
-    "parameters": ("host", "compute", "copy"),
-    "dtype": ("compute", "copy"),
-    "channels_last": ("compute",),
-    "compiled": ("compute", "host"),
-    "checkpoints": ("compute",),
-    "precision": ("compute",),
-    "threads": ("compute", "data"),
-    "processors": ("data", "compute", "host"),
-    "ranks": ("communication",),
+# Which groups of the account a setting moves, by how it works, and which way where more of it (or
+# having it) moves that one way: −1 less time, +1 more, 0 either. What is not here explains nothing.
+_MOVES: Final[Mapping[str, Mapping[str, int]]] = {
+    "num_workers": {"data": -1},
+    "prefetch_factor": {"data": -1},
+    "persistent_workers": {"data": -1},
+    "pin_memory": {"copy": -1, "data": 0},
+    "in_order": {"data": 0},
+    "shuffle": {"data": 0},
+    "dataset": {"data": 0},
+    "start_method": {"data": 0},
+    "foreach": {"host": -1, "compute": -1, "step": -1},
+    "fused": {"host": -1, "compute": -1, "step": -1},
+    "optimizer": {"host": 0, "compute": 0, "step": 0},
+    "parameters": {"host": 1, "compute": 1, "copy": 0, "communication": 1, "step": 1},
+    "dtype": {"compute": 0, "copy": 0, "step": 0},
+    "channels_last": {"compute": 0, "step": 0},
+    "compiled": {"compute": -1, "host": -1, "step": -1},
+    "checkpoints": {"compute": 1, "step": 1},
+    "precision": {"compute": 0, "copy": 0, "host": 0, "step": 0},
+    "threads": {"compute": -1, "data": -1, "step": -1},
+    "processors": {"data": -1, "compute": -1, "host": -1, "step": -1},
+    "ranks": {"communication": 1, "data": 0},
+    "batch_size": {"data": 1, "compute": 1, "copy": 1, "step": 1, "host": 0, "communication": 0},
+    "device": {"compute": 0, "copy": 0, "host": 0, "sync": 0, "communication": 0, "step": 0},
+    "torch": {"compute": 0, "host": 0, "sync": 0, "runtime": 0, "step": 0},
 }
-_ALL_WORK: Final = ("batch_size", "device", "torch")  # a step is not the same work, or elsewhere
+# A step of one is not the same work as one of the other, or it is done elsewhere: named first.
+_FIRST: Final = ("parameters", "batch_size", "device", "processors")
 _LOADER_SETTINGS: Final = (
     "batch_size",
     "num_workers",
@@ -48,6 +52,7 @@ _LOADER_SETTINGS: Final = (
 )
 _OPTIMIZER_SETTINGS: Final = ("foreach", "fused")
 _MODEL_SETTINGS: Final = ("parameters", "dtype", "channels_last", "compiled", "checkpoints")
+_SIZES: Final = {"False": "0", "True": "1"}
 _MIN_SHARE: Final = 0.1  # of the largest change: smaller ones are explained by nothing
 
 
@@ -118,7 +123,7 @@ def _text(value: object) -> str | None:
 
 
 def find_cause_deltas(a: Study, b: Study) -> tuple[CauseDelta, ...]:
-    """Return the causes of either run: gone, new, or still there; the most valuable first."""
+    """Return the causes of either run: what is gone or new first, then what stays."""
     sides = [_causes(study) for study in (a, b)]
     deltas = [
         CauseDelta(
@@ -156,17 +161,37 @@ def explain_groups(
     """Return, for each group that changed considerably, the changed facts that move it."""
     largest_ns = max((abs(group.delta_ns) for group in groups), default=0)
     return {
-        group.name: tuple(fact for fact in facts if _moves(fact, group.name))
+        group.name: tuple(
+            sorted(
+                (fact for fact in facts if _moves(fact, group)),
+                key=lambda fact: fact.name not in _FIRST,
+            )
+        )
         for group in groups
         if abs(group.delta_ns) > _MIN_SHARE * largest_ns and group.delta_ns
     }
 
 
-def _moves(fact: FactDelta, group: str) -> bool:
-    if fact.name in _ALL_WORK:
-        return True
+def _moves(fact: FactDelta, group: ChargeDelta) -> bool:
+    """Return whether a changed setting works on a group, and this way."""
     name = "precision" if fact.subject == "precision" else fact.name
-    return group in _MOVES.get(name, ()) or (group == "step" and "compute" in _MOVES.get(name, ()))
+    way = _MOVES.get(name, {}).get(group.name)
+    change = _direction(fact)
+    if way is None or fact.a == fact.b:
+        return False
+    return not way or not change or way * change * group.delta_ns > 0
+
+
+def _direction(fact: FactDelta) -> int:
+    """Return whether there is more of it in B (1), less (−1), or neither can be said (0)."""
+    sizes = [_SIZES.get(text or "", text) for text in (fact.a, fact.b)]
+    try:
+        before, after = (float(size) if size is not None else None for size in sizes)
+    except ValueError:
+        return 0
+    if before is None or after is None:
+        return 0
+    return (after > before) - (after < before)
 
 
 def is_other_work(facts: Sequence[FactDelta]) -> bool:

@@ -7,12 +7,14 @@ from typing import Final
 import numpy as np
 
 from gapless.errors import UsageError
+from gapless.model.recording import Recording
 from gapless.model.trial import Arm, Method, Side, Trial
 from gapless.verify import lengths
 from gapless.verify.arms import compare
 from gapless.verify.arms.blocks import SwitchedSteps, read_blocks
 from gapless.verify.arms.steady import step_time
 from gapless.verify.arms.switchable import explain_obstacle
+from gapless.verify.budget import TrialBudgetError, check_budget
 from gapless.verify.plan import ON_DEVICE, Progress, conduct
 from gapless.verify.specs import UNEDITED, ArmRun, ArmSpec, Candidate, RunArm, TrialSettings
 
@@ -71,6 +73,26 @@ def conduct_both_ways(
     else:
         notes += _name_reasons("not tried in one process:", rest, reasons)
     return _join(switched, fresh, rest, settings, notes)
+
+
+def choose_way(
+    candidates: Sequence[Candidate], settings: TrialSettings, recording: Recording
+) -> TrialSettings:
+    """Return settings that say how candidates are measured, where the user did not.
+
+    In fresh processes, which show losses, data and whole jobs as well; in one process where the
+    budget does not hold those and all candidates can be switched there. Raises ``UsageError``
+    where it holds neither.
+    """
+    if settings.is_in_process:
+        return settings
+    try:
+        check_budget(candidates, settings, recording)
+    except TrialBudgetError:
+        if settings.is_fresh or any(explain_obstacle(side.edits) for side in candidates):
+            raise
+        return replace(settings, is_in_process=True)
+    return replace(settings, is_fresh=True)
 
 
 def _name_reasons(

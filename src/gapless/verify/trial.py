@@ -23,8 +23,7 @@ from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.verify import checking
 from gapless.verify.arms import arm, page_cache
-from gapless.verify.budget import check_budget
-from gapless.verify.in_process import conduct_both_ways
+from gapless.verify.in_process import choose_way, conduct_both_ways
 from gapless.verify.requests import (
     Shortlist,
     StudyForecast,
@@ -120,9 +119,9 @@ def _attempt_recorded(
     plan = _plan_arms(task, folder, page_cache.find_cold_files(recording, facts))
     settings = _trial_settings(task, recording, facts, plan, shortlist)
     if scout_run is None:
-        check_budget(shortlist.candidates, settings, recording)
+        settings = choose_way(shortlist.candidates, settings, recording)
     else:
-        settings = replace(settings, start_s=scout_run.start_s)
+        settings = replace(settings, start_s=scout_run.start_s, is_fresh=not task.is_in_process)
     first_run = None if scout_run is None else scout_run.run
     try:
         offline.make(folder / "offline")
