@@ -205,4 +205,14 @@ def test_the_budget_decides_the_way_where_the_user_does_not(
             choose_way((side,), settings, slow_start)
         return
     chosen = choose_way((side,), settings, slow_start)
-    assert (chosen.is_fresh, chosen.is_in_process) == (way == "fresh", way == "in process")
+    assert (chosen.is_fresh, chosen.is_in_process) == (way == "fresh", False)
+
+
+def test_what_cannot_be_switched_must_fit_beside_what_can() -> None:
+    slow_start = record_steps([100.0] * 40, start=5000.0)
+    edits = SKIP, SetGlobal("torch.backends.cudnn.benchmark", value=True)
+    sides = tuple(Candidate((str(edit),), "", (edit,), Applicability.IDENTICAL) for edit in edits)
+    roomy, tight = (TrialSettings("01", ("python",), budget_s=seconds) for seconds in (50.0, 4.0))
+    assert not choose_way(sides, roomy, slow_start).is_in_process
+    with pytest.raises(TrialBudgetError):
+        choose_way(sides, tight, slow_start)

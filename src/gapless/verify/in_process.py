@@ -80,18 +80,22 @@ def choose_way(
 ) -> TrialSettings:
     """Return settings that say how candidates are measured, where the user did not.
 
-    In fresh processes, which show losses, data and whole jobs as well; in one process where the
-    budget does not hold those and all candidates can be switched there. Raises ``UsageError``
-    where it holds neither.
+    In fresh processes, which show losses, data and whole jobs as well; where the budget does not
+    hold those, what can be switched in one process, and the others in fresh ones. Raises
+    ``UsageError`` where it does not hold that either.
     """
     if settings.is_in_process:
         return settings
     try:
         check_budget(candidates, settings, recording)
     except TrialBudgetError:
-        if settings.is_fresh or any(explain_obstacle(side.edits) for side in candidates):
+        rest = tuple(side for side in candidates if explain_obstacle(side.edits) is not None)
+        if settings.is_fresh or len(rest) == len(candidates):
             raise
-        return replace(settings, is_in_process=True)
+        left = None if settings.max_budget_s is None else _SHARE * settings.max_budget_s
+        half = replace(settings, budget_s=_SHARE * settings.budget_s, max_budget_s=left)
+        check_budget(rest, half, recording)
+        return settings
     return replace(settings, is_fresh=True)
 
 
