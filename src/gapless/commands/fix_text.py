@@ -11,10 +11,11 @@ from rich.text import Text
 from gapless.apply.drafts.checking import PatchCheck
 from gapless.apply.drafts.draft import PatchDraft, gain_text
 from gapless.apply.drafts.selection import FixSelection
-from gapless.apply.files.guards import find_objections, short_path
+from gapless.apply.files.guards import find_objections
 from gapless.model.edit import Location
 from gapless.model.tuning import ProvenFix
 from gapless.report.patch import diff_texts, fix_rows, manual_texts
+from gapless.report.run.sentences import relative_path
 from gapless.report.text.console import Pen
 from gapless.report.text.text import clean, cut_middle
 from gapless.report.text.wrap import fold
@@ -47,14 +48,14 @@ def _remarks(draft: PatchDraft) -> Iterator[str]:
     patched = {file.path for file in draft.patch.files}
     for path in draft.changed:
         if path not in patched:
-            yield f"{short_path(path)} has changed since the run; record it again (gapless run)"
+            yield f"{relative_path(path)} has changed since the run; record it again (gapless run)"
 
 
 def applied_texts(draft: PatchDraft, pen: Pen, undo_command: str) -> Iterator[Text]:
     """Yield what was written, and how to take it back."""
     for file in draft.patch.files:
         word = "created" if file.before is None else "changed"
-        yield Text(f"{word} {clean(short_path(file.path))}")
+        yield Text(f"{word} {relative_path(file.path)}")
     yield from by_hand_texts(draft, pen)
     if draft.patch.files:
         yield from fold(f"next: {undo_command}   restores what was before, to the byte", pen.width)

@@ -24,9 +24,8 @@ _SCHEMA: Final = 1
 
 def undo(arguments: argparse.Namespace) -> int:
     """Restore what the last patch changed."""
-    from gapless.apply.files.guards import short_path
     from gapless.apply.files.writing import undo_patch
-    from gapless.report.text.text import clean
+    from gapless.report.run.sentences import relative_path
 
     if arguments.run or arguments.file or arguments.fix or arguments.unproven:
         raise UsageError("--undo takes back the whole last patch; leave out which run or fixes")
@@ -36,7 +35,7 @@ def undo(arguments: argparse.Namespace) -> int:
         _print_json({"undone": undone})
         return 0
     for file in files:
-        print(f"{'removed' if file.removed else 'restored'} {clean(short_path(file.path))}")
+        print(f"{'removed' if file.removed else 'restored'} {relative_path(file.path)}")
     return 0
 
 

@@ -186,6 +186,7 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     """Derive what is needed later, and print the report."""
     from gapless.commands.heap import settle_heap
     from gapless.report.forms import write_ended_run
+    from gapless.report.run.sentences import relative_path
     from gapless.store.run.recordings import finish
     from gapless.store.run.sources import write_sources
     from gapless.study import Options, study_recording
@@ -198,20 +199,14 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
         write_sources(recording)
     if not outcome.recorded or arguments.quiet:
         subject = "recorded" if outcome.recorded else "what was seen is"
-        speak(f"{subject} in {_short_path(outcome.folder)}", arguments)
+        speak(f"{subject} in {relative_path(outcome.folder)}", arguments)
         return
     with progress() as say:
         study = study_recording(recording, Options(price=arguments.price), say)
     with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
         sys.stderr.write("\n")
-    speak(f"recorded in {_short_path(outcome.folder)}", arguments)
+    speak(f"recorded in {relative_path(outcome.folder)}", arguments)
     write_ended_run(study, arguments, sys.stderr)
-
-
-def _short_path(path: Path) -> str:
-    with suppress(ValueError, OSError):
-        return str(path.relative_to(Path.cwd()))
-    return str(path)
 
 
 def speak(sentence: str, arguments: argparse.Namespace) -> None:

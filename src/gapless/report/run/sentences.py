@@ -1,6 +1,7 @@
 """The sentences about a recorded run: headline, steps, the whole command, what it cost."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -89,10 +90,11 @@ def run_folder(recorded: RecordedRun) -> str:
     return relative_path(recorded.life.path)
 
 
-def relative_path(path: str) -> str:
+def relative_path(path: str | Path) -> str:
     """Return a path relative to the current folder if it lies below it."""
-    cwd, full_path = Path.cwd(), Path(path)
-    return clean(str(full_path.relative_to(cwd) if full_path.is_relative_to(cwd) else full_path))
+    with suppress(ValueError, OSError):  # OSError: the current folder is gone
+        return clean(str(Path(path).relative_to(Path.cwd())))
+    return clean(str(path))
 
 
 def footing(recorded: RecordedRun, steps: RunSteps) -> str:
