@@ -6,24 +6,26 @@ With ``--jobs`` each has its own processors. No gate begins after ``--seconds``.
 
 import argparse
 import json
+import math
 import os
 import queue
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine, versions, write_result
+from gapless.gate.baseline import FILE, read_baseline
 
 SOURCE = Path(__file__).parent / "trainings" / "gated.py"
 SCRIPT = "gated.py"
-STEP_MS = 5.0  # of the training, roughly: by it what is planted is measured out
 BATCH = 8  # samples, each of which pays what is planted in the loader
 SIZES = (0.05, 0.1, 0.2)  # of a step
 LEAVES = {"loader": "idle.data", "optimizer": "optimizer", "loop": "host"}  # part of what is right
@@ -40,13 +42,19 @@ class Case:
     share: float = 0.0
 
 
-def plant(text: str, case: Case) -> tuple[str, int]:
-    """Return the source with a costly line at its mark, and the number of that line."""
+def plant(text: str, case: Case, step_ns: float) -> tuple[str, int]:
+    """Return the source with a costly line at its mark, and the number of that line.
+
+    The line keeps the processor busy for the planted share of ``step_ns``, to some microseconds:
+    a sleep of so little would last twice as long.
+    """
     lines = text.splitlines()
     (index,) = (row for row, line in enumerate(lines) if f"planted in the {case.place} " in line)
-    ms = case.share * STEP_MS / (BATCH if case.place == "loader" else 1)
+    seconds = case.share * step_ns / 1e9 / (BATCH if case.place == "loader" else 1)
     indentation = lines[index][: -len(lines[index].lstrip())]
-    lines[index] = f"{indentation}time.sleep({ms / 1e3:.7f})"
+    clock = "time.perf_counter()"
+    busy = f"all(iter(lambda end={clock} + {seconds:.7f}: {clock} < end, False))"
+    lines[index] = f"{indentation}{busy}"
     return "\n".join(lines) + "\n", index + 1
 
 
@@ -63,10 +71,11 @@ def list_cases(n_equal: int) -> Iterator[Case]:
 
 @dataclass(frozen=True)
 class Slot:
-    """A repository of its own, and the processors of its gates."""
+    """A repository of its own, the processors of its gates, and the step of its baseline."""
 
     folder: Path
     processors: frozenset[int]
+    step_ns: float = math.nan
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a program there."""
@@ -95,7 +104,8 @@ def make_slot(folder: Path, processors: frozenset[int]) -> Slot:
     written = slot.gate("--update", "--arm", "2s")
     if written.returncode:
         raise SystemExit(f"no baseline could be made: {written.stderr}")
-    return slot
+    (session,) = read_baseline(folder / FILE).sessions
+    return replace(slot, step_ns=statistics.median(session.step_times))
 
 
 def judge(slot: Slot, case: Case) -> dict[str, Any]:
@@ -103,12 +113,12 @@ def judge(slot: Slot, case: Case) -> dict[str, Any]:
     text = SOURCE.read_text(encoding="utf-8")
     number = None
     if case.place is not None:
-        text, number = plant(text, case)
+        text, number = plant(text, case, slot.step_ns)
     (slot.folder / SCRIPT).write_text(text, encoding="utf-8")
     against = ("--against", "git:HEAD") if case.mode == "git" else ()
     start_s = time.monotonic()
     process = slot.gate(*against, *OPTIONS)
-    row: dict[str, Any] = {**asdict(case), "code": process.returncode}
+    row: dict[str, Any] = {**asdict(case), "code": process.returncode, "base_ns": slot.step_ns}
     row["seconds"] = round(time.monotonic() - start_s, 1)
     if process.returncode not in {0, 1}:
         return {**row, "error": process.stderr[-500:]}
@@ -175,7 +185,8 @@ def run_cases(
     """Yield what each gate said, several at a time."""
     end_s = time.monotonic() + options.seconds
     processors = sorted(os.sched_getaffinity(0))
-    shares = [frozenset(processors[n :: options.jobs]) for n in range(options.jobs)]
+    n_each = len(processors) // options.jobs  # side by side: threads of a core share a lane
+    shares = [frozenset(processors[n_each * n :][:n_each]) for n in range(options.jobs)]
     free: queue.Queue[Slot] = queue.Queue()
 
     def run_case(case: Case) -> dict[str, Any] | None:

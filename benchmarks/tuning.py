@@ -8,11 +8,14 @@ printed last. Docs: benchmarks/README.md.
 import argparse
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,13 +35,15 @@ class Bench:
     folder: Path
     script: str
     steps: list[Row]
+    processors: Sequence[int]
 
     def run(self, name: str, *words: str) -> str | None:
         """Run a step; return what it printed, or ``None`` if it failed, which is kept."""
         start_s = time.monotonic()
+        prefix = ("taskset", "-c", ",".join(map(str, self.processors)))
         try:
             done = subprocess.run(
-                [sys.executable, *words], cwd=self.folder, capture_output=True, text=True,
+                (*prefix, sys.executable, *words), cwd=self.folder, capture_output=True, text=True,
                 timeout=_TIMEOUT_S, check=False,
             )  # fmt: skip
             code, printed = done.returncode, done.stdout + done.stderr
@@ -52,10 +57,10 @@ class Bench:
         return output if code == 0 else None
 
 
-def measure(script: Path, budget: str) -> Row:
-    """Tune, patch and restore one training; return what came of it."""
+def measure(script: Path, budget: str, processors: Sequence[int]) -> Row:
+    """Tune, patch and restore one training on ``processors``; return what came of it."""
     with tempfile.TemporaryDirectory() as place:
-        bench = Bench(Path(place), script.name, [])
+        bench = Bench(Path(place), script.name, [], processors)
         copy = bench.folder / script.name
         shutil.copy(script, copy)
         gapless = ("-m", "gapless")
@@ -119,21 +124,46 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", metavar="NAME", action="append", default=[])
     parser.add_argument("--budget", metavar="TIME", default="90s")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time")
     options = parser.parse_args()
+    scripts = [
+        script
+        for script in sorted(TRAININGS.glob("*.py"))
+        if not options.only or script.stem in options.only
+    ]
     rows: list[Row] = []
-    for script in sorted(TRAININGS.glob("*.py")):
-        if options.only and script.stem not in options.only:
-            continue
-        rows.append(measure(script, options.budget))
-        print(describe(rows[-1]), flush=True)
+    for row in measure_all(scripts, options.budget, options.jobs):
+        rows.append(row)
+        print(describe(row), flush=True)
         result = {
             "budget": options.budget,
+            "jobs": options.jobs,
             "machine": machine(),
             "versions": versions(("gapless", "torch")),
             "load_before": os.getloadavg()[0],
             "trainings": rows,
         }
         write_result(result, options.out)
+
+
+def measure_all(scripts: Sequence[Path], budget: str, n_jobs: int) -> Iterator[Row]:
+    """Yield what came of each training; each of ``n_jobs`` at a time has its own processors."""
+    processors = sorted(os.sched_getaffinity(0))
+    n_each = len(processors) // n_jobs
+    lanes: queue.Queue[Sequence[int]] = queue.Queue()
+    for number in range(n_jobs):
+        lanes.put(processors[n_each * number :][:n_each])
+
+    def run(script: Path) -> Row:
+        lane = lanes.get()
+        try:
+            return measure(script, budget, lane)
+        finally:
+            lanes.put(lane)
+
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for future in as_completed([pool.submit(run, script) for script in scripts]):
+            yield future.result()
 
 
 if __name__ == "__main__":
