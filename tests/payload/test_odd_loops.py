@@ -14,6 +14,8 @@ from tests.payload.watching import (
     script_command,
 )
 
+_ELSEWHERE = "what steps is another thread than that which loaded torch"
+
 
 def drop_dates(output: ScriptResult) -> ScriptResult:
     """Leave time and process out of torch's own log."""
@@ -30,19 +32,21 @@ def test_compilers_see_nothing_of_ours(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "reasons"),
     [
-        ("in_a_thread", "what steps is another thread than that which loaded torch"),
-        ("in_threads", "several threads step"),
+        ("in_a_thread", (_ELSEWHERE,)),
+        # One of the threads may have stepped often enough before the others began.
+        ("in_threads", ("several threads step", _ELSEWHERE)),
     ],
 )
 def test_no_window_opens_where_torchs_profiler_prints_or_breaks(
-    name: str, why: str, tmp_path: Path
+    name: str, reasons: tuple[str, ...], tmp_path: Path
 ) -> None:
     command = script_command("odd_loops.py", name, "300")
     options = '{"check": false, "windows": true}'
     recorded = run_recorded(command, tmp_path, tmp_path / "spool", GAPLESS_OPTIONS=options)
     assert recorded == run_preloaded(command, tmp_path)
     (log,) = read_logs(tmp_path / "spool").values()
-    assert why in log.unobserved_reasons()["windows"]
+    unobserved = log.unobserved_reasons()["windows"]
+    assert any(reason in unobserved for reason in reasons)
     assert log.count(wire.BACKWARD) + log.count(wire.FORWARD) >= 300
