@@ -4,9 +4,11 @@ A record is replaced only after it was read again and each window gave the same 
 compared column by column and table by table. All other files in a record keep their bytes::
 
     python -m benchmarks.pack_records [--check ORIGINALS] [RECORD …]
+    python -m benchmarks.pack_records --traces FILE …
 
 With ``--check``, nothing is written: the records are compared with those of another tree, such as a
-checkout from before the conversion.
+checkout from before the conversion. With ``--traces``, each file of a profiler is replaced by its
+columns, ``x.json.gz`` by ``x.json.columns``, after the same comparison.
 """
 
 import argparse
@@ -52,6 +54,21 @@ def pack_windows(record: Path) -> None:
     with write_atomically(record) as unfinished:
         unfinished.write_bytes(_write_members(packed_members))
         compare_records(record, unfinished)
+
+
+def pack_trace(path: Path) -> Path:
+    """Replace the file of a profiler by its packed columns; return the path of these.
+
+    Raises ``UnequalError`` if the trace would not be the same; the file is unchanged then.
+    """
+    trace = read_trace(path, processes=1)
+    packed_path = path.with_suffix(columns.SUFFIX)
+    with write_atomically(packed_path) as unfinished:
+        unfinished.write_bytes(columns.encode_trace(trace))
+        if unequal := list(_unequal_parts(trace, columns.load(unfinished))):
+            raise UnequalError(f"{path}: {', '.join(unequal)}")
+    path.unlink()
+    return packed_path
 
 
 def compare_records(record: Path, other_record: Path) -> None:
@@ -162,7 +179,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="RECORD", help="folders' names (all)")
     parser.add_argument("--check", type=Path, metavar="ORIGINALS", help="another tree, from before")
+    parser.add_argument("--traces", nargs="+", type=Path, default=(), metavar="FILE")
     options = parser.parse_args()
+    if options.traces:
+        for path in options.traces:
+            print(f"{path} → {pack_trace(path)}")
+        return 0
     records = _find_records(options.names)
     is_equal = True
     with ProcessPoolExecutor() as pool:

@@ -31,7 +31,7 @@ def recordings() -> dict[str, tuple[Path, ...]]:
         run.parent.name: (run,) for run in sorted(RECORDS.glob("*/run.tar.zst"))
     }
     by_name |= {f"run {run.name}": (run,) for run in sorted(DATA.glob("runs/*/")) if run.is_dir()}
-    for trace in sorted(DATA.glob("*.json.gz")):
+    for trace in sorted((*DATA.glob("*.json.gz"), *DATA.glob("*.json.columns"))):
         name = f"trace {trace.name.partition('.')[0]}"
         by_name[name] = (*by_name.get(name, ()), trace)
     return by_name

@@ -13,21 +13,20 @@ import pytest
 
 from gapless.accounting import gather_collectives, match_collectives, partition, sum_ledgers
 from gapless.accounting.charges import Bool
-from gapless.formats import read
 from gapless.model import category
 from gapless.model.account import Account
 from gapless.model.leaf import LEAF, LEAVES
 from gapless.model.ledger import PHASES, Ledger
 from gapless.model.trace import Trace
+from tests.traces import KINETO_FILES, TRACES, read_fixture
 
 DATA = Path(__file__).parents[1] / "data"
-CASES = sorted(path.name.removesuffix(".json.gz") for path in DATA.glob("*.json.gz"))
 MS = 1_000_000
 
 
 @cache
 def read_trace(case: str) -> Trace:
-    return read(DATA / f"{case}.json.gz")
+    return read_fixture(case)
 
 
 @cache
@@ -57,10 +56,11 @@ def step_sum(ledger: Ledger, leaf: str) -> dict[int, int]:
 
 
 def test_there_are_fixtures() -> None:
-    assert len(CASES) == 14
+    assert len(TRACES) == 14
+    assert len(KINETO_FILES) == 8
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TRACES)
 def test_every_nanosecond_of_every_step_has_one_cause(case: str) -> None:
     ledger, facts = make_ledger(case), read_facts(case)
     is_scheduled = facts["scheduled"]
@@ -77,7 +77,7 @@ def test_every_nanosecond_of_every_step_has_one_cause(case: str) -> None:
     assert sum(account_of(case).leaves.values()) == account_of(case).wall_ns
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TRACES)
 def test_a_profiled_step_is_not_shorter_than_one_without_the_profiler(case: str) -> None:
     # The faults of two_ranks lie in every other step, so that a median says little.
     totals, facts = account_of(case), read_facts(case)
@@ -86,7 +86,7 @@ def test_a_profiled_step_is_not_shorter_than_one_without_the_profiler(case: str)
     assert totals.wall_ns / totals.steps > 0.9 * facts["unprofiled"][kind]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "two_ranks.rank1"])
+@pytest.mark.parametrize("case", [case for case in TRACES if case != "two_ranks.rank1"])
 def test_little_of_a_clean_trace_is_unknown(case: str) -> None:
     assert account_of(case).groups["unknown"] < 0.02 * account_of(case).wall_ns
 
@@ -199,7 +199,7 @@ def test_accumulation_is_one_step() -> None:
 
 
 def test_every_launch_is_recorded_where_recording_began_before_it() -> None:
-    for case in set(CASES) - {"amp_bf16", "cuda_graph_replay"}:
+    for case in set(TRACES) - {"amp_bf16", "cuda_graph_replay"}:
         assert make_ledger(case).launches_recorded == 1.0, case
     assert 0.7 < (make_ledger("cuda_graph_replay").launches_recorded or 0) < 1
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks import make_big_trace as maker
+from tests.traces import TRACES
 
-DATA = Path(__file__).parent.parent / "data"
-PLAIN, RICH = DATA / "two_ranks.rank1.json.gz", DATA / "loader_workers.json.gz"
+PLAIN, RICH = TRACES["two_ranks.rank1"], TRACES["loader_workers"]
 Document = dict[str, Any]
 
 

@@ -6,17 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pack_records import UnequalError, compare_records, pack_windows
+from benchmarks.pack_records import UnequalError, compare_records, pack_trace, pack_windows
+from gapless.capture.reading import read_trace
 from gapless.model.trace import Trace
 from gapless.store import columns
+from gapless.store.columns import encode_trace
 from gapless.store.run.pack import pack
+from tests.formats.writing import differences
+from tests.traces import TRACES
 
 RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
 
 
+@pytest.fixture(name="run")
+def run_with_json(tmp_path: Path) -> Path:
+    """Return a run whose window is a file of Kineto."""
+    run = tmp_path / RUN.name
+    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("*.columns"))
+    shutil.copy(TRACES["compiled"], run / "windows" / "rank0-step12.json.gz")
+    return run
+
+
 @pytest.fixture(name="record")
-def packed_record(tmp_path: Path) -> Path:
-    return pack(RUN, tmp_path / "run.tar.zst").path
+def packed_record(run: Path, tmp_path: Path) -> Path:
+    return pack(run, tmp_path / "run.tar.zst").path
 
 
 def test_a_record_becomes_small_and_keeps_what_it_says(record: Path, tmp_path: Path) -> None:
@@ -32,8 +45,6 @@ def test_a_record_becomes_small_and_keeps_what_it_says(record: Path, tmp_path: P
 def test_a_record_that_would_say_something_else_is_not_replaced(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode_trace = columns.encode_trace
-
     def encode_shifted(trace: Trace) -> bytes:
         end = trace.events.end.copy()
         end[0] += 1
@@ -41,14 +52,30 @@ def test_a_record_that_would_say_something_else_is_not_replaced(
 
     monkeypatch.setattr(columns, "encode_trace", encode_shifted)
     content = record.read_bytes()
-    with pytest.raises(UnequalError, match=r"json\.zst: events\.end, rank$"):
+    with pytest.raises(UnequalError, match=r"json\.gz: events\.end, rank$"):
         pack_windows(record)
     assert record.read_bytes() == content
 
 
-def test_a_lost_file_and_a_changed_log_are_found(record: Path, tmp_path: Path) -> None:
-    run = tmp_path / RUN.name
-    shutil.copytree(RUN, run)
+def test_a_trace_is_replaced_only_by_its_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(shutil.copy(TRACES["compiled"], tmp_path))
+    trace = read_trace(path)
+    assert differences(read_trace(pack_trace(path)), trace) == []
+    assert not path.exists()
+    path = Path(shutil.copy(TRACES["compiled"], tmp_path))
+
+    def encode_other_rank(trace: Trace) -> bytes:
+        return encode_trace(replace(trace, rank=9))
+
+    monkeypatch.setattr(columns, "encode_trace", encode_other_rank)
+    with pytest.raises(UnequalError, match=r"compiled\.json\.gz: rank$"):
+        pack_trace(path)
+    assert path.exists()
+
+
+def test_a_lost_file_and_a_changed_log_are_found(record: Path, run: Path, tmp_path: Path) -> None:
     log = min((run / "logs").iterdir())
     log.write_bytes(log.read_bytes() + b"GL")
     with pytest.raises(UnequalError, match=f"{log.name} differs"):

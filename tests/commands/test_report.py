@@ -11,8 +11,8 @@ import gapless
 from gapless import wire
 from gapless.cli import main
 from tests.store.drawing import marks, sample, step, training, window, write_run
+from tests.traces import TRACES
 
-DATA: Final = Path(__file__).parents[1] / "data"
 MS: Final = 1_000_000
 
 
@@ -73,7 +73,7 @@ def test_a_run_is_named_by_the_beginning_of_its_id_or_its_folder(
 def test_a_window_parts_the_step(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
     (folder / "windows").mkdir()
-    shutil.copy(DATA / "amp_bf16.json.gz", folder / "windows" / "rank0-step1.json.gz")
+    copy_window("amp_bf16", folder / "windows" / "rank0-step1.json")
     assert main(["report", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     account = report["step_account"]
@@ -127,6 +127,12 @@ def test_what_no_recording_has_is_refused(runs: Path, capsys: pytest.CaptureFixt
     assert main(["report", "--csv", "nothing"]) == 2
 
 
+def copy_window(name: str, target: Path) -> None:
+    """Copy a recorded trace; its suffix says which form it is kept in."""
+    trace = TRACES[name]
+    shutil.copy(trace, target.with_suffix(".json" + trace.suffix))
+
+
 def write_run_with_windows(folder: Path, *names: str) -> Path:
     """Return a run whose windows are recorded traces; from the second on they have stacks."""
     log = long_training_log()
@@ -135,17 +141,17 @@ def write_run_with_windows(folder: Path, *names: str) -> Path:
     run_folder = write_run(folder, {"rank0.log": log}, ended=150 * MS)
     (run_folder / "windows").mkdir()
     for number, name in enumerate(names, 1):
-        shutil.copy(DATA / name, run_folder / "windows" / f"rank0-step{number}.json.gz")
+        copy_window(name, run_folder / "windows" / f"rank0-step{number}.json")
     return run_folder
 
 
 def test_windows_with_stacks_give_lines_and_nothing_else(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_run_with_windows(runs / "a", "amp_bf16.json.gz")
+    write_run_with_windows(runs / "a", "amp_bf16")
     assert main(["report", "--json"]) == 0
     without_stacks = json.loads(capsys.readouterr().out)
-    write_run_with_windows(runs / "b", "amp_bf16.json.gz", "stacks_memory.json.gz")
+    write_run_with_windows(runs / "b", "amp_bf16", "stacks_memory")
     assert main(["report", "b", "--json"]) == 0
     with_stacks = json.loads(capsys.readouterr().out)
     assert without_stacks["step_account"] == with_stacks["step_account"]
@@ -157,7 +163,7 @@ def test_windows_with_stacks_give_lines_and_nothing_else(
 def test_without_samples_cost_goes_by_the_account(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_run_with_windows(runs / "a", "amp_bf16.json.gz")
+    write_run_with_windows(runs / "a", "amp_bf16")
     assert main(["report", "--price", "2.5", "--markdown"]) == 0
     out = capsys.readouterr().out
     assert "on one NVIDIA H200" in out
@@ -169,6 +175,6 @@ def test_without_samples_cost_goes_by_the_account(
 def test_a_selection_of_steps_that_no_window_has_is_refused(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_run_with_windows(runs / "a", "amp_bf16.json.gz")
+    write_run_with_windows(runs / "a", "amp_bf16")
     assert main(["report", "--steps", "900"]) == 2
     assert "no step of the capture is in '900'" in capsys.readouterr().err

@@ -14,8 +14,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from gapless.formats import read
 from gapless.model import category as c
 from tests.formats.writing import health_counts, spans
-
-DATA = sorted((Path(__file__).parents[1] / "data").glob("*.json.gz"))
+from tests.traces import KINETO_FILES
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +91,7 @@ def test_reads_what_torch_records_as_a_plain_reading_does(trace_folder: Path, na
     _check_against_json(trace_folder / name)
 
 
-@pytest.mark.parametrize("path", DATA, ids=lambda path: path.name.split(".json")[0])
+@pytest.mark.parametrize("path", KINETO_FILES, ids=lambda path: path.name.split(".json")[0])
 def test_reads_the_fixtures_as_a_plain_reading_does(path: Path) -> None:
     _check_against_json(path)
 

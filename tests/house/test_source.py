@@ -11,7 +11,8 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 LONGEST_FILE: Final = 340  # lines
 LONGEST_FUNCTION: Final = 30  # statements
-LARGEST_FILE: Final = 2 << 20  # bytes
+LARGEST_FILE: Final = 1_000_000  # bytes
+LARGEST_TREE: Final = 25_000_000  # bytes of all tracked files together
 RECORDS: Final = ("tests/zoo/records/", "tests/strangers/records/")
 HEAVIEST_RECORDS: Final = 15_000_000  # bytes of all together
 EMPTY_NAMES: Final = {"utils", "util", "common", "helpers", "base", "manager", "handler", "core"}
@@ -44,7 +45,7 @@ LEAKS: Final = re.compile(
     r"|(?:extra-|-)index-url|--find-links|\bpypi\.\w+\.(?:com|net|io)\b"
     r"|BEGIN (?:RSA |OPENSSH )?PRIVATE KEY|\bghp_\w{20}|\bAKIA[0-9A-Z]{16}"
 )
-BINARY: Final = {".gz", ".zst", ".npy", ".png", ".log"}
+BINARY: Final = {".columns", ".gz", ".zst", ".npy", ".png", ".log"}
 
 
 def relative_name(path: Path) -> str:
@@ -158,6 +159,11 @@ def test_nothing_of_one_machine_leaks_into_the_repository() -> None:
 def test_no_tracked_file_is_large() -> None:
     sizes = {name: path.stat().st_size for name, path in tracked_files().items()}
     assert {name: size for name, size in sizes.items() if size > LARGEST_FILE} == {}
+
+
+def test_the_tree_is_light() -> None:
+    """Traces that are not for the reader's tests are packed columns (tests/traces.py)."""
+    assert sum(path.stat().st_size for path in tracked_files().values()) <= LARGEST_TREE
 
 
 def test_the_records_are_light() -> None:

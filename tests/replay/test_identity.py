@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gapless.accounting import join_trace, partition
-from gapless.formats import read
 from gapless.model.leaf import LEAVES
 from gapless.replay.edits.select import view_of
 from gapless.replay.graph.build import build_graph
@@ -19,21 +17,19 @@ from gapless.replay.predict.identity import check_identity, find_fault
 from gapless.replay.predict.scene import Scene, usual_alpha
 from tests.accounting.drawing import Act, Call, Drawing
 from tests.replay.making import graph_of
-
-DATA = Path(__file__).parents[1] / "data"
-CASES = sorted(path.name.removesuffix(".json.gz") for path in DATA.glob("*.json.gz"))
+from tests.traces import TRACES, read_fixture
 
 
 @cache
 def read_graph(case: str) -> Graph:
-    trace = read(DATA / f"{case}.json.gz")
+    trace = read_fixture(case)
     joined_trace = join_trace(trace)
     graph = build_graph(joined_trace, partition(trace, joined_trace=joined_trace))
     assert isinstance(graph, Graph), graph
     return graph
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TRACES)
 def test_real_windows_are_given_back(case: str) -> None:
     check = check_identity(read_graph(case), simulate)
     assert check.passes, check.refusal
@@ -43,7 +39,7 @@ def test_real_windows_are_given_back(case: str) -> None:
     assert check.unexplained < 0.01
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TRACES)
 def test_threads_do_what_the_account_says_and_nothing_is_lost(case: str) -> None:
     graph = read_graph(case)
     main = graph.threads[0]
@@ -100,7 +96,7 @@ def test_waits_that_nothing_explains_do_not_pass() -> None:
 def test_what_an_identity_misses_makes_intervals_wider() -> None:
     check = check_identity(read_graph("compiled"), simulate)
     assert check.max_error == 0.02
-    joined_trace = join_trace(read(DATA / "compiled.json.gz"))
+    joined_trace = join_trace(read_fixture("compiled"))
     ledger = partition(joined_trace.threads.trace, joined_trace=joined_trace)
     inexact = replace(check, error=-0.012)
     scene = Scene(

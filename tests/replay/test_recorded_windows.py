@@ -1,13 +1,11 @@
 """What-ifs of real windows: what must hold of any."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gapless.accounting import join_trace, partition, sum_ledgers
-from gapless.formats import read
 from gapless.model.change import (
     Change,
     CopyChange,
@@ -28,8 +26,8 @@ from gapless.replay.graph.tiling import tile_graph
 from gapless.replay.predict.predict import predict
 from gapless.replay.predict.predicted_trace import retime_trace
 from gapless.replay.predict.scene import Scene, make_scene, play_steps
+from tests.traces import read_fixture
 
-DATA = Path(__file__).parents[1] / "data"
 CASES = ("amp_fp16_scaler", "eager_launch_bound", "loader_workers", "side_stream_copies")
 HALF = Estimate(0.5, 0.5, 0.5)
 ITEM = Omit(("aten::item",))
@@ -49,7 +47,7 @@ SLACK = 1.01  # steps end where devices are through: the first may gain more tha
 
 @cache
 def read_scene(case: str) -> Scene:
-    trace = read(DATA / f"{case}.json.gz")
+    trace = read_fixture(case)
     joined_trace = join_trace(trace)
     window_scene = make_scene(joined_trace, partition(trace, joined_trace=joined_trace))
     assert isinstance(window_scene, Scene), window_scene

@@ -29,8 +29,8 @@ from gapless.report.terminal import TableView
 from gapless.report.text.console import Pen, pen_for
 from gapless.study import Options, open_study
 from tests.study import writing
+from tests.traces import TRACES
 
-DATA = Path(__file__).parents[1] / "data"
 SCHEMA = Path(__file__).parents[2] / "docs/schema/study.json"
 
 
@@ -119,10 +119,10 @@ def test_a_leaf_of_which_there_is_nothing(tmp_path: Path) -> None:
     assert "comm: nothing of the account is charged to it" in study_text(study)
 
 
-@pytest.mark.parametrize("path", sorted(DATA.glob("*.json.gz")), ids=lambda path: path.name)
+@pytest.mark.parametrize("name", TRACES)
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_what_is_printed_sums_to_what_is_printed(path: Path, width: int) -> None:
-    study = open_fixture(path)
+def test_what_is_printed_sums_to_what_is_printed(name: str, width: int) -> None:
+    study = open_fixture(name)
     text = study_text(study, width)
     assert all(cell_len(line) <= width for line in text.splitlines()[1:])
     lines = [m for line in text.splitlines() if (m := _FIGURES.match(line))]
@@ -137,17 +137,17 @@ def test_what_is_printed_sums_to_what_is_printed(path: Path, width: int) -> None
 _FIGURES = re.compile(
     r"^  (?P<name>[a-z ,]*?) +(?P<time>[\d,.]+) (?:s|ms|µs) +(?P<share>[\d.]+) %(?:  |   |$)"
 )
-_STUDIES: dict[Path, Study] = {}
+_STUDIES: dict[str, Study] = {}
 
 
-def open_fixture(path: Path) -> Study:
-    if path not in _STUDIES:
-        _STUDIES[path] = gapless.open(path, cache=False)
-    return _STUDIES[path]
+def open_fixture(name: str) -> Study:
+    if name not in _STUDIES:
+        _STUDIES[name] = gapless.open(TRACES[name], cache=False)
+    return _STUDIES[name]
 
 
 def test_parts_of_a_group_sum_to_the_group() -> None:
-    sheet = account_sheet(open_fixture(DATA / "amp_bf16.json.gz").account)
+    sheet = account_sheet(open_fixture("amp_bf16").account)
     assert any(len(line.parts) > 3 for line in sheet.lines)
     for line in sheet.lines:
         assert sum(leaf_part.digits for leaf_part in line.parts) == line.digits
@@ -318,14 +318,14 @@ def test_tables_can_be_sorted_by_any_of_their_columns(study: Study) -> None:
 def test_json_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
     committed_schema = json.loads(SCHEMA.read_text())
     assert committed_schema == json.loads(json.dumps(document.schema(document.StudyObject)))
-    for case_study in (study, open_fixture(DATA / "stacks_memory.json.gz")):
+    for case_study in (study, open_fixture("stacks_memory")):
         jsonschema.validate(json.loads(document.study_json(case_study)), committed_schema)
 
 
 def test_a_comparison_fits_its_schema_and_the_committed_one_is_current(study: Study) -> None:
     committed_schema = json.loads(SCHEMA.with_name("comparison.json").read_text())
     assert committed_schema == document.schema(document.ComparisonObject)
-    comparison = gapless.compare(study, open_fixture(DATA / "stacks_memory.json.gz"))
+    comparison = gapless.compare(study, open_fixture("stacks_memory"))
     jsonschema.validate(json.loads(document.comparison_json(comparison)), committed_schema)
 
 

@@ -15,8 +15,7 @@ from gapless.formats import read
 from gapless.model.trace import Trace
 from gapless.store import cache, folder, layout
 from tests.formats.writing import differences, document, kernel, op, write_trace
-
-FIXTURES = sorted((Path(__file__).parents[1] / "data").glob("*.json.gz"))
+from tests.traces import KINETO_FILES
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +43,7 @@ def _find_trace_file(cache_folder: Path) -> Path:
     return trace_file
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name.split(".json")[0])
+@pytest.mark.parametrize("path", KINETO_FILES, ids=lambda path: path.name.split(".json")[0])
 def test_a_trace_comes_back_equal(path: Path) -> None:
     trace = read(path)
     key = cache.content_key(path)
@@ -116,7 +115,7 @@ def test_zeros_where_a_large_file_should_have_columns_are_a_miss(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layout, "_SAMPLED_PAGES", 8)
-    cache.save("k", read(FIXTURES[0]))
+    cache.save("k", read(KINETO_FILES[0]))
     data = bytearray(_find_trace_file(cache_folder).read_bytes())
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     _find_trace_file(cache_folder).write_bytes(data)

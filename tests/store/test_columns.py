@@ -12,8 +12,8 @@ from gapless.formats import read
 from gapless.model.trace import Events, MemoryColumns, Trace
 from gapless.store import columns
 from tests.formats.writing import differences, document, kernel, op, write_trace
+from tests.traces import KINETO_FILES
 
-FIXTURES = sorted((Path(__file__).parents[1] / "data").glob("*.json.gz"))
 EXTREMES = (0, 1, -1, 127, -128, 255, 256, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63))
 
 
@@ -35,7 +35,7 @@ def pack_and_load(trace: Trace, folder: Path) -> Trace:
     return columns.load(path)
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.name.split(".json")[0])
+@pytest.mark.parametrize("path", KINETO_FILES, ids=lambda path: path.name.split(".json")[0])
 def test_a_trace_comes_back_equal_from_a_small_part_of_its_bytes(
     path: Path, tmp_path: Path
 ) -> None:
@@ -107,6 +107,6 @@ def test_a_damaged_file_is_refused(
 
 def test_a_file_that_is_not_there_or_another_is_not_taken_for_one(tmp_path: Path) -> None:
     assert not columns.is_packed(tmp_path / "gone.columns")
-    assert not columns.is_packed(FIXTURES[0])
+    assert not columns.is_packed(KINETO_FILES[0])
     with pytest.raises(NotFoundError, match=r"gone\.columns: No such file"):
         columns.load(tmp_path / "gone.columns")

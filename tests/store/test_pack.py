@@ -21,8 +21,9 @@ from gapless.store.run.pack import SUFFIXES, pack
 from gapless.store.run.recordings import load
 from gapless.store.run.unpack import unpack
 from tests.store import drawing
+from tests.traces import TRACES
 
-TRACE = Path(__file__).parents[1] / "data" / "amp_bf16.json.gz"
+TRACE = TRACES["compiled"]
 ME = "/house/me"
 LIKE_HOME = [int.from_bytes(chunk, "little") for chunk in (b"/house/m", b"e/there ")]  # as numbers
 

@@ -26,12 +26,11 @@ from gapless.model.options import Options, parse_selection
 from gapless.study.opening import open_study
 from tests.study import writing
 from tests.study.writing import Event, annotation, call, kernel, op
+from tests.traces import TRACES
 from tests.waiting import PATIENCE_S, hold_pipes, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 @pytest.fixture(autouse=True)
@@ -374,7 +373,7 @@ def test_an_unknown_leaf_is_refused_with_those_there_are() -> None:
 
 
 def test_the_recorded_ranks_are_opened_together() -> None:
-    study = gapless.open(*sorted(DATA.glob("two_ranks.rank*.json.gz")), cache=False)
+    study = gapless.open(*(TRACES[f"two_ranks.rank{rank}"] for rank in (0, 1)), cache=False)
     assert study.run.ranks == (0, 1)
     assert study.account.leaves["comm.straggler_wait"] > 0
     assert study.stragglers[0].rank == 1  # the recording makes it late on purpose

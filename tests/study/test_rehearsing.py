@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from math import log
-from pathlib import Path
 
 import pytest
 
@@ -21,8 +20,8 @@ from gapless.pricing.simulators.multi_rank import JointSimulator
 from gapless.pricing.simulators.validation import FidelityCheck, rehearse
 from gapless.study import Options
 from gapless.study.opening import open_study
+from tests.traces import TRACES
 
-DATA = Path(__file__).parents[1] / "data"
 TWO_RANKS = cpu(ddp(), world(ranks=2))
 SLOW_STEP, FAST_STEP = {"busy.math": 16}, {"busy.math": 8}
 WAITS = {**FAST_STEP, "comm.straggler_wait": 8}
@@ -175,7 +174,7 @@ def test_of_devices_less_is_allowed() -> None:
 
 
 def test_two_real_ranks_are_made_again_within_the_bar() -> None:
-    paths = [DATA / f"two_ranks.rank{rank}.json.gz" for rank in (0, 1)]
+    paths = [TRACES[f"two_ranks.rank{rank}"] for rank in (0, 1)]
     diagnosis = open_study(paths, Options(cache=False)).diagnosis
     assert diagnosis is not None
     fidelity = diagnosis.fidelity

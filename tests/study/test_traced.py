@@ -4,8 +4,6 @@ The traces of ``data/opened`` are five steps of small trainings on a CPU, record
 ``torch.profiler``; "1" behind their name: with stacks and shapes.
 """
 
-from pathlib import Path
-
 import pytest
 
 import gapless
@@ -14,13 +12,13 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import Abstention, Detection
 from gapless.model.study import Study
 from gapless.pricing.charged import charge_changes
+from tests.traces import OPENED
 
-OPENED = Path(__file__).parents[1] / "data" / "opened"
 DetectionsByName = dict[str, Detection]
 
 
 def open_trace(name: str) -> Study:
-    return gapless.open(OPENED / f"{name}.json.gz", cache=False)
+    return gapless.open(OPENED[name], cache=False)
 
 
 def detections_by_name(study: Study) -> DetectionsByName:
@@ -95,7 +93,7 @@ def test_checkpoints_of_a_trace_are_told_with_their_line() -> None:
 
 
 def open_ranks(name: str) -> Study:
-    return gapless.open(*sorted(OPENED.glob(f"{name}.rank*.json.gz")), cache=False)
+    return gapless.open(*(OPENED[f"{name}.rank{rank}"] for rank in (0, 1)), cache=False)
 
 
 def test_a_late_loader_on_one_rank_is_named_with_its_rank_and_cause() -> None:

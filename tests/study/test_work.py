@@ -15,12 +15,11 @@ from tests.study import recording as by_hand
 from tests.study.recording import Log
 from tests.study.test_footprint import footprint
 from tests.study.test_run_machine import flat, samples
-
-DATA = Path(__file__).parents[1] / "data"
+from tests.traces import TRACES
 
 
 def test_rows_of_work_hold_the_kernels_of_operators_with_their_needs() -> None:
-    study = gapless.open(DATA / "amp_bf16.json.gz", cache=False)
+    study = gapless.open(TRACES["amp_bf16"], cache=False)
     products = [row for row in study.work if row.flops and row.leaf == "busy.tc_math"]
     assert products
     assert {row.dtype for row in products} == {"bf16"}
@@ -38,14 +37,14 @@ def test_rows_of_work_hold_the_kernels_of_operators_with_their_needs() -> None:
 
 @pytest.mark.parametrize("name", ["checkpointing", "checkpointing_reentrant"])
 def test_forwards_that_a_checkpoint_ran_again_are_told_apart(name: str) -> None:
-    study = gapless.open(DATA / f"{name}.json.gz", cache=False)
+    study = gapless.open(TRACES[name], cache=False)
     recomputed_ns = sum(row.ns for row in study.work if row.again)
     forward_ns = sum(row.ns for row in study.work if not row.backward and not row.again)
     assert 0.2 * forward_ns < recomputed_ns < 1.5 * forward_ns
 
 
 def test_the_host_comes_to_each_launch_once_and_never_in_more_than_the_steps() -> None:
-    study = gapless.open(DATA / "eager_launch_bound.json.gz", cache=False)
+    study = gapless.open(TRACES["eager_launch_bound"], cache=False)
     host = sum(row.host_ns for row in study.work)
     assert 0.3 * study.account.wall_ns < host < study.account.wall_ns  # one thread at a time
 
@@ -79,7 +78,7 @@ def test_without_a_device_forwards_that_ran_again_are_told_apart(
 
 @pytest.mark.parametrize("name", ["amp_bf16", "eager_launch_bound"])
 def test_an_ordinary_backward_runs_nothing_again(name: str) -> None:
-    study = gapless.open(DATA / f"{name}.json.gz", cache=False)
+    study = gapless.open(TRACES[name], cache=False)
     assert not [row for row in study.work if row.again]
 
 
