@@ -44,9 +44,10 @@ from gapless.pricing.simulators.simulator import (
 from gapless.store.run.recordings import load
 from gapless.study import Options
 from gapless.study.build_run import RunAccount, account_run, prices_of_run
+from tests.traces import TRACES
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
-WINDOW = Path(__file__).parents[1] / "data/eager_launch_bound.json.gz"
+WINDOW = TRACES["eager_launch_bound"]
 
 
 @cache
