@@ -2,21 +2,22 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from zstandard import ZstdCompressor, ZstdDecompressor
 
 import gapless
 from gapless.capture.reading import read_trace
-from gapless.formats import read
+from gapless.model import category
+from gapless.model.trace import Events
 from gapless.report.run.page import print_run
 from gapless.store import columns
 from gapless.study import open_run
-from tests.formats.writing import differences
 
 RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
-WORK = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
+WORK = (*category.ACTIVITIES, category.GPU_USER_ANNOTATION)
 
 
 def test_the_reference_story_is_told() -> None:
@@ -54,31 +55,15 @@ def test_its_page_names_the_loader_and_what_it_lacks(capsys: pytest.CaptureFixtu
     assert json.loads((RUN / "run.json").read_text())["exit_code"] == 0
 
 
-def test_a_window_of_packed_columns_tells_what_its_text_told(tmp_path: Path) -> None:
-    run = tmp_path / RUN.name
-    shutil.copytree(RUN, run)
-    (text,) = (run / "windows").iterdir()
-    packed_window = text.with_suffix(columns.SUFFIX)
-    packed_window.write_bytes(columns.encode_trace(read(text)))
-    assert differences(read_trace(text), read_trace(packed_window)) == []
-    study = gapless.open(run)
-    text.unlink()
-    packed_study = gapless.open(run)
-    assert packed_study.recorded == study.recorded
-    assert packed_study.diagnosis == study.diagnosis
-    assert packed_study.tables == study.tables
-
-
 def test_a_window_without_what_its_steps_launched_parts_no_step(tmp_path: Path) -> None:
     """As if the device had been so far behind that it did none of it while the window was open."""
     run = tmp_path / RUN.name
     shutil.copytree(RUN, run)
     (window,) = (run / "windows").iterdir()
-    document = json.loads(ZstdDecompressor().decompressobj().decompress(window.read_bytes()))
-    document["traceEvents"] = [
-        event for event in document["traceEvents"] if event.get("cat") not in WORK
-    ]
-    window.write_bytes(ZstdCompressor().compress(json.dumps(document).encode()))
+    trace = read_trace(window)
+    is_host = ~np.isin(trace.events.category, WORK)
+    events = {name: column[is_host] for name, column in vars(trace.events).items()}
+    window.write_bytes(columns.encode_trace(replace(trace, events=Events(**events))))
     recorded = open_run(run).recorded
     assert recorded is not None
     assert recorded.account is not None
