@@ -1,7 +1,7 @@
 """Measure a machine's constants as gapless does, and keep them with the method of each.
 
 ``python -m benchmarks.probe --out benchmarks/results/probe.json`` (``--device 0`` with a GPU,
-``--ranks 2`` for collectives, ``--file PATH`` for files that may be dropped from memory). What
+``--file PATH`` for files that may be dropped from memory). What
 identifies one machine, paths and GPU numbers, is left out.
 """
 
@@ -22,7 +22,6 @@ def main() -> None:
     """Run the probe in this interpreter."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", type=int)
-    parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--path", default=tempfile.gettempdir())
     parser.add_argument("--file", action="append", default=[])
     parser.add_argument("--seconds", type=float)
@@ -32,7 +31,6 @@ def main() -> None:
         device=options.device,
         path=options.path,
         files=tuple(options.file),
-        ranks=options.ranks,
         seconds=options.seconds,
     )
     constants = drop_identity(

@@ -41,7 +41,7 @@ def test_it_comes_to_its_end_in_time(constants: Constants) -> None:
 
 
 def test_all_constants_of_the_gpu_are_there(constants: Constants) -> None:
-    prefixes = ("launch.", "sync.", "kernel.", "copy.", "memory.", "profiler.", "gemm.")
+    prefixes = ("launch.", "sync.", "kernel.", "copy.", "memory.", "gemm.")
     optional = {"gemm.fp8", "gemm.tf32", "gemm.bf16", "gemm.int8"}
     absent = {
         constant.name: constant.why
@@ -57,12 +57,9 @@ def test_the_way_to_the_gpu_and_back_is_microseconds(constants: Constants) -> No
     assert (
         500 < known_value(constants, "launch.call") < known_value(constants, "launch.op") < 200_000
     )
-    assert 200 < known_value(constants, "launch.lag") < 100_000
-    assert 100 < known_value(constants, "kernel.gap") < 50_000
-    assert 300 < known_value(constants, "kernel.empty") < 50_000
+    assert 300 < known_value(constants, "kernel.period") < 50_000
     assert known_value(constants, "launch.round") > known_value(constants, "launch.call")
-    for name in ("sync.stream", "sync.event", "sync.device"):
-        assert 100 < known_value(constants, name) < 1_000_000
+    assert 100 < known_value(constants, "sync.item") < 1_000_000
 
 
 def test_copies_take_longer_the_larger_they_are(constants: Constants) -> None:
@@ -95,15 +92,6 @@ def test_the_memory_of_the_gpu_is_faster_than_the_way_to_it(constants: Constants
     assert copied > known_value(constants, "copy.h2d.pinned.bandwidth")
 
 
-def test_the_profiler_costs_more_with_more_to_record(constants: Constants) -> None:
-    assert 20 < known_value(constants, "profiler.op") < 100_000
-    assert (
-        known_value(constants, "profiler.launch")
-        < known_value(constants, "profiler.gpu_op")
-        < 200_000
-    )
-
-
 def test_a_gpu_with_too_little_free_memory_is_left_alone() -> None:
     command = [sys.executable, str(probing.PROBE), "--device=0", f"--least-free={1 << 50}"]
     process = subprocess.run(
@@ -111,16 +99,3 @@ def test_a_gpu_with_too_little_free_memory_is_left_alone() -> None:
     )
     (record,) = (json.loads(line) for line in process.stdout.splitlines() if "figures" in line)
     assert all("of the GPU's memory is free" in figure["why"] for figure in record["figures"])
-
-
-def test_gpus_reduce_together_where_there_are_two() -> None:
-    import torch  # noqa: PLC0415 - only here, where there is a GPU
-
-    if torch.cuda.device_count() < 2:
-        pytest.skip("one GPU")
-    request = ProbeRequest(device=0, ranks=2, parts=("allreduce",))
-    constants = probing.measure(sys.executable, request, print)
-    print("\n".join(constant_lines(constants)))
-    series = constants.series("allreduce")
-    assert series[0][1] < series[-1][1]
-    assert 1e9 < known_value(constants, "allreduce.bandwidth") < 1e13

@@ -36,8 +36,8 @@ def constants(tmp_path_factory: pytest.TempPathFactory) -> Constants:
     files = tuple(str(folder / f"{number}.bin") for number in range(5))
     for name in files:
         Path(name).write_bytes(os.urandom(5000))
-    parts = ("launches", "copies", "profiler", "cpu", "decode", "storage", "allreduce")
-    request = storage_request(folder, files=files, ranks=2, seconds=90, parts=parts)
+    parts = ("launches", "copies", "cpu", "storage")
+    request = storage_request(folder, files=files, seconds=90, parts=parts)
     constants = probing.measure(sys.executable, request, ignore_progress)
     assert sorted(map(str, folder.iterdir())) == sorted(files)  # nothing is left behind
     return constants
@@ -60,7 +60,7 @@ def test_every_constant_has_a_unit_a_method_and_a_value_or_a_reason(constants: C
 
 def test_a_machine_without_a_gpu_has_these_constants(constants: Constants) -> None:
     measured_names = {constant.name for constant in constants.values if constant.value is not None}
-    expected_names = {"profiler.first", "cpu.gemm.fp32", "cpu.memory.triad", "allreduce"}
+    expected_names = {"cpu.gemm.fp32", "cpu.memory.triad"}
     assert (
         expected_names | {"storage.ordered.warm", "storage.random.warm", "storage.file.warm"}
         <= measured_names
@@ -71,25 +71,21 @@ def test_a_machine_without_a_gpu_has_these_constants(constants: Constants) -> No
 
 
 @pytest.mark.slow
-def test_processes_and_workers_are_started_and_ended(tmp_path: Path) -> None:
+def test_workers_are_started_and_ended(tmp_path: Path) -> None:
     request = storage_request(tmp_path, parts=("processes",), seconds=90)
     constants = probing.measure(sys.executable, request, ignore_progress)
     assert all(constant.value for constant in constants.values)
     assert {constant.name for constant in constants.values} == {
-        "process.python",
         "process.fork",
-        "process.fork_worker",
         "process.end_worker",
-        "process.spawn_worker",
-        "process.import_torch",
     }
 
 
-def test_constants_by_size_are_in_order(constants: Constants) -> None:
-    sizes = [size for size, _ in constants.series("allreduce")]
-    assert sizes == [4096, 65536, 1 << 20]
-    assert constants.value("allreduce", 4096) == constants.series("allreduce")[0][1]
-    assert constants.value("allreduce", 5) is None
+def test_constants_by_threads_are_in_order(constants: Constants) -> None:
+    series = constants.series("cpu.gemm.fp32")
+    assert [threads for threads, _ in series] == sorted({threads for threads, _ in series})
+    assert constants.value("cpu.gemm.fp32", series[0][0]) == series[0][1]
+    assert constants.value("cpu.gemm.fp32", -5) is None
     assert constants.value("storage.file.warm") is not None
 
 

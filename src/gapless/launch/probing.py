@@ -44,7 +44,6 @@ class ProbeRequest:
     device: int | None = None  # number of the GPU as torch counts; None: no GPU
     path: str | None = None  # of the training's data
     files: tuple[str, ...] = ()  # of the training's data, which may be dropped from memory
-    ranks: int = 1  # processes of the training on this machine
     parts: tuple[str, ...] = ()  # empty: all
     seconds: float | None = None  # for all; None: what is usual
     scale: float = 1.0  # of each measurement's time
@@ -62,7 +61,7 @@ class ProbeRequest:
         flags = [f"{name}={value}" for name, value in single_values.items() if value is not None]
         flags += [f"--file={file}" for file in self.files]
         flags += [f"--part={part_name}" for part_name in self.parts]
-        return [*flags, f"--ranks={self.ranks}", f"--scale={self.scale}"]
+        return [*flags, f"--scale={self.scale}"]
 
 
 @dataclass

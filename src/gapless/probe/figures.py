@@ -21,10 +21,8 @@ class ProbeConditions(NamedTuple):
     device: int | None  # number of the GPU, as torch counts; None: the processors alone
     path: str | None  # of the training's data
     files: tuple[str, ...]  # of the training's data, which may be read and dropped from memory
-    ranks: int  # processes that reduce together
     largest: int  # bytes that one buffer may take
     until: float  # seconds of ``time.monotonic``: no further round is begun then
-    import_s: float  # that this process took to import torch
 
 
 class ProbeFigure(NamedTuple):
@@ -55,7 +53,6 @@ class Measurement(NamedTuple):
     seconds: float  # that it may take, about
     gpu: bool = False
     torch: bool = True
-    imports: bool = False  # torch, in fresh processes: needs as long as that took here
     explain_lack: Callable[[ProbeConditions], str | None] = (
         lack_nothing  # it cannot be measured, for want of what
     )

@@ -19,13 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import (
     arithmetic,
-    collectives,
     copies,
-    decoding,
     launches,
     processes,
     processors,
-    profiling,
     storage,
     surroundings,
 )
@@ -38,20 +35,15 @@ if TYPE_CHECKING:
 
 FORM = 1
 MEASUREMENTS = (  # in this order: the last ones suffer if time runs out, or a disk hangs
-    *profiling.MEASUREMENTS,  # its first start in a process is one of the constants
     *launches.MEASUREMENTS,
     *copies.MEASUREMENTS,
     *arithmetic.MEASUREMENTS,
     *processors.MEASUREMENTS,
-    *collectives.MEASUREMENTS,
-    *decoding.MEASUREMENTS,
-    *processes.QUICK,
+    *processes.MEASUREMENTS,
     *storage.MEASUREMENTS,
-    *processes.SLOW,
 )
 _SECONDS, _SECONDS_GPU = 12.0, 25.0
 _AFTER_IMPORT = 0.5  # of the time: so much is left however long torch took to import
-_IMPORTS = 1.5  # times what importing torch took here, it may take in fresh processes
 _PATIENCE = 3.0  # times the time, and the kernel ends us
 _LARGEST, _LARGEST_GPU = 256 << 20, 512 << 20
 _BUFFER_DIVISOR = 16  # of the memory that is free: one buffer
@@ -92,7 +84,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", type=int, help="number of the GPU to measure; none: no GPU")
     parser.add_argument("--path", help="a folder, or a file, of the training's data")
     parser.add_argument("--file", action="append", default=[], help="to be read; may be repeated")
-    parser.add_argument("--ranks", type=int, default=1, help="processes that reduce together")
     parts = sorted({measurement.part_name for measurement in MEASUREMENTS})
     parser.add_argument("--part", action="append", choices=parts, help="only this; repeatable")
     parser.add_argument("--seconds", type=float, help="for all; usually 12, with a GPU 25")
@@ -112,7 +103,6 @@ def _measure(
     seconds = usual if options.seconds is None else options.seconds
     signal.setitimer(signal.ITIMER_REAL, max(seconds * _PATIENCE, seconds + 30))
     warnings.simplefilter("ignore")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     measurements = [
         measurement
         for measurement in MEASUREMENTS
@@ -123,15 +113,6 @@ def _measure(
         write_line({"machine": {**identity, "gpu": {**identity["gpu"], "why": state.gpu}}})
     now = time.monotonic()
     until = max(began + seconds, now + seconds * _AFTER_IMPORT)
-    if options.seconds is None:  # several processes have to start before they reduce together
-        grouped = [
-            measurement for measurement in measurements if measurement in collectives.MEASUREMENTS
-        ]
-        until += sum(
-            _estimate_needed_s(measurement, state.conditions)
-            for measurement in grouped
-            if measurement.explain_lack(state.conditions) is None
-        )
     state = state._replace(until=until)
     for measurement in measurements:
         write_line({"begin": measurement.part_name})
@@ -146,7 +127,7 @@ def _prepare(
     write_line: Callable[[dict[str, Any]], None],
 ) -> _ProbeState:
     """Import torch and look at the GPU; note why, where they cannot be used."""
-    torch, gpu, began = None, _refuse_gpu(identity["gpu"], options.least_free), time.monotonic()
+    torch, gpu = None, _refuse_gpu(identity["gpu"], options.least_free)
     largest = _LARGEST if gpu else _LARGEST_GPU
     if any(measurement.torch and not (measurement.gpu and gpu) for measurement in measurements):
         write_line({"begin": "torch"})
@@ -154,7 +135,6 @@ def _prepare(
             import torch as _  # noqa: F401
         except Exception as error:
             torch = describe_error(error)
-    import_s = time.monotonic() - began
     gpu = gpu or torch
     if gpu is None and any(measurement.torch for measurement in measurements):
         try:
@@ -163,9 +143,7 @@ def _prepare(
             gpu = describe_error(error)
     largest = min(largest, options.largest or largest, _read_available_memory() // _BUFFER_DIVISOR)
     device = options.device if gpu is None else None
-    conditions = ProbeConditions(
-        device, options.path, tuple(options.file), options.ranks, largest, 0.0, import_s
-    )
+    conditions = ProbeConditions(device, options.path, tuple(options.file), largest, 0.0)
     return _ProbeState(torch, gpu, 0.0, conditions)
 
 
@@ -233,13 +211,7 @@ def _find_hindrance(measurement: Measurement, state: _ProbeState, now: float) ->
     lacking = measurement.explain_lack(state.conditions)
     if lacking:
         return lacking
-    needed_s = _estimate_needed_s(measurement, state.conditions) if measurement.imports else 0.0
-    return _LATE if now + needed_s > state.until else None
-
-
-def _estimate_needed_s(measurement: Measurement, conditions: ProbeConditions) -> float:
-    """Return the seconds that a measurement in fresh processes takes, which import torch."""
-    return _IMPORTS * conditions.import_s + measurement.seconds
+    return _LATE if now > state.until else None
 
 
 _TELLING_S = 0.2  # the kernel counts processor time in hundredths of a second
