@@ -32,26 +32,6 @@ for batch in DataLoader(torch.randn(100_000, 4)):
     model(batch).sum().backward()
     optimizer.step()
 """
-SLOW_LOADER = """
-import time
-import torch
-from torch.utils.data import DataLoader, Dataset
-torch.set_num_threads(1)
-class Slow(Dataset):
-    def __len__(self):
-        return 400
-    def __getitem__(self, index):
-        time.sleep(0.02)
-        return torch.randn(64)
-model = torch.nn.Linear(64, 1)
-optimizer = torch.optim.SGD(model.parameters(), 0.001)
-work = torch.ones(300, 300)
-for batch in DataLoader(Slow()):
-    for _ in range(4):
-        work.mm(work)
-    model(batch).sum().backward()
-    optimizer.step()
-"""
 Tasks = list[trial_module.TrialTask]
 
 
@@ -118,16 +98,6 @@ def test_by_itself_what_the_report_of_the_last_run_proposes_is_tried(
 def test_what_is_named_is_tried_alone(run: Path, tasks: Tasks, words: list[str]) -> None:
     assert cli.main(["try", run.name, "--yes", *words]) == 0
     assert not tasks[0].request.proposed
-
-
-def test_a_check_of_predictions_is_a_trial_by_itself(
-    run: Path, tasks: Tasks, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["try", run.name, "--yes", "--check-prediction"]) == 0
-    assert (tasks[0].request.check, tasks[0].request.proposed) == (True, False)
-    assert cli.main(["try", run.name, "--yes", "--check-prediction", "--fix", "fused"]) == 2
-    assert "--check-prediction is a trial by itself" in capsys.readouterr().err
-    assert len(tasks) == 1
 
 
 def test_a_machine_cannot_be_measured_for_a_run_that_does_not_tell_its_interpreter(
@@ -293,22 +263,3 @@ def test_a_command_that_was_never_recorded_is_tried(
     assert (trial["parity"], trial["data"]) == ("same", "same")
     assert len(trial["arms"]) >= 4
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gapless", "train.py"]
-
-
-@pytest.mark.slow
-def test_known_delays_are_predicted_and_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(SLOW_LOADER)
-    assert cli.main(["check", "--", sys.executable, "train.py"]) == 0
-    capsys.readouterr()
-    assert cli.main(["try", "--check-prediction", "--yes", "--json", "--budget", "90s"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    checks = [trial["check"] for trial in document["trials"]]
-    assert "the loader" in [check["place"] for check in checks]
-    for check in checks:
-        assert check["measured"] is not None
-        assert check["agreement"] in {"within", "near", "undecided"}
-    assert cli.main(["report", "--markdown"]) == 0
-    assert "a delay of" in capsys.readouterr().out

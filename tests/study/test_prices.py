@@ -24,7 +24,7 @@ from gapless.model.edit import Applicability
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, ReplayFidelity
-from gapless.model.trial import Agreement, Check, DelayCost, Side, Trial, TrialVerdict
+from gapless.model.trial import Side, Trial, TrialVerdict
 from gapless.pricing.ceilings import Ceilings, ceilings_of
 from gapless.pricing.price import Prices, is_worth_naming, price_changes, price_detection
 from gapless.pricing.simulators.protocol import RefusingSimulator
@@ -263,26 +263,6 @@ def test_only_ablations_are_ceilings() -> None:
         trial_of((("cached-batch",), HALF)).sides[0], applicability=Applicability.IDENTICAL
     )
     assert not ceilings_of([replace(trial_of(), sides=(side,))]).measured
-
-
-def trial_with_check(location: str, family: str, agreement: Agreement) -> Trial:
-    check = Check(location, 10, 10, DelayCost(1, 2, 3), family, DelayCost(7, 8, 9), agreement)
-    side = replace(trial_of((("delay",), HALF)).sides[0], check=check)
-    return replace(trial_of(), sides=(side,))
-
-
-def test_what_a_check_refutes_is_not_predicted_until_one_agrees() -> None:
-    refuted = trial_with_check("the training thread", "host", Agreement.FAR)
-    ceilings = ceilings_of([refuted])
-    for family in ("host", "sync"):
-        prediction = ceilings.bound(Prediction(HALF, family))
-        assert prediction.speedup is None
-        assert "a delay in the training thread did not cost" in str(prediction.refused)
-    assert ceilings.bound(Prediction(HALF, "feed")) == Prediction(HALF, "feed")
-    noisy = trial_with_check("the training thread", "host", Agreement.UNDECIDED)
-    assert ceilings_of([refuted, noisy]).refuted
-    agreeing = trial_with_check("the training thread", "host", Agreement.NEAR)
-    assert not ceilings_of([refuted, agreeing]).refuted
 
 
 def test_a_share_of_what_lies_outside_of_windows_has_an_interval() -> None:

@@ -11,10 +11,6 @@ again. With a command after "--" that command is tried. Without a choice of what
 what the report of the run proposes first, as far as it changes no result (classes same and
 equivalent); where it proposes nothing, the ceilings.
 
-With --check-prediction nothing is improved: a known delay is added to the loader, another to the
-training thread, and what they cost is compared with what the replay of the run predicts. Where that
-is far off, later reports of the run predict nothing of that kind.
-
 With --machine the training is not run: launches, copies, products, memory and processes are
 measured in the interpreter of the run (12 s; 25 s with its GPU), and kept for 30 days. Reports of
 runs on the same GPU, driver and torch predict with them, and say so.
@@ -25,7 +21,6 @@ Examples:
   gapless try --fix more-workers=4 pin-memory  two edits, each by itself
   gapless try --fix more-workers=2+one-thread  two edits together
   gapless try --set DataLoader.num_workers=8 -- python train.py
-  gapless try --check-prediction               do known delays cost what the replay says?
   gapless try --machine                        what launches, copies, products take on this machine
   gapless try --list                           which edits there are, and which fit this run
 
@@ -55,11 +50,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             name, metavar=sign, nargs="+", action="extend", default=[], help=words
         )
     edit_group.add_argument("--ceilings", action="store_true", help="the most that could be gained")
-    edit_group.add_argument(
-        "--check-prediction",
-        action="store_true",
-        help="delays in the loader and the training thread: do they cost what is predicted?",
-    )
     edit_group.add_argument(
         "--machine",
         action="store_true",

@@ -48,7 +48,7 @@ def measure_machine(arguments: argparse.Namespace) -> int:
     from gapless.study.machine_constants import ReusePolicy, constants
     from gapless.study.run_constants import find_interpreter
 
-    if arguments.fix or arguments.set or arguments.ceilings or arguments.check_prediction:
+    if arguments.fix or arguments.set or arguments.ceilings:
         raise UsageError("--machine tries nothing; leave out what is to be tried")
     recording, _, _ = find_subject(arguments)
     probe_target = None if recording is None else find_interpreter(recording)
@@ -104,20 +104,15 @@ def _build_request(arguments: argparse.Namespace) -> "TrialRequest":
     from gapless.verify.requests import TrialRequest
 
     has_named_edits = bool(arguments.fix or arguments.set)
-    if arguments.check_prediction and (has_named_edits or arguments.ceilings):
-        raise UsageError(
-            "--check-prediction is a trial by itself; leave out what else is to be tried"
-        )
     return TrialRequest(
         fixes=tuple(arguments.fix),
         settings=tuple(arguments.set),
         ceilings=arguments.ceilings,
-        proposed=not (has_named_edits or arguments.ceilings or arguments.check_prediction),
+        proposed=not (has_named_edits or arguments.ceilings),
         together=arguments.together,
         strict=arguments.strict,
         risky=arguments.risky,
         override=arguments.override,
-        check=arguments.check_prediction,
     )
 
 

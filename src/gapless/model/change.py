@@ -111,7 +111,7 @@ class LoaderChange(msgspec.Struct, frozen=True, tag="feed", tag_field="kind"):
 class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):
     """The training thread takes so much longer each step, once its optimizer has stepped.
 
-    No fix: what is injected to see whether a replay holds (``verify.checking``).
+    No fix: what is injected to see whether a replay holds (``benchmarks.check_prediction``).
     """
 
     ns: int

@@ -60,37 +60,6 @@ class Arm:
     noise: float | None = None  # half-width of the interval of its own step time, relative
 
 
-class Agreement(StrEnum):
-    """How the measured cost of a known delay stands to the predicted one."""
-
-    WITHIN = "within"  # its middle lies within the predicted bounds
-    NEAR = "near"  # beside it, but the intervals overlap, or lie within 15 % of the delay
-    FAR = "beside"  # further off: what the replay says of the like does not hold here
-    UNDECIDED = "undecided"  # too noisy: it may have cost nothing, or all of the delay
-
-
-@dataclass(frozen=True)
-class DelayCost:
-    """What a delay costs of a step, in ns: 95 % where it was measured, 90 % where predicted."""
-
-    low: float
-    mid: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Check:
-    """A known delay that was put into the training, to see whether what is predicted holds."""
-
-    place: str  # "the loader", "the training thread"
-    delay_ns: int  # each fetch, each step
-    most_ns: int  # that it can cost of a step: workers share it
-    predicted: DelayCost
-    family: str  # of the prediction: "feed", "host"
-    measured: DelayCost | None = None
-    agreement: Agreement = Agreement.UNDECIDED
-
-
 @dataclass(frozen=True)
 class Side:
     """A combination of edits that was tried, and its result against the unedited runs."""
@@ -113,7 +82,6 @@ class Side:
     why: str | None = None
     account: Account | None = None  # of one window of the last arm
     predicted: Estimate | None = None
-    check: Check | None = None  # of a side that only checks a prediction
     method: Method = Method.FRESH
     noise: float | None = None  # A/A, where it is this side's own: in one process
 

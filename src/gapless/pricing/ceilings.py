@@ -1,24 +1,17 @@
-"""What earlier trials of the run imply for predictions: ceilings bound them, checks refute them.
+"""What earlier trials of the run imply for predictions: ceilings bound them."""
 
-A check adds a known delay to the training (``gapless try --check-prediction``). Where its cost
-differs greatly from what the replay predicted, predictions of the same kind are not trusted.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.model.change import Prediction
 from gapless.model.edit import Applicability
 from gapless.model.estimate import Estimate
-from gapless.model.trial import Agreement, Check, Trial
+from gapless.model.trial import Trial
 
 _DATA: Final = frozenset({"cached-batch"})
 _COPIES: Final = frozenset({"cached-batch-on-device"})
 _TAILS: Final = frozenset({"no-logging", "no-checkpoint", "no-evaluation"})
-_RELATED_FAMILIES: Final = {
-    "host": ("host", "sync")
-}  # what the training thread takes, and waits for
 _CEILING_FIXES: Final = {"feed": (_DATA, _COPIES), "copy": (_COPIES,), "tail": (_TAILS,)}
 
 
@@ -35,12 +28,9 @@ class Ceilings:
     """All ceilings that were measured for a run, the latest of each last."""
 
     measured: tuple[Ceiling, ...] = ()
-    refuted: Mapping[str, str] = field(default_factory=dict[str, str])  # family: why
 
     def bound(self, prediction: Prediction) -> Prediction:
-        """Return a prediction limited to the ceiling of its kind; none if a check failed."""
-        if prediction.speedup is not None and prediction.family in self.refuted:
-            return replace(prediction, speedup=None, refused=self.refuted[prediction.family])
+        """Return a prediction limited to the ceiling of its kind."""
         speedup, max_speedup = prediction.speedup, self._find_limit(prediction.family)
         if speedup is None or max_speedup is None or speedup.high <= max_speedup:
             return prediction
@@ -63,7 +53,7 @@ class Ceilings:
 
 
 def ceilings_of(trials: Sequence[Trial]) -> Ceilings:
-    """Return the ceilings that trials measured, and what their checks refuted."""
+    """Return the ceilings that trials measured."""
     sides = tuple(side for trial in trials for side in trial.sides)
     return Ceilings(
         tuple(
@@ -71,19 +61,4 @@ def ceilings_of(trials: Sequence[Trial]) -> Ceilings:
             for side in sides
             if side.applicability is Applicability.ABLATION and side.speedup is not None
         ),
-        _find_refuted([side.check for side in sides if side.check is not None]),
     )
-
-
-def _find_refuted(checks: Sequence[Check]) -> dict[str, str]:
-    """Return the families of predictions that the latest check at their place contradicts."""
-    reasons = dict[str, str]()
-    for check in checks:
-        for family in _RELATED_FAMILIES.get(check.family, (check.family,)):
-            if check.agreement is Agreement.FAR:
-                reasons[family] = (
-                    f"a delay in {check.place} did not cost what was predicted: try it"
-                )
-            elif check.agreement is not Agreement.UNDECIDED:
-                reasons.pop(family, None)
-    return reasons

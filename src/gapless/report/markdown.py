@@ -7,7 +7,6 @@ from typing import Final
 from gapless.model.study import Study
 from gapless.report.sections.account import AccountSheet, account_sheet
 from gapless.report.sections.causes import cause_lines, harmless_lines, replay_lines, try_lines
-from gapless.report.sections.checks import check_lines
 from gapless.report.sections.grids import NAMES, table_grid
 from gapless.report.sections.leaves import leaf_lines
 from gapless.report.sections.remedies import end_lines, refused_lines, remedy_rows, then_line
@@ -70,9 +69,7 @@ def remedy_lines(study: Study) -> Iterator[str]:
     yield from bullets("Worth trying, without a price", try_lines(diagnosis))
     yield from bullets("Refused", refused_lines(study))
     yield from bullets("Harmless here", harmless_lines(diagnosis))
-    yield from bullets(
-        "Replay", (*replay_lines(diagnosis), *check_lines(study.trials), *end_lines(study))
-    )
+    yield from bullets("Replay", (*replay_lines(diagnosis), *end_lines(study)))
 
 
 def account_table(sheet: AccountSheet, *, stepwise: bool) -> Iterator[str]:

@@ -9,9 +9,8 @@ import numpy as np
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit, Skip
 from gapless.model.estimate import Estimate
-from gapless.model.trial import Arm, Check, Side, Trial, TrialVerdict
-from gapless.verify import checking
-from gapless.verify.arms import disturbance, effects, parity
+from gapless.model.trial import Arm, Side, Trial, TrialVerdict
+from gapless.verify.arms import effects, parity
 from gapless.verify.arms.parity import Likeness
 from gapless.verify.arms.results import ArmResult, Scoreboard, arm_noise, foreign_share
 from gapless.verify.arms.steady import settling_ns, step_time
@@ -159,21 +158,7 @@ def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job
         why=why,
         account=_find_account(scoreboard, name),
         predicted=candidate.predicted,
-        check=_complete_check(scoreboard, candidate, verdict, speedup),
     )
-
-
-def _complete_check(
-    scoreboard: Scoreboard, candidate: Candidate, verdict: TrialVerdict, speedup: Estimate | None
-) -> Check | None:
-    """Return the check of a side with what it measured, if the delay took effect."""
-    if candidate.check is None or verdict not in _MEASURED:
-        return candidate.check
-    is_busy = any(map(disturbance.has_foreign_load, scoreboard.counted_results))
-    conditions = checking.TrialConditions(
-        medians(scoreboard, UNEDITED).step_ns, scoreboard.noise, is_busy
-    )
-    return checking.complete_check(candidate.check, speedup, conditions)
 
 
 def _find_idle_edits(scoreboard: Scoreboard, side: str, candidate: Candidate) -> tuple[Edit, ...]:
@@ -191,8 +176,7 @@ def _find_idle_edits(scoreboard: Scoreboard, side: str, candidate: Candidate) ->
 def _is_ablation(candidate: Candidate) -> bool:
     """Return whether finding nothing to leave out is a result: there is nothing to gain by it."""
     skips_only = all(isinstance(edit, Skip) for edit in candidate.edits)
-    is_ceiling = candidate.applicability is Applicability.ABLATION and candidate.check is None
-    return is_ceiling or skips_only
+    return skips_only or candidate.applicability is Applicability.ABLATION
 
 
 def _explain_verdict(scoreboard: Scoreboard, side: str, verdict: TrialVerdict) -> str | None:

@@ -38,7 +38,6 @@ class TrialRequest:
     strict: bool = False
     risky: bool = False
     override: bool = False
-    check: bool = False  # what the replay predicts of known delays
 
 
 @dataclass(frozen=True)

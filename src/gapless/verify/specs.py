@@ -9,7 +9,6 @@ from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
 from gapless.model.estimate import Estimate
 from gapless.model.recording import Recording
-from gapless.model.trial import Check
 
 OUT_OF_MEMORY: Final = "out of memory"  # of ``ArmRun.failure``: the one failure that is a result
 UNEDITED: Final = "A"
@@ -24,7 +23,6 @@ class Candidate:
     edits: tuple[Edit, ...]
     applicability: Applicability
     predicted: Estimate | None = None
-    check: Check | None = None  # a known delay: what it was predicted to cost
     max_half_width: float | None = None  # the largest relative half-width of its interval
 
 

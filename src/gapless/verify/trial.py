@@ -21,7 +21,6 @@ from gapless.recorded.facts import facts as facts_of
 from gapless.store.run.sources import write_sources
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
-from gapless.verify import checking
 from gapless.verify.arms import arm, page_cache
 from gapless.verify.in_process import choose_way, conduct_both_ways
 from gapless.verify.requests import (
@@ -111,7 +110,9 @@ def _attempt_recorded(
     shortlist = (
         Shortlist(task.candidates, ())
         if task.candidates
-        else _choose(task.request, recording, facts, report_progress)
+        else choose_candidates(
+            task.request, facts, forecast_study(recording, task.request, report_progress)
+        )
     )
     if not shortlist.candidates:
         return TrialOutcome(recording, None, shortlist.proposals, shortlist.notes)
@@ -141,19 +142,6 @@ def _attempt_recorded(
             shutil.rmtree(folder, ignore_errors=True)
         raise
     return TrialOutcome(recording, _add_notes(trial, task, shortlist), shortlist.proposals)
-
-
-def _choose(
-    request: TrialRequest, recording: Recording, facts: Facts, report_progress: Progress
-) -> Shortlist:
-    if not request.check:
-        return choose_candidates(
-            request, facts, forecast_study(recording, request, report_progress)
-        )
-    account = account_run(recording, Options(), report_progress)
-    report_progress("predicting")
-    plan = checking.plan_checks(prices_of_run(account, cached=True))
-    return Shortlist(plan.candidates, (), plan.notes)
 
 
 def forecast_study(
@@ -230,8 +218,7 @@ def _trial_settings(
     ablations_only = all(
         candidate.applicability is Applicability.ABLATION for candidate in shortlist.candidates
     )
-    is_brief = ablations_only and not task.request.check
-    usual_s = _CEILINGS_S if is_brief else _DEFAULT_S
+    usual_s = _CEILINGS_S if ablations_only else _DEFAULT_S
     return TrialSettings(
         id=plan.out.name,
         command=task.command,
@@ -245,7 +232,7 @@ def _trial_settings(
         is_in_process=task.is_in_process,
         windows=task.windows
         and not ablations_only,  # ablations have no accounts of a training that could be
-        pairs=2 if is_brief else 3,
+        pairs=2 if ablations_only else 3,
     )
 
 

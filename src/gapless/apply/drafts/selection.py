@@ -53,7 +53,7 @@ def proven_sides(trial: Trial) -> tuple[Side, ...]:
 
 
 def _is_proven(side: Side) -> bool:
-    is_fix = side.check is None and side.applicability not in _NEVER
+    is_fix = side.applicability not in _NEVER
     return is_fix and side.verdict in FASTER and side.speedup is not None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gapless.model.edit import Outcome, Proposal, edit_to_json
 from gapless.model.estimate import Estimate
-from gapless.model.trial import Arm, Check, Side, Trial
+from gapless.model.trial import Arm, Side, Trial
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class TrialObject:
     unedited_leaves: Mapping[str, int] | None
     runs: tuple[ArmObject, ...]
     notes: tuple[str, ...]
-    check: Check | None = None  # of a known delay, put in to check what is predicted
     method: str = "fresh processes"  # or "in one process": switched while it ran
 
 
@@ -136,7 +135,6 @@ def _trial_object(trial: Trial, side: Side) -> TrialObject:
         unedited_leaves=None if trial.account is None else trial.account.leaves,
         runs=tuple(_arm(arm) for arm in trial.arms if arm.side in {"A", side.name}),
         notes=trial.notes,
-        check=side.check,
         method=side.method.value,
     )
 

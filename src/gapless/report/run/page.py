@@ -25,7 +25,6 @@ from gapless.report.run.unobserved import saving_lines, unobserved_lines
 from gapless.report.sections.account import AccountSheet, account_sheet
 from gapless.report.sections.account_screen import AccountCaption, account_lines
 from gapless.report.sections.causes import first_lines, replay_lines
-from gapless.report.sections.checks import check_lines
 from gapless.report.sections.functions import function_lines
 from gapless.report.sections.remedies import remedy_screen
 from gapless.report.sections.run_status import life_line
@@ -98,7 +97,7 @@ def text_sections(study: Study, recorded: RecordedRun) -> Iterator[tuple[str, Se
     """Return the parts of the report that are sentences, with their titles."""
     if recorded.steps is not None:
         yield "steps", [*steps_lines(recorded, recorded.steps), *optimizer_lines(recorded)]
-    yield "replay", [*replay_lines(study.diagnosis), *check_lines(study.trials)]
+    yield "replay", list(replay_lines(study.diagnosis))
     yield "command", list(command_lines(recorded))
     yield "ranks", list(rank_lines(study, recorded))
     yield "loaders", list(loader_lines(recorded))
@@ -107,12 +106,7 @@ def text_sections(study: Study, recorded: RecordedRun) -> Iterator[tuple[str, Se
     yield "spent", list(spent_lines(recorded))
     yield (
         "tried",
-        [
-            verdict_line(side)
-            for trial in study.trials
-            for side in trial.sides
-            if side.check is None  # those are shown with the replay
-        ],
+        [verdict_line(side) for trial in study.trials for side in trial.sides],
     )
 
 

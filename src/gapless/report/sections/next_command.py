@@ -159,7 +159,7 @@ def _find_fix_spec(proposal: Proposal, fix_specs: Sequence[str]) -> str:
 
 def proven_lines(study: Study) -> Iterator[str]:
     """Describe what trials of the run have shown: what helps, upper bounds, what was not proven."""
-    sides = [side for trial in study.trials for side in trial.sides if side.check is None]
+    sides = [side for trial in study.trials for side in trial.sides]
     fixes = [side for side in sides if side.applicability is not Applicability.ABLATION]
     better = [side for side in fixes if side.verdict in FASTER and side.speedup is not None]
     if better:

@@ -10,16 +10,13 @@ from gapless.model.edit import Applicability
 from gapless.model.estimate import Estimate
 from gapless.model.trial import (
     FASTER,
-    Agreement,
     Arm,
-    Check,
     Method,
     Parity,
     Side,
     Trial,
     TrialVerdict,
 )
-from gapless.report.sections.checks import check_headline, check_line
 from gapless.report.text.console import Pen, pen_for
 from gapless.report.text.numbers import duration, percent, span
 from gapless.report.text.text import clean, cut_middle, pad
@@ -39,8 +36,6 @@ _STYLE: Final = {
     TrialVerdict.DOES_NOT_FIT: "red",
     TrialVerdict.REFUSED: "red",
 }
-_AGREEMENT: Final = {Agreement.WITHIN: "green", Agreement.NEAR: "green", Agreement.FAR: "red"}
-_FAILED_VERDICTS: Final = (TrialVerdict.DOES_NOT_FIT, TrialVerdict.REFUSED)
 _VERDICT_CELLS: Final = 12  # cells
 _MIN_NAME_CELLS: Final = 20  # cells of a name: below that the last column is dropped
 _HEADS: Final = ("", "", "a step", "predicted", "is worth", "a whole job")
@@ -70,8 +65,7 @@ def trial_screen(trial: Trial, pen: Pen) -> Iterator[Text]:
 
 def _side_lines(trial: Trial, side: Side, pen: Pen) -> Iterator[Text]:
     """Return the remarks on a side, its letter before the first."""
-    remarks = _remarks(trial, side) if side.check is None else _check_remarks(side, side.check)
-    lines = [text for line in remarks for text in fold(line, pen.width - _INDENT)]
+    lines = [text for line in _remarks(trial, side) for text in fold(line, pen.width - _INDENT)]
     for index, line in enumerate(lines):
         yield Text.assemble(pad("" if index else f"  {side.name}", _INDENT), line)
 
@@ -101,9 +95,6 @@ def ratio_text(estimate: Estimate) -> str:
 
 def _headline(trial: Trial) -> str:
     command = cut_middle(clean(" ".join(trial.command)), 60)
-    checks = [side.check for side in trial.sides if side.check is not None]
-    if checks:
-        return f"gapless try · {command} · {check_headline(checks)}"
     better_sides = [side for side in trial.sides if side.verdict in FASTER and side.speedup]
     if not better_sides:
         return f"gapless try · {command} · nothing tried is proven to help"
@@ -150,15 +141,8 @@ def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
     for index, row in enumerate(rows[:2]):
         yield Text(_row(row, widths), style="" if index else "bright_black")
     for side, row in zip(trial.sides, rows[2:], strict=True):
-        verdict_text = _last_words(side)
+        verdict_text = (words(side.verdict), _STYLE.get(side.verdict, "yellow"))
         yield Text.assemble(pad(_row(row, widths), table_width), "  ", verdict_text)
-
-
-def _last_words(side: Side) -> tuple[str, str]:
-    """Return the last words of a row, and their style: the verdict, or what a check has shown."""
-    if side.check is not None and side.verdict not in _FAILED_VERDICTS:
-        return side.check.agreement.value, _AGREEMENT.get(side.check.agreement, "yellow")
-    return words(side.verdict), _STYLE.get(side.verdict, "yellow")
 
 
 def _name_room(widths: Sequence[int], pen: Pen) -> int:
@@ -212,13 +196,6 @@ def _method_remarks(trial: Trial, side: Side) -> Iterator[str]:
         noise = "not known" if side.noise is None else f"± {percent(side.noise)}"
         n_blocks = sum(arm.side == side.name for arm in trial.arms)
         yield f"{side.method.value}: {n_blocks} blocks, A/A noise {noise}"
-
-
-def _check_remarks(side: Side, check: Check) -> Iterator[str]:
-    """Describe what a delay cost, and its predicted cost; or why nothing was measured."""
-    yield check_line(check)
-    if side.why is not None:
-        yield clean(side.why)
 
 
 def _costs(trial: Trial, side: Side) -> Iterator[str]:

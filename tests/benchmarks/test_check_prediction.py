@@ -5,17 +5,28 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from benchmarks.check_prediction import (
+    LOADER,
+    THREAD,
+    Agreement,
+    Check,
+    CheckPlan,
+    DelayCost,
+    agreement,
+    check_line,
+    complete_check,
+    plan_checks,
+)
 from gapless.model.change import Change, Delay, LoaderChange, Prediction
 from gapless.model.edit import Location, Wrap
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
-from gapless.model.trial import Agreement, Check, DelayCost, Trial, TrialVerdict
+from gapless.model.trial import Trial, TrialVerdict
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.price import Prices
-from gapless.verify.checking import LOADER, THREAD, agreement, plan_checks
 from gapless.verify.plan import conduct
-from gapless.verify.specs import ArmSpec, Candidate, TrialSettings
+from gapless.verify.specs import ArmSpec, TrialSettings
 from tests.replay.test_feeding import make_loader
 from tests.study.test_prices import CHECKPOINTS
 from tests.verify.arms import Machine
@@ -66,33 +77,27 @@ def make_evidence(*workers: int, batches: int = 10) -> Evidence:
     return replace(CHECKPOINTS, facts=replace(facts, loaders=loaders, world=world))
 
 
-def candidates(
-    evidence: Evidence, simulator: AddingSimulator | None = None
-) -> tuple[Candidate, ...]:
-    return plan_checks(Prices(evidence, simulator or AddingSimulator(), Ceilings())).candidates
-
-
-def check_of(candidate: Candidate) -> Check:
-    assert candidate.check is not None
-    return candidate.check
+def make_plan(evidence: Evidence, simulator: AddingSimulator | None = None) -> CheckPlan:
+    return plan_checks(Prices(evidence, simulator or AddingSimulator(), Ceilings()))
 
 
 def test_a_delay_is_a_fifth_of_a_step_as_workers_share_it() -> None:
     assert make_evidence(4).step_ns == STEP_MS * MS
-    fetch, step = candidates(make_evidence(4, batches=20))
-    assert (check_of(fetch).place, check_of(step).place) == (LOADER, THREAD)
+    plan = make_plan(make_evidence(4, batches=20))
+    fetch, step = plan.checks
+    assert (fetch.place, step.place) == (LOADER, THREAD)
     # Two batches a step, four workers.
-    assert (check_of(fetch).delay_ns, check_of(fetch).most_ns) == (40 * MS, 20 * MS)
-    assert (check_of(step).delay_ns, check_of(step).most_ns) == (20 * MS, 20 * MS)
-    assert fetch.edits == (
+    assert (fetch.delay_ns, fetch.most_ns) == (40 * MS, 20 * MS)
+    assert (step.delay_ns, step.most_ns) == (20 * MS, 20 * MS)
+    assert plan.candidates[0].edits == (
         Wrap("torch.utils.data.DataLoader", "delay", {"place": "fetch", "ns": 40 * MS}),
     )
-    assert check_of(step).predicted.mid == pytest.approx(20 * MS, rel=1e-6)
-    assert check_of(step).predicted.low < 20 * MS < check_of(step).predicted.high
+    assert step.predicted.mid == pytest.approx(20 * MS, rel=1e-6)
+    assert step.predicted.low < 20 * MS < step.predicted.high
 
 
 def test_of_several_loaders_that_train_none_is_delayed_and_another_that_does_not_is_left() -> None:
-    assert [check_of(candidate).place for candidate in candidates(make_evidence(0, 0))] == [THREAD]
+    assert [check.place for check in make_plan(make_evidence(0, 0)).checks] == [THREAD]
     evidence = make_evidence(0, 0)
     assert evidence.facts is not None
     first_loader, other_loader = evidence.facts.loaders
@@ -100,7 +105,7 @@ def test_of_several_loaders_that_train_none_is_delayed_and_another_that_does_not
         evidence,
         facts=replace(evidence.facts, loaders=(first_loader, replace(other_loader, trains=False))),
     )
-    (edit,) = candidates(evidence)[0].edits
+    (edit,) = make_plan(evidence).candidates[0].edits
     assert isinstance(edit, Wrap)
     assert edit.where == Location("train.py", 0)
 
@@ -112,27 +117,19 @@ def test_where_nothing_is_predicted_there_is_nothing_to_check() -> None:
 
 
 def test_not_even_a_delay_that_is_hidden_is_predicted_exactly() -> None:
-    prediction = check_of(candidates(make_evidence(), AddingSimulator(share=0.0))[0]).predicted
+    prediction = make_plan(make_evidence(), AddingSimulator(share=0.0)).checks[0].predicted
     assert (prediction.low, prediction.mid, prediction.high) == pytest.approx((-3 * MS, 0, 3 * MS))
-
-
-def test_a_check_that_failed_may_be_made_again() -> None:
-    ceilings = Ceilings(refuted={"host": "a check failed", "feed": "a check failed"})
-    assert len(plan_checks(Prices(make_evidence(0), AddingSimulator(), ceilings)).candidates) == 2
 
 
 # ── Arms ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def try_candidate(machine: Machine, candidate: Candidate) -> Trial:
+def try_step(machine: Machine) -> tuple[Trial, Check]:
+    """Return a trial of a delay of 20 ms in each step, and its check."""
+    plan = make_plan(make_evidence())
     settings = TrialSettings("1", ("python",), clock=machine.clock, windows=False)
-    return conduct((candidate,), settings, machine.run, lambda _: None)
-
-
-def find_check(trial: Trial) -> Check:
-    (side,) = trial.sides
-    assert side.check is not None
-    return side.check
+    trial = conduct(plan.candidates, settings, machine.run, lambda _: None)
+    return trial, complete_check(plan.checks[0], trial.sides[0], trial)
 
 
 def jitter(spec: ArmSpec) -> float:
@@ -146,21 +143,19 @@ def jitter(spec: ArmSpec) -> float:
 def test_what_a_delay_cost_is_compared_with_what_it_was_to_cost(
     ms: float, expected: Agreement
 ) -> None:
-    (step,) = candidates(make_evidence())
-    check = find_check(try_candidate(Machine({"A": STEP_MS, "B": ms}), step))
+    _, check = try_step(Machine({"A": STEP_MS, "B": ms}))
     assert check.agreement is expected
     assert check.measured is not None
     assert check.measured.mid == pytest.approx((ms - STEP_MS) * MS, abs=1000)
 
 
 def test_what_is_not_wide_enough_decided_goes_on() -> None:
-    (step,) = candidates(make_evidence())
     vague_machine = Machine(
         {"A": STEP_MS, "B": 120}, slowdown=lambda spec: 1 + spec.index % 2 * 0.05
     )
-    assert len(try_candidate(vague_machine, step).order) > len(
-        try_candidate(Machine({"A": 100, "B": 120}), step).order
-    )
+    vague_trial, _ = try_step(vague_machine)
+    plain_trial, _ = try_step(Machine({"A": 100, "B": 120}))
+    assert len(vague_trial.order) > len(plain_trial.order)
 
 
 @pytest.mark.parametrize(
@@ -172,22 +167,27 @@ def test_what_is_not_wide_enough_decided_goes_on() -> None:
     ids=["noise", "others on the processors"],
 )
 def test_a_disturbed_machine_refutes_nothing(machine: Machine) -> None:
-    (step,) = candidates(make_evidence())
-    assert find_check(try_candidate(machine, step)).agreement is Agreement.UNDECIDED
+    assert try_step(machine)[1].agreement is Agreement.UNDECIDED
 
 
 def test_a_delay_that_took_no_effect_checks_nothing() -> None:
-    (step,) = candidates(make_evidence())
-    trial = try_candidate(Machine({"A": STEP_MS, "B": 100}, edit_counts=lambda _: {0: 0}), step)
+    trial, check = try_step(Machine({"A": STEP_MS, "B": 100}, edit_counts=lambda _: {0: 0}))
     assert trial.sides[0].verdict is TrialVerdict.REFUSED
-    assert find_check(trial).measured is None
+    assert check.measured is None
 
 
 def test_what_overlaps_or_is_not_proven_to_differ_is_near() -> None:
-    check = Check(THREAD, 20, 20, DelayCost(15, 20, 25), "host")
+    check = Check(THREAD, 20, 20, DelayCost(15, 20, 25))
     assert agreement(check, DelayCost(-1, 20, 21), 0) is Agreement.UNDECIDED
     assert agreement(check, DelayCost(1, 20, 21), 0) is Agreement.WITHIN
     assert agreement(check, DelayCost(24, 28, 32), 0) is Agreement.NEAR
     assert agreement(check, DelayCost(27, 28, 29), 3) is Agreement.NEAR
     assert agreement(check, DelayCost(27, 28, 29), 1) is Agreement.FAR
     assert agreement(check, DelayCost(18, 19, 20), 20) is Agreement.UNDECIDED
+
+
+def test_what_was_predicted_and_what_was_measured_stand_together() -> None:
+    check = Check(LOADER, 3 * MS, 2 * MS, DelayCost(0.9e6, 1.2e6, 1.44e6))
+    assert check_line(check).endswith("1.20 ms [0.90 … 1.44] a step; it was not measured")
+    measured = replace(check, measured=DelayCost(1.1e6, 1.3e6, 1.5e6), agreement=Agreement.WITHIN)
+    assert check_line(measured).endswith("a step, measured 1.30 ms [1.10 … 1.50]: within")
