@@ -212,7 +212,7 @@ def test_only_big_files_are_worth_workers(
     def counting(_path: Path, _head: bytes, count: int) -> None:
         counts.append(count)
 
-    monkeypatch.setattr(pool, "count_processors", lambda: 3)
+    monkeypatch.setattr(kineto, "count_processors", lambda: 3)
     monkeypatch.setattr(kineto, "_read_with_workers", counting)
     path = write_trace(tmp_path, document([op()]), "t.json.gz" if compressed else "t.json")
     with path.open("ab") as file:

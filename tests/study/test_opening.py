@@ -20,8 +20,9 @@ from gapless.capture.ranks import tasks
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.pool import crew
 from gapless.capture.ranks.tasks import Answer, Task
-from gapless.capture.ranks.worker import answer, receive, send, serve
+from gapless.capture.ranks.worker import answer, serve
 from gapless.errors import NotATraceError, NotFoundError, UsageError
+from gapless.formats.processes import receive_frame, send_frame
 from gapless.model.options import Options, parse_selection
 from gapless.study.opening import open_study
 from tests.study import writing
@@ -233,10 +234,10 @@ def test_a_worker_serves_both_phases_until_its_pipe_ends(tmp_path: Path) -> None
     path = str(write_ranks(tmp_path)[0])
     tasks_, answers = io.BytesIO(), io.BytesIO()
     for task in (Task(path), Task(path, options=Options())):
-        send(tasks_, encode(task))
+        send_frame(tasks_, encode(task))
     serve(io.BytesIO(tasks_.getvalue()), answers)
     replies = io.BytesIO(answers.getvalue())
-    head, summary_answer = (decode(receive(replies) or b"", Answer) for _ in range(2))
+    head, summary_answer = (decode(receive_frame(replies) or b"", Answer) for _ in range(2))
     assert head.head is not None
     assert (head.head.rank, len(head.head.collectives.calls)) == (0, 8)
     assert summary_answer.summary is not None
@@ -250,11 +251,11 @@ def test_a_worker_answers_a_mistake_with_its_sentence(tmp_path: Path) -> None:
 
 def test_frames_survive_a_pipe_and_a_cut_one_is_none() -> None:
     pipe = io.BytesIO()
-    send(pipe, b"abc")
+    send_frame(pipe, b"abc")
     frame = pipe.getvalue()
-    assert receive(io.BytesIO(frame)) == b"abc"
-    assert receive(io.BytesIO(frame[:-1])) is None
-    assert receive(io.BytesIO(b"")) is None
+    assert receive_frame(io.BytesIO(frame)) == b"abc"
+    assert receive_frame(io.BytesIO(frame[:-1])) is None
+    assert receive_frame(io.BytesIO(b"")) is None
 
 
 def test_only_values_and_arrays_travel() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from gapless.formats.pool import count_processors
+from gapless.formats.processes import count_processors
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -13,6 +13,7 @@ from gapless.formats import finish, pool
 from gapless.formats.columns.assemble import Assembly, IdMap
 from gapless.formats.columns.batch import Batch
 from gapless.formats.decode import BatchMaker, guess_end
+from gapless.formats.processes import count_processors
 from gapless.formats.text import chunks
 from gapless.formats.text.stream import TraceText
 from gapless.formats.worker import EndOfFile
@@ -70,7 +71,7 @@ def _reason(head: bytes, text: TraceText) -> str:
 
 def _workers_for(path: Path, text: TraceText) -> int:
     min_bytes = _MIN_POOL_BYTES[0 if text.is_compressed else 1]
-    return min(pool.count_processors(), _MAX_WORKERS) if path.stat().st_size > min_bytes else 1
+    return min(count_processors(), _MAX_WORKERS) if path.stat().st_size > min_bytes else 1
 
 
 @dataclass

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import threading
 import warnings
@@ -16,13 +15,13 @@ from typing import IO, Final, NoReturn, cast
 import msgspec
 
 from gapless.formats import worker
-from gapless.formats.worker import LENGTH_BYTES, Message
+from gapless.formats.processes import receive_frame, start_interpreter
+from gapless.formats.worker import Message
 
 _PIPE_BYTES: Final = 1 << 20  # two batches or so: a worker need not wait for its neighbours
 _MAX_MESSAGE_BYTES: Final = 1 << 30  # of a message; one is half a megabyte
 _WORKER_CODE: Final = (
-    "import sys; sys.path[:] = sys.argv[4:]; from pathlib import Path;"
-    " from gapless.formats.worker import main;"
+    "from pathlib import Path; from gapless.formats.worker import main;"
     " main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.stdout.buffer)"
 )
 
@@ -48,17 +47,13 @@ class ReadingWorker:
 
     def receive(self) -> Message:
         """Return the next message. Raises ``WorkerLostError``."""
-        length = int.from_bytes(self._read_exactly(LENGTH_BYTES), "little")
+        data = receive_frame(self.pipe, _MAX_MESSAGE_BYTES)
+        if data is None:
+            raise WorkerLostError
         try:
-            return msgspec.msgpack.decode(self._read_exactly(length), type=Message)
+            return msgspec.msgpack.decode(data, type=Message)
         except msgspec.DecodeError as error:
             raise WorkerLostError from error
-
-    def _read_exactly(self, length: int) -> bytes:
-        data = self.pipe.read(length) if length <= _MAX_MESSAGE_BYTES else b""
-        if len(data) < length:
-            raise WorkerLostError
-        return data
 
 
 @contextmanager
@@ -127,19 +122,9 @@ def _run_worker(share: FileShare, writing: int) -> NoReturn:
 
 @contextmanager
 def _spawn_worker(share: FileShare, _: Sequence[ReadingWorker]) -> Generator[ReadingWorker]:
-    # Isolated and without site, but with the path of this process: the same packages as here,
-    # whatever the environment says, and no start-up file of anybody's runs.
-    package_folder = Path(__file__).resolve().parents[2]
-    search_path = [str(package_folder), *(entry or str(Path.cwd()) for entry in sys.path)]
-    command = [sys.executable, "-I", "-S", "-c", _WORKER_CODE]
-    arguments = [str(share.path.absolute()), str(share.number), str(share.count), *search_path]
+    arguments = [str(share.path.absolute()), str(share.number), str(share.count)]
     try:
-        process = subprocess.Popen(  # noqa: S603  our own interpreter and code
-            [*command, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        process = start_interpreter(_WORKER_CODE, arguments)
     except (OSError, ValueError) as error:
         raise WorkerLostError from error
     with process:
@@ -156,10 +141,3 @@ def _widen_pipe(pipe: IO[bytes]) -> None:
     if resize is not None:
         with suppress(OSError):
             fcntl.fcntl(pipe, resize, _PIPE_BYTES)
-
-
-def count_processors() -> int:
-    """Count the processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -6,17 +6,16 @@ path.
 
 import gc
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
 
 from gapless.formats.columns.batch import Batch
 from gapless.formats.decode import BatchMaker
+from gapless.formats.processes import send_frame
 from gapless.formats.text import chunks
 from gapless.formats.text.stream import TraceText
-
-LENGTH_BYTES: Final = 8
 
 
 class EndOfFile(Struct, tag=True):
@@ -44,12 +43,9 @@ def main(path: Path, number: int, count: int, out: BinaryIO) -> None:
     maker = BatchMaker()
     for index, chunk in enumerate(chunks.cut_chunks(head_rest or b"", pieces)):
         if index % count == number:
-            _send(BuiltBatch(maker.batch_of_chunk(chunk)), out)
-    _send(EndOfFile(text.damage, text.ignored), out)
+            _write(BuiltBatch(maker.batch_of_chunk(chunk)), out)
+    _write(EndOfFile(text.damage, text.ignored), out)
 
 
-def _send(message: Message, out: BinaryIO) -> None:
-    packed = msgspec.msgpack.encode(message)
-    out.write(len(packed).to_bytes(LENGTH_BYTES, "little"))
-    out.write(packed)
-    out.flush()
+def _write(message: Message, out: BinaryIO) -> None:
+    send_frame(out, msgspec.msgpack.encode(message))

@@ -1,12 +1,10 @@
 """A few processes that share the ranks of a study among them."""
 
 import os
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from queue import SimpleQueue
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Event, Lock
@@ -14,11 +12,9 @@ from typing import IO, Final, cast
 
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.tasks import Answer, Task
-from gapless.capture.ranks.worker import receive, send
+from gapless.formats.processes import receive_frame, send_frame, start_interpreter
 
-_STARTED_BY: Final = (  # isolated: no start-up file of anybody's runs
-    "import sys; sys.path[:] = sys.argv[1:]; from gapless.capture.ranks.worker import main; main()"
-)
+_WORKER_CODE: Final = "from gapless.capture.ranks.worker import main; main()"
 
 Ask = Callable[[Sequence[Task]], Iterator[Answer]]
 
@@ -26,7 +22,6 @@ Ask = Callable[[Sequence[Task]], Iterator[Answer]]
 @dataclass(frozen=True)
 class _Crew:
     environment: dict[str, str]
-    import_paths: tuple[str, ...]  # the path of this process: the same packages there as here
     idle: SimpleQueue["Popen[bytes]"] = field(default_factory=SimpleQueue["Popen[bytes]"])
     processes: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])
     stopped: Event = field(default_factory=Event)
@@ -39,8 +34,9 @@ class _Crew:
                 self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-I", "-S", "-c", _STARTED_BY, *self.import_paths]
-        process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=_errors(), env=self.environment)  # noqa: S603
+        process = start_interpreter(
+            _WORKER_CODE, stdin=PIPE, stderr=_errors(), environment=self.environment
+        )
         self.processes.append(process)
         self.idle.put(process)
 
@@ -75,9 +71,7 @@ def crew(size: int, environment: dict[str, str]) -> Generator[Ask]:
     They end with the block, also if it ends by Ctrl-C. What they may import is what this process
     may.
     """
-    package_folder = str(Path(__file__).resolve().parents[3])
-    import_paths = (package_folder, *(folder or str(Path.cwd()) for folder in sys.path))
-    workers = _Crew({**os.environ, **environment}, import_paths)
+    workers = _Crew({**os.environ, **environment})
     pool = ThreadPoolExecutor(size)
     try:
         for _ in range(size):
@@ -96,8 +90,8 @@ def _errors() -> int | None:
 def _exchange(process: "Popen[bytes]", data: bytes) -> bytes | None:
     into, out = _pipes(process)
     try:
-        send(into, data)
-        return receive(out)
+        send_frame(into, data)
+        return receive_frame(out)
     except (OSError, ValueError):  # it is gone, or its pipes were closed as the study ended
         return None
 

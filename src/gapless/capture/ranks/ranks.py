@@ -17,7 +17,7 @@ from gapless.capture.ranks.pool import Ask, crew
 from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
 from gapless.capture.ranks.tasks import Answer, Head, Task
 from gapless.errors import NotATraceError, NotFoundError
-from gapless.formats.pool import count_processors
+from gapless.formats.processes import count_processors
 from gapless.model.options import Options, Progress
 
 _CACHE_SIZE: Final = "1000T"  # a study's own folder is not limited

@@ -1,7 +1,6 @@
 """The process that reads ranks: frames of msgpack on standard input, answers on standard output.
 
-It is started by ``pool.crew``, not by ``multiprocessing``: users call ``gapless.open`` from
-scripts without a guarded main.
+It is started by ``pool.crew``.
 """
 
 import os
@@ -12,24 +11,7 @@ from typing import IO
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.tasks import Answer, Task, perform_task
 from gapless.errors import GaplessError
-
-_LENGTH = 8  # bytes before each frame
-
-
-def send(pipe: IO[bytes], data: bytes) -> None:
-    """Write a frame."""
-    pipe.write(len(data).to_bytes(_LENGTH, "little") + data)
-    pipe.flush()
-
-
-def receive(pipe: IO[bytes]) -> bytes | None:
-    """Read a frame, ``None`` where the pipe ends before its last byte."""
-    head = pipe.read(_LENGTH)
-    if len(head) < _LENGTH:
-        return None
-    length = int.from_bytes(head, "little")
-    data = pipe.read(length)
-    return data if len(data) == length else None
+from gapless.formats.processes import receive_frame, send_frame
 
 
 def answer(data: bytes) -> bytes:
@@ -42,8 +24,8 @@ def answer(data: bytes) -> bytes:
 
 def serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
     """Answer tasks until their pipe ends."""
-    while (data := receive(tasks)) is not None:
-        send(answers, answer(data))
+    while (data := receive_frame(tasks)) is not None:
+        send_frame(answers, answer(data))
 
 
 def main() -> None:  # pragma: no cover - in a process of its own
