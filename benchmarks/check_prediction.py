@@ -1,10 +1,10 @@
 """Put known delays into a training, and say whether they cost what the replay predicts.
 
-``python -m benchmarks.check_prediction [RUN] [--budget 90s] [--out FILE]``. A replay that predicts
-what happens where time is added is trusted where time is removed. A delay is put into the fetches
-of the loader that feeds the training (off a processor, with or without workers) and into the
-training thread, each time that it has stepped its optimizer; alternating arms measure it. It is so
-long that the expected errors of a prediction (``calibration.EXPECTED``) are at most 15 % of its
+``python -m benchmarks.check_prediction [RUN] [--budget SECONDS] [--out FILE]``. A replay that
+predicts what happens where time is added is trusted where time is removed. A delay is put into the
+fetches of the loader that feeds the training (off a processor, with or without workers) and into
+the training thread, each time that it has stepped its optimizer; alternating arms measure it. It is
+so long that the expected errors of a prediction (``calibration.EXPECTED``) are at most 15 % of its
 cost: smaller costs could not be distinguished from them.
 """
 
@@ -19,6 +19,7 @@ from typing import Final
 from benchmarks.machine import machine, write_result
 from gapless.commands.options import progress
 from gapless.commands.trying import find_subject
+from gapless.errors import GaplessError
 from gapless.model.change import Change, Delay, LoaderChange
 from gapless.model.edit import Applicability, Wrap
 from gapless.model.estimate import Estimate
@@ -243,4 +244,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except GaplessError as error:  # too short a budget, a run that cannot be tried
+        sys.exit(f"{error}")

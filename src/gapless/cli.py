@@ -7,6 +7,7 @@ it) · 70 a mistake of gapless's own · 130 Ctrl-C · 141 the reader of the outp
 import argparse
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,20 +36,16 @@ COMMANDS: Final = (
 _BUG: Final = 70
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
+_DOC_CELLS: Final = 100  # of a line of the help texts, as they are written
+_USUAL_CELLS: Final = 80  # without a terminal
 _EPILOG: Final = """\
-examples:
-  gapless run python train.py            run a training as it is, then: where its time went
-  gapless check python train.py          the same in the first minute; ends the training
-  gapless try --ceilings                 what removing each kind of wait is worth, measured
-  gapless tune -- python train.py        try what is proposed, keep what is proven, prove the whole
-  gapless fix                            what was proven, as a patch of your source
-  gapless gate --against git:main -- python train.py
-                                         for CI: fail if it became slower, proven
-  gapless open trace.json.gz             where the GPU's time went, in one screen
-  gapless open ./log                     a folder that tensorboard_trace_handler wrote, all ranks
-  gapless compare before.json after.json
+start here:
+  gapless demo                   what it finds in a training that comes with it
+  gapless run python train.py    where the time of yours goes
+  gapless try                    what the first proposal is worth, measured
+  gapless open trace.json.gz     the same for a trace of torch.profiler
 
-gapless COMMAND --help tells more of a command. Colours follow NO_COLOR and go to terminals only.
+gapless COMMAND --help tells more, with examples.
 """
 
 
@@ -109,7 +106,9 @@ def _run(argv: list[str]) -> int:
         return 0
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise UsageError(_unknown_command_text(argv[0]))
-    parser = _parser(COMMANDS if argv[0].startswith("-") else (argv[0],))
+    wants_help = not {"-h", "--help"}.isdisjoint(argv)
+    width = _terminal_width() if wants_help else _DOC_CELLS
+    parser = _parser(COMMANDS if argv[0].startswith("-") else (argv[0],), width)
     own_argv, command_line = _split_argv(argv)
     arguments = parser.parse_args(own_argv, argparse.Namespace(command_line=command_line))
     return module_of(arguments.command).main(arguments)
@@ -134,25 +133,33 @@ def _split_argv(argv: list[str]) -> tuple[list[str], tuple[str, ...]]:
     return argv, ()
 
 
-def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    """Return a parser of the command that is asked for alone: a training waits for it."""
+def _parser(names: Sequence[str], width: int = _DOC_CELLS) -> argparse.ArgumentParser:
+    """Return a parser of the command that is asked for alone: a training waits for it.
+
+    ``width``: cells of a line of help; descriptions are folded where they are longer.
+    """
     parser = argparse.ArgumentParser(
         prog="gapless",
         description="Find why the GPU waits. Know what each fix is worth. Prove it. Keep it.",
         epilog=_EPILOG,
         formatter_class=_formatter,
+        add_help=False,
     )
     parser.error = _raise_usage_error
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(
-        prog=parser.prog, dest="command", metavar="COMMAND", required=True
+        title="commands", prog=parser.prog, dest="command", metavar="COMMAND", required=True
     )
+    options = parser.add_argument_group("options")  # below the commands
+    options.add_argument("-h", "--help", action="help", help="show this help message and exit")
+    options.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     for name in names:
         module = module_of(name)
         subparser = commands.add_parser(
             name,
             help=module.SUMMARY,
-            description=module.__doc__,
+            description=module.__doc__
+            if width >= _DOC_CELLS
+            else _fold(module.__doc__ or "", width),
             formatter_class=_formatter,
         )
         subparser.error = _raise_usage_error
@@ -161,7 +168,11 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
-    """Return a formatter that knows the width of the terminal.
+    return argparse.RawDescriptionHelpFormatter(prog, width=_terminal_width() - 2)
+
+
+def _terminal_width() -> int:
+    """Return the cells of a line of the terminal.
 
     argparse itself asks ``shutil``, whose import alone is a tenth of what stands before a run.
     """
@@ -169,7 +180,25 @@ def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
     width = int(columns) if columns.isdecimal() else 0
     with suppress(AttributeError, OSError, ValueError):
         width = width or os.get_terminal_size(sys.stdout.fileno()).columns
-    return argparse.RawDescriptionHelpFormatter(prog, width=(width or 80) - 2)
+    return width or _USUAL_CELLS
+
+
+def _fold(text: str, width: int) -> str:
+    """Fold the paragraphs of a help text; a long example has what it does on a line of its own."""
+    from textwrap import fill
+
+    paragraphs = list[str]()
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.splitlines()
+        if any(line.startswith("  ") for line in lines):
+            folded_lines = [
+                line if len(line) <= width else re.sub(r"(\S) {2,}", r"\1\n      ", line)
+                for line in lines
+            ]
+            paragraphs.append("\n".join(folded_lines))
+        else:
+            paragraphs.append(fill(paragraph, width))
+    return "\n\n".join(paragraphs)
 
 
 class _Version(argparse.Action):

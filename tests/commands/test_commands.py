@@ -152,10 +152,24 @@ def test_escapes_in_a_path_do_not_reach_the_terminal(folder: Path) -> None:
 
 
 def test_help_and_version_are_printed(folder: Path) -> None:
-    assert "gapless open ./log" in run("--help", cwd=folder).stdout
+    assert "gapless run python train.py" in run("--help", cwd=folder).stdout
     assert run(cwd=folder).stdout == run("--help", cwd=folder).stdout
     assert "--by-shape" in run("open", "--help", cwd=folder).stdout
     assert run("--version", cwd=folder).stdout.startswith("gapless 0.")
+
+
+@pytest.mark.parametrize("command", [None, *cli.COMMANDS])
+def test_help_fits_a_narrow_terminal(
+    command: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but command lines: those are broken nowhere, to be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        cli.main(["--help"] if command is None else [command, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 and not line.startswith("  gapless")] == []
+    if command is None:
+        assert not any(line.startswith(" " * 14) for line in lines)  # one line for each command
 
 
 def test_help_imports_nothing_heavy(folder: Path) -> None:

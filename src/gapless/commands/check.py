@@ -16,7 +16,7 @@ Examples:
 
 import argparse
 
-SUMMARY = "run the first minute of a training, and print where its time goes"
+SUMMARY = "run a training's first minute, and print where its time goes"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gapless.model.study import Study
     from gapless.study import Options
 
-SUMMARY = "print the difference of two runs or traces: causes, settings, operators"
+SUMMARY = "print what changed between two runs or traces"
 _PACKED: Final = (".tar.zst", ".tar.gz", ".zip")  # a run that was sent (gapless runs pack)
 
 

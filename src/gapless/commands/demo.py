@@ -16,7 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
-SUMMARY = "check a small training that waits for its data, and prove what helps it"
+SUMMARY = "check a small training that waits for its data, and prove a fix"
 _REQUIRED_IMPORTS = "import torch, PIL.Image"
 _FIX = "workers-and-one-thread"
 _BUDGET = "80s"

@@ -14,7 +14,7 @@ Examples:
 
 import argparse
 
-SUMMARY = "explain a cause, an edit or an error: how it is found, and what helps"
+SUMMARY = "explain a cause, an edit or an error"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ Examples:
 import argparse
 from pathlib import Path
 
-SUMMARY = "write proven fixes into the source, as a patch that can be undone"
+SUMMARY = "write what is proven into the source; it can be undone"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

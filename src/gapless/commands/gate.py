@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gapless.gate.deciding import GateResult, GateTask
 
 COMMAND_AFTER = "--"  # what follows is not an option of ours (cli)
-SUMMARY = "for CI: fail when a training became slower, and only if that is proven"
+SUMMARY = "for CI: fail if a training became slower, and that is proven"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ import argparse
 from pathlib import Path
 
 COMMAND_AFTER = "--"  # what follows is not an option of ours (cli)
-SUMMARY = "run a training briefly with and without an edit, in turns: what it is worth"
+SUMMARY = "measure what an edit of a training is worth"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gapless.tune.workbench import TuningTask
 
 COMMAND_AFTER = "--"  # what follows is not an option of ours (cli)
-SUMMARY = "try what is proposed on top of one another, keep what is proven, prove the whole"
+SUMMARY = "measure edits on top of one another, and keep what is proven"
 _INTERRUPTED: Final = 130  # Ctrl-C, as the shell reports it
 
 
