@@ -146,7 +146,6 @@ def _fence(text: str) -> str:
 PAGES: Final[Mapping[str, Makers]] = {
     "README.md": {
         "report": report,
-        "trial": trial,
         "recording": costs.recording_table,
         "planted": accuracy.planted_sentence,
     },
@@ -168,6 +167,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/fixes.md": {"fixes": fix_index},
     "docs/opening-traces.md": {"cost": reading_costs},
     "docs/rules.md": {"rules": rule_index, "spoken": spoken.spoken_table},
+    "docs/trying.md": {"trial": trial},
     "docs/run-folder.md": {"schema": database_schema},
 }
 FILES: Final[Makers] = {

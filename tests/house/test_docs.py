@@ -25,6 +25,7 @@ PAGES: Final = sorted(
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/**/README.md")]
     if not any(component.startswith(".") for component in path.relative_to(ROOT).parts)
 )
+LONGEST_REPORT: Final = 16  # lines
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -107,6 +108,12 @@ def test_generated_parts_are_fresh() -> None:
         text=True,
     )
     assert (process.returncode, process.stdout) == (0, "")
+
+
+def test_the_report_on_the_first_screen_is_short() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    report = page.partition("<!-- generated: report -->")[2].partition("<!-- end -->")[0]
+    assert 0 < len(report.split("```")[1].splitlines()[1:]) <= LONGEST_REPORT
 
 
 def test_full_pages_hold_every_rule_and_fix(tmp_path: Path) -> None:
