@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from gapless.catalogue.declare import listing
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.effects import EFFECTS
 from gapless.catalogue.effects.feeding import loader_changes
 from gapless.catalogue.examples import example_facts
@@ -22,7 +21,7 @@ from gapless.catalogue.rules.input.decode_bound import decode_bound
 from gapless.catalogue.rules.input.sampler_bound import sampler_bound
 from gapless.model.change import LoaderChange
 from gapless.model.edit import Applicability, Location, Proposal, SetArgument, SetEnv
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts, Loader
 from gapless.model.finding import Detection
 from gapless.model.host_code import HotLine

@@ -9,14 +9,14 @@ import pytest
 
 from gapless.catalogue import rules
 from gapless.catalogue.declare import listing
-from gapless.catalogue.declare.rule import NotObservedError, Rule, RuleFigure, needed_types, rule
+from gapless.catalogue.declare.rule import Rule, RuleFigure, needed_types, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.pages import rule_pages
 from gapless.catalogue.rules import RULES
 from gapless.errors import UsageError
 from gapless.model.change import LoaderChange
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Evaluation, Loader, Model, Precision
 from gapless.model.finding import Abstention, Detection
 from gapless.model.leaf import DATA_STAGES, LEAVES

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gapless.catalogue.declare.rule import NotObservedError, Rule
+from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.effects import Effect
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import LOADER_LINE, cpu, gpu, loader
 from gapless.model.change import Change, CopyChange, LoaderChange, Omit, Prediction
 from gapless.model.edit import Applicability, Location, Proposal
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Diagnosis, ReplayFidelity
 from gapless.model.host_code import HostCode, HotLine

@@ -9,7 +9,7 @@ from typing import Any, Final, get_type_hints
 from gapless.catalogue.frameworks.frameworks import add_advice
 from gapless.model.change import Change
 from gapless.model.edit import Location
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Evaluation, Facts, Loader, Model, Parallel, Precision
 from gapless.model.finding import Abstention, Detection, Measure
 
@@ -133,15 +133,6 @@ class Rule:
             unsure,
             unless=unless,
         )
-
-
-class NotObservedError(Exception):
-    """A fact that a rule needs was not observed; its check raises this, and the rule abstains."""
-
-    def __init__(self, missing: str, reason: str) -> None:
-        """Take what is missing ("windows", "stages"), and why."""
-        self.missing, self.reason = missing, reason
-        super().__init__(f"{missing}: {reason}")
 
 
 def rule(

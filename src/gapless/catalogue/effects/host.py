@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.queries import optimizer_steps
 from gapless.catalogue.rules.copies.blocking_launches import changes_without_waits
 from gapless.catalogue.rules.host.anomaly_mode import changes_without_checks
@@ -12,7 +11,7 @@ from gapless.catalogue.rules.ranks.needless_reductions import changes_with_no_sy
 from gapless.model.change import Change, Drop, HostChange
 from gapless.model.edit import Edit, Proposal, SetEnv, SetGlobal, Wrap
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts, Optimizer
 
 Changes = tuple[Change, ...]

@@ -7,11 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries.input.own_processors import Processors, find_processors
 from gapless.model.change import LoaderChange
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts, Loader
 from gapless.model.finding import Measure
 from gapless.model.run import LoaderUse, StageUse, WorkerUse

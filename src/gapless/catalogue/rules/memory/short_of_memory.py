@@ -1,13 +1,13 @@
 """Device memory so short that the allocator starts over."""
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import allocator, operator
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.windows import format_step_part
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.finding import Detection, Measure
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
@@ -11,7 +11,7 @@ from gapless.catalogue.queries import periodic, step_lines, windows
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, Omit
 from gapless.model.edit import Location
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import Sighting
