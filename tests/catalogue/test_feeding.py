@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from gapless.catalogue.declare import listing
-from gapless.catalogue.effects import EFFECTS
-from gapless.catalogue.effects.feeding import loader_changes
+from gapless.catalogue.declare.listing import EFFECTS
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
 from gapless.catalogue.examples.parts import example_use, example_workers
-from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.queries.input.loaders import (
     Loading,
     find_loading,
@@ -112,10 +111,6 @@ def test_of_other_edits_nothing_is_foretold(edits: tuple[SetArgument | SetEnv, .
     proposal = Proposal("any", "any", edits, Applicability.IDENTICAL)
     assert loader_changes(evidence_of(example_facts.gpu(), STEP), proposal) is None
     assert loader_changes(evidence_of(None, STEP), proposal) is None
-
-
-def test_every_effect_is_that_of_a_fix() -> None:
-    assert set(EFFECTS) <= {fix.name for fix in FIXES}
 
 
 def loader_evidence(loader: Loader, use: LoaderUse, facts: Facts | None = None) -> Evidence:

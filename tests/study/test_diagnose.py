@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gapless.catalogue.declare.fix import Effect
 from gapless.catalogue.declare.rule import Rule
-from gapless.catalogue.effects import Effect
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import LOADER_LINE, cpu, gpu, loader
 from gapless.model.change import Change, CopyChange, LoaderChange, Omit, Prediction

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.catalogue.declare import listing
-from gapless.catalogue.declare.fix import changes_nothing
+from gapless.catalogue.declare.fix import Effect, changes_nothing
 from gapless.catalogue.declare.hypothetical import assume_edits
-from gapless.catalogue.effects import EFFECTS, Effect
+from gapless.catalogue.declare.listing import EFFECTS
 from gapless.model.change import Change, Prediction
 from gapless.model.edit import Applicability, Proposal
 from gapless.model.estimate import Estimate

@@ -1,10 +1,10 @@
 """The catalogue as a list: looking fixes up by name, and what they propose for a run."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from gapless.catalogue.declare.fix import Fix, Option
+from gapless.catalogue.declare.fix import Effect, Fix, Option
 from gapless.catalogue.fixes import FIXES
 from gapless.errors import UsageError
 from gapless.model.edit import Proposal
@@ -17,6 +17,9 @@ CEILINGS: Final = (
     "no-checkpoint",
     "no-evaluation",
 )
+EFFECTS: Final[Mapping[str, Effect]] = {  # by the name of the fix; the others have to be tried
+    fix.name: fix.predict_changes for fix in FIXES if fix.effect is not None
+}
 
 
 def find_fix(name: str, fixes: Sequence[Fix] = FIXES) -> Fix:

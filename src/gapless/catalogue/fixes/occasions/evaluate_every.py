@@ -1,6 +1,7 @@
 """Evaluate less often."""
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.occasions import EVALUATION, cadence_effect
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.occasions.no_evaluation import NO_EVALUATION_LOADER, has_evaluation
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -12,6 +13,7 @@ _DEFAULT_PERIOD = 2
 @fix(
     "evaluate-every",
     since="0.1",
+    effect=cadence_effect(EVALUATION),
     value="N",
     cases=lambda: [
         Case(

@@ -1,6 +1,7 @@
 """Log less often."""
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.occasions import LOGGING, cadence_effect
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -11,6 +12,7 @@ _DEFAULT_PERIOD = 10
 @fix(
     "log-every",
     since="0.1",
+    effect=cadence_effect(LOGGING),
     value="N",
     cases=lambda: [
         Case(

@@ -1,6 +1,7 @@
 """Write each kind of checkpoint once, to measure what saving costs."""
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.occasions import CHECKPOINT, cadence_effect
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -9,6 +10,7 @@ from gapless.model.facts import Facts
 @fix(
     "no-checkpoint",
     since="0.1",
+    effect=cadence_effect(CHECKPOINT),
     cases=lambda: [
         Case(
             "Twelve calls of torch.save",

@@ -3,6 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.occasions import EVALUATION, cadence_effect
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -13,6 +14,7 @@ NO_EVALUATION_LOADER: Final = "no DataLoader gives an evaluation its batches, so
 @fix(
     "no-evaluation",
     since="0.1",
+    effect=cadence_effect(EVALUATION),
     cases=lambda: [
         Case(
             "A model that was put into evaluation mode twelve times",

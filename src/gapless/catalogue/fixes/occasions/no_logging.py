@@ -1,6 +1,7 @@
 """Leave out prints and logs, to measure what logging costs."""
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.occasions import LOGGING, cadence_effect
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -9,6 +10,7 @@ from gapless.model.facts import Facts
 @fix(
     "no-logging",
     since="0.1",
+    effect=cadence_effect(LOGGING),
     cases=lambda: [
         Case(
             "A SummaryWriter that was called twelve times",

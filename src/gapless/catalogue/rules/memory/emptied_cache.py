@@ -3,10 +3,10 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.host.no_empty_cache import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import World

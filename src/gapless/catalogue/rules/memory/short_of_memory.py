@@ -1,10 +1,10 @@
 """Device memory so short that the allocator starts over."""
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import allocator, operator
+from gapless.catalogue.fixes.host.no_empty_cache import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.windows import format_step_part
 from gapless.model.evidence import Evidence, NotObservedError
