@@ -10,11 +10,12 @@ from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.input.prefetch import prefetch
 from gapless.catalogue.queries.input.loaders import (
     Loading,
     find_loading,
     find_waited_loading,
-    name_worker_fixes,
+    request_workers,
 )
 from gapless.catalogue.rules.input.decode_bound import decode_bound
 from gapless.catalogue.rules.input.sampler_bound import sampler_bound
@@ -160,7 +161,7 @@ def test_workers_that_are_blocked_leave_the_threads_of_the_training_their_proces
     )
     assert loading.busy_processors(4) == pytest.approx(6.4 / 60)
     assert loading.busy_processors(1) == pytest.approx(6.4 / 128)
-    assert name_worker_fixes(loading) == ("more-workers=4", "more-workers=8")
+    assert tuple(map(str, request_workers(loading))) == ("more-workers=4", "more-workers=8")
 
 
 def test_two_processors_that_compute_get_one_thread_beside_workers() -> None:
@@ -171,7 +172,7 @@ def test_two_processors_that_compute_get_one_thread_beside_workers() -> None:
         example_use(example_facts.loader(), {"decode": 40.0}, workers),
         facts,
     )
-    assert name_worker_fixes(loading) == (
+    assert tuple(map(str, request_workers(loading))) == (
         "workers-and-one-thread=2",
         "more-workers=2",
         "workers-and-one-thread=1",
@@ -187,7 +188,7 @@ def test_one_of_several_loaders_is_named_by_its_line() -> None:
         example_use(example_facts.loader(), {"decode": 40.0}, workers),
         facts,
     )
-    assert loading.name_fix("prefetch", 8) == "prefetch@train.py:41=8"
+    assert str(loading.request(prefetch, 8)) == "prefetch@train.py:41=8"
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: Rule
 def test_fixes_that_help_exist_and_propose_something_there(rule: Rule, figure: RuleFigure) -> None:
     facts = rule_pages.evidence_of_figure(figure).facts
     for detection in rule_pages.detect_in_figure(rule, figure):
-        for fix in detection.helps:
-            assert listing.propose_named(fix, facts) if facts else listing.parse_fix(fix)
+        for request in detection.helps:
+            assert listing.propose_requested(request, facts or example_facts.gpu())
 
 
 @every_rule

@@ -8,7 +8,7 @@ from typing import Final
 
 from gapless.errors import UsageError
 from gapless.model.change import Change
-from gapless.model.edit import Applicability, Edit, Location, Proposal
+from gapless.model.edit import Applicability, Edit, FixRequest, Location, Proposal
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts
 
@@ -87,6 +87,12 @@ class Fix:
     def cases(self) -> tuple[Case, ...]:
         """Return the examples, made when they are asked for: no command but ``explain`` does."""
         return tuple(self.make_cases())
+
+    def request(self, value: str | int | None = None, line_ref: str | None = None) -> FixRequest:
+        """Return this fix as a rule asks for it. Raises ``ValueError`` for a value it ignores."""
+        if value is not None and self.value is None:
+            raise ValueError(f"{self.name} takes no value")
+        return FixRequest(self.name, None if value is None else str(value), line_ref)
 
     @property
     def summary(self) -> str:

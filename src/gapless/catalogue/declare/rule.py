@@ -8,7 +8,7 @@ from typing import Any, Final, get_type_hints
 
 from gapless.catalogue.frameworks.frameworks import add_advice
 from gapless.model.change import Change
-from gapless.model.edit import Location
+from gapless.model.edit import FixRequest, Location
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Evaluation, Facts, Loader, Model, Parallel, Precision
 from gapless.model.finding import Abstention, Detection, Measure
@@ -111,7 +111,7 @@ class Rule:
         *changes: Change,
         location: Location | None = None,
         measures: Sequence[Measure] = (),
-        helps: Sequence[str] = (),
+        helps: Sequence[FixRequest] = (),
         no_remedy: str | None = None,
         inferred: bool = False,
         to_try: bool = False,

@@ -5,6 +5,7 @@ from gapless.catalogue.effects.debug_switches import LAUNCH_CALLS, changes_witho
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Precision
@@ -56,5 +57,5 @@ def blocking_launches(evidence: Evidence, precision: Precision) -> Detection | N
         f"{windows.ms(launches.host_ns)} together.",
         *changes_without_waits(evidence),
         measures=(Measure("in launches, a step", launches.host_ns, "ns"),),
-        helps=("debug-off",),
+        helps=(debug_off.request(),),
     )

@@ -8,7 +8,7 @@ from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_sync, operator
-from gapless.catalogue.fixes.host.no_synchronize import DEVICE_WAITS
+from gapless.catalogue.fixes.host.no_synchronize import DEVICE_WAITS, no_synchronize
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
 from gapless.model.edit import Location
@@ -109,7 +109,7 @@ def explicit_synchronize(evidence: Evidence) -> Detection | None:
             Measure("waited, a step", waits.ns, "ns"),
             Measure("idle afterwards, a step", lost_ns, "ns"),
         ),
-        helps=("no-synchronize",),
+        helps=(no_synchronize.request(),),
     )
 
 

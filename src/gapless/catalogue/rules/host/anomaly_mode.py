@@ -8,6 +8,7 @@ from gapless.catalogue.effects.debug_switches import CHECK_OPERATOR, changes_wit
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.queries import windows
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
@@ -65,7 +66,7 @@ def anomaly_mode(evidence: Evidence) -> Detection | None:
         *changes_without_checks(evidence),
         location=_switch_location(evidence),
         measures=(Measure("checks a step", n_checks, ""),),
-        helps=("debug-off",),
+        helps=(debug_off.request(),),
         no_remedy=(
             "take set_detect_anomaly(True) out; since it may be meant, gapless tries it only when "
             "asked: gapless try --fix debug-off --override --risky"

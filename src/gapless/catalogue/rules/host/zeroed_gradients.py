@@ -4,7 +4,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.fixes.host.set_to_none import ZERO_CALL, changes_when_dropped
+from gapless.catalogue.fixes.host.set_to_none import ZERO_CALL, changes_when_dropped, set_to_none
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
@@ -60,5 +60,5 @@ def zeroed_gradients(evidence: Evidence) -> Detection | None:
             Measure("zero_grad on the host, a step", calls.host_ns, "ns"),
             Measure("zero_grad on the device, a step", calls.device_ns, "ns"),
         ),
-        helps=("set-to-none",),
+        helps=(set_to_none.request(),),
     )

@@ -7,6 +7,7 @@ from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import MS
+from gapless.catalogue.fixes.occasions.evaluate_every import evaluate_every
 from gapless.catalogue.queries import periodic, step_lines, windows
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, Omit
@@ -115,7 +116,7 @@ def evaluation_in_the_way(evidence: Evidence, world: World) -> Detection | None:
         Drop((EVALUATION,)),
         location=_evaluation_location(evidence),
         measures=(Measure("evaluation, a step", spent_ns, "ns"),),
-        helps=(f"evaluate-every={period}",),
+        helps=(evaluate_every.request(period),),
         unsure=None if occasion is None else occasion.unsure_reason,
         no_remedy=_MANUAL_REMEDY,
     )

@@ -6,7 +6,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.fixes.ranks.no_sync import COMMUNICATION, changes_with_no_sync
+from gapless.catalogue.fixes.ranks.no_sync import COMMUNICATION, changes_with_no_sync, no_sync
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Parallel, World
@@ -105,7 +105,7 @@ def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) ->
             Measure("reductions, a step", n_reductions, ""),
             Measure("communication, a step", spent_ns, "ns"),
         ),
-        helps=("no-sync",),
+        helps=(no_sync.request(),),
     )
 
 
