@@ -17,8 +17,8 @@ from gapless.catalogue.queries.input.loaders import (
     find_waited_loading,
     request_workers,
 )
-from gapless.catalogue.rules.input.decode_bound import decode_bound
 from gapless.catalogue.rules.input.sampler_bound import sampler_bound
+from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
 from gapless.model.change import LoaderChange
 from gapless.model.edit import Applicability, Location, Proposal, SetArgument, SetEnv
 from gapless.model.evidence import Evidence, NotObservedError
@@ -26,6 +26,8 @@ from gapless.model.facts import Facts, Loader
 from gapless.model.finding import Detection
 from gapless.model.host_code import HotLine
 from gapless.model.run import LoaderUse
+
+(DECODE_BOUND,) = (rule for rule in SLOW_STAGES if rule.name == "decode-bound")
 
 STEP = {"busy.math": 60.0, "idle.data.decode": 40.0}
 
@@ -281,7 +283,7 @@ def test_of_a_stage_what_must_be_written_is_left() -> None:
         loader = example_facts.loader(num_workers=2, prefetch_factor=2, batch_bytes=size)
         facts = example_facts.gpu(loader, example_facts.machine(cpus=2))
         workers = example_workers(2, {"decode": 9.0})
-        detections = decode_bound(
+        detections = DECODE_BOUND(
             evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, workers))
         )
         assert len(detections) == n_detections
@@ -310,7 +312,7 @@ def test_the_line_at_which_workers_were_seen_most_is_where_a_stage_is_slow() -> 
     )
     facts = example_facts.gpu(loader, example_facts.machine(cpus=2))
     evidence = evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, workers), *lines)
-    (detection,) = decode_bound(evidence)
+    (detection,) = DECODE_BOUND(evidence)
     assert isinstance(detection, Detection)
     assert detection.location == Location("data.py", 9, "decode")
 
@@ -332,7 +334,7 @@ def test_without_workers_it_is_the_line_at_which_the_training_thread_made_batche
         HotLine("making", "data.py", 9, "decode", 40, 0.4),
         HotLine("choosing", "data.py", 30, "__iter__", 50, 0.5),
     )
-    (detection,) = decode_bound(add_lines(evidence, *lines))
+    (detection,) = DECODE_BOUND(add_lines(evidence, *lines))
     assert isinstance(detection, Detection)
     assert detection.location == Location("data.py", 9, "decode")
     sampler_use = example_use(loader, {"sampler": 40.0}, example_workers(0, {"decode": 0.1}))
@@ -350,7 +352,7 @@ def test_without_workers_a_slow_stage_is_that_of_the_loader() -> None:
     evidence = evidence_of(
         facts, STEP, example_use(loader, {"decode": 40.0}, example_workers(0, {"decode": 9.0}))
     )
-    (detection,) = decode_bound(evidence)
+    (detection,) = DECODE_BOUND(evidence)
     assert isinstance(detection, Detection)
     assert detection.location == loader.location
 

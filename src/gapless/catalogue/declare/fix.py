@@ -119,22 +119,24 @@ class Fix:
         return Proposal(self.name, reason, (), Applicability.IDENTICAL, None, None, location)
 
 
-def fix(
+def fix(  # noqa: PLR0913 - each is a field of a fix
     name: str,
     *,
     since: str,
     cases: Callable[[], Sequence[Case]],
     value: str | None = None,
     effect: Effect | None = None,
+    doc: str | None = None,
 ) -> Callable[[Proposer], Fix]:
     """Declare a function as a fix; its docstring is the fix's page.
 
     ``effect``: what a proposal of it changes of the run, for replay. It may raise
-    ``NotObservedError``: then it is not known before it is tried.
+    ``NotObservedError``: then it is not known before it is tried. ``doc``: the page of a row in a
+    table of fixes, whose function is that of all rows.
     """
 
     def declare(propose: Proposer) -> Fix:
-        return Fix(name, since, cases, value, inspect.getdoc(propose) or "", propose, effect)
+        return Fix(name, since, cases, value, doc or inspect.getdoc(propose) or "", propose, effect)
 
     return declare
 

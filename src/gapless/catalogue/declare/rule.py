@@ -136,16 +136,23 @@ class Rule:
 
 
 def rule(
-    code: str, name: str, *, since: str, figures: Callable[[], Sequence[RuleFigure]]
+    code: str,
+    name: str,
+    *,
+    since: str,
+    figures: Callable[[], Sequence[RuleFigure]],
+    doc: str | None = None,
 ) -> Callable[[RuleCheck], Rule]:
     """Declare a function as a rule: its parameters are what it needs, its docstring is its page.
+
+    ``doc``: the page of a row in a table of rules, whose function is that of all rows.
 
     The first parameter is of type ``Evidence``; the types of the others are facts (``Loader``,
     ``Optimizer``, ``Model``, ``Precision``, ``Machine``, ``World``, ``Parallel``, ``Evaluation``).
     """
 
     def declare(check: RuleCheck) -> Rule:
-        return Rule(code, name, since, figures, inspect.getdoc(check) or "", check)
+        return Rule(code, name, since, figures, doc or inspect.getdoc(check) or "", check)
 
     return declare
 
