@@ -7,7 +7,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies, operator, source_line
-from gapless.catalogue.fixes.occasions.log_every import log_every
+from gapless.catalogue.fixes.occasions.cadence import log_every
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
 from gapless.model.evidence import Evidence

@@ -7,7 +7,7 @@ from gapless.catalogue.effects.occasions import CHECKPOINT
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import COUNT, MS
-from gapless.catalogue.fixes.occasions.checkpoint_every import checkpoint_every
+from gapless.catalogue.fixes.occasions.cadence import checkpoint_every
 from gapless.catalogue.queries import periodic, windows
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence

@@ -7,7 +7,7 @@ from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import MS
-from gapless.catalogue.fixes.occasions.evaluate_every import evaluate_every
+from gapless.catalogue.fixes.occasions.cadence import evaluate_every
 from gapless.catalogue.queries import periodic, step_lines, windows
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, Omit
