@@ -49,7 +49,7 @@ def _detect(evidence: Evidence) -> list[Detection]:
 
 def _gain(record: Record, detection: Detection) -> float | None:
     """Return what the best change of the menu against a cause gave; ``None``: none was measured."""
-    names = [None, *(text.partition("=")[0] for text in detection.helps)]
+    names = [None, *(request.fix for request in detection.helps)]
     recommendations = [
         Recommendation(fix=fix, causes=causes_named(detection.name)) for fix in names
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from gapless.catalogue.declare import listing
-from gapless.catalogue.effects import EFFECTS
+from gapless.catalogue.declare.listing import EFFECTS
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of as stated
 from gapless.catalogue.examples.parts import operator

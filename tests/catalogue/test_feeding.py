@@ -5,28 +5,29 @@ from dataclasses import replace
 import pytest
 
 from gapless.catalogue.declare import listing
-from gapless.catalogue.declare.rule import NotObservedError
-from gapless.catalogue.effects import EFFECTS
-from gapless.catalogue.effects.feeding import loader_changes
+from gapless.catalogue.declare.listing import EFFECTS
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
 from gapless.catalogue.examples.parts import example_use, example_workers
-from gapless.catalogue.fixes import FIXES
+from gapless.catalogue.fixes.input.prefetch import prefetch
 from gapless.catalogue.queries.input.loaders import (
     Loading,
     find_loading,
     find_waited_loading,
-    name_worker_fixes,
+    request_workers,
 )
-from gapless.catalogue.rules.input.decode_bound import decode_bound
 from gapless.catalogue.rules.input.sampler_bound import sampler_bound
+from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
 from gapless.model.change import LoaderChange
 from gapless.model.edit import Applicability, Location, Proposal, SetArgument, SetEnv
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts, Loader
 from gapless.model.finding import Detection
 from gapless.model.host_code import HotLine
 from gapless.model.run import LoaderUse
+
+(DECODE_BOUND,) = (rule for rule in SLOW_STAGES if rule.name == "decode-bound")
 
 STEP = {"busy.math": 60.0, "idle.data.decode": 40.0}
 
@@ -115,10 +116,6 @@ def test_of_other_edits_nothing_is_foretold(edits: tuple[SetArgument | SetEnv, .
     assert loader_changes(evidence_of(None, STEP), proposal) is None
 
 
-def test_every_effect_is_that_of_a_fix() -> None:
-    assert set(EFFECTS) <= {fix.name for fix in FIXES}
-
-
 def loader_evidence(loader: Loader, use: LoaderUse, facts: Facts | None = None) -> Evidence:
     return evidence_of(facts or example_facts.gpu(loader), STEP, use)
 
@@ -166,7 +163,7 @@ def test_workers_that_are_blocked_leave_the_threads_of_the_training_their_proces
     )
     assert loading.busy_processors(4) == pytest.approx(6.4 / 60)
     assert loading.busy_processors(1) == pytest.approx(6.4 / 128)
-    assert name_worker_fixes(loading) == ("more-workers=4", "more-workers=8")
+    assert tuple(map(str, request_workers(loading))) == ("more-workers=4", "more-workers=8")
 
 
 def test_two_processors_that_compute_get_one_thread_beside_workers() -> None:
@@ -177,7 +174,7 @@ def test_two_processors_that_compute_get_one_thread_beside_workers() -> None:
         example_use(example_facts.loader(), {"decode": 40.0}, workers),
         facts,
     )
-    assert name_worker_fixes(loading) == (
+    assert tuple(map(str, request_workers(loading))) == (
         "workers-and-one-thread=2",
         "more-workers=2",
         "workers-and-one-thread=1",
@@ -193,7 +190,7 @@ def test_one_of_several_loaders_is_named_by_its_line() -> None:
         example_use(example_facts.loader(), {"decode": 40.0}, workers),
         facts,
     )
-    assert loading.name_fix("prefetch", 8) == "prefetch@train.py:41=8"
+    assert str(loading.request(prefetch, 8)) == "prefetch@train.py:41=8"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +283,7 @@ def test_of_a_stage_what_must_be_written_is_left() -> None:
         loader = example_facts.loader(num_workers=2, prefetch_factor=2, batch_bytes=size)
         facts = example_facts.gpu(loader, example_facts.machine(cpus=2))
         workers = example_workers(2, {"decode": 9.0})
-        detections = decode_bound(
+        detections = DECODE_BOUND(
             evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, workers))
         )
         assert len(detections) == n_detections
@@ -315,7 +312,7 @@ def test_the_line_at_which_workers_were_seen_most_is_where_a_stage_is_slow() -> 
     )
     facts = example_facts.gpu(loader, example_facts.machine(cpus=2))
     evidence = evidence_of(facts, STEP, example_use(loader, {"decode": 40.0}, workers), *lines)
-    (detection,) = decode_bound(evidence)
+    (detection,) = DECODE_BOUND(evidence)
     assert isinstance(detection, Detection)
     assert detection.location == Location("data.py", 9, "decode")
 
@@ -337,7 +334,7 @@ def test_without_workers_it_is_the_line_at_which_the_training_thread_made_batche
         HotLine("making", "data.py", 9, "decode", 40, 0.4),
         HotLine("choosing", "data.py", 30, "__iter__", 50, 0.5),
     )
-    (detection,) = decode_bound(add_lines(evidence, *lines))
+    (detection,) = DECODE_BOUND(add_lines(evidence, *lines))
     assert isinstance(detection, Detection)
     assert detection.location == Location("data.py", 9, "decode")
     sampler_use = example_use(loader, {"sampler": 40.0}, example_workers(0, {"decode": 0.1}))
@@ -355,7 +352,7 @@ def test_without_workers_a_slow_stage_is_that_of_the_loader() -> None:
     evidence = evidence_of(
         facts, STEP, example_use(loader, {"decode": 40.0}, example_workers(0, {"decode": 9.0}))
     )
-    (detection,) = decode_bound(evidence)
+    (detection,) = DECODE_BOUND(evidence)
     assert isinstance(detection, Detection)
     assert detection.location == loader.location
 

@@ -3,6 +3,7 @@
 import pytest
 
 from gapless.catalogue.declare import listing
+from gapless.catalogue.declare.listing import parse_request
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_use, example_workers, source_line
@@ -67,9 +68,12 @@ def test_a_loop_of_the_users_is_not() -> None:
 
 
 def test_what_a_framework_has_no_word_for_is_left_out() -> None:
-    assert find_advice("transformers", "out-of-order@train.py:41") is None
-    assert find_advice("transformers", "more-workers@train.py:41=8") == "dataloader_num_workers=8"
-    assert find_advice("transformers", "more-workers") is None
+    assert find_advice("transformers", parse_request("out-of-order@train.py:41")) is None
+    assert (
+        find_advice("transformers", parse_request("more-workers@train.py:41=8"))
+        == "dataloader_num_workers=8"
+    )
+    assert find_advice("transformers", parse_request("more-workers")) is None
 
 
 def test_of_loops_that_call_one_another_the_outermost_is_told() -> None:

@@ -2,25 +2,25 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 from gapless.catalogue import rules
 from gapless.catalogue.declare import listing
-from gapless.catalogue.declare.rule import NotObservedError, Rule, RuleFigure, needed_types, rule
+from gapless.catalogue.declare.rule import Rule, RuleFigure, needed_types, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.pages import rule_pages
 from gapless.catalogue.rules import RULES
 from gapless.errors import UsageError
 from gapless.model.change import LoaderChange
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Evaluation, Loader, Model, Precision
 from gapless.model.finding import Abstention, Detection
 from gapless.model.leaf import DATA_STAGES, LEAVES
 from gapless.replay.loader.costs import BLOCKED
+from tests.catalogue.declared import declared_in
 
 FIGURES = [
     pytest.param(rule, figure, id=f"{rule.name}: {figure.title}")
@@ -70,8 +70,8 @@ def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: Rule
 def test_fixes_that_help_exist_and_propose_something_there(rule: Rule, figure: RuleFigure) -> None:
     facts = rule_pages.evidence_of_figure(figure).facts
     for detection in rule_pages.detect_in_figure(rule, figure):
-        for fix in detection.helps:
-            assert listing.propose_named(fix, facts) if facts else listing.parse_fix(fix)
+        for request in detection.helps:
+            assert listing.propose_requested(request, facts or example_facts.gpu())
 
 
 @every_rule
@@ -111,10 +111,8 @@ def test_says_nothing_of_what_was_not_seen(rule: Rule, evidence: Evidence) -> No
         assert gaps & {"precision", "model", "evaluation"}
 
 
-def test_every_file_is_listed() -> None:
-    folder = Path(rules.__file__).parent
-    files = {path.stem.replace("_", "-") for path in folder.rglob("[a-z]*.py")}
-    assert files == {rule.name for rule in RULES}
+def test_every_rule_that_a_file_declares_is_listed() -> None:
+    assert set(declared_in(rules, Rule)) == set(RULES)
 
 
 def test_codes_are_used_once_and_in_order() -> None:

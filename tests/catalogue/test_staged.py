@@ -8,12 +8,14 @@ import pytest
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader
 from gapless.catalogue.examples.parts import COUNT, example_use, example_workers
-from gapless.catalogue.rules.input.collate_bound import collate_bound
 from gapless.catalogue.rules.input.read_bound import read_bound
 from gapless.catalogue.rules.input.slow_samples import slow_samples
+from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
 from gapless.model.change import LoaderChange
 from gapless.model.edit import Location
 from gapless.model.finding import Detection
+
+(COLLATE_BOUND,) = (rule for rule in SLOW_STAGES if rule.name == "collate-bound")
 
 
 def test_what_a_step_could_take_is_told_of_all_its_batches() -> None:
@@ -72,7 +74,7 @@ def test_a_stage_is_told_at_the_users_function() -> None:
     assert detection.location == SAMPLE_LOCATION
     slow_loader = loader(sample=SAMPLE_LOCATION, collate=COLLATE_LOCATION)
     use = example_use(slow_loader, {"collate": 40.0}, example_workers(0, {"collate": 5.0}))
-    (collate_detection,) = collate_bound(
+    (collate_detection,) = COLLATE_BOUND(
         evidence_of(cpu(slow_loader), {"busy.math": 8.0, "idle.data.collate": 40.0}, use)
     )
     assert isinstance(collate_detection, Detection)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies, kernel, operator
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.model.edit import Location
+from gapless.model.evidence import NotObservedError
 
 LEAVES = {"busy.math": 10.0, "idle.launch.api": 2.0}
 

@@ -13,7 +13,7 @@ from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import gpu, loader
 from gapless.errors import UsageError
 from gapless.model.change import Prediction
-from gapless.model.edit import Applicability
+from gapless.model.edit import Applicability, FixRequest
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Diagnosis, Finding, Remedy, StepVerdict, TrialCandidate
@@ -41,8 +41,8 @@ WHY = StepVerdict(
     named=True,
     ceilings=("cached-batch",),
 )
-FUSED = Remedy("fused", "fused", (), Applicability.EQUIVALENT)
-COMPILED = Remedy("compile", "compile", (), Applicability.RISKY)
+FUSED = Remedy(FixRequest("fused"), (), Applicability.EQUIVALENT)
+COMPILED = Remedy(FixRequest("compile"), (), Applicability.RISKY)
 AT_STAKE = Finding(READ, Prediction(None, "sync", refused="no window"), None, 0.58, (FUSED,))
 RUN = evidence_of(
     gpu(loader()), {"busy.math": 18, "idle.data.decode": 80, "idle.gc": 1, "idle.sync": 1}
@@ -171,7 +171,7 @@ def test_a_fix_stands_beside_a_second_cause_only_if_nothing_else_helps_there(stu
 
 
 def test_values_are_typed_as_the_rule_asks_for_them(study: Study) -> None:
-    detection = replace(DATA, helps=("more-workers=12",))
+    detection = replace(DATA, helps=(FixRequest("more-workers", "12"),))
     named_finding = replace(DIAGNOSIS.findings[0], detection=detection)
     assert rows(study, named_finding)[0][1] == "--fix more-workers=12"
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import LOADER_LINE, gpu, loader
 from gapless.model.change import LoaderChange, Omit, Prediction
-from gapless.model.edit import Applicability, Location, Proposal
+from gapless.model.edit import Applicability, FixRequest, Location, Proposal
 from gapless.model.estimate import Estimate
 from gapless.model.finding import (
     Abstention,
@@ -48,7 +48,7 @@ DATA = Detection(
     (LoaderChange(0, wait=False),),
     LOADER_LINE,
     (Measure("workers", 0, ""),),
-    ("more-workers",),
+    (FixRequest("more-workers"),),
 )
 READ = Detection(
     "G302",
@@ -211,7 +211,7 @@ def test_the_first_lines_name_the_cause_its_line_and_its_worth() -> None:
     assert list(first_lines(diagnosis))[-1].endswith(" · 2 more causes below")
 
 
-FUSED = Remedy("fused", "fused", (), Applicability.EQUIVALENT)
+FUSED = Remedy(FixRequest("fused"), (), Applicability.EQUIVALENT)
 AT_STAKE = Finding(READ, Prediction(None, "sync", refused="no window"), None, 0.58, (FUSED,))
 
 
@@ -307,7 +307,7 @@ def test_reports_of_runs_and_traces_have_them_as_text_and_as_markdown(study: Stu
 CANDIDATE = TrialCandidate(
     Finding(READ, Prediction(None, "sync", refused="no window was kept"), None),
     0.118,
-    (Remedy("no-synchronize", "no-synchronize", (), Applicability.RISKY),),
+    (Remedy(FixRequest("no-synchronize"), (), Applicability.RISKY),),
 )
 NO_PRICE = (
     "worth trying: G302 read-back train.py:70: 20 values are read back; 12 % of a step is at "

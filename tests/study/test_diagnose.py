@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gapless.catalogue.declare.rule import NotObservedError, Rule
-from gapless.catalogue.effects import Effect
+from gapless.catalogue.declare.fix import Effect
+from gapless.catalogue.declare.listing import parse_request
+from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import LOADER_LINE, cpu, gpu, loader
 from gapless.model.change import Change, CopyChange, LoaderChange, Omit, Prediction
 from gapless.model.edit import Applicability, Location, Proposal
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Diagnosis, ReplayFidelity
 from gapless.model.host_code import HostCode, HotLine
@@ -62,7 +63,7 @@ def prices(evidence: Evidence = WAITS) -> Prices:
 def rule_of(code: str, *changes: Change, helps: Sequence[str] = ()) -> Rule:
     def check(evidence: Evidence) -> Detection | None:
         del evidence
-        return rule.detection(f"It is {code}.", *changes, helps=helps)
+        return rule.detection(f"It is {code}.", *changes, helps=[*map(parse_request, helps)])
 
     rule = Rule(code, f"fault-{code.lower()}", "0.1", tuple, "", check)
     return rule
@@ -91,7 +92,7 @@ def test_what_has_no_price_is_named_by_what_is_charged_to_it() -> None:
         pytest.approx(0.5),
         None,
     )
-    assert [remedy.fix_spec for remedy in finding.remedies] == ["more-workers=8", "pin-memory"]
+    assert [str(remedy.request) for remedy in finding.remedies] == ["more-workers=8", "pin-memory"]
     assert [finding.prediction.refused for finding in diagnosis.present] == ["why not"]
     assert diagnosis.outlook is None
 

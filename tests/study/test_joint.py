@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
 from gapless.catalogue.examples.parts import operator
@@ -13,7 +12,7 @@ from gapless.catalogue.queries import rank_waits
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.model.change import Change, Drop, HostChange, Merge, Omit, Prediction, Scale
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.recording import StackCount
 from gapless.model.study import Steps, Straggler
 from gapless.pricing.ceilings import Ceilings

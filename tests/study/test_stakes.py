@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gapless.catalogue.declare.listing import parse_request
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import (
@@ -68,7 +69,7 @@ def stake_of(run: Evidence, changes: Sequence[Change]) -> float:
 
 
 def make_detection(*changes: Change, helps: tuple[str, ...] = ("no-empty-cache",)) -> Detection:
-    return Detection("G901", "odd", "It is odd.", changes, helps=helps)
+    return Detection("G901", "odd", "It is odd.", changes, helps=tuple(map(parse_request, helps)))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_cause_without_a_price_is_worth_a_trial_if_enough_is_at_stake() -> Non
     diagnosis = diagnose_with(make_detection(Drop(("idle.sync",))))
     (candidate,) = diagnosis.to_try
     assert (candidate.finding.detection.code, candidate.share) == ("G901", pytest.approx(0.04))
-    assert [remedy.fix_spec for remedy in candidate.remedies] == ["no-empty-cache"]
+    assert [str(remedy.request) for remedy in candidate.remedies] == ["no-empty-cache"]
     assert (diagnosis.findings, diagnosis.present) == ((), ())
 
 

@@ -12,6 +12,7 @@ from gapless.catalogue.examples.example_facts import gpu
 from gapless.catalogue.examples.parts import MS
 from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_in_the_way
 from gapless.model.change import ZERO_FACTOR, Change, CopyChange, HostChange, Prediction
+from gapless.model.edit import FixRequest
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Diagnosis, ReplayFidelity
@@ -46,7 +47,7 @@ class LaunchSimulator:
 def check_launches(evidence: Evidence) -> Detection | None:
     del evidence
     change = HostChange(("idle.host.",), ZERO_FACTOR)
-    return LAUNCHES.detection("Launches.", change, helps=("compile",), to_try=True)
+    return LAUNCHES.detection("Launches.", change, helps=(FixRequest("compile"),), to_try=True)
 
 
 def check_copies(evidence: Evidence) -> Detection | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gapless.catalogue.declare.listing import parse_request
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import (
     LOADER_LINE,
@@ -183,7 +184,12 @@ def test_what_would_tell_more_of_the_owner_is_named_where_it_can_be_tried() -> N
 
 def finding(low: float, *changes: Change, helps: tuple[str, ...] = ()) -> Finding:
     detection = Detection(
-        f"G{low}", "odd", "It is odd.", changes, Location("/a/train.py", 7), helps=helps
+        f"G{low}",
+        "odd",
+        "It is odd.",
+        changes,
+        Location("/a/train.py", 7),
+        helps=tuple(map(parse_request, helps)),
     )
     return Finding(detection, Prediction(Estimate(low, low, low), "feed"), None)
 

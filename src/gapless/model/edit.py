@@ -86,6 +86,20 @@ class Applicability(StrEnum):
 
 
 @dataclass(frozen=True)
+class FixRequest:
+    """A fix by name, with the value and the line that it is asked for."""
+
+    fix: str
+    value: str | None = None  # None: what the fix finds best
+    line_ref: str | None = None  # "train.py:41"; None: all lines
+
+    def __str__(self) -> str:
+        """Return it as ``gapless try --fix`` takes it: "more-workers@train.py:41=8"."""
+        suffix = "" if self.line_ref is None else f"@{self.line_ref}"
+        return f"{self.fix}{suffix}" + ("" if self.value is None else f"={self.value}")
+
+
+@dataclass(frozen=True)
 class Outcome:
     """Where the time of an un-profiled step would go with an edit: ns by group, summing exactly."""
 

@@ -9,6 +9,15 @@ from gapless.model.run import LoaderUse
 from gapless.model.study import Study
 
 
+class NotObservedError(Exception):
+    """What a rule asks for was not observed: the engine turns it into an abstention."""
+
+    def __init__(self, missing: str, reason: str) -> None:
+        """Take what is missing ("windows", "stages"), and why."""
+        self.missing, self.reason = missing, reason
+        super().__init__(f"{missing}: {reason}")
+
+
 @dataclass(frozen=True)
 class Evidence:
     """A study that has an account, and what was true of the run; ``None``: nothing is known."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gapless.model.change import Change, LoaderChange, Prediction
-from gapless.model.edit import Applicability, Edit, Location
+from gapless.model.edit import Applicability, Edit, FixRequest, Location
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Detection:
     changes: tuple[Change, ...]  # that remove it: replayed together
     location: Location | None = None  # None: the study looks for the line
     measures: tuple[Measure, ...] = ()
-    helps: tuple[str, ...] = ()  # fixes, as ``gapless try --fix`` takes them, the best first
+    helps: tuple[FixRequest, ...] = ()  # the best first
     no_remedy: str | None = None  # why none is named; what to do by hand
     inferred: bool = False  # it follows from what was seen, and was not seen itself
     to_try: bool = False  # what remedies bring is not predicted; ``changes`` are the most they can
@@ -62,10 +62,9 @@ def _loader_ids(detection: Detection) -> set[int]:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A fix that changes something here, as ``gapless try --fix`` takes it."""
+    """A fix that changes something here."""
 
-    fix_spec: str  # "worker-threads=1"
-    fix: str
+    request: FixRequest
     edits: tuple[Edit, ...]
     applicability: Applicability
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.queries import rank_waits, windows
 from gapless.model.change import (
     NO_LOADER,
@@ -32,7 +31,7 @@ from gapless.model.change import (
     Scale,
 )
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.run import LoaderUse
 
 _COPIES: Final = ("copy.h2d", "idle.h2d")

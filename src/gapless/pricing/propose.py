@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.catalogue.declare import listing
-from gapless.catalogue.declare.fix import changes_nothing
+from gapless.catalogue.declare.fix import Effect, changes_nothing
 from gapless.catalogue.declare.hypothetical import assume_edits
-from gapless.catalogue.effects import EFFECTS, Effect
+from gapless.catalogue.declare.listing import EFFECTS
 from gapless.model.change import Change, Prediction
-from gapless.model.edit import Applicability, Proposal
+from gapless.model.edit import Applicability, FixRequest, Proposal
 from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts
 from gapless.model.finding import Diagnosis, Finding
@@ -31,7 +31,7 @@ class Offer:
     """A proposal, how to request it, and what it changes; ``None``: not known."""
 
     proposal: Proposal
-    text: str  # "more-workers=8"
+    request: FixRequest
     changes: tuple[Change, ...] | None
     prediction: Prediction
 
@@ -75,29 +75,32 @@ def predict_together(
     return price_changes(prices, changes)
 
 
-def _group_codes(findings: Iterable[Finding]) -> dict[str, tuple[str, ...]]:
+def _group_codes(findings: Iterable[Finding]) -> dict[FixRequest, tuple[str, ...]]:
     """Return the fixes that help, the best of the most valuable finding first, and against what."""
-    codes_by_fix: dict[str, tuple[str, ...]] = {}
+    codes_by_request: dict[FixRequest, tuple[str, ...]] = {}
     for finding in findings:
-        for text in finding.detection.helps:
-            codes_by_fix[text] = tuple(
-                dict.fromkeys((*codes_by_fix.get(text, ()), finding.detection.code))
+        for request in finding.detection.helps:
+            codes_by_request[request] = tuple(
+                dict.fromkeys((*codes_by_request.get(request, ()), finding.detection.code))
             )
-    return codes_by_fix
+    return codes_by_request
 
 
 def _make_offers(
-    prices: Prices, effects: Effects, facts: Facts, codes_by_fix: Mapping[str, tuple[str, ...]]
+    prices: Prices,
+    effects: Effects,
+    facts: Facts,
+    codes_by_request: Mapping[FixRequest, tuple[str, ...]],
 ) -> Iterable[Offer]:
-    for text, codes in codes_by_fix.items():
-        for proposal in listing.propose_named(text, facts):
+    for request, codes in codes_by_request.items():
+        for proposal in listing.propose_requested(request, facts):
             if not changes_nothing(proposal):
-                yield _make_offer(prices, effects, text, replace(proposal, remedies=codes))
+                yield _make_offer(prices, effects, request, replace(proposal, remedies=codes))
 
 
-def _make_offer(prices: Prices, effects: Effects, text: str, proposal: Proposal) -> Offer:
+def _make_offer(prices: Prices, effects: Effects, request: FixRequest, proposal: Proposal) -> Offer:
     if proposal.refused is not None:
-        return Offer(proposal, text, None, Prediction(None, "host", refused=proposal.refused))
+        return Offer(proposal, request, None, Prediction(None, "host", refused=proposal.refused))
     changes = _predict_effect(prices, proposal, effects)
     prediction = (
         Prediction(None, "host", refused=TRY_IT)
@@ -110,7 +113,7 @@ def _make_offer(prices: Prices, effects: Effects, text: str, proposal: Proposal)
         calibrated=prediction.calibrated,
         unpredicted=prediction.refused,
     )
-    return Offer(priced_proposal, text, changes, prediction)
+    return Offer(priced_proposal, request, changes, prediction)
 
 
 def _predict_effect(
@@ -214,7 +217,7 @@ def _combine_with(prices: Prices, effects: Effects, base: _Base, offer: Offer) -
     """
     renewed_proposals = [
         proposal
-        for proposal in listing.propose_named(offer.text, base.facts)
+        for proposal in listing.propose_requested(offer.request, base.facts)
         if proposal.edits
         and proposal.refused is None
         and proposal.location == offer.proposal.location

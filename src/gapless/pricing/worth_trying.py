@@ -15,7 +15,7 @@ from typing import Final
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.fix import changes_nothing
-from gapless.model.edit import Applicability
+from gapless.model.edit import Applicability, FixRequest
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Finding, Remedy, TrialCandidate
@@ -165,13 +165,13 @@ def odds_of(speedup: Estimate, min_gain: float) -> float:
     return NormalDist().cdf(above / spread)
 
 
-def remedies_of(evidence: Evidence, helps: Sequence[str]) -> Iterator[Remedy]:
+def remedies_of(evidence: Evidence, helps: Sequence[FixRequest]) -> Iterator[Remedy]:
     """Return the fixes that would change something here and are not refused."""
     facts = evidence.facts
     if facts is None or evidence.is_trace_only:
         return
-    for text in helps:
-        for proposal in listing.propose_named(text, facts):
+    for request in helps:
+        for proposal in listing.propose_requested(request, facts):
             if proposal.refused is None and not changes_nothing(proposal):
-                yield Remedy(text, proposal.fix, proposal.edits, proposal.applicability)
+                yield Remedy(request, proposal.edits, proposal.applicability)
                 break

@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import Final
 
 from gapless.errors import UsageError
-from gapless.model.edit import Applicability, Edit, Location, Proposal
+from gapless.model.change import Change
+from gapless.model.edit import Applicability, Edit, FixRequest, Location, Proposal
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts
 
 _CLASS_ORDER: Final = tuple(Applicability)
@@ -44,6 +46,8 @@ class Case:
 
 
 Proposer = Callable[[Facts, Option], tuple[Proposal, ...]]
+Changes = tuple[Change, ...]
+Effect = Callable[[Evidence, Proposal], Changes | None]  # None: not known before it is tried
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Fix:
     value: str | None  # what may follow "=" ("WORKERS"); None: nothing
     doc: str
     propose: Proposer
+    effect: Effect | None = None  # for replay; None: it has to be tried
 
     def __call__(self, facts: Facts, option: Option | None = None) -> tuple[Proposal, ...]:
         """Return the proposals for a run. Raises ``UsageError`` for an option it does not take."""
@@ -71,10 +76,23 @@ class Fix:
             )
         return proposals
 
+    def predict_changes(self, evidence: Evidence, proposal: Proposal) -> Changes | None:
+        """Return what its proposal changes of a run, for replay; ``None``: it has to be tried."""
+        try:
+            return None if self.effect is None else self.effect(evidence, proposal)
+        except NotObservedError:
+            return None
+
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """Return the examples, made when they are asked for: no command but ``explain`` does."""
         return tuple(self.make_cases())
+
+    def request(self, value: str | int | None = None, line_ref: str | None = None) -> FixRequest:
+        """Return this fix as a rule asks for it. Raises ``ValueError`` for a value it ignores."""
+        if value is not None and self.value is None:
+            raise ValueError(f"{self.name} takes no value")
+        return FixRequest(self.name, None if value is None else str(value), line_ref)
 
     @property
     def summary(self) -> str:
@@ -101,13 +119,24 @@ class Fix:
         return Proposal(self.name, reason, (), Applicability.IDENTICAL, None, None, location)
 
 
-def fix(
-    name: str, *, since: str, cases: Callable[[], Sequence[Case]], value: str | None = None
+def fix(  # noqa: PLR0913 - each is a field of a fix
+    name: str,
+    *,
+    since: str,
+    cases: Callable[[], Sequence[Case]],
+    value: str | None = None,
+    effect: Effect | None = None,
+    doc: str | None = None,
 ) -> Callable[[Proposer], Fix]:
-    """Declare a function as a fix; its docstring is the fix's page."""
+    """Declare a function as a fix; its docstring is the fix's page.
+
+    ``effect``: what a proposal of it changes of the run, for replay. It may raise
+    ``NotObservedError``: then it is not known before it is tried. ``doc``: the page of a row in a
+    table of fixes, whose function is that of all rows.
+    """
 
     def declare(propose: Proposer) -> Fix:
-        return Fix(name, since, cases, value, inspect.getdoc(propose) or "", propose)
+        return Fix(name, since, cases, value, doc or inspect.getdoc(propose) or "", propose, effect)
 
     return declare
 

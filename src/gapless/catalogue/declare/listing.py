@@ -1,13 +1,13 @@
 """The catalogue as a list: looking fixes up by name, and what they propose for a run."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from gapless.catalogue.declare.fix import Fix, Option
+from gapless.catalogue.declare.fix import Effect, Fix, Option
 from gapless.catalogue.fixes import FIXES
 from gapless.errors import UsageError
-from gapless.model.edit import Proposal
+from gapless.model.edit import FixRequest, Proposal
 from gapless.model.facts import Facts
 
 CEILINGS: Final = (
@@ -17,6 +17,9 @@ CEILINGS: Final = (
     "no-checkpoint",
     "no-evaluation",
 )
+EFFECTS: Final[Mapping[str, Effect]] = {  # by the name of the fix; the others have to be tried
+    fix.name: fix.predict_changes for fix in FIXES if fix.effect is not None
+}
 
 
 def find_fix(name: str, fixes: Sequence[Fix] = FIXES) -> Fix:
@@ -27,8 +30,8 @@ def find_fix(name: str, fixes: Sequence[Fix] = FIXES) -> Fix:
     raise UsageError(f"there is no fix {name!r}{did_you_mean(name, [fix.name for fix in fixes])}")
 
 
-def parse_fix(text: str, *, override: bool = False) -> tuple[Fix, Option]:
-    """Return the fix and the option of ``NAME``, ``NAME=VALUE`` or ``NAME@FILE:LINE=VALUE``.
+def parse_request(text: str) -> FixRequest:
+    """Return the request of ``NAME``, ``NAME=VALUE`` or ``NAME@FILE:LINE=VALUE``.
 
     Raises ``UsageError``.
     """
@@ -37,16 +40,27 @@ def parse_fix(text: str, *, override: bool = False) -> tuple[Fix, Option]:
     for sign, separator, operand in (("=", equals, value), ("@", at_sign, line_ref)):
         if separator and not operand:
             raise UsageError(f"{text}: nothing stands behind {sign}")
-    fix = find_fix(name)
-    if equals and fix.value is None:
-        raise UsageError(f"{text}: {name} takes no value")
-    return fix, Option(value or None, line_ref or None, override)
+    return FixRequest(name, value or None, line_ref or None)
+
+
+def parse_fix(text: str, *, override: bool = False) -> tuple[Fix, Option]:
+    """Return the fix that a text names, and the option that it gives. Raises ``UsageError``."""
+    request = parse_request(text)
+    fix = find_fix(request.fix)
+    if request.value is not None and fix.value is None:
+        raise UsageError(f"{text}: {fix.name} takes no value")
+    return fix, Option(request.value, request.line_ref, override)
 
 
 def propose_named(text: str, facts: Facts, *, override: bool = False) -> tuple[Proposal, ...]:
     """Return what a named fix would change in this run. Raises ``UsageError``."""
     fix, option = parse_fix(text, override=override)
     return fix(facts, option)
+
+
+def propose_requested(request: FixRequest, facts: Facts) -> tuple[Proposal, ...]:
+    """Return what the fix that a rule asks for would change in this run."""
+    return find_fix(request.fix)(facts, Option(request.value, request.line_ref))
 
 
 def propose_ceilings(facts: Facts) -> tuple[Proposal, ...]:

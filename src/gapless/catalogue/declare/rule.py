@@ -8,8 +8,8 @@ from typing import Any, Final, get_type_hints
 
 from gapless.catalogue.frameworks.frameworks import add_advice
 from gapless.model.change import Change
-from gapless.model.edit import Location
-from gapless.model.evidence import Evidence
+from gapless.model.edit import FixRequest, Location
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Evaluation, Facts, Loader, Model, Parallel, Precision
 from gapless.model.finding import Abstention, Detection, Measure
 
@@ -111,7 +111,7 @@ class Rule:
         *changes: Change,
         location: Location | None = None,
         measures: Sequence[Measure] = (),
-        helps: Sequence[str] = (),
+        helps: Sequence[FixRequest] = (),
         no_remedy: str | None = None,
         inferred: bool = False,
         to_try: bool = False,
@@ -135,26 +135,24 @@ class Rule:
         )
 
 
-class NotObservedError(Exception):
-    """A fact that a rule needs was not observed; its check raises this, and the rule abstains."""
-
-    def __init__(self, missing: str, reason: str) -> None:
-        """Take what is missing ("windows", "stages"), and why."""
-        self.missing, self.reason = missing, reason
-        super().__init__(f"{missing}: {reason}")
-
-
 def rule(
-    code: str, name: str, *, since: str, figures: Callable[[], Sequence[RuleFigure]]
+    code: str,
+    name: str,
+    *,
+    since: str,
+    figures: Callable[[], Sequence[RuleFigure]],
+    doc: str | None = None,
 ) -> Callable[[RuleCheck], Rule]:
     """Declare a function as a rule: its parameters are what it needs, its docstring is its page.
+
+    ``doc``: the page of a row in a table of rules, whose function is that of all rows.
 
     The first parameter is of type ``Evidence``; the types of the others are facts (``Loader``,
     ``Optimizer``, ``Model``, ``Precision``, ``Machine``, ``World``, ``Parallel``, ``Evaluation``).
     """
 
     def declare(check: RuleCheck) -> Rule:
-        return Rule(code, name, since, figures, inspect.getdoc(check) or "", check)
+        return Rule(code, name, since, figures, doc or inspect.getdoc(check) or "", check)
 
     return declare
 

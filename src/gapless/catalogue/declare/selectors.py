@@ -134,6 +134,14 @@ def torch_setting(facts: Facts, name: str) -> object:
     return None if facts.precision is None else facts.precision.settings.get(name)
 
 
+def autocast_dtypes(facts: Facts) -> tuple[str, ...]:
+    """Return the types that were seen in regions of autocast."""
+    dtypes = torch_setting(facts, "autocast")
+    if not isinstance(dtypes, dict):
+        return ()
+    return tuple(str(region_dtype).removeprefix("torch.") for region_dtype in dtypes.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
 def deterministic_setting(facts: Facts) -> str | None:
     """Return the setting that asks for reproducible results; ``None`` if none was observed."""
     if torch_setting(facts, "deterministic"):

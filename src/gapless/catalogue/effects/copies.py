@@ -1,40 +1,32 @@
-"""Effects of fixes for copies to the device, and for waits on it."""
+"""What edits of copies to the device change."""
 
-from typing import Final
-
-from gapless.catalogue.effects.feeding import loader_changes
-from gapless.catalogue.rules.copies.explicit_synchronize import SYNC_CALLS
-from gapless.model.change import Change, CopyChange, LoaderChange, Omit
+from gapless.catalogue.declare.fix import Changes, Effect
+from gapless.catalogue.effects.loaders import loader_changes
+from gapless.model.change import CopyChange, LoaderChange
 from gapless.model.edit import Proposal
 from gapless.model.evidence import Evidence
 
-COPY_FIXES: Final = ("pin-memory", "non-blocking", "device-prefetcher", "no-synchronize")
-_DEVICE_WAITS: Final = SYNC_CALLS[:1]  # what torch.cuda.synchronize() calls
 
+def copy_effect(*, non_blocking: bool, ahead: bool = False) -> Effect:
+    """Return the effect of a fix that also pins, lets copies not block, or makes them ahead.
 
-def copy_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
-    """Return what a fix changes in copies or waits; ``None`` without a device: not known.
-
-    A loader that pins has one more thread, which also takes batches off the queue.
+    It is not known without a device. A loader that pins has one more thread, which also takes
+    batches off the queue.
     """
-    if not evidence.on_device:
-        return None
-    changes = [
-        change
-        for change in loader_changes(evidence, proposal) or ()
-        if isinstance(change, LoaderChange)
-    ]
-    pins_memory = any(change.pin_memory for change in changes)
-    replayable = changes if len(changes) == 1 and _is_known(evidence, changes[0]) else []
-    match proposal.fix:
-        case "pin-memory":
-            return (CopyChange(pinned=True), *replayable)
-        case "non-blocking":
-            return (CopyChange(pinned=pins_memory, non_blocking=True), *replayable)
-        case "device-prefetcher":
-            return (CopyChange(pinned=pins_memory, non_blocking=True, ahead=True), *replayable)
-        case _:
-            return (Omit(_DEVICE_WAITS),)
+
+    def predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+        if not evidence.on_device:
+            return None
+        changes = [
+            change
+            for change in loader_changes(evidence, proposal) or ()
+            if isinstance(change, LoaderChange)
+        ]
+        pins_memory = not non_blocking or any(change.pin_memory for change in changes)
+        replayable = changes if len(changes) == 1 and _is_known(evidence, changes[0]) else []
+        return (CopyChange(pins_memory, non_blocking=non_blocking, ahead=ahead), *replayable)
+
+    return predict_changes
 
 
 def _is_known(evidence: Evidence, change: LoaderChange) -> bool:

@@ -184,7 +184,7 @@ def example_sync(
     )
 
 
-def allocator(**changes: int | None) -> AllocatorUse:
+def example_allocator(**changes: int | None) -> AllocatorUse:
     """Return the allocator of one device without anything unusual, with changes."""
     defaults = AllocatorUse(0, 0, 20 << 30, 24 << 30, 0, 0, 120, 0)
     return replace(defaults, **changes)

@@ -1,4 +1,7 @@
-"""The fixes, by subject. One file each; a test fails if one is not listed."""
+"""The fixes, by subject; a test fails if one is not listed.
+
+A fix has a file of its own; fixes that differ by a few words are rows of a table.
+"""
 
 from typing import Final
 
@@ -35,16 +38,15 @@ from gapless.catalogue.fixes.input.pin_memory import pin_memory
 from gapless.catalogue.fixes.input.prefetch import prefetch
 from gapless.catalogue.fixes.input.worker_threads import worker_threads
 from gapless.catalogue.fixes.input.workers_and_one_thread import workers_and_one_thread
-from gapless.catalogue.fixes.occasions.checkpoint_every import checkpoint_every
-from gapless.catalogue.fixes.occasions.evaluate_every import evaluate_every
-from gapless.catalogue.fixes.occasions.log_every import log_every
-from gapless.catalogue.fixes.occasions.no_checkpoint import no_checkpoint
-from gapless.catalogue.fixes.occasions.no_evaluation import no_evaluation
-from gapless.catalogue.fixes.occasions.no_logging import no_logging
-from gapless.catalogue.fixes.ranks.ddp_bucket_view import ddp_bucket_view
-from gapless.catalogue.fixes.ranks.ddp_buckets import ddp_buckets
-from gapless.catalogue.fixes.ranks.ddp_no_unused import ddp_no_unused
-from gapless.catalogue.fixes.ranks.ddp_static_graph import ddp_static_graph
+from gapless.catalogue.fixes.occasions.cadence import (
+    checkpoint_every,
+    evaluate_every,
+    log_every,
+    no_checkpoint,
+    no_evaluation,
+    no_logging,
+)
+from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -83,10 +85,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     allocator,
     checkpointing_off,
     no_sync,
-    ddp_buckets,
-    ddp_static_graph,
-    ddp_bucket_view,
-    ddp_no_unused,
+    *DDP_ARGUMENTS,
     log_every,
     evaluate_every,
     checkpoint_every,

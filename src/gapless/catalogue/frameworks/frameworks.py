@@ -16,6 +16,7 @@ from gapless.catalogue.frameworks.terms import (
     LIBRARY_ADVICE,
     LIBRARY_TITLES,
 )
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 
@@ -56,13 +57,12 @@ def find_framework(evidence: Evidence) -> str | None:
     return name if ns_by_framework[name] else None
 
 
-def find_advice(name: str, fix: str) -> str | None:
-    """Return a framework's setting for a fix ("more-workers=8"); ``None`` if it has none."""
-    kind, _, value = fix.partition("=")
-    term = FIX_ADVICE[name].get(kind.partition("@")[0])
+def find_advice(name: str, request: FixRequest) -> str | None:
+    """Return a framework's setting for a fix; ``None`` if it has none."""
+    term = FIX_ADVICE[name].get(request.fix)
     if term is None or "{}" not in term:
         return term
-    return term.format(value) if value else None
+    return term.format(request.value) if request.value else None
 
 
 def add_advice(evidence: Evidence, detection: Detection) -> Detection:
@@ -81,7 +81,7 @@ def _advise_loop(evidence: Evidence, detection: Detection) -> Iterator[str]:
         return
     terms = (
         CAUSE_ADVICE.get(name, {}).get(detection.name),
-        *(find_advice(name, fix) for fix in detection.helps),
+        *(find_advice(name, request) for request in detection.helps),
     )
     known_terms = tuple(dict.fromkeys(term for term in terms if term is not None))
     if known_terms:

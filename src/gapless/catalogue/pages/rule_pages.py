@@ -5,7 +5,7 @@ from textwrap import dedent
 from typing import Final
 
 from gapless.catalogue.declare.fix import Fix
-from gapless.catalogue.declare.listing import did_you_mean, parse_fix
+from gapless.catalogue.declare.listing import did_you_mean
 from gapless.catalogue.declare.rule import Rule, RuleFigure
 from gapless.catalogue.examples import drawing
 from gapless.catalogue.examples.evidence import evidence_of_drawing
@@ -128,7 +128,7 @@ def find_helpful_fixes(rule: Rule) -> tuple[str, ...]:
     """Return the fixes that a rule proposes in its figures, most often proposed first."""
     counts: dict[str, int] = {}
     for detection in _detect_in_figures(rule):
-        for name in dict.fromkeys(parse_fix(text)[0].name for text in detection.helps):
+        for name in dict.fromkeys(request.fix for request in detection.helps):
             counts[name] = counts.get(name, 0) + 1
     return tuple(sorted(counts, key=lambda name: -counts[name]))
 

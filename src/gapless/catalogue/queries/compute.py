@@ -1,10 +1,8 @@
 """Queries on the computing of a run: its rows of work, and the roofline above them."""
 
-from gapless.catalogue.declare.rule import NotObservedError
-from gapless.catalogue.declare.selectors import torch_setting
-from gapless.catalogue.fixes.compute.bf16 import autocast_dtypes
+from gapless.catalogue.declare.selectors import autocast_dtypes, torch_setting
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts
 from gapless.model.work import Work
 from gapless.roofline.attention import find_unfused

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Final, Literal
 
+from gapless.catalogue.declare.selectors import public_name
 from gapless.catalogue.queries import windows
 from gapless.model.change import Change, HostChange, Merge
-from gapless.model.edit import Location
+from gapless.model.edit import Location, Proposal, SetArgument
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Optimizer
@@ -272,3 +273,12 @@ def _device_factor(evidence: Evidence, new_way: Way, kind: str) -> Estimate:
         pass_ratio = fused_passes / loop_passes
     factor = memory_share * pass_ratio
     return Estimate(0.75 * factor, factor, min(1.0, 1.4 * factor + 0.05))
+
+
+def find_proposed_optimizer(evidence: Evidence, proposal: Proposal) -> Optimizer | None:
+    """Return the optimizer that a proposal changes, by its line and class."""
+    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    at_line = [optimizer for optimizer in optimizers if optimizer.location == proposal.location]
+    targets = {edit.target for edit in proposal.edits if isinstance(edit, SetArgument)}
+    of_class = [optimizer for optimizer in at_line if public_name(optimizer.name) in targets]
+    return next(iter(of_class or at_line), None)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.queries import windows
 from gapless.model.edit import Location
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.footprint import CallUse
 from gapless.model.rhythm import Sighting
 

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.model.account import RowAccount
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.host_code import HotLine
 
 STRAGGLER_WAIT: Final = "comm.straggler_wait"  # for a rank that is known

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.model.edit import Location
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.tables import Operator
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from msgspec import structs
 
-from gapless.catalogue.declare.rule import NotObservedError
 from gapless.catalogue.queries.input.loaders import find_loading
 from gapless.catalogue.queries.input.without_workers import (
     estimate_persistence,
@@ -20,7 +19,7 @@ from gapless.catalogue.queries.input.without_workers import (
 )
 from gapless.model.change import Change, LoaderChange, Prediction
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 
 _MAX_STEP_SHARE: Final = 0.98  # of a step: a prediction that leaves less is refused
 _MIN_GAIN: Final = 1.02  # the gain above which marks are consulted

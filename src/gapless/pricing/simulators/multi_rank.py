@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from gapless.catalogue.fixes.ranks.no_sync import REDUCERS
 from gapless.catalogue.queries.rank_waits import RANK_WAITS, STRAGGLER_WAIT, Rank, find_ranks
-from gapless.catalogue.rules.ranks.needless_reductions import REDUCERS
 from gapless.model.account import Account
 from gapless.model.change import Change, Drop, HostChange, Omit, Prediction, Scale
 from gapless.model.estimate import Estimate

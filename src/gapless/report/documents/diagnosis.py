@@ -100,12 +100,12 @@ def _finding(finding: Finding) -> FindingObject:
         confidence="inferred" if detection.inferred else "measured",
         family=prediction.family,
         evidence=detection.measures,
-        helps=detection.helps,
+        helps=tuple(map(str, detection.helps)),
         no_remedy=detection.no_remedy,
         notes=prediction.notes,
         at_most=prediction.at_most,
         share=finding.share,
-        fixes=tuple(remedy.fix_spec for remedy in finding.remedies),
+        fixes=tuple(str(remedy.request) for remedy in finding.remedies),
     )
 
 
@@ -130,7 +130,7 @@ def _trial_candidate(candidate: TrialCandidate) -> ToTryObject:
         summary=detection.summary,
         where=detection.location,
         share=candidate.share,
-        fixes=tuple(remedy.fix_spec for remedy in candidate.remedies),
+        fixes=tuple(str(remedy.request) for remedy in candidate.remedies),
         unpredicted=candidate.finding.prediction.refused,
         evidence=detection.measures,
         speedup=candidate.finding.prediction.speedup,

@@ -89,7 +89,7 @@ def _stake_of_finding(finding: Finding, share: float) -> str:
 def try_line(remedy: Remedy) -> str:
     """Return the command that tries a fix."""
     option = PERMISSION_OPTIONS.get(remedy.applicability)
-    return " ".join(("gapless try --fix", remedy.fix_spec, *((option,) if option else ())))
+    return " ".join(("gapless try --fix", str(remedy.request), *((option,) if option else ())))
 
 
 def line_ref(location: Location | None) -> str:

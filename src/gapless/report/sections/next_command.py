@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from gapless.model.edit import Applicability, Proposal
+from gapless.model.edit import Applicability, FixRequest, Proposal
 from gapless.model.finding import Finding, StepVerdict
 from gapless.model.leaf import PRINTED
 from gapless.model.study import Study
@@ -125,8 +125,8 @@ def _fix_of(
     for best in sorted(applicable, key=lambda candidate: candidate.fix in shown_fixes)[:1]:
         return _find_fix_spec(best, finding.detection.helps), best
     for remedy in finding.remedies[:1]:
-        remedy_proposal = Proposal(remedy.fix, "", remedy.edits, remedy.applicability)
-        return remedy.fix_spec, remedy_proposal
+        remedy_proposal = Proposal(remedy.request.fix, "", remedy.edits, remedy.applicability)
+        return str(remedy.request), remedy_proposal
     return None, None
 
 
@@ -138,19 +138,17 @@ def fix_spec_of(study: Study, proposal: Proposal) -> str:
         if diagnosis is None
         else (*diagnosis.findings, *(candidate.finding for candidate in diagnosis.to_try))
     )
-    fix_specs = [
-        text
+    requests = [
+        request
         for cause in causes
         if cause.detection.code in proposal.remedies
-        for text in cause.detection.helps
+        for request in cause.detection.helps
     ]
-    return _find_fix_spec(proposal, fix_specs)
+    return _find_fix_spec(proposal, requests)
 
 
-def _find_fix_spec(proposal: Proposal, fix_specs: Sequence[str]) -> str:
-    matches = (
-        text for text in fix_specs if text.partition("=")[0].partition("@")[0] == proposal.fix
-    )
+def _find_fix_spec(proposal: Proposal, requests: Sequence[FixRequest]) -> str:
+    matches = (str(request) for request in requests if request.fix == proposal.fix)
     return next(matches, proposal.fix)
 
 

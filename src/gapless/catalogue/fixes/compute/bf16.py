@@ -2,19 +2,33 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
-from gapless.catalogue.declare.selectors import torch_setting, uses_cuda
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.selectors import autocast_dtypes, uses_cuda
 from gapless.catalogue.declare.targets import MODULE
+from gapless.catalogue.effects.kernels import kernel_effect
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.queries.compute import count_host_events, roof_of
 from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+from gapless.roofline import formats
 
 _AMPERE: Final = (8, 0)
+
+
+@kernel_effect
+def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
+    """Return how long products take in bf16, for replay; a processor may not have it."""
+    roof = roof_of(evidence)
+    if not evidence.on_device and (roof is None or "bf16" not in roof.peaks.flops):
+        return None
+    return formats.half_changes(evidence.study.work, roof, "bf16", count_host_events(evidence))
 
 
 @fix(
     "bf16",
     since="0.1",
+    effect=_predict_changes,
     cases=lambda: [
         Case(
             "A model in fp32",
@@ -142,11 +156,3 @@ def describe_use(facts: Facts, dtype: str) -> str | None:
     if all(model.dtype == f"torch.{dtype}" for model in facts.models):
         return f"the parameters are in {dtype} already"
     return None
-
-
-def autocast_dtypes(facts: Facts) -> tuple[str, ...]:
-    """Return the types that were seen in regions of autocast."""
-    dtypes = torch_setting(facts, "autocast")
-    if not isinstance(dtypes, dict):
-        return ()
-    return tuple(str(region_dtype).removeprefix("torch.") for region_dtype in dtypes.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -1,15 +1,34 @@
 """Images with their channels last in memory."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.targets import MODULE
+from gapless.catalogue.effects.kernels import kernel_effect
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.queries.compute import roof_of, rounds_convolutions, uses_half_precision
 from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+from gapless.roofline import formats
+
+
+@kernel_effect
+def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
+    """Return how long convolutions take with channels last, for replay."""
+    facts = evidence.facts
+    if not evidence.on_device or facts is None:
+        return None
+    return formats.channels_last_changes(
+        evidence.study.work,
+        roof_of(evidence),
+        half=uses_half_precision(facts),
+        tf32=rounds_convolutions(facts),
+    )
 
 
 @fix(
     "channels-last",
     since="0.1",
+    effect=_predict_changes,
     cases=lambda: [
         Case(
             "A network of 53 convolutions",

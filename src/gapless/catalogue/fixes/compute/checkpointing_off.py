@@ -3,9 +3,11 @@
 from typing import Final
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.kernels import kernel_effect
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
+from gapless.roofline.recomputed import keep_activations
 
 _TARGET: Final = "torch.utils.checkpoint.checkpoint"
 
@@ -13,6 +15,7 @@ _TARGET: Final = "torch.utils.checkpoint.checkpoint"
 @fix(
     "checkpointing-off",
     since="0.1",
+    effect=kernel_effect(lambda evidence, _proposal: keep_activations(evidence.study.work) or None),
     cases=lambda: [
         Case(
             "Activations are computed again",

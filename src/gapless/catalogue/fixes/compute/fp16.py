@@ -1,17 +1,32 @@
 """Mixed precision in fp16, with a gradient scaler."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.selectors import torch_setting, uses_cuda
 from gapless.catalogue.declare.targets import MODULE, OPTIMIZER
+from gapless.catalogue.effects.kernels import kernel_effect
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.compute.bf16 import describe_use, refuse_autocast
+from gapless.catalogue.queries.compute import count_host_events, roof_of
 from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+from gapless.roofline import formats
+
+
+@kernel_effect
+def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
+    """Return how long products take in fp16, for replay."""
+    if not evidence.on_device:
+        return None
+    return formats.half_changes(
+        evidence.study.work, roof_of(evidence), "fp16", count_host_events(evidence)
+    )
 
 
 @fix(
     "fp16",
     since="0.1",
+    effect=_predict_changes,
     cases=lambda: [
         Case(
             "A model in fp32",

@@ -2,23 +2,44 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
-from gapless.catalogue.declare.selectors import uses_cuda
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.selectors import autocast_dtypes, torch_setting, uses_cuda
+from gapless.catalogue.effects.kernels import kernel_effect
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.fixes.compute.bf16 import autocast_dtypes
+from gapless.catalogue.queries.compute import roof_of
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+from gapless.roofline.attention import find_unfused, fusion_changes
 
 _TARGET: Final = "torch.nn.functional.scaled_dot_product_attention"
 _BACKENDS: Final = ("flash", "efficient", "cudnn", "math")
+_MATH_OPERATOR: Final = "_scaled_dot_product_attention_math"  # the fallback
 _AMPERE: Final = (8, 0)
 _HALF_DTYPES: Final = frozenset(("torch.float16", "torch.bfloat16"))
+
+
+@kernel_effect
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what leaving the fallback changes; which fused kernel is best has to be tried."""
+    uses_fallback = any(
+        _MATH_OPERATOR in operator.name for operator in evidence.study.tables.operators
+    )
+    attention = find_unfused(evidence.study.work) if uses_fallback else None
+    has_no_flash = (
+        evidence.facts is not None and torch_setting(evidence.facts, "flash_sdp") is False
+    )
+    backends = {edit.options.get("backend") for edit in proposal.edits if isinstance(edit, Wrap)}
+    if attention is None or has_no_flash or "math" in backends:
+        return None
+    return fusion_changes(evidence.study.work, attention, roof_of(evidence))
 
 
 @fix(
     "sdpa",
     since="0.1",
+    effect=_predict_changes,
     value="BACKEND",
     cases=lambda: [
         Case(

@@ -2,19 +2,35 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.selectors import torch_setting, uses_cuda
+from gapless.catalogue.effects.kernels import kernel_effect
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.queries.compute import roof_of
 from gapless.model.edit import Applicability, Edit, Proposal, SetEnv, SetGlobal
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+from gapless.roofline import formats
 
 _AMPERE: Final = (8, 0)
 _ENV: Final = "NVIDIA_TF32_OVERRIDE"
+_CONVOLUTIONS: Final = "torch.backends.cudnn.allow_tf32"
+
+
+@kernel_effect
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return how long products take in TF32, for replay; on processors that depends on them."""
+    if not evidence.on_device:
+        return None
+    targets = {edit.target for edit in proposal.edits if isinstance(edit, SetGlobal)}
+    convolutions = _CONVOLUTIONS in targets
+    return formats.tf32_changes(evidence.study.work, roof_of(evidence), convolutions=convolutions)
 
 
 @fix(
     "tf32",
     since="0.1",
+    effect=_predict_changes,
     cases=lambda: [
         Case(
             "fp32, torch's default",

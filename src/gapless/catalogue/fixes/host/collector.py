@@ -1,16 +1,29 @@
 """Run the garbage collector less often, and between steps."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.effects.occasions import find_proposed_period
 from gapless.catalogue.examples import example_facts
+from gapless.model.change import Drop
 from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
 
 _DEFAULT_PERIOD = 1000
 
 
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return the share of collections that remains, for replay."""
+    facts, period = evidence.facts, find_proposed_period(proposal)
+    n_collections = None if facts is None else facts.calls.get("collections")
+    if facts is None or not n_collections or not facts.world.steps or period is None:
+        return None
+    return (Drop(("idle.gc",), keep=min(1.0, facts.world.steps / n_collections / period)),)
+
+
 @fix(
     "collector",
     since="0.1",
+    effect=_predict_changes,
     value="STEPS",
     cases=lambda: [
         Case(

@@ -1,15 +1,32 @@
 """Switch off what looks for errors."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.selectors import torch_setting
+from gapless.catalogue.effects.debug_switches import changes_without_checks, changes_without_waits
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetEnv, SetGlobal, Skip
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+
+
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what changes without the switches, for replay."""
+    changes: Changes = ()
+    for edit in proposal.edits:
+        match edit:
+            case SetEnv():
+                changes += changes_without_waits(evidence)
+            case SetGlobal():
+                changes += changes_without_checks(evidence)
+            case _:
+                pass
+    return changes or None
 
 
 @fix(
     "debug-off",
     since="0.1",
+    effect=_predict_changes,
     cases=lambda: [
         Case(
             "Launches wait",

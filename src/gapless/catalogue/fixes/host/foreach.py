@@ -2,10 +2,15 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.selectors import name_line, public_name, select_optimizers
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.queries import optimizer_steps
+from gapless.catalogue.queries.optimizer_steps import find_proposed_optimizer
+from gapless.model.change import HostChange
 from gapless.model.edit import Applicability, Proposal, SetArgument
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Optimizer
 
 _SUPPORTED: Final = {
@@ -22,11 +27,24 @@ _SUPPORTED: Final = {
     "torch.optim.rprop.Rprop",
     "torch.optim.sgd.SGD",
 }
+# torch still takes tensors with sparse gradients one by one: to find that costs next to nothing.
+_NO_EFFECT: Final[Changes] = (HostChange(("idle.host.optimizer",), Estimate(0.98, 1.0, 1.05)),)
+
+
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what changes of the optimizer's step, for replay."""
+    if optimizer_steps.find_way(evidence) != "loop":
+        return None
+    if optimizer_steps.has_sparse_gradients(evidence):
+        return _NO_EFFECT
+    optimizer = find_proposed_optimizer(evidence, proposal)
+    return optimizer_steps.change_way(evidence, "foreach", optimizer) or None
 
 
 @fix(
     "foreach",
     since="0.1",
+    effect=_predict_changes,
     cases=lambda: [
         Case(
             "Switched off",

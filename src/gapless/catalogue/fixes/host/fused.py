@@ -2,10 +2,13 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.selectors import name_line, public_name, select_optimizers, uses_cuda
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.queries import optimizer_steps
+from gapless.catalogue.queries.optimizer_steps import find_proposed_optimizer
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Optimizer
 
 # The torch version since which an optimizer can be fused, on CUDA and on a CPU.
@@ -18,9 +21,18 @@ _SUPPORTED_SINCE: Final = {
 }
 
 
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what changes of the optimizer's step, for replay."""
+    if optimizer_steps.find_way(evidence) is None or optimizer_steps.has_sparse_gradients(evidence):
+        return None
+    optimizer = find_proposed_optimizer(evidence, proposal)
+    return optimizer_steps.change_way(evidence, "fused", optimizer) or None
+
+
 @fix(
     "fused",
     since="0.1",
+    effect=_predict_changes,
     cases=lambda: [
         Case(
             "AdamW on a GPU",

@@ -1,15 +1,21 @@
 """Leave out calls of empty_cache."""
 
+from typing import Final
+
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import uses_cuda
 from gapless.catalogue.examples import example_facts
+from gapless.model.change import Change, Omit
 from gapless.model.edit import Applicability, Proposal, Skip
 from gapless.model.facts import Facts
+
+DEVICE_MEMORY: Final = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 
 
 @fix(
     "no-empty-cache",
     since="0.1",
+    effect=lambda _evidence, _proposal: omit_allocations(),
     cases=lambda: [
         Case(
             "The cache is emptied in each step",
@@ -50,3 +56,8 @@ def no_empty_cache(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
             applicability=Applicability.IDENTICAL,
         ),
     )
+
+
+def omit_allocations() -> tuple[Change, ...]:
+    """Return the change that no step allocates or frees device memory."""
+    return (Omit(DEVICE_MEMORY),)

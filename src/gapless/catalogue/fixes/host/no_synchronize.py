@@ -1,15 +1,21 @@
 """Leave out calls of synchronize."""
 
+from typing import Final
+
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import uses_cuda
 from gapless.catalogue.examples import example_facts
+from gapless.model.change import Omit
 from gapless.model.edit import Applicability, Proposal, Skip
 from gapless.model.facts import Facts
+
+DEVICE_WAITS: Final = ("*DeviceSynchronize",)  # what torch.cuda.synchronize() calls
 
 
 @fix(
     "no-synchronize",
     since="0.1",
+    effect=lambda evidence, _proposal: (Omit(DEVICE_WAITS),) if evidence.on_device else None,
     cases=lambda: [
         Case(
             "The host waits in each step",

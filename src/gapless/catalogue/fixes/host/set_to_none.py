@@ -4,15 +4,22 @@ from typing import Final
 
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.examples import example_facts
+from gapless.model.change import Change, Omit
 from gapless.model.edit import Applicability, Proposal, SetArgument
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
 
 _TARGETS: Final = ("torch.optim.Optimizer.zero_grad", "torch.nn.Module.zero_grad")
+ZERO_CALL: Final = "Optimizer.zero_grad#*"
+_ACCUMULATE: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+_REMAINS: Final = 0.1  # of a zero_grad, if it only drops references
+_REPLACED_SHARE: Final = 0.4  # of accumulating, if gradients replace and are not added
 
 
 @fix(
     "set-to-none",
     since="0.1",
+    effect=lambda evidence, _proposal: changes_when_dropped(evidence),
     cases=lambda: [
         Case(
             "Gradients are set to zero",
@@ -47,3 +54,10 @@ def set_to_none(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
             risk="parameters without a gradient are skipped, without momentum or decay",
         ),
     )
+
+
+def changes_when_dropped(evidence: Evidence) -> tuple[Change, ...]:
+    """Return what changes if gradients are dropped."""
+    passes = (evidence.facts.world.micro_batches if evidence.facts else None) or 1.0
+    share = (passes - 1 + _REPLACED_SHARE) / passes  # later passes of a step still accumulate
+    return (Omit((ZERO_CALL,), keep=_REMAINS), Omit((_ACCUMULATE,), keep=min(1.0, share)))

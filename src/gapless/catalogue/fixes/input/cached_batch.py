@@ -3,6 +3,7 @@
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
@@ -11,6 +12,7 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "cached-batch",
     since="0.1",
+    effect=loader_changes,
     cases=lambda: [
         Case(
             "A loader of images",

@@ -3,6 +3,7 @@
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.copies import copy_effect
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.non_blocking import pin_loaders
 from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle
@@ -13,6 +14,7 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "device-prefetcher",
     since="0.1",
+    effect=copy_effect(non_blocking=True, ahead=True),
     value="BATCHES",
     cases=lambda: [
         Case(

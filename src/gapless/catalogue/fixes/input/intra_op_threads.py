@@ -1,6 +1,7 @@
 """Use another number of threads for the training's own operators."""
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetGlobal
 from gapless.model.facts import Facts
@@ -9,6 +10,7 @@ from gapless.model.facts import Facts
 @fix(
     "intra-op-threads",
     since="0.1",
+    effect=loader_changes,
     value="THREADS",
     cases=lambda: [
         Case(

@@ -6,6 +6,7 @@ from gapless.catalogue.declare import traps
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Edit, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
@@ -16,6 +17,7 @@ _MAX_WORKERS: Final = 16  # to try first, at most; more only on request
 @fix(
     "more-workers",
     since="0.1",
+    effect=loader_changes,
     value="WORKERS",
     cases=lambda: [
         Case(

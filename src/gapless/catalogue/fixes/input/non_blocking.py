@@ -3,6 +3,7 @@
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import name_line, select_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.copies import copy_effect
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, Wrap
@@ -12,6 +13,7 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "non-blocking",
     since="0.1",
+    effect=copy_effect(non_blocking=True),
     cases=lambda: [
         Case(
             "Batches in ordinary memory",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.model.edit import Proposal, SetGlobal
@@ -12,6 +13,7 @@ from gapless.model.facts import Facts
 @fix(
     "one-thread",
     since="0.1",
+    effect=loader_changes,
     cases=lambda: [
         Case(
             "Eight threads",

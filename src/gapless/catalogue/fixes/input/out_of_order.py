@@ -9,6 +9,7 @@ from gapless.catalogue.declare.selectors import (
     propose_for_loaders,
 )
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
@@ -19,6 +20,7 @@ _SINCE: Final = (2, 6)
 @fix(
     "out-of-order",
     since="0.1",
+    effect=loader_changes,
     cases=lambda: [
         Case(
             "Eight workers, shuffled",

@@ -4,6 +4,7 @@ from gapless.catalogue.declare import traps
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.copies import copy_effect
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
@@ -12,6 +13,7 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "pin-memory",
     since="0.1",
+    effect=copy_effect(non_blocking=False),
     cases=lambda: [
         Case(
             "Batches in ordinary memory",

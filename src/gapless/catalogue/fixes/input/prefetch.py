@@ -6,6 +6,7 @@ from gapless.catalogue.declare import traps
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
@@ -16,6 +17,7 @@ _DEFAULT_FACTOR: Final = 4
 @fix(
     "prefetch",
     since="0.1",
+    effect=loader_changes,
     value="BATCHES",
     cases=lambda: [
         Case(

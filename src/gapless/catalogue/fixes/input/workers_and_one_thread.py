@@ -5,6 +5,7 @@ from dataclasses import replace
 from gapless.catalogue.declare.fix import Case, Option, changes_nothing, fix, worst_applicability
 from gapless.catalogue.declare.selectors import propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.more_workers import more_workers
 from gapless.catalogue.fixes.input.one_thread import one_thread
@@ -15,6 +16,7 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "workers-and-one-thread",
     since="0.1",
+    effect=loader_changes,
     value="WORKERS",
     cases=lambda: [
         Case(

@@ -2,20 +2,54 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.selectors import propose_for_ddp
 from gapless.catalogue.declare.targets import DDP
+from gapless.catalogue.effects.occasions import find_proposed_period
 from gapless.catalogue.examples import example_facts
+from gapless.model.change import Change, Drop, HostChange, Omit, Scale
 from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Parallel
 
 # Allowed deviation of the mean from a whole number: an epoch's last step has fewer.
 _MAX_DEVIATION: Final = 0.02
+# DDP also copies gradients into buckets and back; without a device that takes time.
+REDUCERS: Final = (
+    "torch::distributed::reducer::mul_out",
+    "torch::distributed::reducer::copy_",
+    "torch.distributed.ddp.reducer::copy_bucket_to_grad",
+)
+COMMUNICATION: Final = ("comm.", "idle.comm.")
+_WAIT_FACTOR: Final = 1.5  # of the waits for others, may remain: ranks still meet once
+
+
+def changes_with_no_sync(evidence: Evidence, passes: int) -> tuple[Change, ...]:
+    """Return what reducing in one of so many backward passes changes."""
+    max_share = min(1.0, _WAIT_FACTOR / passes)
+    if evidence.on_device:
+        remaining = Estimate(1 / passes, 1 / passes, max_share)
+        return (
+            Scale(remaining, leaves=COMMUNICATION[:1]),
+            Drop(COMMUNICATION[1:], keep=1 / passes),
+        )
+    # The exchange computes, too, on processors that the training needs.
+    operator_names = {row.name for row in evidence.study.tables.operators}
+    reducer_omits = [Omit((name,), keep=1 / passes) for name in REDUCERS if name in operator_names]
+    return (HostChange(COMMUNICATION, Estimate(0.0, 1 / passes, max_share)), *reducer_omits)
+
+
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what changes of the exchange, for replay."""
+    period = find_proposed_period(proposal)
+    return None if period is None else changes_with_no_sync(evidence, period)
 
 
 @fix(
     "no-sync",
     since="0.1",
+    effect=_predict_changes,
     value="MICRO_BATCHES",
     cases=lambda: [
         Case(

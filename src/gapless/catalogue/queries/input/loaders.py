@@ -7,11 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError
+from gapless.catalogue.declare.fix import Fix
 from gapless.catalogue.declare.selectors import name_line
+from gapless.catalogue.fixes.input.more_workers import more_workers
+from gapless.catalogue.fixes.input.workers_and_one_thread import workers_and_one_thread
 from gapless.catalogue.queries.input.own_processors import Processors, find_processors
 from gapless.model.change import LoaderChange
-from gapless.model.evidence import Evidence
+from gapless.model.edit import FixRequest
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts, Loader
 from gapless.model.finding import Measure
 from gapless.model.run import LoaderUse, StageUse, WorkerUse
@@ -240,15 +243,11 @@ class Loading:
             )
         return stages
 
-    def name_fix(self, fix: str, value: int | None = None) -> str:
-        """Return a fix for this loader as ``gapless try --fix`` takes it."""
+    def request(self, fix: Fix, value: int | None = None) -> FixRequest:
+        """Return a fix for this loader, by its line where there are several."""
         location = self.loader.location
-        suffix = (
-            ""
-            if location is None or not self.processors.has_several_loaders
-            else f"@{name_line(location)}"
-        )
-        return f"{fix}{suffix}" + ("" if value is None else f"={value}")
+        is_alone = location is None or not self.processors.has_several_loaders
+        return fix.request(value, None if is_alone else name_line(location))
 
 
 def find_loading(evidence: Evidence, loader: Loader) -> Loading | None:
@@ -286,7 +285,7 @@ def measure_loading(loading: Loading) -> tuple[Measure, ...]:
     )
 
 
-def name_worker_fixes(loading: Loading, fixed_count: int | None = None) -> tuple[str, ...]:
+def request_workers(loading: Loading, fixed_count: int | None = None) -> tuple[FixRequest, ...]:
     """Return the fixes that set the numbers of workers to try, the likeliest first.
 
     Where the training computes on the same processors, its own threads get in the way of workers.
@@ -297,7 +296,7 @@ def name_worker_fixes(loading: Loading, fixed_count: int | None = None) -> tuple
         if fixed_count is None
         else (fixed_count,)
     )
-    return tuple(fix for n_workers in numbers for fix in _name_fixes(loading, n_workers))
+    return tuple(fix for n_workers in numbers for fix in _request_count(loading, n_workers))
 
 
 def change_workers(loading: Loading, fixed_count: int | None = None) -> LoaderChange:
@@ -310,13 +309,11 @@ def change_workers(loading: Loading, fixed_count: int | None = None) -> LoaderCh
     )
 
 
-def _name_fixes(loading: Loading, n_workers: int) -> tuple[str, ...]:
-    plain_fixes = (loading.name_fix("more-workers", n_workers),)
-    return (
-        (loading.name_fix("workers-and-one-thread", n_workers), *plain_fixes)
-        if _is_crowded(loading, n_workers)
-        else plain_fixes
-    )
+def _request_count(loading: Loading, n_workers: int) -> tuple[FixRequest, ...]:
+    plain_request = loading.request(more_workers, n_workers)
+    if not _is_crowded(loading, n_workers):
+        return (plain_request,)
+    return (loading.request(workers_and_one_thread, n_workers), plain_request)
 
 
 def _is_crowded(loading: Loading, n_workers: int) -> bool:

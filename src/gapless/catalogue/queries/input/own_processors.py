@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gapless.catalogue.declare.rule import NotObservedError
+from gapless.model.evidence import NotObservedError
 from gapless.model.facts import Facts
 
 

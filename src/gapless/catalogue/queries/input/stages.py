@@ -78,10 +78,10 @@ def detect_slow_stage(
     caveat = (
         "" if is_ideal else ", if they did not need the processors that the training computes on"
     )
-    paired_words = "" if paired is None else f" and {_VERBS[paired.name].lower()}"
+    paired_words = "" if paired is None else f" and {VERBS[paired.name].lower()}"
     verb = "takes" if paired is None else "take"
     return rule.detection(
-        f"{_VERBS[stage]}{paired_words} {verb} {percent(spent_ns / fetch_ns)} of making a batch "
+        f"{VERBS[stage]}{paired_words} {verb} {percent(spent_ns / fetch_ns)} of making a batch "
         f"({ms(spent_ns)} of {ms(fetch_ns)}): without it a step could take "
         f"{ms(n_batches * without_ns)}, with {_workers_phrase(max_workers)} "
         f"{ms(n_batches * helped_ns)} at best{caveat}.",
@@ -191,7 +191,7 @@ def describe_main_stage(evidence: Evidence, loading: Loading) -> str:
     function = loading.loader.collate if top.name == "collate" else loading.loader.sample
     location = _find_hottest_line(evidence, loading) or function
     share = percent(top.share * (1 - sampler_share))
-    return f" {_VERBS[top.name]} takes {share} of making one{_location_phrase(location)}."
+    return f" {VERBS[top.name]} takes {share} of making one{_location_phrase(location)}."
 
 
 def _location_phrase(location: Location | None) -> str:
@@ -201,7 +201,7 @@ def _location_phrase(location: Location | None) -> str:
     return "" if location is None else f" ({name_line(location)}{function_phrase})"
 
 
-_VERBS: Final = {
+VERBS: Final = {
     "read": "Reading",
     "decode": "Decoding",
     "augment": "Augmenting",

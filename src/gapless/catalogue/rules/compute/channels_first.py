@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.work import example_work, h200
+from gapless.catalogue.fixes.compute.channels_last import channels_last
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import (
     ns_per_window_step,
@@ -127,5 +128,5 @@ def channels_first(evidence: Evidence, model: Model) -> Detection | None:
                 "other kernels of images, a step", ns_per_window_step(evidence, images_ns), "ns"
             ),
         ),
-        helps=("channels-last",),
+        helps=(channels_last.request(),),
     )

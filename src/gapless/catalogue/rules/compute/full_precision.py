@@ -6,6 +6,8 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.work import amx, example_work, h200
+from gapless.catalogue.fixes.compute.bf16 import bf16
+from gapless.catalogue.fixes.compute.fp16 import fp16
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import (
     count_host_events,
@@ -25,6 +27,7 @@ from gapless.roofline.roofline import MATH
 _MIN_STEP_SHARE: Final = 0.05  # of the step
 _BF16_CAPABILITY: Final[tuple[int, int]] = (8, 0)
 _FP16_CAPABILITY: Final[tuple[int, int]] = (7, 0)
+_FIXES: Final = {"bf16": bf16, "fp16": fp16}  # by format
 _MIN_SPEEDUP: Final = 1.3  # of a processor, in bf16: below it, casts would undo it
 _LINEAR_SIZES: Final = ((4096, 768), (768, 3072))
 _TF32_WORK: Final = example_work("aten::mm", _LINEAR_SIZES, 12, "busy.tc_math", calls=150)
@@ -109,7 +112,7 @@ def full_precision(evidence: Evidence, model: Model) -> Detection | None:
             Measure("such products, a step", ns_per_window_step(evidence, rows_ns), "ns"),
             Measure("calls of them, a step", _calls_per_step(evidence, rows), ""),
         ),
-        helps=(form,),
+        helps=(_FIXES[form].request(),),
     )
 
 

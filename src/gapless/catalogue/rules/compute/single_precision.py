@@ -6,6 +6,8 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.work import example_work, h200
+from gapless.catalogue.fixes.compute.bf16 import bf16
+from gapless.catalogue.fixes.compute.tf32 import tf32
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import (
     ns_per_window_step,
@@ -102,7 +104,7 @@ def single_precision(evidence: Evidence) -> Detection | None:
             Measure("such products, a step", ns_per_window_step(evidence, rows_ns), "ns"),
             Measure("their speed", rate, "FLOP/s"),
         ),
-        helps=("tf32", "bf16") if not evidence.is_trace_only else (),
+        helps=(tf32.request(), bf16.request()) if not evidence.is_trace_only else (),
         no_remedy=None
         if not evidence.is_trace_only
         else 'torch.set_float32_matmul_precision("high").',

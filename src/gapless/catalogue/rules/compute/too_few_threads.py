@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import window_share, work_of
 from gapless.model.estimate import Estimate
@@ -124,7 +125,7 @@ def too_few_threads(evidence: Evidence, machine: Machine, world: World) -> Detec
             Measure("cores for each", n_fit, ""),
             Measure("in large operators, a step", step_ns * window_share(evidence, rows_ns), "ns"),
         ),
-        helps=(f"intra-op-threads={n_fit}",),
+        helps=(intra_op_threads.request(n_fit),),
     )
 
 

@@ -12,6 +12,7 @@ from gapless.catalogue.examples.example_facts import (
     worker_loader,
     world,
 )
+from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.model.change import NO_LOADER, LoaderChange
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Machine, World
@@ -96,5 +97,5 @@ def too_many_threads(evidence: Evidence, machine: Machine, world: World) -> Dete
             Measure("processes", ranks, ""),
             Measure("processors", cpus, ""),
         ),
-        helps=(f"intra-op-threads={n_fit}",),
+        helps=(intra_op_threads.request(n_fit),),
     )

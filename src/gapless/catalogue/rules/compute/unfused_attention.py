@@ -7,6 +7,7 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.work import example_work, h200
+from gapless.catalogue.fixes.compute.sdpa import sdpa
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, roof_of, window_share, work_of
 from gapless.model.evidence import Evidence
@@ -114,7 +115,7 @@ def unfused_attention(evidence: Evidence) -> Detection | None:
             Measure("attention, a step", spent_ns, "ns"),
             Measure("its kernels, a step", ns_per_window_step(evidence, attention.launches), ""),
         ),
-        helps=("sdpa",) if has_fallback else (),
+        helps=(sdpa.request(),) if has_fallback else (),
         no_remedy=None
         if has_fallback
         else "Call torch.nn.functional.scaled_dot_product_attention in place of the products "

@@ -7,6 +7,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import kernel
+from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import dilute_factor, share_outside_attention
 from gapless.model.change import Scale
@@ -101,7 +102,7 @@ def unfused_elementwise(evidence: Evidence) -> Detection | None:
             Measure("such kernels, a step", kernels.count, ""),
             Measure("their time, a step", spent_ns, "ns"),
         ),
-        helps=("compile",) if can_compile else (),
+        helps=(compiled.request(),) if can_compile else (),
         no_remedy=None if can_compile else "torch.compile the model.",
     )
 

@@ -3,10 +3,10 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.effects.kernels import choose_by_time
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.fixes.compute.cudnn_benchmark import choose_by_time, cudnn_benchmark
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
 from gapless.model.evidence import Evidence
@@ -88,5 +88,5 @@ def untried_convolutions(evidence: Evidence, precision: Precision) -> Detection 
             Measure("convolutions, a step", ns_per_window_step(evidence, rows_ns), "ns"),
             Measure("different ones", len(rows), ""),
         ),
-        helps=("cudnn-benchmark",),
+        helps=(cudnn_benchmark.request(),),
     )

@@ -6,6 +6,8 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies, operator
+from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
+from gapless.catalogue.fixes.input.non_blocking import non_blocking
 from gapless.catalogue.queries import windows
 from gapless.model.change import CopyChange
 from gapless.model.evidence import Evidence
@@ -94,6 +96,6 @@ def blocking_copy(evidence: Evidence) -> Detection | None:
             Measure("of those waited for", copy_waits, ""),
             Measure("synchronising, a step", lost_ns, "ns"),
         ),
-        helps=("non-blocking", "device-prefetcher"),
+        helps=(non_blocking.request(), device_prefetcher.request()),
         inferred=True,
     )

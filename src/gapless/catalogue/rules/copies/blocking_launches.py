@@ -1,20 +1,15 @@
 """CUDA_LAUNCH_BLOCKING, left set."""
 
-from typing import Final
-
 from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.effects.debug_switches import LAUNCH_CALLS, changes_without_waits
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.queries import windows
-from gapless.model.change import Change, HostChange
-from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Precision
 from gapless.model.finding import Detection, Measure
-
-_LAUNCH_CALLS: Final = ("*LaunchKernel*",)
-_USUAL_NS: Final = Estimate(3_000.0, 5_000.0, 10_000.0)  # of a launch that does not wait
 
 
 @rule(
@@ -55,21 +50,12 @@ def blocking_launches(evidence: Evidence, precision: Precision) -> Detection | N
     """
     if not precision.settings.get("launch_blocking") or not evidence.on_device:
         return None
-    launches = windows.sum_calls(evidence, *_LAUNCH_CALLS)
+    launches = windows.sum_calls(evidence, *LAUNCH_CALLS)
     return blocking_launches.detection(
         "CUDA_LAUNCH_BLOCKING is set: each of "
         f"{windows.format_count(launches.count)} launches a step waits for its kernel, for "
         f"{windows.ms(launches.host_ns)} together.",
         *changes_without_waits(evidence),
         measures=(Measure("in launches, a step", launches.host_ns, "ns"),),
-        helps=("debug-off",),
+        helps=(debug_off.request(),),
     )
-
-
-def changes_without_waits(evidence: Evidence) -> tuple[Change, ...]:
-    """Return what changes if launches do not wait."""
-    mean_ns = windows.sum_calls(evidence, *_LAUNCH_CALLS).mean_ns
-    if not mean_ns:
-        return ()
-    bounds = (_USUAL_NS.low, _USUAL_NS.mid, _USUAL_NS.high)
-    return (HostChange(("idle.launch",), Estimate(*(min(1.0, ns / mean_ns) for ns in bounds))),)

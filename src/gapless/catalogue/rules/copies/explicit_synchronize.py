@@ -8,6 +8,7 @@ from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_sync, operator
+from gapless.catalogue.fixes.host.no_synchronize import DEVICE_WAITS, no_synchronize
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
 from gapless.model.edit import Location
@@ -15,7 +16,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 from gapless.model.footprint import SyncUse
 
-SYNC_CALLS: Final = ("*DeviceSynchronize", "*EventSynchronize")
+SYNC_CALLS: Final = (*DEVICE_WAITS, "*EventSynchronize")
 _MIN_CALLS_PER_STEP: Final = 0.02  # a step
 # A step, if only windows show them: a profiler waits for the device when it stops.
 _MIN_WINDOW_CALLS: Final = 0.5
@@ -108,7 +109,7 @@ def explicit_synchronize(evidence: Evidence) -> Detection | None:
             Measure("waited, a step", waits.ns, "ns"),
             Measure("idle afterwards, a step", lost_ns, "ns"),
         ),
-        helps=("no-synchronize",),
+        helps=(no_synchronize.request(),),
     )
 
 

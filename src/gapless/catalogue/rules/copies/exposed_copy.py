@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies
+from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.queries import windows
 from gapless.model.change import CopyChange
 from gapless.model.evidence import Evidence
@@ -86,6 +87,6 @@ def exposed_copy(evidence: Evidence) -> Detection | None:
             Measure("copying, a step", copies.ns, "ns"),
             Measure("copies a step", copies.count, ""),
         ),
-        helps=() if loaders == () else ("device-prefetcher",),
+        helps=() if loaders == () else (device_prefetcher.request(),),
         no_remedy=_MANUAL_REMEDY if loaders == () else None,
     )

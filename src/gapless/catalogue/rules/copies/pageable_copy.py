@@ -6,6 +6,9 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies
+from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
+from gapless.catalogue.fixes.input.non_blocking import non_blocking
+from gapless.catalogue.fixes.input.pin_memory import pin_memory
 from gapless.catalogue.queries import windows
 from gapless.model.change import CopyChange
 from gapless.model.evidence import Evidence
@@ -89,6 +92,8 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
             Measure("copying on the device, a step", copies.ns, "ns"),
             Measure("waited for, a step", lost_ns, "ns"),
         ),
-        helps=() if has_no_fix else ("non-blocking", "pin-memory", "device-prefetcher"),
+        helps=()
+        if has_no_fix
+        else (non_blocking.request(), pin_memory.request(), device_prefetcher.request()),
         no_remedy=obstacle + _MANUAL_REMEDY if has_no_fix else None,
     )

@@ -7,6 +7,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies, operator, source_line
+from gapless.catalogue.fixes.occasions.cadence import log_every
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
 from gapless.model.evidence import Evidence
@@ -113,7 +114,7 @@ def scalar_read(evidence: Evidence) -> Detection | None:
             Measure("waited for, a step", windows.sum_calls(evidence, READ_OPERATOR).host_ns, "ns"),
             Measure("idle afterwards, a step", lost_ns, "ns"),
         ),
-        helps=("log-every",) if has_prints else (),
+        helps=(log_every.request(),) if has_prints else (),
         no_remedy=(
             "add such numbers up on the device (total += loss.detach()) and read them every "
             "n-th step; decide with torch.where, not with if"

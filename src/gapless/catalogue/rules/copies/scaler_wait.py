@@ -4,6 +4,8 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies, operator
+from gapless.catalogue.fixes.compute.bf16 import bf16
+from gapless.catalogue.fixes.host.fused import fused
 from gapless.catalogue.queries import windows
 from gapless.catalogue.rules.copies.scalar_read import READ_CALLS, READ_OPERATOR, RESCALING
 from gapless.model.change import Omit
@@ -69,5 +71,5 @@ def scaler_wait(evidence: Evidence) -> Detection | None:
             Measure("updates of the scale, a step", n_updates, ""),
             Measure("idle after reads, a step", lost_ns, "ns"),
         ),
-        helps=("bf16", "fused"),
+        helps=(bf16.request(), fused.request()),
     )

@@ -5,6 +5,7 @@ from typing import Final
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.fixes.host.collector import collector
 from gapless.catalogue.queries import windows
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
@@ -74,6 +75,6 @@ def collecting_garbage(evidence: Evidence) -> Detection | None:
         Drop(("idle.gc",)),
         measures=(Measure("held up, a step", lost_ns, "ns"),)
         + ((Measure("collections", count, ""),) if count else ()),
-        helps=("collector",),
+        helps=(collector.request(),),
         no_remedy="a gc.collect() in the loop can be removed; the fix only makes it cheap",
     )

@@ -6,6 +6,8 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_copies, kernel
+from gapless.catalogue.fixes.compute.compile import compiled
+from gapless.catalogue.fixes.compute.compile_reduce_overhead import compile_reduce_overhead
 from gapless.catalogue.queries import windows
 from gapless.model.change import ZERO_FACTOR, HostChange
 from gapless.model.evidence import Evidence
@@ -125,8 +127,8 @@ def launch_bound(evidence: Evidence) -> Detection | None:
             Measure("waiting for the host, a step", lost_ns, "ns"),
             Measure("values that the host reads, a step", n_reads, ""),
         ),
-        helps=("compile-reduce-overhead",)
+        helps=(compile_reduce_overhead.request(),)
         if is_compiled
-        else ("compile-reduce-overhead", "compile"),
+        else (compile_reduce_overhead.request(), compiled.request()),
         to_try=True,
     )

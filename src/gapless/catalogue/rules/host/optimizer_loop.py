@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gapless.catalogue.declare.fix import Fix
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
@@ -129,23 +130,21 @@ def optimizer_loop(evidence: Evidence) -> Detection | None:
         subject = f"{n_parameters} parameters one by one: "
     return optimizer_loop.detection(
         f"The optimizer treats its {subject}{windows.format_step_part(evidence, lost_ns)}.",
-        *optimizer_steps.change_way(evidence, "foreach" if fixes == ("foreach",) else "fused"),
+        *optimizer_steps.change_way(evidence, "foreach" if fixes == (foreach,) else "fused"),
         location=optimizer_steps.find_optimizer_line(evidence),
         measures=(
             Measure("kernels of the optimizer, a step", kernels.count, ""),
             Measure("the optimizer, a step", lost_ns, "ns"),
         ),
-        helps=fixes,
+        helps=[fix.request() for fix in fixes],
         no_remedy=None if fixes else "torch._foreach_ functions treat lists of tensors at once",
     )
 
 
-def _usable_fixes(evidence: Evidence) -> tuple[str, ...]:
+def _usable_fixes(evidence: Evidence) -> tuple[Fix, ...]:
     """Return the applicable fixes, the better first; in a foreign trace both may apply."""
     if evidence.facts is None:
-        return (fused.name, foreach.name)
+        return (fused, foreach)
     return tuple(
-        fix.name
-        for fix in (fused, foreach)
-        if any(proposal.edits for proposal in fix(evidence.facts))
+        fix for fix in (fused, foreach) if any(proposal.edits for proposal in fix(evidence.facts))
     )

@@ -98,5 +98,5 @@ def unfused_optimizer(evidence: Evidence) -> Detection | None:
             Measure("kernels of the optimizer, a step", kernels.count, ""),
             Measure("the optimizer, a step", lost_ns, "ns"),
         ),
-        helps=("fused",),
+        helps=(fused.request(),),
     )

@@ -1,20 +1,13 @@
 """Gradients that are filled with zeros before each step."""
 
-from typing import Final
-
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.host.set_to_none import ZERO_CALL, changes_when_dropped, set_to_none
 from gapless.catalogue.queries import windows
-from gapless.model.change import Change, Omit
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-
-_ZERO_CALL: Final = "Optimizer.zero_grad#*"
-_ACCUMULATE: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
-_REMAINS: Final = 0.1  # of a zero_grad, if it only drops references
-_REPLACED_SHARE: Final = 0.4  # of accumulating, if gradients replace and are not added
 
 
 @rule(
@@ -53,7 +46,7 @@ def zeroed_gradients(evidence: Evidence) -> Detection | None:
     ## How it is measured
     By calls that ask for zeros; in other traces by the kernels launched in ``zero_grad``.
     """
-    calls = windows.sum_calls(evidence, _ZERO_CALL)
+    calls = windows.sum_calls(evidence, ZERO_CALL)
     facts = evidence.facts
     n_zeroings = None if facts is None else facts.calls.get("zero_grad_to_zero")
     if n_zeroings == 0 or (n_zeroings is None and not calls.device_ns):
@@ -67,12 +60,5 @@ def zeroed_gradients(evidence: Evidence) -> Detection | None:
             Measure("zero_grad on the host, a step", calls.host_ns, "ns"),
             Measure("zero_grad on the device, a step", calls.device_ns, "ns"),
         ),
-        helps=("set-to-none",),
+        helps=(set_to_none.request(),),
     )
-
-
-def changes_when_dropped(evidence: Evidence) -> tuple[Change, ...]:
-    """Return what changes if gradients are dropped."""
-    passes = (evidence.facts.world.micro_batches if evidence.facts else None) or 1.0
-    share = (passes - 1 + _REPLACED_SHARE) / passes  # later passes of a step still accumulate
-    return (Omit((_ZERO_CALL,), keep=_REMAINS), Omit((_ACCUMULATE,), keep=min(1.0, share)))

@@ -13,7 +13,7 @@ from gapless.catalogue.queries.input.loaders import (
     change_workers,
     find_loading,
     measure_loading,
-    name_worker_fixes,
+    request_workers,
 )
 from gapless.catalogue.queries.input.stages import describe_main_stage
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR, WORKER_ITERATOR
@@ -145,9 +145,7 @@ def loader_in_training_process(evidence: Evidence, loader: Loader) -> Detection 
         change_workers(loading, 1 if single else None),
         location=loader.location,
         measures=measure_loading(loading),
-        helps=name_worker_fixes(loading, 1 if single else None)
-        if single or obstacle is None
-        else (),
+        helps=request_workers(loading, 1 if single else None) if single or obstacle is None else (),
         no_remedy=None if obstacle is None else _manual_remedy(obstacle, single=single),
     )
 

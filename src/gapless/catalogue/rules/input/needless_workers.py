@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.input.more_workers import more_workers
 from gapless.catalogue.queries.input.loaders import find_waited_loading, measure_loading
 from gapless.catalogue.queries.input.without_workers import (
     estimate_own_batch_ns,
@@ -135,6 +136,6 @@ def needless_workers(evidence: Evidence, loader: Loader) -> Detection | None:
             ),
             Measure("starting workers, a batch", start, "ns"),
         ),
-        helps=(loading.name_fix("more-workers", 0),),
+        helps=(loading.request(more_workers, 0),),
         unless="hand-over-bound",
     )

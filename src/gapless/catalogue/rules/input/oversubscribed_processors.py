@@ -6,6 +6,9 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
+from gapless.catalogue.fixes.input.more_workers import more_workers
+from gapless.catalogue.fixes.input.worker_threads import worker_threads
 from gapless.catalogue.queries.input.loaders import (
     MIN_QUEUE_SHARE,
     Loading,
@@ -14,6 +17,7 @@ from gapless.catalogue.queries.input.loaders import (
     percent,
 )
 from gapless.model.change import LoaderChange
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
@@ -188,12 +192,12 @@ def _describe_crowd(loading: Loading) -> str:
     return words
 
 
-def _choose_fixes(loading: Loading, workers: int, threads: int | None) -> tuple[str, ...]:
+def _choose_fixes(loading: Loading, workers: int, threads: int | None) -> tuple[FixRequest, ...]:
     worker_fixes = (
-        (loading.name_fix("more-workers", workers),) if workers < loading.loader.num_workers else ()
+        (loading.request(more_workers, workers),) if workers < loading.loader.num_workers else ()
     )
-    thread_fixes = () if threads is None else (f"intra-op-threads={threads}",)
-    library_fix = loading.name_fix("worker-threads", 1)
+    thread_fixes = () if threads is None else (intra_op_threads.request(threads),)
+    library_fix = loading.request(worker_threads, 1)
     return (
         (library_fix, *thread_fixes, *worker_fixes)
         if _worker_threads(loading) > 1

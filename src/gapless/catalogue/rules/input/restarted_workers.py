@@ -7,6 +7,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.input.persistent_workers import persistent_workers
 from gapless.catalogue.queries.input.loaders import Loading, find_loading, measure_loading
 from gapless.catalogue.queries.windows import ms
 from gapless.model.change import LoaderChange
@@ -167,7 +168,7 @@ def restarted_workers(evidence: Evidence, loader: Loader) -> Detection | None:
             Measure("to begin and end one", start, "ns"),
             Measure("first batch of one", use.first_ns or "?", "ns" if use.first_ns else ""),
         ),
-        helps=(loading.name_fix("persistent-workers"),) if use.made == 1 else (),
+        helps=(loading.request(persistent_workers),) if use.made == 1 else (),
         no_remedy=None
         if use.made == 1
         else "Make the loader once, before the loop over epochs, with persistent_workers=True: the "

@@ -7,6 +7,8 @@ from gapless.catalogue.declare.traps import DEFAULT_PREFETCH, find_memory_trap
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.input.out_of_order import out_of_order
+from gapless.catalogue.fixes.input.prefetch import prefetch
 from gapless.catalogue.queries.input.late_batches import (
     head_of_line_share,
     is_handed_over_late,
@@ -21,6 +23,7 @@ from gapless.catalogue.queries.input.loaders import (
 )
 from gapless.catalogue.queries.windows import ms
 from gapless.model.change import LoaderChange
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
@@ -188,10 +191,10 @@ def _manual_remedy(loading: Loading, obstacle: str | None) -> str | None:
     return f"{depth_words} {_SAMPLE_REMEDY}".lstrip()
 
 
-def _choose_fixes(loading: Loading, new_depth: int | None) -> tuple[str, ...]:
-    depth_fixes = () if new_depth is None else (loading.name_fix("prefetch", new_depth),)
+def _choose_fixes(loading: Loading, new_depth: int | None) -> tuple[FixRequest, ...]:
+    depth_fixes = () if new_depth is None else (loading.request(prefetch, new_depth),)
     return (
-        (*depth_fixes, loading.name_fix("out-of-order"))
+        (*depth_fixes, loading.request(out_of_order))
         if loading.loader.num_workers > 1
         else depth_fixes
     )

@@ -14,7 +14,7 @@ from gapless.catalogue.queries.input.loaders import (
     change_workers,
     find_waited_loading,
     measure_loading,
-    name_worker_fixes,
+    request_workers,
 )
 from gapless.catalogue.queries.input.stages import describe_main_stage
 from gapless.catalogue.queries.trace_facts import WORKER_ITERATOR
@@ -173,7 +173,7 @@ def too_few_workers(evidence: Evidence, loader: Loader) -> Detection | None:
             Measure("a batch in a worker", loading.fetch_ns, "ns"),
             Measure("processors", loading.processors.count, ""),
         ),
-        helps=() if obstacle else name_worker_fixes(loading),
+        helps=() if obstacle else request_workers(loading),
         no_remedy=None
         if obstacle is None
         else f"More workers cannot be used as it is: {obstacle}.",

@@ -14,8 +14,9 @@ from gapless.catalogue.queries.input.fetch_waits import (
     leave_out_waits,
     wait_location,
 )
-from gapless.catalogue.queries.input.loaders import Loading, measure_loading, name_worker_fixes
+from gapless.catalogue.queries.input.loaders import Loading, measure_loading, request_workers
 from gapless.catalogue.queries.windows import ms
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
@@ -150,10 +151,10 @@ def wait_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     )
 
 
-def _name_fixes(loading: Loading) -> tuple[str, ...]:
+def _name_fixes(loading: Loading) -> tuple[FixRequest, ...]:
     """Return the fixes that set a larger number of workers, where that does no harm."""
     n_workers = loading.target_workers()
     is_harmful = find_workers_trap(loading.facts, loading.loader, n_workers) is not None
     if is_harmful or n_workers <= loading.loader.num_workers:
         return ()
-    return name_worker_fixes(loading)
+    return request_workers(loading)

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded
 from gapless.catalogue.queries.windows import format_step_part
 from gapless.model.account import RowAccount
 from gapless.model.change import Drop, Scale
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import DeviceState
 

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import gauge
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import CpuContention
 

@@ -3,10 +3,11 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.compute.allocator import allocator
+from gapless.catalogue.fixes.host.no_empty_cache import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
@@ -67,6 +68,6 @@ def allocating_in_step(evidence: Evidence) -> Detection | None:
             Measure("cudaMalloc and cudaFree, a step", calls.count, ""),
             Measure("their time on the host, a step", calls.host_ns, "ns"),
         ),
-        helps=("allocator",) if not evidence.is_trace_only else (),
+        helps=(allocator.request(),) if not evidence.is_trace_only else (),
         no_remedy="With few different lengths, or the largest batch first, blocks are reused.",
     )

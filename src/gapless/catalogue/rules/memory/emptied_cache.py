@@ -2,13 +2,17 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.host.no_empty_cache import (
+    DEVICE_MEMORY,
+    no_empty_cache,
+    omit_allocations,
+)
 from gapless.catalogue.queries import windows
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
 
@@ -70,5 +74,5 @@ def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
             Measure("cudaMalloc and cudaFree, a step", driver_calls.count, ""),
             Measure("their time on the host, a step", driver_calls.host_ns, "ns"),
         ),
-        helps=("no-empty-cache",),
+        helps=(no_empty_cache.request(),),
     )

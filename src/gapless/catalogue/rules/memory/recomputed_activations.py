@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded
 from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.fixes.compute.checkpointing_off import checkpointing_off
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
 from gapless.model.edit import Location
@@ -103,7 +104,7 @@ def recomputed_activations(evidence: Evidence) -> Detection | None:
             Measure("computed again, a step", ns_per_window_step(evidence, spent_ns), "ns"),
             *memory_measures,
         ),
-        helps=("checkpointing-off",) if has_modules else (),
+        helps=(checkpointing_off.request(),) if has_modules else (),
         no_remedy=None if has_modules else "Leave torch.utils.checkpoint out.",
     )
 

@@ -1,13 +1,14 @@
 """Device memory so short that the allocator starts over."""
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
-from gapless.catalogue.effects.occasions import DEVICE_MEMORY, omit_allocations
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.parts import allocator, operator
+from gapless.catalogue.examples.parts import example_allocator, operator
+from gapless.catalogue.fixes.compute.allocator import allocator
+from gapless.catalogue.fixes.host.no_empty_cache import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.windows import format_step_part
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.finding import Detection, Measure
 
 
@@ -25,13 +26,15 @@ from gapless.model.finding import Detection, Measure
                 {"busy.tc_math": 21, "idle.alloc.retry": 4},
                 operator("cudaMalloc", 3, 1.5),
                 operator("cudaFree", 30, 2.5),
-                allocator(retries=40, device_frees=1200),
+                example_allocator(retries=40, device_frees=1200),
             ),
         ),
         RuleFigure(
             "None",
             None,
-            evidence_of(example_facts.gpu(), {"busy.tc_math": 21}, allocator(device_allocs=90)),
+            evidence_of(
+                example_facts.gpu(), {"busy.tc_math": 21}, example_allocator(device_allocs=90)
+            ),
         ),
     ],
 )
@@ -64,6 +67,6 @@ def short_of_memory(evidence: Evidence) -> Detection | None:
             Measure("retries of the allocator", n_retries, ""),
             Measure("cudaMalloc and cudaFree, a step", driver_calls.count, ""),
         ),
-        helps=("allocator",),
+        helps=(allocator.request(),),
         no_remedy="A smaller batch, or activation checkpointing, leaves room as well.",
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator, source_line
@@ -13,7 +13,7 @@ from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.compute import window_share, work_of
 from gapless.catalogue.queries.products import batch_of
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.finding import Detection, Measure
 from gapless.model.tables import Line, Operator
 from gapless.model.work import Work

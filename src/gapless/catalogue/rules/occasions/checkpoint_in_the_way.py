@@ -7,6 +7,7 @@ from gapless.catalogue.effects.occasions import CHECKPOINT
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import COUNT, MS
+from gapless.catalogue.fixes.occasions.cadence import checkpoint_every
 from gapless.catalogue.queries import periodic, windows
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
@@ -61,7 +62,7 @@ def checkpoint_in_the_way(evidence: Evidence) -> Detection | None:
             Measure("saving, a step", occasion.step_ns, "ns"),
             *((Measure("a checkpoint", occasion.each_ns, "ns"),) if occasion.each_ns else ()),
         ),
-        helps=(f"checkpoint-every={occasion.suggest_period(step_ns, _TARGET_SHARE)}",)
+        helps=(checkpoint_every.request(occasion.suggest_period(step_ns, _TARGET_SHARE)),)
         if not evidence.is_trace_only
         else (),
         unsure=occasion.unsure_reason,

@@ -2,16 +2,17 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import MS
+from gapless.catalogue.fixes.occasions.cadence import evaluate_every
 from gapless.catalogue.queries import periodic, step_lines, windows
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, Omit
 from gapless.model.edit import Location
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import Sighting
@@ -115,7 +116,7 @@ def evaluation_in_the_way(evidence: Evidence, world: World) -> Detection | None:
         Drop((EVALUATION,)),
         location=_evaluation_location(evidence),
         measures=(Measure("evaluation, a step", spent_ns, "ns"),),
-        helps=(f"evaluate-every={period}",),
+        helps=(evaluate_every.request(period),),
         unsure=None if occasion is None else occasion.unsure_reason,
         no_remedy=_MANUAL_REMEDY,
     )

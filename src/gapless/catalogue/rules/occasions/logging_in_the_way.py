@@ -7,6 +7,7 @@ from gapless.catalogue.effects.occasions import LOGGING
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import COUNT, MS
+from gapless.catalogue.fixes.occasions.cadence import log_every
 from gapless.catalogue.queries import periodic, windows
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
@@ -67,7 +68,7 @@ def logging_in_the_way(evidence: Evidence) -> Detection | None:
             Measure("logging, a step", occasion.step_ns, "ns"),
             *((Measure("a call", occasion.each_ns, "ns"),) if occasion.each_ns else ()),
         ),
-        helps=(f"log-every={occasion.suggest_period(step_ns, _TARGET_SHARE)}",)
+        helps=(log_every.request(occasion.suggest_period(step_ns, _TARGET_SHARE)),)
         if not evidence.is_trace_only
         else (),
         unsure=occasion.unsure_reason,

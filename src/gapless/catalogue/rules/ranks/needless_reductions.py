@@ -2,26 +2,17 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.fixes.ranks.no_sync import COMMUNICATION, changes_with_no_sync, no_sync
 from gapless.catalogue.queries import windows
-from gapless.model.change import Change, Drop, HostChange, Omit, Scale
-from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
 
-# DDP also copies gradients into buckets and back; without a device that takes time.
-REDUCERS: Final = (
-    "torch::distributed::reducer::mul_out",
-    "torch::distributed::reducer::copy_",
-    "torch.distributed.ddp.reducer::copy_bucket_to_grad",
-)
-_LEAVES: Final = ("comm.", "idle.comm.")
 _REDUCE_CALL: Final = "c10d::allreduce_"
-_WAIT_FACTOR: Final = 1.5  # of the waits for others, may remain: ranks still meet once
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _ROUND: Final = 0.02  # deviation of the mean from a whole number: last steps have fewer
 _MIN_PASS_SHARE: Final = 0.9  # reductions of each backward pass, at least
@@ -96,7 +87,7 @@ def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) ->
     if evidence.facts is not None and evidence.facts.calls.get("no_sync"):
         return None
     n_reductions, step_ns = windows.sum_calls(evidence, _REDUCE_CALL).count, evidence.step_ns
-    spent_ns = evidence.per_step(*_LEAVES)
+    spent_ns = evidence.per_step(*COMMUNICATION)
     if (
         n_reductions < _MIN_PASS_SHARE * passes
         or not step_ns
@@ -114,7 +105,7 @@ def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) ->
             Measure("reductions, a step", n_reductions, ""),
             Measure("communication, a step", spent_ns, "ns"),
         ),
-        helps=("no-sync",),
+        helps=(no_sync.request(),),
     )
 
 
@@ -124,15 +115,3 @@ def count_passes(world: World) -> int | None:
         raise NotObservedError("passes", "the backward passes of a step were not counted")
     passes = round(world.micro_batches)
     return passes if passes > 1 and abs(world.micro_batches - passes) <= _ROUND * passes else None
-
-
-def changes_with_no_sync(evidence: Evidence, passes: int) -> tuple[Change, ...]:
-    """Return what reducing in one of so many backward passes changes."""
-    max_share = min(1.0, _WAIT_FACTOR / passes)
-    if evidence.on_device:
-        remaining = Estimate(1 / passes, 1 / passes, max_share)
-        return (Scale(remaining, leaves=_LEAVES[:1]), Drop(_LEAVES[1:], keep=1 / passes))
-    # The exchange computes, too, on processors that the training needs.
-    operator_names = {row.name for row in evidence.study.tables.operators}
-    reducer_omits = [Omit((name,), keep=1 / passes) for name in REDUCERS if name in operator_names]
-    return (HostChange(_LEAVES, Estimate(0.0, 1 / passes, max_share)), *reducer_omits)

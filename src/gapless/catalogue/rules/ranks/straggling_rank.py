@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
@@ -12,7 +12,7 @@ from gapless.catalogue.queries import rank_waits, windows
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
 from gapless.model.change import Drop
 from gapless.model.edit import Location
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
 

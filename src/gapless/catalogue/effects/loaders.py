@@ -32,19 +32,6 @@ def loader_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...]
     return tuple(changes) or None
 
 
-LOADER_FIXES: Final = (
-    "more-workers",
-    "workers-and-one-thread",
-    "prefetch",
-    "persistent-workers",
-    "out-of-order",
-    "worker-threads",
-    "one-thread",
-    "intra-op-threads",
-    "cached-batch",
-)
-
-
 def _affected_loaders(evidence: Evidence, edit: Edit) -> Iterator[Loader]:
     """Return the loaders that an edit affects: those at its line; for threads, all that train."""
     for loader in evidence.facts.loaders if evidence.facts is not None else ():

@@ -1,0 +1,186 @@
+"""Stages of making a batch that take long, where more workers do not make up for it: a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from gapless.catalogue.declare.page_text import fold_page
+from gapless.catalogue.declare.rule import Rule, RuleFigure, rule
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import gpu, loader, machine
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.queries.input.stages import VERBS, detect_slow_stage
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader
+from gapless.model.finding import Detection
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A row: what a stage is, why it takes long, what to do about it; the texts of its page."""
+
+    code: str
+    name: str  # of the stage, in ``model.leaf.DATA_STAGES``
+    beside: str  # the stage that takes the rest of its example
+    example: str
+    subject: str  # "tokenising that takes long"
+    why: str
+    measured: str
+    by_hand: str
+
+
+_STAGES: Final = (
+    _Stage(
+        "G107",
+        "decode",
+        beside="collate",
+        example="Photographs at full size, two processors",
+        subject="samples that take long to decode",
+        why=(
+            "A full-size JPEG costs several milliseconds on a processor, for each sample and "
+            "epoch. If all processors decode and the training still waits, only less decoding "
+            "helps."
+        ),
+        measured=(
+            "The recorder times the decoders that it knows (PIL, OpenCV, torchvision, simplejpeg,"
+            " audio and video readers) inside each fetch."
+        ),
+        by_hand=(
+            "Store images at the size that training uses, or decoded (uint8 arrays on disk); let "
+            "the decoder scale while it decodes (PIL's Image.draft, reduced decoding of OpenCV "
+            "and TurboJPEG); or decode on the GPU (torchvision.io.decode_jpeg with "
+            "device='cuda')."
+        ),
+    ),
+    _Stage(
+        "G108",
+        "augment",
+        beside="decode",
+        example="Blur and colour on every picture, two processors",
+        subject="transforms that take long",
+        why=(
+            "Random crops, resizing, blur and colour changes run on the CPU for each sample and "
+            "epoch. If all processors are busy with them and the training still waits, only "
+            "cheaper transforms help."
+        ),
+        measured=(
+            "The recorder times the calls of transforms (torchvision, albumentations and similar "
+            "libraries) inside each fetch."
+        ),
+        by_hand=(
+            "Do on the GPU, on whole batches, what can be done there (normalising, flips, colour:"
+            " torchvision v2, kornia); crop before resizing; keep samples uint8 until they are on"
+            " the GPU; take cheaper interpolation, or do once and store what is not random."
+        ),
+    ),
+    _Stage(
+        "G109",
+        "tokenise",
+        beside="collate",
+        example="Text that is tokenised again in each epoch, two processors",
+        subject="tokenising that takes long",
+        why=(
+            "The same text gives the same tokens in each epoch, and a tokenizer in Python costs "
+            "milliseconds a sample. If all processors are busy with it and the training still "
+            "waits, it should be done once, beforehand."
+        ),
+        measured=(
+            "The recorder times the calls of tokenizers (transformers, tokenizers, sentencepiece)"
+            " inside each fetch."
+        ),
+        by_hand=(
+            "Tokenise once, before training, and store the tokens (datasets.map, or an array on "
+            "disk that is read by memmap); or take a fast tokenizer (use_fast=True) on whole "
+            "batches."
+        ),
+    ),
+    _Stage(
+        "G110",
+        "collate",
+        beside="decode",
+        example="Lists of numbers become tensors one by one, two processors",
+        subject="a collate function that is slow",
+        why=(
+            "Collating copies each sample once. It takes long if it loops over elements in "
+            "Python, pads by hand, or turns lists and arrays into tensors one by one; and if "
+            "every batch asks the system for new shared memory."
+        ),
+        measured=("The recorder times the collate function of each fetch."),
+        by_hand=(
+            "Let samples be tensors or NumPy arrays of one type and stack them by one call "
+            "(torch.stack, numpy.stack, pad_sequence); fetch whole batches by __getitems__; and "
+            "reuse the memory of batches where they are large."
+        ),
+    ),
+)
+_PAGE: Final = """
+Recognise {subject}, where more workers do not make up for it.
+
+## Why it costs time
+{why}
+
+## How it is measured
+{measured}
+
+A stage is a cause if a step without it would be shorter than one with as many workers as the
+processors can feed. Both are lower bounds: the longest of the work between batches plus a
+hand-over, the time of the workers, and that of all processors. Of the stage, the time to write
+the batch once remains.
+
+If the training computes on the same processors and makes its batches itself, workers gain less
+than that bound: there the stage is also a cause, unless workers would be a fifth faster at best.
+"""
+
+
+def _declare(stage: _Stage) -> Rule:
+    texts = {"subject": stage.subject, "why": stage.why, "measured": stage.measured}
+    page = fold_page(_PAGE.format(**texts))
+
+    @rule(
+        stage.code, f"{stage.name}-bound", since="0.1", figures=partial(_figures, stage), doc=page
+    )
+    def stage_bound(evidence: Evidence, loader: Loader) -> Detection | None:
+        return detect_slow_stage(stage_bound, evidence, loader, words=(stage.name, stage.by_hand))
+
+    return stage_bound
+
+
+def _figures(stage: _Stage) -> Sequence[RuleFigure]:
+    two_workers = loader(num_workers=2, prefetch_factor=2)
+    few_processors = gpu(two_workers, machine(cpus=2))
+    workers = example_workers(2, {stage.name: 5.0, stage.beside: 0.5})
+    leaf = f"idle.data.{stage.name}"
+    return (
+        RuleFigure(
+            stage.example,
+            f"{VERBS[stage.name]} takes 91 % of making a batch (320.0 ms of 352.0 ms): without it "
+            "a step could take 20.1 ms, with 2 workers 176.0 ms at best.",
+            evidence_of(
+                few_processors,
+                {"busy.math": 10.0, leaf: 90.0},
+                example_use(two_workers, {stage.name: 90.0}, workers),
+            ),
+        ),
+        RuleFigure(
+            "More workers would keep up",
+            None,
+            evidence_of(
+                gpu(two_workers),
+                {"busy.math": 60.0, leaf: 40.0},
+                example_use(two_workers, {stage.name: 40.0}, workers),
+            ),
+        ),
+        RuleFigure(
+            "Nobody waits for it",
+            None,
+            evidence_of(
+                few_processors,
+                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+                example_use(two_workers, {"hand-over": 0.2}, workers),
+            ),
+        ),
+    )
+
+
+SLOW_STAGES: Final = tuple(_declare(stage) for stage in _STAGES)
