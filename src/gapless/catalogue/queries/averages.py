@@ -65,8 +65,9 @@ def _count_copies(evidence: Evidence) -> float:
 def _is_average(calls: Mapping[str, int], n_parameters: int) -> bool:
     """Return whether calls of a function in whole steps are those of an average alone.
 
-    Averages of buffers (batch norm) come on top: only the ratio of the calls tells. A function that computes derivatives is none, unless it also detaches as many tensors, as
-    ``state_dict()`` does: a loop that both trains and averages.
+    Averages of buffers (batch norm) come on top: only the ratio of the calls tells. A function that
+    computes derivatives is none, unless it also detaches as many tensors, as ``state_dict()`` does:
+    a loop that both trains and averages.
     """
     mul_rounds, add_rounds = (
         calls.get(MUL, 0) / (2 * n_parameters),
