@@ -3,8 +3,13 @@
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.queries import samples
+from gapless.catalogue.rules.host import python_bound
+from gapless.model.change import HostChange
+from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
-from gapless.model.host_code import HostCode
+from gapless.model.finding import Detection
+from gapless.model.host_code import CallLine, HostCode
+from gapless.model.run import CpuContention
 from gapless.model.study import Site
 
 _DIRECT_NS = Estimate(0.0, 1e6, 2e6)
@@ -44,3 +49,31 @@ def test_operators_of_other_lines_are_not_taken_off_what_stood_at_one() -> None:
     assert held_with_others_ns is not None
     assert held_ns.mid == 2e6
     assert held_with_others_ns == _estimate_held_ns(2000)
+
+
+def test_no_more_of_python_goes_than_was_sampled_where_a_silent_thread_may_wait() -> None:
+    code = HostCode("python", 0.1, 1.0, "train.py", 42, "main", None, 0.1, 400)
+    evidence = evidence_of(
+        example_facts.cpu(),
+        {"busy.math": 20, "idle.host.python": 2, "idle.host.unframed": 30},
+        code,
+        CpuContention(1.5, 0.0, 2),
+    )
+    detection = next(iter(python_bound.python_bound(evidence)))
+    assert isinstance(detection, Detection)
+    change = detection.changes[0]
+    assert isinstance(change, HostChange)
+    removed_ns = (1 - change.factor.mid) * evidence.per_step(*change.leaves)
+    assert 5e6 < removed_ns < 8e6
+
+
+def test_a_call_lies_at_the_line_where_it_was_sampled_not_where_its_function_begins() -> None:
+    main = Location("train.py", 36, "main")
+    calls = (
+        CallLine("/home/a/train.py", 34, "main", "python3.11/copy.py", "deepcopy", 0.2),
+        CallLine("/home/a/train.py", 36, "main", "python3.11/copy.py", "deepcopy", 0.01),
+        CallLine("/home/a/train.py", 50, "save", "python3.11/copy.py", "deepcopy", 0.4),
+    )
+    evidence = evidence_of(example_facts.cpu(), {"busy.math": 10}, *calls)
+    assert samples.find_called_line(evidence, main, "copy.deepcopy").line == 34
+    assert samples.find_called_line(evidence, main, "json.dump") == main

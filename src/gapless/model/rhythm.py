@@ -30,3 +30,13 @@ class UnlikeSteps:
     steps: float
     time: float  # without what marks show
     mean_ns: int  # likewise
+
+
+@dataclass(frozen=True)
+class LongSteps:
+    """Steps that come regularly and last far longer than those between them: of one rank."""
+
+    count: int
+    period: int  # steps from one to the next
+    excess_ns: int  # the mean of what one takes more than the others, waits and lumps aside
+    usual_ns: int  # the mean of the others, likewise

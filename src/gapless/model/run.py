@@ -11,7 +11,7 @@ from gapless.model.account import Account
 from gapless.model.footprint import Footprint
 from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
 from gapless.model.recording import Unobserved
-from gapless.model.rhythm import Phase, Sighting, UnlikeSteps
+from gapless.model.rhythm import LongSteps, Phase, Sighting, UnlikeSteps
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ class RunSteps:
     # blocks in ten by no more. None: too few steps to tell.
     drift: float | None = None
     phases: tuple[Phase, ...] = ()  # of the first rank; none: one thing ends all steps
+    long_steps: LongSteps | None = None  # of a sole process without a device; None: none are
 
 
 @dataclass(frozen=True)

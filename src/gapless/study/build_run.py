@@ -15,7 +15,7 @@ from gapless.model.leaf import GROUPS
 from gapless.model.machine import Constants
 from gapless.model.options import Options, Progress
 from gapless.model.recording import Recording, Unobserved
-from gapless.model.run import RecordedRun, RunCost, RunLife, RunSteps, StepAccount
+from gapless.model.run import RecordedRun, RunCost, RunLife, StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
 from gapless.pricing.conclude import conclude, prices_of
@@ -40,8 +40,8 @@ from gapless.recorded.machine.samples import (
 from gapless.recorded.machine.shareable import shareable_share
 from gapless.recorded.steps.account import join_windows
 from gapless.recorded.steps.loader_use import loader_uses
-from gapless.recorded.steps.occasions import find_occasions, sightings, spreads
-from gapless.recorded.steps.rows import TrainingRow, charge_training
+from gapless.recorded.steps.occasions import add_occasions
+from gapless.recorded.steps.rows import charge_training
 from gapless.recorded.steps.step_times import run_steps
 from gapless.recorded.steps.timeline import timeline
 from gapless.recorded.training.fetch_waits import fetch_waits
@@ -94,7 +94,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
     stepping_ids = {id(training) for training in stepping_trainings}
     stepping_rows = [row for row in training_rows if id(row.training) in stepping_ids]
     steps = raise_to_device(
-        _add_occasions(run_steps(stepping_trainings, training_waits), stepping_rows, windows),
+        add_occasions(run_steps(stepping_trainings, training_waits), stepping_rows, windows),
         windows,
     )
     contention = measure_contention(
@@ -191,18 +191,6 @@ def _select_ranks(trainings: Sequence[Training], options: Options) -> tuple[Trai
         )
         raise NotFoundError(f"there is no rank {options.rank}: {hint}")
     return selected
-
-
-def _add_occasions(
-    steps: RunSteps | None, training_rows: Sequence[TrainingRow], windows: Study | None
-) -> RunSteps | None:
-    """Add how often lumps come on the first rank; for a single rank, how well that is known."""
-    if steps is None or not training_rows:
-        return steps
-    backlog = (windows.backlog_ns if windows else None) or 0
-    lumps = find_occasions(training_rows[0], backlog)
-    sighted = replace(steps, sightings=sightings(lumps))
-    return replace(sighted, spreads=spreads(lumps)) if len(training_rows) == 1 else sighted
 
 
 def _run_life(recording: Recording) -> RunLife:

@@ -72,7 +72,10 @@ def measure_named_ns(evidence: Evidence) -> float:
 
 
 def find_caller(evidence: Evidence, name: str) -> Location | None:
-    """Return the user's function in which calls of this name take most time."""
+    """Return the user's line at which calls of this name take most time."""
     sites = [site for site in evidence.study.sites if site.name == f"{FILES}{name}"]
     top_site = max(sites, key=lambda site: site.ns, default=None)
-    return None if top_site is None else Location(top_site.file, top_site.line, top_site.function)
+    if top_site is None:
+        return None
+    location = Location(top_site.file, top_site.line, top_site.function)
+    return samples.find_called_line(evidence, location, name)

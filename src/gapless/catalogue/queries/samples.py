@@ -1,6 +1,8 @@
 """What sampled stacks show of the training thread's own code: where it is and what it does."""
 
+from dataclasses import replace
 from math import sqrt
+from pathlib import PurePath
 from typing import Final
 
 from gapless.catalogue.declare.selectors import name_line
@@ -120,6 +122,23 @@ def is_function_of(file: str | None, function: str, code: HostCode) -> bool:
     names = [(path or "").replace("\\", "/").rpartition("/")[2] for path in (file, code.file)]
     function_name = (code.function or "").rpartition(".")[2]
     return names[0] == names[1] and function.rpartition(".")[2] == function_name
+
+
+def find_called_line(evidence: Evidence, location: Location, callee: str) -> Location:
+    """Return the line of a function at which a call was sampled most often; else where it begins.
+
+    Stacks of windows name a function by its first line, or where it was when the window began.
+    """
+    recorded = evidence.study.recorded
+    calls = [
+        call
+        for call in (() if recorded is None else recorded.call_lines)
+        if call.callee.rpartition(".")[2] == callee.rpartition(".")[2]
+        and PurePath(call.file).name == PurePath(location.file).name
+        and call.function.rpartition(".")[2] == (location.function or "").rpartition(".")[2]
+    ]
+    top = max(calls, key=lambda call: call.share, default=None)
+    return location if top is None else replace(location, line=top.line)
 
 
 def code_location(code: HostCode | None) -> Location | None:

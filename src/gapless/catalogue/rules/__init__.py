@@ -80,6 +80,7 @@ from gapless.catalogue.rules.occasions.checkpoint_in_the_way import checkpoint_i
 from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.rules.occasions.evaluation_with_autograd import evaluation_with_autograd
 from gapless.catalogue.rules.occasions.logging_in_the_way import logging_in_the_way
+from gapless.catalogue.rules.occasions.occasional_work import occasional_work
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.catalogue.rules.ranks.unhidden_collectives import unhidden_collectives
@@ -157,6 +158,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     logging_in_the_way,
     evaluation_in_the_way,
     evaluation_with_autograd,
+    occasional_work,
     throttled_device,
     shared_device,
     unused_device,

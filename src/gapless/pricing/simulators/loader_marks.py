@@ -68,7 +68,7 @@ def _predict_by_marks(evidence: Evidence, changes: Sequence[Change]) -> Estimate
         removed_share = (
             estimate_persistence(loader_times)
             if change == keep_alive
-            else estimate_without_workers(loader_times, evidence.share("busy."))
+            else estimate_without_workers(loader_times, evidence)
         )
     except NotObservedError:
         return None

@@ -179,7 +179,7 @@ class HostSimulator:
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict the gain of changes together for an un-profiled step, or return why not."""
-        if self.weighed or all(map(_is_between, changes)):
+        if self.weighed or all(map(_is_of_account, changes)):
             prediction = self.by_account.play(changes)
             if prediction.speedup is not None:
                 return prediction
@@ -254,10 +254,13 @@ def extend_to_all_steps(speedup: Estimate, atypical: UnlikeSteps) -> Estimate:
     )
 
 
-def _is_between(change: Change) -> bool:
-    """Return whether a change concerns only what the thread does between operators."""
-    return isinstance(change, HostChange) and set(change.leaves) <= set(
-        between_operators.PYTHON_LEAVES
+def _is_of_account(change: Change) -> bool:
+    """Return whether a change concerns what the account knows better than a window.
+
+    That is what the thread does between operators, and what is in steps that no window holds.
+    """
+    return isinstance(change, HostChange) and (
+        set(change.leaves) <= set(between_operators.PYTHON_LEAVES) or _UNSPLIT in change.leaves
     )
 
 

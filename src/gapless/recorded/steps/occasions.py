@@ -6,8 +6,8 @@ happens to begin and to end between two of them. What was seen once or twice may
 or never: its share of a short recording is not a share of the training.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import hypot, sqrt
 from statistics import NormalDist
 from typing import Final
@@ -17,8 +17,11 @@ import numpy as np
 from gapless.accounting.intervals import Lane, cover
 from gapless.accounting.run_row import RUN_LEAVES, RunRow
 from gapless.model.rhythm import Sighting
+from gapless.model.run import RunSteps
+from gapless.model.study import Study
 from gapless.model.trace import Int64
 from gapless.recorded.steps.account import LUMP_LEAVES, leaf_of
+from gapless.recorded.steps.long_steps import find_long_steps
 from gapless.recorded.steps.rows import TrainingRow, exposed_row
 from gapless.recorded.training.processes import counted_lane
 
@@ -68,6 +71,26 @@ class Occasions:
             _is_alike(self.distances, np.array([period]))
             and max(lead_steps, tail_steps) <= max_distance
         )
+
+
+def add_occasions(
+    steps: RunSteps | None, training_rows: Sequence[TrainingRow], windows: Study | None
+) -> RunSteps | None:
+    """Add how often lumps come on the first rank; for a single rank, how well that is known.
+
+    For a single rank without a device also which steps are long: where a device computes, the
+    host's edges do not show how long a step takes it.
+    """
+    if steps is None or not training_rows:
+        return steps
+    backlog = (windows.backlog_ns if windows else None) or 0
+    lumps = find_occasions(training_rows[0], backlog)
+    sighted = replace(steps, sightings=sightings(lumps))
+    if len(training_rows) > 1:
+        return sighted
+    is_host_alone = windows is None or all(row.row.device is None for row in windows.account.rows)
+    long_steps = find_long_steps(training_rows[0]) if is_host_alone else None
+    return replace(sighted, spreads=spreads(lumps), long_steps=long_steps)
 
 
 def find_occasions(training_row: TrainingRow, backlog: int) -> dict[str, Occasions]:

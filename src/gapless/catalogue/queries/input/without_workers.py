@@ -8,6 +8,7 @@ from typing import Final
 
 from gapless.catalogue.queries.input.loaders import Loading
 from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
 
 # Assumed: a worker collates into new shared memory each time, and writes to pages that it shared
 # with its parent. The training process itself took 0.17 and 0.36 of that time in two trainings that
@@ -76,21 +77,36 @@ def estimate_contention_ns(loading: Loading, computing_share: float) -> Estimate
     return Estimate(min_ns, (min_ns + max_ns) / 2, max_ns)
 
 
-def estimate_without_workers(loading: Loading, computing_share: float) -> Estimate:
+def estimate_held_up_ns(loading: Loading, evidence: Evidence) -> float:
+    """Return how long a fetch waits for processors that other processes took.
+
+    The training process would wait for them as its workers do. Raises ``NotObservedError``.
+    """
+    recorded = evidence.study.recorded
+    contention = None if recorded is None else recorded.contention
+    if contention is None or not contention.processors or loading.queue_share >= 1:
+        return 0.0
+    queue_ns = loading.fetch_ns * loading.queue_share / (1 - loading.queue_share)
+    taken_cores = contention.cores + (contention.stolen or 0.0)
+    return queue_ns * min(1.0, taken_cores / contention.processors)
+
+
+def estimate_without_workers(loading: Loading, evidence: Evidence) -> Estimate:
     """Return the share of a step that is saved without workers; below 0, a step becomes longer.
 
     Workers are not started or waited for, and take no processor from operators (see
     ``estimate_contention_ns``); each batch is made before its step. Raises ``NotObservedError``.
     """
+    held_up_ns = estimate_held_up_ns(loading, evidence)
     batch_ns, restart_ns, step_ns = (
         estimate_own_batch_ns(loading),
         restart_ns_per_batch(loading),
         loading.step_ns or 1.0,
     )
-    contention_ns = estimate_contention_ns(loading, computing_share)
+    contention_ns = estimate_contention_ns(loading, evidence.share("busy."))
+    saved_ns = loading.wait_ns - loading.sampler_ns - held_up_ns
     low, mid, high = (
-        (restart_ns * start_factor + loading.wait_ns - loading.sampler_ns - making_ns + freed_ns)
-        / step_ns
+        (restart_ns * start_factor + saved_ns - making_ns + freed_ns) / step_ns
         for start_factor, making_ns, freed_ns in (
             (_START_FACTOR.low, batch_ns.high, contention_ns.low),
             (_START_FACTOR.mid, batch_ns.mid, contention_ns.mid),

@@ -8,6 +8,7 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import MS, STEPS, source_line
 from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.samples import find_called_line
 from gapless.model.change import Change, HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -128,9 +129,10 @@ def _change_without_calls(evidence: Evidence, shown_ns: float) -> Change:
 
 
 def _find_caller(evidence: Evidence, name: str) -> Location | None:
-    """Return the user's function in which such calls take most time."""
+    """Return the user's line at which such calls take most time."""
     sites = [site for site in evidence.study.sites if site.name == name]
     costliest = max(sites, key=lambda site: site.ns, default=None)
-    return (
-        None if costliest is None else Location(costliest.file, costliest.line, costliest.function)
-    )
+    if costliest is None:
+        return None
+    location = Location(costliest.file, costliest.line, costliest.function)
+    return find_called_line(evidence, location, name)

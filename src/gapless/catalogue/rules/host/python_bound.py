@@ -248,11 +248,12 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     lost_ns = held_ns.mid
     if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    total_ns = excess.python_ns + excess.silent_ns
+    leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
+    # All of these leaves: of several ranks, and where processes wait, the excess is less than that.
+    total_ns = max(evidence.per_step(*leaves), held_ns.high)
     remaining = Estimate(
         1 - held_ns.high / total_ns, 1 - lost_ns / total_ns, 1 - held_ns.low / total_ns
     )
-    leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
     shares = () if code is None else (code.share * code.inside,)
     return python_bound.detection(
         samples.begin_sentence(code) + f" {windows.format_step_part(evidence, lost_ns)}.",

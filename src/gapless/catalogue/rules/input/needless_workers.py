@@ -18,6 +18,7 @@ from gapless.model.change import LoaderChange
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
+from gapless.model.run import CpuContention
 
 _MAX_STEP_RATIO: Final = 0.95  # of a step, without workers
 _READY_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
@@ -58,6 +59,20 @@ _STEP: Final = {"busy.math": 10.0, "idle.data.hand-over": 6.0}
                     example_workers(2, {"other": 0.01, "collate": 0.02}),
                     restart_ns=400_000_000,
                 ),
+            ),
+        ),
+        RuleFigure(
+            "Others take the processors that workers wait for: the training process would, too",
+            None,
+            evidence_of(
+                cpu(_READY_LOADER, machine(cpus=2)),
+                {"busy.math": 4.0, "idle.data.other": 50.0},
+                example_use(
+                    _READY_LOADER,
+                    {"other": 50.0},
+                    example_workers(1, {"other": 0.4}, on_cpu=0.5, run_queue=0.5),
+                ),
+                CpuContention(1.9, 0.0, 2),
             ),
         ),
         RuleFigure(
@@ -104,7 +119,8 @@ def needless_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     Samples that are in memory are collated in less time than that.
 
     ## How it is measured
-    The time to make a batch, without waits for a processor, is compared with the time that the
+    The time to make a batch, without waits for a processor, except for those that other processes
+    took, is compared with the time that the
     training waits for one and for workers to start, each recorded for the whole run. Collating
     takes the training process less time than a worker, whose memory is new for each batch: 0.6 of
     it is assumed, 0.25 to all of it for the price. It is a cause if a step that makes its own batch
@@ -114,7 +130,7 @@ def needless_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     loading = find_waited_loading(evidence, loader) if loader.num_workers else None
     if loading is None:
         return None
-    saving = estimate_without_workers(loading, evidence.share("busy."))
+    saving = estimate_without_workers(loading, evidence)
     if saving.mid < 1 - _MAX_STEP_RATIO:
         return None
     start, home_ns = restart_ns_per_batch(loading), loading.step_ns * (1 - saving.mid)

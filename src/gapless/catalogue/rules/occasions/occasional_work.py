@@ -1,0 +1,167 @@
+"""Work in a few steps, at regular distances, that takes a large part of the training's time."""
+
+from math import log
+from typing import Final
+
+from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.selectors import name_line
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries.samples import estimate_share
+from gapless.model.change import HostChange
+from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection, Measure
+from gapless.model.host_code import CallLine, HostCode
+from gapless.model.rhythm import LongSteps
+from gapless.model.run import RecordedRun
+
+_MIN_STEP_SHARE: Final = 0.05  # of the step
+_LEAVES: Final = (*step_lines.THREAD_LEAVES, "step")  # all that the thread does, split or not
+_TRUE_SHARE: Final = Estimate(0.8, 1.0, 1.05)  # of what long steps take more than the others
+_MAX_REMOVED_SHARE: Final = 0.98  # of these leaves
+_MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long steps: a logarithm
+_BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2)
+_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "codes.py", 9, "reseed", None, 0.3, 400)
+_LONG_STEPS: Final = LongSteps(count=12, period=20, excess_ns=240_000_000, usual_ns=8_000_000)
+
+
+@rule(
+    "G705",
+    "occasional-work",
+    since="0.1",
+    figures=lambda: [
+        RuleFigure(
+            "Codes that are seeded anew every twentieth step",
+            "train.py:40 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms "
+            "step.",
+            with_steps(
+                evidence_of(
+                    example_facts.cpu(),
+                    {"busy.math": 14, "idle.host.python": 6},
+                    _BACKWARD,
+                    _HOST_CODE,
+                    CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
+                    CallLine("codes.py", 9, "reseed", "torch/functional.py", "cdist", 0.2),
+                ),
+                long_steps=_LONG_STEPS,
+            ),
+        ),
+        RuleFigure(
+            "Around the function that trains",
+            "main.py:12 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms "
+            "step.",
+            with_steps(
+                evidence_of(
+                    example_facts.cpu(),
+                    {"busy.math": 14, "idle.host.python": 6},
+                    _BACKWARD,
+                    _HOST_CODE,
+                    CallLine("main.py", 11, "main", "train.py", "train", 0.4),
+                    CallLine("main.py", 12, "main", "draw.py", "draw", 0.58),
+                ),
+                long_steps=_LONG_STEPS,
+            ),
+        ),
+        RuleFigure(
+            "No line was sampled as often as such steps take",
+            None,
+            with_steps(
+                evidence_of(
+                    example_facts.cpu(),
+                    {"busy.math": 14, "idle.host.python": 6},
+                    _BACKWARD,
+                    _HOST_CODE,
+                    CallLine("train.py", 40, "train", "codes.py", "reseed", 0.1),
+                ),
+                long_steps=_LONG_STEPS,
+            ),
+        ),
+        RuleFigure(
+            "Steps that are all alike",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                _HOST_CODE,
+                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
+            ),
+        ),
+    ],
+)
+def occasional_work(evidence: Evidence) -> Detection | None:
+    """Recognise work that a few steps do at regular distances, and that takes much of the time.
+
+    ## Why it costs time
+    What is done every twentieth step, and takes as long as forty steps, takes two thirds of the
+    time. In a list of steps, or a window of a few, it is hardly seen. Often it can be done less
+    often, or faster, since nobody ever looked at it.
+
+    ## How it is measured
+    By the lengths of all steps, without waits for data and without evaluations, checkpoints and
+    loggers, which have rules of their own: every N-th is at least twice as long as the others, N
+    being four or more, and was seen three times or more. What other processes do comes at no such
+    distance. The line is that at which the function that trains, or one that calls it, was sampled
+    calling something else for as much of the time as these steps take more than the others. The
+    price is that of steps without it.
+    """
+    recorded, step_ns = evidence.study.recorded, evidence.step_ns
+    if recorded is None:
+        raise NotObservedError("run", "only a recorded run shows all steps")
+    long_steps = None if recorded.steps is None else recorded.steps.long_steps
+    if long_steps is None or not step_ns:
+        return None
+    share = long_steps.excess_ns / long_steps.period / step_ns
+    location = _find_line(recorded, share)
+    thread_share = evidence.share(*_LEAVES)
+    if share < _MIN_STEP_SHARE or location is None or not thread_share:
+        return None
+    ends = (_TRUE_SHARE.high, _TRUE_SHARE.mid, _TRUE_SHARE.low)
+    kept = (1 - min(_MAX_REMOVED_SHARE, end * share / thread_share) for end in ends)
+    return occasional_work.detection(
+        f"{name_line(location)} is done every {long_steps.period} steps, "
+        f"{windows.ms(long_steps.excess_ns)} each: it takes "
+        f"{windows.format_step_part(evidence, share * step_ns)}.",
+        HostChange(_LEAVES, Estimate(*kept)),
+        location=location,
+        measures=(
+            Measure("steps that last longer", long_steps.count, ""),
+            Measure("longer than the others by", long_steps.excess_ns, "ns"),
+        ),
+        no_remedy=(
+            "do it less often, if training needs it at all; else see what takes long in it: loops "
+            "over data, files, copies"
+        ),
+        inferred=True,
+    )
+
+
+def _find_line(recorded: RecordedRun, share: float) -> Location | None:
+    """Return the line that was sampled for such a share, beside what trains; ``None``: no line."""
+    looks = sum(code.looks for code in recorded.host_code[:1])
+    calls = recorded.call_lines
+    steps = {(call.file, call.function) for call in calls if call.callee == step_lines.BACKWARD}
+    if not looks or not steps:
+        return None
+    training_functions = step_lines.add_callers(steps, calls)
+    mismatches = {
+        call: _measure_mismatch(call.share, share, looks)
+        for call in calls
+        if (call.file, call.function) in training_functions
+        and (call.callee_file, call.callee) not in training_functions
+        and call.callee != step_lines.BACKWARD
+    }
+    nearest = min(mismatches, key=lambda call: mismatches[call], default=None)
+    if nearest is None or mismatches[nearest] > _MAX_MISMATCH:
+        return None
+    return Location(nearest.file, nearest.line, nearest.function)
+
+
+def _measure_mismatch(sampled_share: float, share: float, looks: int) -> float:
+    """Return how far a sampled share is from another, beyond what so few samples leave open."""
+    sampled = estimate_share(sampled_share, looks)
+    nearest = min(max(share, sampled.low), sampled.high)
+    return abs(log(nearest / share)) if nearest and share else float("inf")
