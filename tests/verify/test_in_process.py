@@ -20,7 +20,7 @@ from gapless.verify.specs import ArmRun, ArmSpec, Candidate, TrialSettings
 from tests.study.recording import Log, recording
 from tests.verify.arms import Machine, record_steps
 
-STEPS = 20  # of a block
+STEPS, SETTLING = 20, 5  # of a block; before it
 LOADER = "torch.utils.data.DataLoader"
 SKIP = Skip("gc.collect")
 TRAINING = """
@@ -49,7 +49,9 @@ def record_blocks(
     log.add_mark("step", now_ms - 1, now_ms)
     for number, (side, step_ms) in enumerate(blocks):
         log.add_mark("switch", now_ms, now_ms, subject=side, value=wire.SWITCH_MADE)
-        for step in range(STEPS * (2 if side and number < 6 else 1)):
+        for step in range(SETTLING + STEPS):
+            if step == SETTLING:
+                log.add_mark("switch", now_ms, now_ms, subject=side, value=wire.SWITCH_SETTLED)
             now_ms += step_ms * (1 + 0.002 * ((step + number) % 3 - 1))
             log.add_mark("step", now_ms - 0.5, now_ms)
     log.add_mark("switch", now_ms, now_ms, subject=blocks[-1][0], value=last)

@@ -7,8 +7,6 @@ from typing import Final
 from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 
 FIRST_SWITCHED: Final = 1000  # number of the first side's first edit, as the overlay counts them
-SETTLING: Final = 0.25  # of a block: the steps after a switch that do not count
-MIN_SETTLING: Final = 2  # steps
 _FLAGS: Final = ("fused", "foreach")  # of optimizers
 _GLOBALS: Final = frozenset(
     {
@@ -30,15 +28,23 @@ _PARTS: Final = frozenset(
 )
 
 
+_TARGET_S: Final = 9.0, 11.0  # seconds in which sides are to be decided, and for each of them
+
+
 @dataclass(frozen=True)
 class SwitchPlan:
     """How long blocks are, and how many: what ``payload.trial.switching`` is told."""
 
-    warm: int = 20  # steps before the first block
-    block_s: float = 1.0
+    target_s: float  # from the first step; sides that are undecided then stay so
+    block_s: float = 0.7
     min_steps: int = 8  # of a block
-    min_rounds: int = 3  # blocks of each side
-    max_rounds: int = 8
+    period: int = 1  # steps, of which a block has a multiple
+    max_rounds: int = 30  # blocks of each side
+
+
+def plan_switches(sides: int, budget_s: float, period: int = 1) -> SwitchPlan:
+    """Return the plan for so many sides; a recurring period of steps fits into its blocks."""
+    return SwitchPlan(min(budget_s, _TARGET_S[0] + _TARGET_S[1] * sides), period=period)
 
 
 def explain_obstacle(edits: Sequence[Edit]) -> str | None:
