@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import overlay
-from . import flags
+from . import flags, second_loaders
 
 FIRST_NUMBER = 1000  # of the edits of the first side; so many numbers belong to each
 MIN_ROUNDS = 3  # blocks of a side, before it may be decided
@@ -29,13 +29,14 @@ class SwitchedSide:
         self.edits = [
             (FIRST_NUMBER * index + position, edit) for position, edit in enumerate(edits)
         ]
-        self.flags = {
-            number: flags.FlagEdit(number, edit)
+        self.flags = [flags.FlagEdit(*edit) for edit in self.edits if flags.is_flag(edit[1])]
+        of_loaders = [edit for edit in self.edits if second_loaders.is_about_loaders(edit[1])]
+        self.loaders = second_loaders.LoaderEdits(of_loaders) if of_loaders else None
+        self.others = [
+            (number, edit)
             for number, edit in self.edits
-            if edit["kind"] == "set_argument"
-            and edit["name"] in flags.NAMES
-            and edit["target"].rpartition(".")[2][:1].isupper()
-        }
+            if not flags.is_flag(edit) and not second_loaders.is_about_loaders(edit)
+        ]
         self.undos: list[Any] = []
         self.ratios: list[float] = []
         self.rounds = 0
@@ -43,9 +44,11 @@ class SwitchedSide:
 
     def apply(self) -> None:
         """Apply the edits. Raises what one of them does."""
-        for number, edit in self.edits:
-            flag = self.flags.get(number)
-            undo = overlay.apply_edit(number, edit) if flag is None else flag.apply()
+        if self.loaders is not None:
+            self.undos.append(self.loaders.apply())
+        self.undos += [flag.apply() for flag in self.flags]
+        for number, edit in self.others:
+            undo = overlay.apply_edit(number, edit)
             if undo is not None:
                 self.undos.append(undo)
 
@@ -53,6 +56,15 @@ class SwitchedSide:
         """Revert them, the last one first."""
         while self.undos:
             self.undos.pop()()
+
+    def find_depth(self) -> int:
+        """Return how many batches its loaders make ahead."""
+        return 0 if self.loaders is None else self.loaders.find_depth()
+
+    def close(self) -> None:
+        """End what was kept for the next time that it is on."""
+        if self.loaders is not None:
+            self.loaders.close()
 
     def is_decided(self, aa_ratios: list[float]) -> bool:
         """Return whether more blocks would not narrow the interval to any use."""

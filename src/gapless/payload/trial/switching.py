@@ -22,7 +22,7 @@ from ... import wire
 from .. import patching, recorder, tracebacks
 from ..overlay import models
 from ..overlay.patch import edit_counters
-from . import losses, stop
+from . import losses, second_loaders, stop
 from .sides import SwitchedSide
 
 FIRST_BLOCKS = 3  # unedited ones, before the first switch
@@ -30,6 +30,7 @@ MIN_ROUNDS = 2  # blocks of each side, whatever time they take
 SETTLING = 0.25  # of a block: the steps after a switch that do not count, at least …
 MIN_SETTLING = 2  # … and in steps
 WARM_STEPS, WARM_S, MIN_WARM = 20, 2.0, 6  # before the first block: steps, or seconds and steps
+_MAX_SETTLING = 3.0  # times as long as a block may it take to settle, where steps are slow
 _MAX_STRETCH = 2.0  # times as long as planned may a block take
 
 _state: dict[str, Any] = {"course": None}
@@ -44,6 +45,7 @@ class _BlockCourse:
         self.edges = 0  # since the switch, or since it settled
         self.began = self.first = 0
         self.is_settling = True
+        self.depth = 0  # batches that were made before the switch, or will be after it
         self.length: int | None = None  # steps of a block
         self.unedited_ns: list[float] = []
         self.last: tuple[SwitchedSide, float] | None = (
@@ -65,10 +67,10 @@ class _BlockCourse:
     def is_settled(self, now_ns: int) -> bool:
         """Return whether the steps after a switch are over that do not count."""
         length = self.length or 0
-        steps = max(MIN_SETTLING, math.ceil(SETTLING * length))
         is_first = self.active is not None and not self.active.rounds
-        if now_ns - self.began > _MAX_STRETCH * (1 + is_first) * self.block_ns:
+        if now_ns - self.began > (_MAX_SETTLING + is_first) * self.block_ns:
             return self.edges >= MIN_SETTLING
+        steps = max(MIN_SETTLING, self.depth, math.ceil(SETTLING * length))
         return self.edges >= steps + is_first * length
 
     def is_over(self, now_ns: int) -> bool:
@@ -96,6 +98,9 @@ class _BlockCourse:
         pair_ns = 2 * (1 + SETTLING) * self.block_ns
         if now_ns + pair_ns > self.first + plan["target_s"] * 1e9:
             open_sides = [side for side in open_sides if side.rounds < MIN_ROUNDS]
+        for side in self.sides:
+            if side not in open_sides:
+                side.close()
         return min(open_sides, key=lambda side: (side.rounds, side.index), default=None)
 
 
@@ -107,9 +112,9 @@ def begin(plan: Any) -> None:
     _state["plan"] = plan
     models.on_model(lambda _module: None)  # they are known when an edit asks for them
     losses.follow()
-    _state["course"] = _BlockCourse(
-        [SwitchedSide(index + 1, edits) for index, edits in enumerate(plan["sides"])]
-    )
+    sides = [SwitchedSide(index + 1, edits) for index, edits in enumerate(plan["sides"])]
+    second_loaders.follow()
+    _state["course"] = _BlockCourse(sides)
     recorder.on_edge(_edge)
 
 
@@ -153,7 +158,10 @@ def _warm_up(course: _BlockCourse, end: int) -> None:
     _begin_block(course)
 
 
-def _begin_block(course: _BlockCourse) -> None:
+def _begin_block(course: _BlockCourse, before: SwitchedSide | None = None) -> None:
+    """Begin to settle: what the loaders before and now have made ahead is used up first."""
+    sides = [side for side in (before, course.active) if side is not None]
+    course.depth = max([second_loaders.find_depth(), *(side.find_depth() for side in sides)])
     course.is_settling = True
     course.edges, course.began = 0, recorder.now()
 
@@ -182,7 +190,7 @@ def _end_block(course: _BlockCourse, end: int) -> None:
     else:
         _end_unedited(course, step_ns, end)
     if _state["course"] is not None:
-        _begin_block(course)
+        _begin_block(course, side)
         recorder.flush()
 
 

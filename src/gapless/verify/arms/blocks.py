@@ -18,7 +18,7 @@ from gapless.verify.arms.effects import count_effects
 from gapless.verify.arms.steady import ArmSteps, read_steps, step_time, use_device_times
 from gapless.verify.arms.switchable import FIRST_SWITCHED
 
-_MAX_PARTS: Final = 8  # of a block, by which it is resampled
+_MAX_PARTS: Final = 4  # of a block, by which it is resampled
 _MIN_PARTS: Final = 2
 _MIN_PART_STEPS: Final = 3
 _FAILURES: Final = (wire.SWITCH_FAILED, wire.SWITCH_NOT_FINITE)
@@ -157,12 +157,13 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
 
 def _cut_blocks(steps: ArmSteps, cut: Sequence[tuple[int, int, int]]) -> Iterator[SwitchedBlock]:
     """Yield the blocks between switches, without the steps in which a side settles."""
-    longest_period = max(steps.periods, default=1)
+    # A part without a checkpoint, or with a part of the batches that workers give at once, tells
+    # too little.
+    grain = max(_MIN_PART_STEPS, steps.round_steps, *steps.periods)
     for (start, side, kind), (stop, _, end_kind) in pairwise(cut):
         if kind != wire.SWITCH_SETTLED or end_kind == wire.SWITCH_NOT_FINITE:
             continue
         lengths = steps.lengths[start:stop]
-        grain = max(_MIN_PART_STEPS, longest_period)  # a part without a checkpoint tells too little
         n_parts = min(_MAX_PARTS, len(lengths) // grain)
         if n_parts < _MIN_PARTS and len(lengths) < _MIN_PARTS * _MIN_PART_STEPS:
             continue

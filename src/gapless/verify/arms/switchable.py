@@ -8,6 +8,9 @@ from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 
 FIRST_SWITCHED: Final = 1000  # number of the first side's first edit, as the overlay counts them
 _FLAGS: Final = ("fused", "foreach")  # of optimizers
+_LOADER: Final = "torch.utils.data.DataLoader"
+_TURNS: Final = "persistent_workers"  # acts at epoch turns alone
+_OF_LOADERS: Final = frozenset({"num_workers", "prefetch_factor", "pin_memory", "in_order", _TURNS})
 _GLOBALS: Final = frozenset(
     {
         "torch.set_float32_matmul_precision",
@@ -24,7 +27,15 @@ _GLOBALS: Final = frozenset(
     }
 )
 _PARTS: Final = frozenset(
-    {"autocast", "sdpa", "non-blocking", "collector", "no-logging", "no-checkpoint"}
+    {
+        "autocast",
+        "collector",
+        "no-checkpoint",
+        "no-logging",
+        "non-blocking",
+        "sdpa",
+        "worker-threads",
+    }
 )
 
 
@@ -49,6 +60,9 @@ def plan_switches(sides: int, budget_s: float, period: int = 1) -> SwitchPlan:
 
 def explain_obstacle(edits: Sequence[Edit]) -> str | None:
     """Return why some edits cannot be switched together while a training runs; ``None``: can."""
+    names = {edit.name for edit in edits if isinstance(edit, SetArgument)}
+    if names == {_TURNS} and len(edits) == 1:
+        return f"{_TURNS} acts at epoch turns, which blocks leave out"
     return next((why for why in map(_explain, edits) if why is not None), None)
 
 
@@ -59,11 +73,22 @@ def _explain(edit: Edit) -> str | None:
         case SetGlobal(target=target):
             return None if target in _GLOBALS else f"{target} takes effect at the start"
         case SetArgument(target=target, name=name):
-            owner = target.rpartition(".")[2]
-            is_flag = target.startswith("torch.optim.") and name in _FLAGS
-            is_constructed = owner[:1].isupper() and not is_flag
-            return f"{owner} takes {name} when it is made" if is_constructed else None
+            return (
+                None if _can_set(target, name) else f"{_owner(target)} takes {name} when it is made"
+            )
         case Wrap(part=part):
             return None if part in _PARTS else f"{part} takes effect at the start"
         case SetEnv(name=name):
             return f"{name} is read at the start"
+
+
+def _can_set(target: str, name: str) -> bool:
+    """Return whether an argument is set while a training runs: of a function, or a known one."""
+    if target == _LOADER:
+        return name in _OF_LOADERS
+    is_flag = target.startswith("torch.optim.") and name in _FLAGS
+    return is_flag or not _owner(target)[:1].isupper()
+
+
+def _owner(target: str) -> str:
+    return target.rpartition(".")[2]
