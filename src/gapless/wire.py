@@ -93,9 +93,9 @@ MARKS_NAMES = (
     "sampler",
     "switch",
 )
-SWITCH_MADE, SWITCH_FAILED, SWITCH_NOT_FINITE, SWITCH_LAST = range(
-    4
-)  # failed: it could not be made; not finite: the loss before it; last: no block follows
+# Failed: it could not be made; not finite: the loss before it; last: no block follows; settled: the
+# steps of the block count from here.
+SWITCH_MADE, SWITCH_FAILED, SWITCH_NOT_FINITE, SWITCH_LAST, SWITCH_SETTLED = range(5)
 EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
 RAISED = 2  # flag of any mark: the call raised
 NOT_MAIN = 4  # flag of any mark: not on the thread that steps

@@ -20,7 +20,7 @@ from gapless.verify.specs import ArmRun, ArmSpec, Candidate, TrialSettings
 from tests.study.recording import Log, recording
 from tests.verify.arms import Machine, record_steps
 
-STEPS = 20  # of a block
+STEPS, SETTLING = 20, 5  # of a block; before it
 LOADER = "torch.utils.data.DataLoader"
 SKIP = Skip("gc.collect")
 TRAINING = """
@@ -33,6 +33,27 @@ while True:
     model(torch.ones(2, 16)).square().mean().backward()
     gc.collect()
     optimizer.step()
+"""
+
+LOADING = """
+import time, torch
+torch.set_num_threads(1)
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        time.sleep(0.005)
+        return torch.ones(16)
+
+model = torch.nn.Linear(16, 16)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+while True:
+    for batch in torch.utils.data.DataLoader(Slow(), 4):
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
 """
 
 
@@ -49,7 +70,9 @@ def record_blocks(
     log.add_mark("step", now_ms - 1, now_ms)
     for number, (side, step_ms) in enumerate(blocks):
         log.add_mark("switch", now_ms, now_ms, subject=side, value=wire.SWITCH_MADE)
-        for step in range(STEPS * (2 if side and number < 6 else 1)):
+        for step in range(SETTLING + STEPS):
+            if step == SETTLING:
+                log.add_mark("switch", now_ms, now_ms, subject=side, value=wire.SWITCH_SETTLED)
             now_ms += step_ms * (1 + 0.002 * ((step + number) % 3 - 1))
             log.add_mark("step", now_ms - 0.5, now_ms)
     log.add_mark("switch", now_ms, now_ms, subject=blocks[-1][0], value=last)
@@ -92,7 +115,8 @@ def try_both(
         (SetArgument("torch.optim.AdamW", "fused", value=True), True),
         (SetArgument("torch.optim.AdamW", "lr", 0.1), False),
         (SetArgument("torch.optim.Optimizer.zero_grad", "set_to_none", value=True), True),
-        (SetArgument(LOADER, "num_workers", 2), False),
+        (SetArgument(LOADER, "num_workers", 2), True),
+        (SetArgument(LOADER, "batch_size", 2), False),
         (SetEnv("OMP_NUM_THREADS", "1"), False),
         (Wrap("torch.nn.Module", "autocast"), True),
         (Wrap("torch.nn.Module", "compile"), False),
@@ -149,16 +173,14 @@ def test_a_side_that_fails_in_one_process_gets_fresh_ones(
 
 
 def test_the_way_can_be_forced() -> None:
-    candidates = (candidate("b", SKIP), candidate("c", SetArgument(LOADER, "num_workers", 1)))
+    candidates = (candidate("b", SKIP), candidate("c", SetArgument(LOADER, "batch_size", 1)))
     trial, machine = try_both(None, candidates, is_fresh=True)
     assert {side.method for side in trial.sides} == {Method.FRESH}
     blocks = record_blocks(turns_of_b(8.0))
     trial, machine = try_both(blocks, candidates, is_in_process=True)
     assert not machine.specs
     assert [side.name for side in trial.sides] == ["B"]
-    assert (
-        "not tried in one process: c: DataLoader takes num_workers when it is made" in trial.notes
-    )
+    assert "not tried in one process: c: DataLoader takes batch_size when it is made" in trial.notes
 
 
 @pytest.mark.slow
@@ -183,6 +205,29 @@ def test_a_training_is_switched_while_it_runs(
     speedup = steps.speedup(1)
     assert speedup is not None
     assert speedup.low > 1.5, "collections of all objects take most of these steps"
+
+
+@pytest.mark.slow
+def test_a_second_loader_feeds_a_training_while_it_is_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = ArmPlan((sys.executable, "-c", LOADING), tmp_path / "arms")
+    edits = (
+        (SetArgument(LOADER, "num_workers", 2),),
+        (SetArgument(LOADER, "pin_memory", value=True),),
+    )
+    run = make_runner(plan)(ArmSpec("A", 0, (), 10**9, 90.0, switched=edits))
+    assert (run.failure, run.code) == (None, 0)
+    assert run.recording is not None
+    steps = read_blocks(run.recording, [1, 1])
+    assert steps is not None
+    assert not steps.obstacles
+    speedup, same = steps.speedup(1), steps.speedup(2)
+    assert speedup is not None
+    assert same is not None
+    assert speedup.low > 1.3, "two workers sleep at the same time, and beside the training"
+    assert same.low < 1.1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,13 @@ from ..overlay.patch import edit_counters, targets, where
 NAMES = ("fused", "foreach")
 
 
+def is_flag(edit: Any) -> bool:
+    """Return whether an edit is one of flags of optimizers."""
+    if edit["kind"] != "set_argument" or edit["name"] not in NAMES:
+        return False
+    return edit["target"].rpartition(".")[2][:1].isupper()
+
+
 class FlagEdit:
     """An edit of a flag, and the optimizers that were made where it is meant."""
 

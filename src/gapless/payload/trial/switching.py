@@ -1,9 +1,15 @@
 """Edits that are switched while the training runs: blocks of steps with and without them, in turn.
 
-The plan is the trial's "switching": {"sides": lists of edits, "warm": steps before the first block,
-"block_s": seconds of a block, "min_steps" of it, "min_rounds" and "max_rounds": blocks of each
-side}. Blocks go A A A B A C A B A C A …: each of a side lies between two unedited ones. Each switch
-is a mark, SWITCH. What cannot be switched is marked as failed and left out; the training goes on.
+The plan is the trial's "switching": {"sides": lists of edits, "block_s": seconds of a block,
+"min_steps" of it, "period": steps of which it has a multiple, "target_s": seconds from the first
+step within which the sides are to be decided, "max_rounds": blocks of each side}. Blocks go
+A A A B A C A B A C A …: each of a side lies between two unedited ones. Of a block the steps do not
+count in which the training settles: those of the batches that were made before, and a part more;
+of a side's first block as many as of a block, so that workers have started. Each switch is a mark,
+SWITCH, and so is the end of settling. What cannot be switched is marked as failed and left out; the
+training goes on.
+
+Undecided sides take turns until the time is used; a decided one leaves them.
 """
 
 from __future__ import annotations
@@ -13,98 +19,88 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import overlay, patching, recorder, tracebacks
+from .. import patching, recorder, tracebacks
 from ..overlay import models
 from ..overlay.patch import edit_counters
-from . import flags, losses, stop
+from . import losses, second_loaders, stop
+from .sides import SwitchedSide
 
-FIRST_NUMBER = 1000  # of the edits of the first side; so many numbers belong to each
 FIRST_BLOCKS = 3  # unedited ones, before the first switch
-SETTLING = 0.25  # of a block: the steps after a switch that do not count
+MIN_ROUNDS = 2  # blocks of each side, whatever time they take
+SETTLING = 0.25  # of a block: the steps after a switch that do not count, at least …
+MIN_SETTLING = 2  # … and in steps
+WARM_STEPS, WARM_S, MIN_WARM = 20, 2.0, 6  # before the first block: steps, or seconds and steps
+_MAX_SETTLING = 3.0  # times as long as a block may it take to settle, where steps are slow
 _MAX_STRETCH = 2.0  # times as long as planned may a block take
-_NARROW = 0.01  # half-width of an interval, as logarithm, that is narrow enough …
-_NARROW_SHARE = 0.2  # … or as a share of the effect
-_T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)  # Student's, 97.5 %
 
 _state: dict[str, Any] = {"course": None}
-
-
-class _Side:
-    """The edits of a side, and how long its blocks were beside their neighbours."""
-
-    def __init__(self, index: int, edits: Any) -> None:
-        self.index = index
-        self.edits = [
-            (FIRST_NUMBER * index + position, edit) for position, edit in enumerate(edits)
-        ]
-        self.flags = {
-            number: flags.FlagEdit(number, edit)
-            for number, edit in self.edits
-            if edit["kind"] == "set_argument"
-            and edit["name"] in flags.NAMES
-            and edit["target"].rpartition(".")[2][:1].isupper()
-        }
-        self.undos: list[Any] = []
-        self.ratios: list[float] = []
-        self.rounds = 0
-        self.failed = False
-
-    def apply(self) -> None:
-        """Apply the edits. Raises what one of them does."""
-        for number, edit in self.edits:
-            flag = self.flags.get(number)
-            undo = overlay.apply_edit(number, edit) if flag is None else flag.apply()
-            if undo is not None:
-                self.undos.append(undo)
-
-    def revert(self) -> None:
-        """Revert them, the last one first."""
-        while self.undos:
-            self.undos.pop()()
-
-    def is_decided(self) -> bool:
-        """Return whether more blocks would not narrow the interval to any use."""
-        count = len(self.ratios)
-        if count < max(2, _state["plan"]["min_rounds"]):
-            return False
-        mean = sum(self.ratios) / count
-        variance = sum((ratio - mean) ** 2 for ratio in self.ratios) / (count - 1)
-        half_width = _T[min(count - 2, len(_T) - 1)] * math.sqrt(variance / count)
-        return half_width <= max(_NARROW, _NARROW_SHARE * abs(mean))
 
 
 class _BlockCourse:
     """The blocks so far, and the one that runs."""
 
-    def __init__(self, sides: list[_Side]) -> None:
+    def __init__(self, sides: list[SwitchedSide]) -> None:
         self.sides = sides
-        self.active: _Side | None = None
-        self.edges = 0  # of the block
-        self.began = 0
+        self.active: SwitchedSide | None = None
+        self.edges = 0  # since the switch, or since it settled
+        self.began = self.first = 0
+        self.is_settling = True
+        self.depth = 0  # batches that were made before the switch, or will be after it
         self.length: int | None = None  # steps of a block
-        self.first_blocks = 0
         self.unedited_ns: list[float] = []
-        self.last: tuple[_Side, float] | None = None  # a side's block, and how long its steps were
+        self.last: tuple[SwitchedSide, float] | None = (
+            None  # a side's block, and how long its steps were
+        )
+
+    @property
+    def block_ns(self) -> float:
+        """How long a block is planned to take."""
+        return _state["plan"]["block_s"] * 1e9
+
+    def plan_length(self, step_ns: float) -> None:
+        """Set how many steps a block has, by how long they take."""
+        plan = _state["plan"]
+        steps = max(plan["min_steps"], math.ceil(self.block_ns / max(1.0, step_ns)))
+        period = max(1, plan["period"])
+        self.length = math.ceil(steps / period) * period
+
+    def is_settled(self, now_ns: int) -> bool:
+        """Return whether the steps after a switch are over that do not count."""
+        length = self.length or 0
+        is_first = self.active is not None and not self.active.rounds
+        if now_ns - self.began > (_MAX_SETTLING + is_first) * self.block_ns:
+            return self.edges >= MIN_SETTLING
+        steps = max(MIN_SETTLING, self.depth, math.ceil(SETTLING * length))
+        return self.edges >= steps + is_first * length
 
     def is_over(self, now_ns: int) -> bool:
-        """Return whether the block has its steps; a side's first one has as many to get warm.
-
-        A side that is far slower than unedited steps gets fewer.
-        """
+        """Return whether the block has its steps; far slower than planned, it gets fewer."""
         plan = _state["plan"]
-        times = 2 if self.active is not None and not self.active.rounds else 1
-        if now_ns - self.began > _MAX_STRETCH * times * plan["block_s"] * 1e9:
-            return self.edges >= times * plan["min_steps"]
-        return self.edges >= (self.length or 0) * times
+        if now_ns - self.began > _MAX_STRETCH * self.block_ns:
+            return self.edges >= max(plan["min_steps"], plan["period"])
+        return self.edges >= (self.length or 0)
 
-    def next_side(self) -> _Side | None:
-        """Return the side that is switched on next; None: all are decided."""
-        most = _state["plan"]["max_rounds"]
+    def aa_ratios(self) -> list[float]:
+        """Return how far unedited blocks lie from the mean of their unedited neighbours."""
+        times = [math.log(step_ns) for step_ns in self.unedited_ns]
+        return [(a + b) / 2 - mid for a, mid, b in zip(times, times[1:], times[2:])]
+
+    def next_side(self, now_ns: int) -> SwitchedSide | None:
+        """Return the side that is switched on next; None: all are decided, or time is used."""
+        plan, aa_ratios = _state["plan"], self.aa_ratios()
         open_sides = [
             side
             for side in self.sides
-            if not side.failed and side.rounds < most and not side.is_decided()
+            if not side.failed
+            and side.rounds < plan["max_rounds"]
+            and not side.is_decided(aa_ratios)
         ]
+        pair_ns = 2 * (1 + SETTLING) * self.block_ns
+        if now_ns + pair_ns > self.first + plan["target_s"] * 1e9:
+            open_sides = [side for side in open_sides if side.rounds < MIN_ROUNDS]
+        for side in self.sides:
+            if side not in open_sides:
+                side.close()
         return min(open_sides, key=lambda side: (side.rounds, side.index), default=None)
 
 
@@ -116,9 +112,9 @@ def begin(plan: Any) -> None:
     _state["plan"] = plan
     models.on_model(lambda _module: None)  # they are known when an edit asks for them
     losses.follow()
-    _state["course"] = _BlockCourse(
-        [_Side(index + 1, edits) for index, edits in enumerate(plan["sides"])]
-    )
+    sides = [SwitchedSide(index + 1, edits) for index, edits in enumerate(plan["sides"])]
+    second_loaders.follow()
+    _state["course"] = _BlockCourse(sides)
     recorder.on_edge(_edge)
 
 
@@ -134,32 +130,45 @@ def _edge(_number: int, _start: int, end: int) -> None:
         return
     course.edges += 1
     if course.length is None:
-        _plan_blocks(course, end)
+        _warm_up(course, end)
+    elif course.is_settling:
+        if course.is_settled(end):
+            _begin_measuring(course, end)
     elif course.is_over(end):
         _end_block(course, end)
 
 
-def _plan_blocks(course: _BlockCourse, end: int) -> None:
+def _warm_up(course: _BlockCourse, end: int) -> None:
     """Begin the first block once the training is warm; it decides how long blocks are."""
-    plan = _state["plan"]
-    warm = plan["warm"]
-    if course.edges == max(1, warm // 2):
+    if not course.first:
+        course.first = end
+    if course.edges == MIN_WARM // 2:
         _wait_for_device()
         course.began = recorder.now()
-    if course.edges < warm:
+    is_long = end - course.first > WARM_S * 1e9
+    if course.edges < (MIN_WARM if is_long else WARM_STEPS):
         return
     if stop._has_several_ranks():
         recorder.report_unobserved("switching", "several ranks would switch at different steps")
         _leave(end)
         return
     _wait_for_device()
-    step_ns = (recorder.now() - course.began) / max(1, warm - max(1, warm // 2))
-    course.length = max(plan["min_steps"], math.ceil(plan["block_s"] * 1e9 / max(1.0, step_ns)))
+    course.plan_length((recorder.now() - course.began) / (course.edges - MIN_WARM // 2))
     _mark(end, 0, wire.SWITCH_MADE)
     _begin_block(course)
 
 
-def _begin_block(course: _BlockCourse) -> None:
+def _begin_block(course: _BlockCourse, before: SwitchedSide | None = None) -> None:
+    """Begin to settle: what the loaders before and now have made ahead is used up first."""
+    sides = [side for side in (before, course.active) if side is not None]
+    course.depth = max([second_loaders.find_depth(), *(side.find_depth() for side in sides)])
+    course.is_settling = True
+    course.edges, course.began = 0, recorder.now()
+
+
+def _begin_measuring(course: _BlockCourse, end: int) -> None:
+    course.is_settling = False
+    _mark(end, 0 if course.active is None else course.active.index, wire.SWITCH_SETTLED)
     _wait_for_device()
     course.edges, course.began = 0, recorder.now()
 
@@ -173,7 +182,7 @@ def _end_block(course: _BlockCourse, end: int) -> None:
         _leave(end)
         return
     if side is not None:
-        course.last = (side, step_ns) if side.rounds else None
+        course.last = side, step_ns
         side.rounds += 1
         side.revert()
         course.active = None
@@ -181,7 +190,7 @@ def _end_block(course: _BlockCourse, end: int) -> None:
     else:
         _end_unedited(course, step_ns, end)
     if _state["course"] is not None:
-        _begin_block(course)
+        _begin_block(course, side)
         recorder.flush()
 
 
@@ -194,10 +203,11 @@ def _end_unedited(course: _BlockCourse, step_ns: float, end: int) -> None:
         side.ratios.append(math.log(sum(neighbours) / len(neighbours) / side_ns))
         course.last = None
     if len(course.unedited_ns) < FIRST_BLOCKS:
+        course.plan_length(min(course.unedited_ns))  # the first steps may have been slow
         _mark(end, 0, wire.SWITCH_MADE)
         return
     while True:
-        side = course.next_side()
+        side = course.next_side(end)
         if side is None:
             _leave(end)
             return
@@ -207,7 +217,7 @@ def _end_unedited(course: _BlockCourse, step_ns: float, end: int) -> None:
             return
 
 
-def _switch_on(side: _Side, end: int) -> bool:
+def _switch_on(side: SwitchedSide, end: int) -> bool:
     """Return whether a side's edits could be applied; where not, they are reverted and left."""
     try:
         side.apply()

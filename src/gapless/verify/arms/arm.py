@@ -21,7 +21,7 @@ from gapless.model.trial import Arm
 from gapless.store.run.recordings import load
 from gapless.study import Options, study_recording
 from gapless.verify.arms import page_cache
-from gapless.verify.arms.switchable import FIRST_SWITCHED, SwitchPlan
+from gapless.verify.arms.switchable import FIRST_SWITCHED, plan_switches
 from gapless.verify.specs import OUT_OF_MEMORY, ArmRun, ArmSpec, RunArm
 
 NO_STEPS: Final = "no steps"
@@ -124,7 +124,7 @@ def _isolate(
     }
     if spec.switched:
         trial["switching"] = {
-            **vars(SwitchPlan()),
+            **vars(plan_switches(len(spec.switched), spec.seconds)),
             "sides": [list(map(edit_to_json, edits)) for edits in spec.switched],
         }
     settings = RecorderSettings(

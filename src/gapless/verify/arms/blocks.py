@@ -16,13 +16,20 @@ from gapless.verify.arms import compare
 from gapless.verify.arms.compare import Float, Pair
 from gapless.verify.arms.effects import count_effects
 from gapless.verify.arms.steady import ArmSteps, read_steps, step_time, use_device_times
-from gapless.verify.arms.switchable import FIRST_SWITCHED, MIN_SETTLING, SETTLING
+from gapless.verify.arms.switchable import FIRST_SWITCHED
 
-_PARTS: Final = 4  # of a block, by which it is resampled
+_MAX_PARTS: Final = 4  # of a block, by which it is resampled
+_MIN_PARTS: Final = 2
+_MIN_PART_STEPS: Final = 3
 _FAILURES: Final = (wire.SWITCH_FAILED, wire.SWITCH_NOT_FINITE)
 _MIN_DRIFT: Final = 0.02  # smaller ones are not looked for
 _DRIFT_ERRORS: Final = 3.0  # standard errors beyond which unedited blocks have drifted
 _NEIGHBOURS: Final = 3  # unedited blocks before and after a side's, of which the drift is taken
+_WIDE: Final = 3.0  # times the usual deviation: what lies further off counts as that
+_NORMAL: Final = 1.4826  # the standard deviation of normal values over their median deviation
+_FEW: Final = 5  # deviations, from which on the usual one is known
+_OUTLYING: Final = 6.0  # usual deviations, and …
+_MIN_OUTLYING: Final = 0.05  # … so much, beyond which a pair was disturbed
 
 
 @dataclass(frozen=True)
@@ -49,22 +56,42 @@ class SwitchedSteps:
     failed: frozenset[int]  # sides that could not be switched on, or whose loss was not finite
     on_device: bool
     foreign: float | None  # processors that others took, a share
+    seconds: float  # from the first step to the last switch
 
     def pairs(self, side: int) -> tuple[Pair, ...]:
-        """Return the blocks of a side, each after the unedited ones on both sides of it."""
-        return tuple(
+        """Return the blocks of a side, each after the unedited ones on both sides of it.
+
+        Without those that something disturbed: far from the others, where most agree.
+        """
+        pairs = [
             (np.concatenate((before.times_ns, after.times_ns)), block.times_ns)
             for before, block, after in self._triples()
             if block.side == side and before.side == after.side == 0
-        )
+        ]
+        if len(pairs) < _FEW:
+            return tuple(pairs)
+        ratios = np.array([math.log(step_time(a) / step_time(b)) for a, b in pairs])
+        deviations = np.abs(ratios - np.median(ratios))
+        most = max(_MIN_OUTLYING, _OUTLYING * _NORMAL * float(np.median(deviations)))
+        return tuple(pair for pair, off in zip(pairs, deviations, strict=True) if off <= most)
 
     def aa_ratios(self) -> list[float]:
-        """Return how far unedited blocks lie from the mean of their unedited neighbours."""
+        """Return how far unedited blocks lie from the mean of their unedited neighbours.
+
+        What is far beyond the usual counts as less: one disturbed block must not widen all
+        intervals, whose middles are medians.
+        """
         unedited = [block.log_time for block in self.blocks if block.side == 0]
-        return [
-            (before + after) / 2 - mid
-            for before, mid, after in zip(unedited, unedited[1:], unedited[2:], strict=False)
-        ]
+        ratios = np.array(
+            [
+                (before + after) / 2 - mid
+                for before, mid, after in zip(unedited, unedited[1:], unedited[2:], strict=False)
+            ]
+        )
+        if len(ratios) >= _FEW:
+            most = _WIDE * _NORMAL * float(np.median(np.abs(ratios)))
+            ratios = np.clip(ratios, -most, most)
+        return ratios.tolist()
 
     def noise(self, side: int) -> float | None:
         """Return the A/A noise of as many pairs as a side has, relative."""
@@ -124,22 +151,24 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
         ),
         on_device=arm_steps.device_lengths is not None,
         foreign=arm_steps.foreign,
+        seconds=float(marks.start[rows[-1]] - arm_steps.ends[0]) * 1e-9,
     )
 
 
 def _cut_blocks(steps: ArmSteps, cut: Sequence[tuple[int, int, int]]) -> Iterator[SwitchedBlock]:
     """Yield the blocks between switches, without the steps in which a side settles."""
-    known_sides = {0}
+    # A part without a checkpoint, or with a part of the batches that workers give at once, tells
+    # too little.
+    grain = max(_MIN_PART_STEPS, steps.round_steps, *steps.periods)
     for (start, side, kind), (stop, _, end_kind) in pairwise(cut):
-        n_steps = stop - start
-        warm_up = 0 if side in known_sides else n_steps // 2
-        known_sides.add(side)
-        settling = max(MIN_SETTLING, math.ceil(SETTLING * (n_steps - warm_up)))
-        lengths = steps.lengths[start + warm_up + settling : stop]
-        if kind != wire.SWITCH_MADE or end_kind == wire.SWITCH_NOT_FINITE or len(lengths) < _PARTS:
+        if kind != wire.SWITCH_SETTLED or end_kind == wire.SWITCH_NOT_FINITE:
             continue
-        times_ns = np.array([part.mean() for part in np.array_split(lengths, _PARTS)])
-        yield SwitchedBlock(side, len(lengths), times_ns)
+        lengths = steps.lengths[start:stop]
+        n_parts = min(_MAX_PARTS, len(lengths) // grain)
+        if n_parts < _MIN_PARTS and len(lengths) < _MIN_PARTS * _MIN_PART_STEPS:
+            continue
+        parts = np.array_split(lengths, max(_MIN_PARTS, n_parts))
+        yield SwitchedBlock(side, len(lengths), np.array([part.mean() for part in parts]))
 
 
 def _find_obstacles(
@@ -165,9 +194,11 @@ def _find_long_periods(
     steps: ArmSteps, cut: Sequence[tuple[int, int, int]], n_sides: int
 ) -> dict[int, str]:
     """Return, for all sides, what recurs less often than once a block."""
-    lengths = [stop[0] - start[0] for start, stop in pairwise(cut)]
+    lengths = [
+        stop[0] - start[0] for start, stop in pairwise(cut) if start[2] == wire.SWITCH_SETTLED
+    ]
     longest = max(steps.periods, default=0)
-    if not lengths or longest <= (1 - SETTLING) * min(lengths):
+    if not lengths or longest <= min(lengths):
         return {}
     why = f"what recurs every {longest} steps does not fit into blocks of {min(lengths)}"
     return dict.fromkeys(range(1, n_sides + 1), why)

@@ -7,9 +7,10 @@ from typing import Final
 from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 
 FIRST_SWITCHED: Final = 1000  # number of the first side's first edit, as the overlay counts them
-SETTLING: Final = 0.25  # of a block: the steps after a switch that do not count
-MIN_SETTLING: Final = 2  # steps
 _FLAGS: Final = ("fused", "foreach")  # of optimizers
+_LOADER: Final = "torch.utils.data.DataLoader"
+_TURNS: Final = "persistent_workers"  # acts at epoch turns alone
+_OF_LOADERS: Final = frozenset({"num_workers", "prefetch_factor", "pin_memory", "in_order", _TURNS})
 _GLOBALS: Final = frozenset(
     {
         "torch.set_float32_matmul_precision",
@@ -26,23 +27,42 @@ _GLOBALS: Final = frozenset(
     }
 )
 _PARTS: Final = frozenset(
-    {"autocast", "sdpa", "non-blocking", "collector", "no-logging", "no-checkpoint"}
+    {
+        "autocast",
+        "collector",
+        "no-checkpoint",
+        "no-logging",
+        "non-blocking",
+        "sdpa",
+        "worker-threads",
+    }
 )
+
+
+_TARGET_S: Final = 9.0, 11.0  # seconds in which sides are to be decided, and for each of them
 
 
 @dataclass(frozen=True)
 class SwitchPlan:
     """How long blocks are, and how many: what ``payload.trial.switching`` is told."""
 
-    warm: int = 20  # steps before the first block
-    block_s: float = 1.0
+    target_s: float  # from the first step; sides that are undecided then stay so
+    block_s: float = 0.7
     min_steps: int = 8  # of a block
-    min_rounds: int = 3  # blocks of each side
-    max_rounds: int = 8
+    period: int = 1  # steps, of which a block has a multiple
+    max_rounds: int = 30  # blocks of each side
+
+
+def plan_switches(sides: int, budget_s: float, period: int = 1) -> SwitchPlan:
+    """Return the plan for so many sides; a recurring period of steps fits into its blocks."""
+    return SwitchPlan(min(budget_s, _TARGET_S[0] + _TARGET_S[1] * sides), period=period)
 
 
 def explain_obstacle(edits: Sequence[Edit]) -> str | None:
     """Return why some edits cannot be switched together while a training runs; ``None``: can."""
+    names = {edit.name for edit in edits if isinstance(edit, SetArgument)}
+    if names == {_TURNS} and len(edits) == 1:
+        return f"{_TURNS} acts at epoch turns, which blocks leave out"
     return next((why for why in map(_explain, edits) if why is not None), None)
 
 
@@ -53,11 +73,22 @@ def _explain(edit: Edit) -> str | None:
         case SetGlobal(target=target):
             return None if target in _GLOBALS else f"{target} takes effect at the start"
         case SetArgument(target=target, name=name):
-            owner = target.rpartition(".")[2]
-            is_flag = target.startswith("torch.optim.") and name in _FLAGS
-            is_constructed = owner[:1].isupper() and not is_flag
-            return f"{owner} takes {name} when it is made" if is_constructed else None
+            return (
+                None if _can_set(target, name) else f"{_owner(target)} takes {name} when it is made"
+            )
         case Wrap(part=part):
             return None if part in _PARTS else f"{part} takes effect at the start"
         case SetEnv(name=name):
             return f"{name} is read at the start"
+
+
+def _can_set(target: str, name: str) -> bool:
+    """Return whether an argument is set while a training runs: of a function, or a known one."""
+    if target == _LOADER:
+        return name in _OF_LOADERS
+    is_flag = target.startswith("torch.optim.") and name in _FLAGS
+    return is_flag or not _owner(target)[:1].isupper()
+
+
+def _owner(target: str) -> str:
+    return target.rpartition(".")[2]
