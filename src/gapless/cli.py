@@ -22,6 +22,7 @@ from gapless.errors import GaplessError, UsageError
 COMMANDS: Final = (
     "run",
     "check",
+    "doctor",
     "try",
     "tune",
     "fix",
