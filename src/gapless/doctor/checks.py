@@ -67,7 +67,7 @@ SOFTWARE: Final[Mapping[str, Examine]] = {
     "pillow": pillow.examine,
     "debug-switches": debug_switches.examine,
     "determinism": determinism.examine,
-    "allocator": allocator.examine,
+    "allocator-settings": allocator.examine,
     "threads": threads.examine,
 }
 HOST: Final[Mapping[str, Examine]] = {

@@ -52,6 +52,7 @@ class PackageFacts:
     threads: int | None = None  # of torch's operators
     architectures: tuple[str, ...] = ()  # "sm_90", "compute_90"
     cudnn: int | None = None
+    cudnn_why: str | None = None  # torch refuses the one that it found
     nccl: str | None = None
     sees_gpu: bool | None = None
     devices: int | None = None

@@ -66,7 +66,7 @@ def describe_torch(facts: Mapping[str, Any]) -> dict[str, Any]:
         "built": True,
         "threads": torch.get_num_threads(),
         "architectures": flags.split() if flags else [],
-        "cudnn": torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None,
+        **_read_cudnn_version(torch),
         "nccl": _read_nccl_version(torch),
     }
     return {**build, **_look_for_gpus(torch)} if build["cuda"] or build["hip"] else build
@@ -128,6 +128,14 @@ def _look_for_gpus(torch: Any) -> dict[str, Any]:
     words = [" ".join(str(warning.message).split()) for warning in caught]
     why = words[0][:_MAX_WORDS] if words else None
     return {"sees_gpu": sees_gpu, "devices": devices, "gpu_why": why}
+
+
+def _read_cudnn_version(torch: Any) -> dict[str, Any]:
+    """Return cuDNN's version, or why torch refuses the one that it found."""
+    try:
+        return {"cudnn": torch.backends.cudnn.version()}
+    except (AttributeError, RuntimeError, OSError) as error:
+        return {"cudnn": None, "cudnn_why": " ".join(str(error).split())[:_MAX_WORDS]}
 
 
 def _read_nccl_version(torch: Any) -> str | None:

@@ -9,10 +9,7 @@ _CPUS: Final = "sys/devices/system/cpu"
 
 
 def examine(subject: CheckSubject) -> CheckAnswer:
-    """Tell how many cores the processors are: two threads of a core share what computes.
-
-    Twice the loader workers on the same cores decode a third more, not twice as much.
-    """
+    """Tell how many cores the processors are: two threads of a core share what computes."""
     if subject.allowed_cpus is None:
         return unknown("this system does not say which processors a process may use")
     files = subject.files

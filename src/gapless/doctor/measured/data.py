@@ -27,6 +27,8 @@ def examine(subject: CheckSubject) -> CheckAnswer:
     constants, folder = subject.host_constants, subject.folder
     if constants is None:
         return unknown(folder.why or "it was not measured")
+    if not folder.files:
+        return unknown(folder.why or f"{folder.path} holds no file that can be read")
     states = [state for state in ("cold", "warm") if constants.series(f"{_RATE}.{state}")]
     if not states:
         return unknown(folder.why or explain_absence(constants, f"{_RATE}.warm"))

@@ -23,6 +23,10 @@ def examine(subject: CheckSubject) -> CheckAnswer:
         return unknown(subject.survey.why or "there is no GPU")
     if facts is None or not facts.complete:
         return unknown(subject.interpreter.why or "torch could not be asked")
+    if facts.torch_why is not None:
+        return unknown("torch cannot be imported")
+    if facts.cuda is None:
+        return ok("torch is built without CUDA")
     if not facts.architectures:
         return unknown("torch does not name the architectures that it was built for")
     remedy = f"{subject.interpreter.python} -m pip install --upgrade torch"

@@ -16,11 +16,15 @@ def examine(subject: CheckSubject) -> CheckAnswer:
     facts = subject.interpreter.facts
     if facts is None or not facts.complete or facts.torch is None:
         return unknown(subject.interpreter.why or "there is no torch to ask")
+    if facts.torch_why is not None:
+        return unknown("torch cannot be imported")
     if facts.cuda is None:
         return ok("not needed: torch is built without CUDA")
     if facts.cudnn is None:
-        evidence = "torch finds no cuDNN: convolutions fail or run slowly"
-        return bad(evidence, f"{subject.interpreter.python} -m pip install --force-reinstall torch")
+        remedy = f"{subject.interpreter.python} -m pip install --force-reinstall torch"
+        remedy = "unset LD_LIBRARY_PATH" if "LD_LIBRARY_PATH" in subject.environment else remedy
+        why = facts.cudnn_why or "there is none"
+        return bad(f"torch has no cuDNN: {why}", remedy)
     loaded = _read_version(facts.cudnn)
     installed = next(
         (version for name, version in facts.packages.items() if name.startswith(_PACKAGE)), None

@@ -18,6 +18,8 @@ def examine(subject: CheckSubject) -> CheckAnswer:
     facts, n_gpus = subject.interpreter.facts, len(subject.survey.gpus)
     if facts is None or not facts.complete or facts.torch is None:
         return unknown(subject.interpreter.why or "there is no torch to ask")
+    if facts.torch_why is not None:
+        return unknown("torch cannot be imported")
     if facts.cuda is None:
         return ok("not needed: torch is built without CUDA")
     off_value = {"NCCL_NVLS_ENABLE": "0"}
