@@ -18,7 +18,7 @@ GIB = 1 << 30
 @pytest.mark.parametrize(
     ("files", "verdict", "words"),
     [
-        ({}, "ok", "4 of 4 processors (0-3), no quota"),
+        ({}, "ok", "4 of 4 processors (0-3), a quota cannot be seen"),
         ({"sys/fs/cgroup/cpu.max": "max 100000"}, "ok", "no quota"),
         ({"sys/fs/cgroup/cpu.max": "800000 100000"}, "ok", "a quota of 8"),
         ({"sys/fs/cgroup/cpu.max": "150000 100000"}, "warn", "a quota of 1.5 processors"),

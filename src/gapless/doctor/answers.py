@@ -7,6 +7,7 @@ from typing import Final
 from gapless.doctor.gpus import GpuReading, GpuSurvey
 from gapless.model.checkup import CheckVerdict
 
+NUMBERS: Final = "{gpus}"  # in a remedy: the numbers of the GPUs, as nvidia-smi -i takes them
 _SEVERITY: Final = tuple(CheckVerdict)  # worst first
 
 
@@ -52,15 +53,17 @@ def examine_gpus(survey: GpuSurvey, examine: Callable[[GpuReading], CheckAnswer]
     """Examine each GPU; the evidence names those that it is about."""
     if not survey.gpus:
         return unknown(survey.why or "there is no GPU")
-    numbers_by_answer: dict[CheckAnswer, list[int]] = {}
+    gpus_by_answer: dict[CheckAnswer, list[int]] = {}
     for gpu in survey.gpus:
-        numbers_by_answer.setdefault(examine(gpu), []).append(gpu.number)
-    return combine(
-        [
-            CheckAnswer(answer.verdict, f"{_name_gpus(numbers)}: {answer.evidence}", answer.remedy)
-            for answer, numbers in numbers_by_answer.items()
-        ]
-    )
+        gpus_by_answer.setdefault(examine(gpu), []).append(gpu.number)
+    return combine([_name_in(answer, numbers) for answer, numbers in gpus_by_answer.items()])
+
+
+def _name_in(answer: CheckAnswer, numbers: Sequence[int]) -> CheckAnswer:
+    """Return an answer that names the GPUs that it is about."""
+    listed = ",".join(map(str, numbers))
+    remedy = None if answer.remedy is None else answer.remedy.replace(NUMBERS, listed)
+    return CheckAnswer(answer.verdict, f"{_name_gpus(numbers)}: {answer.evidence}", remedy)
 
 
 def _name_gpus(numbers: Sequence[int]) -> str:

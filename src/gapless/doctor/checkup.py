@@ -79,7 +79,15 @@ def _survey(visible: str | None) -> GpuSurvey:
 
 
 def _find_busy_processes() -> tuple[BusyProcess, ...] | None:
-    """Return what others run now: their processor time between two looks."""
+    """Return what others run now; ``None`` where a /proc that hides things keeps psutil from it."""
+    looks: list[tuple[BusyProcess, ...]] = []
+    with contain_failures():
+        looks.append(_look_at_processes())
+    return looks[0] if looks else None
+
+
+def _look_at_processes() -> tuple[BusyProcess, ...]:
+    """Return the processes of others that run, by their processor time between two looks."""
     ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
     before = _read_times()
     time.sleep(_LOOK_S)

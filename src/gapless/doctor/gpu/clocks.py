@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.doctor.answers import CheckAnswer, bad, examine_gpus, ok, unknown, warn
+from gapless.doctor.answers import NUMBERS, CheckAnswer, bad, examine_gpus, ok, unknown, warn
 from gapless.doctor.gpus import GpuLoad, GpuReading
 from gapless.doctor.subject import CheckSubject
 
@@ -32,7 +32,7 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
     if reasons is None:
         return unknown("NVML does not show its clocks")
     words = _describe_clock(gpu)
-    cooling = f"nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE -i {gpu.number}"
+    cooling = f"nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE -i {NUMBERS}"
     for bit, reason in _HARDWARE.items():
         if bit in reasons:
             return bad(f"{reason}; {words}", cooling)
@@ -41,7 +41,7 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
     if _SET_CLOCKS in reasons:
         return warn(
             f"somebody set its clocks; {words}",
-            f"sudo nvidia-smi -i {gpu.number} -rac; sudo nvidia-smi -i {gpu.number} -rgc",
+            f"sudo nvidia-smi -i {NUMBERS} -rac; sudo nvidia-smi -i {NUMBERS} -rgc",
         )
     is_slow = _is_slow(gpu) and _POWER not in reasons
     return warn(f"{words}, and nothing says why", cooling) if is_slow else ok(words)

@@ -1,6 +1,6 @@
 """Memory errors of the GPUs."""
 
-from gapless.doctor.answers import CheckAnswer, bad, examine_gpus, ok, unknown, warn
+from gapless.doctor.answers import NUMBERS, CheckAnswer, bad, examine_gpus, ok, unknown, warn
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.subject import CheckSubject
 
@@ -15,7 +15,7 @@ def examine(subject: CheckSubject) -> CheckAnswer:
 
 def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
     _, _, is_pending, has_failed = gpu.remapped or (0, 0, False, False)
-    reset = f"end what runs on it, then: sudo nvidia-smi --gpu-reset -i {gpu.number}"
+    reset = f"end what runs on it, then: sudo nvidia-smi --gpu-reset -i {NUMBERS}"
     if has_failed:
         return bad(
             "a row of its memory failed, and none was left to replace it", "replace the card"

@@ -1,6 +1,6 @@
 """The PCIe link of each GPU."""
 
-from gapless.doctor.answers import CheckAnswer, examine_gpus, ok, unknown, warn
+from gapless.doctor.answers import NUMBERS, CheckAnswer, examine_gpus, ok, unknown, warn
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.subject import CheckSubject
 
@@ -22,7 +22,7 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
     (generation, lanes), (max_generation, max_lanes) = link, gpu.max_link
     state = "while it was measured" if loaded else "at rest"
     evidence = f"generation {generation} × {lanes} {state}, of {max_generation} × {max_lanes}"
-    topology = "nvidia-smi -q -d PCIE; sudo lspci -vv -d 10de: | grep -e LnkCap: -e LnkSta:"
+    topology = f"nvidia-smi -q -i {NUMBERS} | grep -A 12 'GPU Link Info'"
     if lanes < max_lanes:
         return warn(f"{evidence}: copies have {lanes / max_lanes:.0%} of the lanes", topology)
     if generation < max_generation and loaded:

@@ -1,6 +1,6 @@
 """GPUs that are divided."""
 
-from gapless.doctor.answers import CheckAnswer, examine_gpus, ok, unknown, warn
+from gapless.doctor.answers import NUMBERS, CheckAnswer, examine_gpus, ok, unknown, warn
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.subject import CheckSubject
 
@@ -16,4 +16,4 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
     if not gpu.mig:
         return ok("not divided")
     evidence = "MIG is on: a training gets a slice of the card, never all of it"
-    return warn(evidence, f"if it is to be whole: sudo nvidia-smi -i {gpu.number} -mig 0")
+    return warn(evidence, f"if it is to be whole: sudo nvidia-smi -i {NUMBERS} -mig 0")

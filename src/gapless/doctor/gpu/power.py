@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.doctor.answers import CheckAnswer, examine_gpus, ok, unknown, warn
+from gapless.doctor.answers import NUMBERS, CheckAnswer, examine_gpus, ok, unknown, warn
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.subject import CheckSubject
 
@@ -22,6 +22,6 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
     if limit < _MIN_SHARE * default:
         return warn(
             f"{evidence}: large products run slower",
-            f"sudo nvidia-smi -i {gpu.number} -pl {default:.0f}",
+            f"sudo nvidia-smi -i {NUMBERS} -pl {default:.0f}",
         )
     return ok(evidence)

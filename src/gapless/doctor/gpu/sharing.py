@@ -29,5 +29,5 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
         plural = "es" * (n_processes > 1)
         return warn(f"{n_processes} other process{plural} on it ({numbers}), {words}", _REMEDY)
     if used > _MIN_USED or (gpu.busy_percent or 0) > _MIN_BUSY_PERCENT:
-        return warn(f"{words}, by processes that are not seen from here", _REMEDY)
+        return warn(f"processes that are not seen from here use it: {words}", _REMEDY)
     return ok(words)

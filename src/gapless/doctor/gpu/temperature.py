@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.doctor.answers import CheckAnswer, bad, examine_gpus, ok, unknown, warn
+from gapless.doctor.answers import NUMBERS, CheckAnswer, bad, examine_gpus, ok, unknown, warn
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.subject import CheckSubject
 
@@ -25,7 +25,7 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
         return ok(f"{temperature} °C {state}")
     evidence = f"{temperature} °C {state}; it slows down at {gpu.slowdown_c} °C"
     margin = gpu.slowdown_c - temperature
-    remedy = f"see to fans and air: nvidia-smi -q -d TEMPERATURE -i {gpu.number}"
+    remedy = f"see to fans and air: nvidia-smi -q -d TEMPERATURE -i {NUMBERS}"
     if margin <= _MIN_MARGIN_C:
         return bad(evidence, remedy)
     return warn(evidence, remedy) if margin <= _WANTED_MARGIN_C else ok(evidence)

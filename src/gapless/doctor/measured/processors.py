@@ -8,6 +8,7 @@ from gapless.doctor.subject import CheckSubject
 from gapless.report.text.numbers import rate
 
 _MIN_SHARE: Final = 0.3  # of as many times what one thread does; threads of a core share it
+_REMEDY: Final = "ps -eo pid,user,pcpu,comm --sort=-pcpu | head"
 _PRODUCT: Final = "cpu.gemm.fp32"
 _G: Final = 1e9
 
@@ -30,5 +31,5 @@ def examine(subject: CheckSubject) -> CheckAnswer:
     notes = [note for note in constants.notes if "others" in note or "load" in note]
     if n_threads > 1 and together < _MIN_SHARE * n_threads * single:
         words = f"; {notes[0]}" if notes else ""
-        return warn(f"{evidence}: far from as many times as much{words}", "top")
+        return warn(f"{evidence}: far from as many times as much{words}", _REMEDY)
     return ok(evidence)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.doctor.answers import CheckAnswer, bad, ok, unknown, warn
+from gapless.doctor.answers import NUMBERS, CheckAnswer, bad, ok, unknown, warn
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.measured.comparison import examine_measured, explain_absence
 from gapless.doctor.measured.peaks import find_peaks
@@ -34,7 +34,7 @@ def _judge(gpu: GpuReading, constants: Constants) -> CheckAnswer:
         return ok(f"{evidence}; the peak of {gpu.name} is not listed")
     share = half / peaks.half
     evidence += f"; {share:.0%} of the {peaks.half / _T:.0f} of its data sheet"
-    remedy = f"nvidia-smi -q -d CLOCK,POWER,PERFORMANCE -i {gpu.number}"
+    remedy = f"nvidia-smi -q -d CLOCK,POWER,PERFORMANCE -i {NUMBERS}"
     if share < _MIN_SHARE:
         return bad(evidence, remedy)
     return warn(evidence, remedy) if share < _WANTED_SHARE else ok(evidence)
