@@ -48,7 +48,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Check the machine, print the results, and return 1 if one is bad."""
     import os
+    import time
 
+    began_s = time.monotonic()
     from gapless.commands.options import progress
     from gapless.doctor.checkup import CheckupRequest, check_machine
     from gapless.doctor.interpreter import choose_interpreter
@@ -64,8 +66,9 @@ def main(arguments: argparse.Namespace) -> int:
         raise NotFoundError(f"{arguments.data}: there is no such file or folder")
     recorded = None if arguments.python else _find_recorded(arguments.place)
     choice = choose_interpreter(arguments.python, recorded, os.environ.get("PATH"))
+    request = CheckupRequest(choice, began_s, arguments.fast, arguments.data)
     with progress() as say:
-        checkup = check_machine(CheckupRequest(choice, arguments.fast, arguments.data), say)
+        checkup = check_machine(request, say)
     if arguments.json:
         sys.stdout.write(checkup_json(checkup))
     else:
@@ -78,6 +81,9 @@ def _find_recorded(place: Path | None) -> str | None:
     """Return the interpreter of the last run here; ``None`` where none is recorded."""
     from gapless.errors import GaplessError
     from gapless.store.run import runs
+
+    if not (place or runs.home()).is_dir():
+        return None
     from gapless.store.run.recordings import load
     from gapless.study.run_constants import find_interpreter
 

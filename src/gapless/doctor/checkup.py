@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from gapless.model.checkup import Checkup
 from gapless.model.machine import Constants
 
 Say = Callable[[str], None]
-_FAST_S: Final = 3.5  # for the interpreter to answer, of the five seconds of --fast
+_FAST_S: Final = 3.0  # for the interpreter to answer, of the five seconds of --fast
 _PATIENCE_S: Final = 90.0  # likewise; a cold network disk may take so long to give torch
 _LOOK_S: Final = 0.5  # between two looks at what others run
 _MIN_BUSY: Final = 0.02  # of a processor
@@ -45,29 +45,42 @@ class CheckupRequest:
     """What is to be checked."""
 
     choice: InterpreterChoice
+    began_s: float  # seconds of ``time.monotonic``: what --fast may take counts from there
     is_fast: bool = False
     data: Path | None = None
 
 
 def check_machine(request: CheckupRequest, say: Say) -> Checkup:
     """Check the machine; ``say`` is told what is being done. It leaves nothing behind."""
-    began = time.monotonic()
     subject = read_host(request.data or Path.cwd())
     say("reading the machine")
     patience_s = _FAST_S if request.is_fast else _PATIENCE_S
     with InterpreterQuery(request.choice, subject.environment) as query:
+        look = _read_times()
         survey = _survey(subject.environment.get("CUDA_VISIBLE_DEVICES"))
-        busy = _find_busy_processes()
+        busy = _find_busy_processes(look)
         say(f"asking {request.choice.python} for its packages")
-        report = query.wait(began + patience_s - time.monotonic())
+        report = query.wait(request.began_s + patience_s - time.monotonic())
     subject = replace(subject, survey=survey, busy=busy, interpreter=report)
     if not request.is_fast:
         subject = _measure(subject, request.data, say)
-    results = run_checks(subject, is_measured=not request.is_fast)
-    notes = ("nothing was measured (--fast)",) if request.is_fast else ()
     return Checkup(
-        _describe(subject), results, time.monotonic() - began, request.choice.python, notes
+        _describe(subject),
+        run_checks(subject, is_measured=not request.is_fast),
+        time.monotonic() - request.began_s,
+        request.choice.python,
+        tuple(_list_notes(subject, is_fast=request.is_fast)),
     )
+
+
+def _list_notes(subject: CheckSubject, *, is_fast: bool) -> Iterator[str]:
+    """Yield what was left out, and what disturbed the measuring."""
+    if is_fast:
+        yield "nothing was measured (--fast)"
+    if subject.host_constants is not None:
+        yield from subject.host_constants.notes
+    for measurement in subject.gpu_measurements:
+        yield from (f"GPU {measurement.number}: {note}" for note in measurement.constants.notes)
 
 
 def _survey(visible: str | None) -> GpuSurvey:
@@ -78,35 +91,42 @@ def _survey(visible: str | None) -> GpuSurvey:
     return surveys[0]
 
 
-def _find_busy_processes() -> tuple[BusyProcess, ...] | None:
-    """Return what others run now; ``None`` where a /proc that hides things keeps psutil from it."""
-    looks: list[tuple[BusyProcess, ...]] = []
-    with contain_failures():
-        looks.append(_look_at_processes())
-    return looks[0] if looks else None
+@dataclass(frozen=True)
+class _ProcessorTimes:
+    """Processor seconds of each process so far, with its name."""
+
+    at_s: float
+    spent: dict[int, tuple[str, float]]
 
 
-def _look_at_processes() -> tuple[BusyProcess, ...]:
-    """Return the processes of others that run, by their processor time between two looks."""
-    ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-    before = _read_times()
-    time.sleep(_LOOK_S)
+def _find_busy_processes(before: _ProcessorTimes | None) -> tuple[BusyProcess, ...] | None:
+    """Return the processes of others that run, by their times now and a while ago."""
+    if before is None:
+        return None
+    time.sleep(max(0.0, before.at_s + _LOOK_S - time.monotonic()))
     after = _read_times()
+    if after is None:
+        return None
+    elapsed_s = after.at_s - before.at_s
     processes = [
-        BusyProcess(name, number, (spent - before[number][1]) / _LOOK_S)
-        for number, (name, spent) in after.items()
-        if number in before and number not in ours
+        BusyProcess(name, number, (spent - before.spent[number][1]) / elapsed_s)
+        for number, (name, spent) in after.spent.items()
+        if number in before.spent
     ]
     return tuple(process for process in processes if process.processors > _MIN_BUSY)
 
 
-def _read_times() -> dict[int, tuple[str, float]]:
-    times: dict[int, tuple[str, float]] = {}
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            spent = process.cpu_times()
-            times[process.pid] = (process.name(), spent.user + spent.system)
-    return times
+def _read_times() -> _ProcessorTimes | None:
+    """Return the times of others' processes; ``None`` where /proc hides what psutil needs."""
+    spent: dict[int, tuple[str, float]] = {}
+    with contain_failures() as failures:
+        ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                times = process.cpu_times()
+                if process.pid not in ours:
+                    spent[process.pid] = (process.name(), times.user + times.system)
+    return None if failures else _ProcessorTimes(time.monotonic(), spent)
 
 
 def _measure(subject: CheckSubject, data: Path | None, say: Say) -> CheckSubject:
