@@ -30,7 +30,7 @@ from gapless.model.checkup import Checkup
 from gapless.model.machine import Constants
 
 Say = Callable[[str], None]
-_FAST_S: Final = 3.0  # for the interpreter to answer, of the five seconds of --fast
+_FAST_S: Final = 3.5  # for the interpreter to answer, of the five seconds of --fast
 _PATIENCE_S: Final = 90.0  # likewise; a cold network disk may take so long to give torch
 _LOOK_S: Final = 0.5  # between two looks at what others run
 _MIN_BUSY: Final = 0.02  # of a processor

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -101,6 +102,7 @@ class InterpreterQuery:
 
     def __init__(self, choice: InterpreterChoice, environment: Mapping[str, str]) -> None:
         self._choice = choice
+        self._began_s = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
         self._why: str | None = choice.origin if choice.python is None else None
         if choice.python is None:
@@ -137,30 +139,31 @@ class InterpreterQuery:
         facts: PackageFacts | None = None
         why = self._why
         if self._process is not None:
-            facts, why = _listen(self._process, seconds)
+            out, errors, is_late = _listen(self._process, seconds)
+            facts = _parse_facts(out)
+            if facts is None or not facts.complete:
+                why = self._explain(self._process.returncode, errors, is_late=is_late)
         choice = self._choice
         return InterpreterReport(choice.python, choice.origin, choice.is_guess, facts, why)
 
+    def _explain(self, code: int, errors: bytes, *, is_late: bool) -> str:
+        """Return why not all is known."""
+        if is_late:
+            elapsed_s = time.monotonic() - self._began_s
+            return f"the interpreter did not import torch within {elapsed_s:.1f} s"
+        words = errors.decode(errors="replace").strip().splitlines()
+        last_words = f": {words[-1][:_MAX_LAST_WORDS]}" if words else ""
+        return f"the interpreter ended with {code}{last_words}"
 
-def _listen(
-    process: subprocess.Popen[bytes], seconds: float
-) -> tuple[PackageFacts | None, str | None]:
-    late = False
+
+def _listen(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes, bool]:
+    """Return output and errors of a process, and whether it had to be ended."""
     try:
-        out, errors = process.communicate(timeout=max(seconds, 0.0))
+        return (*process.communicate(timeout=max(seconds, 0.0)), False)
     except subprocess.TimeoutExpired:
-        late = True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        out, errors = process.communicate()
-    facts = _parse_facts(out)
-    if facts is not None and facts.complete:
-        return facts, None
-    if late:
-        return facts, f"the interpreter did not import torch within {seconds:.0f} s"
-    words = errors.decode(errors="replace").strip().splitlines()
-    last_words = f": {words[-1][:_MAX_LAST_WORDS]}" if words else ""
-    return facts, f"the interpreter ended with {process.returncode}{last_words}"
+        return (*process.communicate(), True)
 
 
 def _parse_facts(output: bytes) -> PackageFacts | None:
