@@ -20,6 +20,7 @@ from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages import fix_pages, rule_pages
 from gapless.catalogue.rules import RULES
 from gapless.cli import COMMANDS
+from gapless.doctor import pages as doctor_pages
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.documents.document import ComparisonObject, StudyObject, schema
 from gapless.report.sections.trials import trial_screen
@@ -162,6 +163,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/cli.md": {"commands": command_pages},
+    "docs/doctor.md": {"checks": doctor_pages.check_table},
     "docs/development.md": {"rooms": rooms.room_map},
     "docs/errors.md": {"errors": rule_pages.error_pages},
     "docs/fixes.md": {"fixes": fix_index},

@@ -22,6 +22,7 @@ from gapless.errors import GaplessError, UsageError
 COMMANDS: Final = (
     "run",
     "check",
+    "doctor",
     "try",
     "tune",
     "fix",
@@ -44,6 +45,7 @@ start here:
   gapless run python train.py    where the time of yours goes
   gapless try                    what the first proposal is worth, measured
   gapless open trace.json.gz     the same for a trace of torch.profiler
+  gapless doctor                 what is wrong with the machine itself
 
 gapless COMMAND --help tells more, with examples.
 """

@@ -6,6 +6,7 @@ from gapless import cli
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages import rule_pages
 from gapless.catalogue.rules import RULES
+from gapless.doctor.checks import GROUPS
 from gapless.errors import read_error_pages
 
 
@@ -28,7 +29,24 @@ def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> No
         line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "
     }
     slugs = {slug for slug, _ in read_error_pages()}
-    assert listed_names == {rule.code for rule in RULES} | {fix.name for fix in FIXES} | slugs
+    checks = {name for group in GROUPS.values() for name in group}
+    assert listed_names == {
+        *(rule.code for rule in RULES),
+        *(fix.name for fix in FIXES),
+        *slugs,
+        *checks,
+    }
+
+
+def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "shared-memory"]) == 0
+    assert "64 MiB" in capsys.readouterr().out
+
+
+def test_no_check_hides_the_page_of_something_else() -> None:
+    checks = {name for group in GROUPS.values() for name in group}
+    slugs = {slug for slug, _ in read_error_pages()}
+    assert not checks & {*(rule.name for rule in RULES), *(fix.name for fix in FIXES), *slugs}
 
 
 @pytest.mark.parametrize("slug", [slug for slug, _ in read_error_pages()])

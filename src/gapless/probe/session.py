@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import (
     arithmetic,
     copies,
+    data_files,
     launches,
+    packages,
     processes,
     processors,
     storage,
@@ -41,6 +43,7 @@ MEASUREMENTS = (  # in this order: the last ones suffer if time runs out, or a d
     *processors.MEASUREMENTS,
     *processes.MEASUREMENTS,
     *storage.MEASUREMENTS,
+    *data_files.MEASUREMENTS,
 )
 _SECONDS, _SECONDS_GPU = 12.0, 25.0
 _AFTER_IMPORT = 0.5  # of the time: so much is left however long torch took to import
@@ -70,6 +73,9 @@ def main(arguments: Sequence[str]) -> int:
         out.write(json.dumps({"gapless_probe": FORM, **line}) + "\n")
         out.flush()
 
+    if options.packages:
+        _list_packages(write_line)
+        return 0
     identity = surroundings.identity(options.device, options.path)
     write_line({"machine": identity})
     if not options.identify:
@@ -77,10 +83,23 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _list_packages(write_line: Callable[[dict[str, Any]], None]) -> None:
+    """Write what is known of the interpreter's packages after each stage."""
+    facts: dict[str, Any] = {}
+    for name, stage in packages.STAGES.items():
+        try:
+            facts.update(stage(facts))
+        except Exception as error:
+            facts[f"{name}_why"] = describe_error(error)
+        write_line({"packages": facts})
+    write_line({"packages": {**facts, "complete": True}})
+
+
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the machine's constants.")
     parser.add_argument("--json", action="store_true", help="as it does anyway")
     parser.add_argument("--identify", action="store_true", help="say where this is, no more")
+    parser.add_argument("--packages", action="store_true", help="say what is installed, no more")
     parser.add_argument("--device", type=int, help="number of the GPU to measure; none: no GPU")
     parser.add_argument("--path", help="a folder, or a file, of the training's data")
     parser.add_argument("--file", action="append", default=[], help="to be read; may be repeated")

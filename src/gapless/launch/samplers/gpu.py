@@ -42,8 +42,8 @@ class _Gpu:
 
 def open_sampler(tree: Tree, note: Note, visible: str | None) -> Sampler:
     """Return the sampler of the GPUs that ``CUDA_VISIBLE_DEVICES`` names, all if it is not set."""
-    nvml = _library()
-    gpus = [_open(nvml, number, tree) for number in _numbers(nvml, visible)]
+    nvml = open_library()
+    gpus = [_open(nvml, number, tree) for number in visible_numbers(nvml, visible)]
     if not gpus:
         raise AbsentError("no GPU is visible to the command")
     looks, used = 0, gpus
@@ -64,7 +64,8 @@ def open_sampler(tree: Tree, note: Note, visible: str | None) -> Sampler:
     return sample
 
 
-def _library() -> Any:  # noqa: ANN401 - pynvml has no types
+def open_library() -> Any:  # noqa: ANN401 - pynvml has no types
+    """Return pynvml, started. Raises ``AbsentError`` where there is no driver."""
     nvml: Any = import_module("pynvml")
     try:
         nvml.nvmlInit()
@@ -73,7 +74,7 @@ def _library() -> Any:  # noqa: ANN401 - pynvml has no types
     return nvml
 
 
-def _numbers(nvml: Any, visible: str | None) -> list[int]:  # noqa: ANN401
+def visible_numbers(nvml: Any, visible: str | None) -> list[int]:  # noqa: ANN401
     """Return the numbers of the visible GPUs; like CUDA, up to the first that is none."""
     count = int(nvml.nvmlDeviceGetCount())
     if visible is None:

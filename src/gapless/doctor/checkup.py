@@ -1,0 +1,191 @@
+"""A whole checkup: read the machine, measure it, run the checks."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from gapless.doctor.checks import run_checks
+from gapless.doctor.gpu_watch import add_loads, watch_load
+from gapless.doctor.gpus import GpuLoad, GpuReading, GpuSurvey, survey_gpus
+from gapless.doctor.interpreter import InterpreterChoice, InterpreterQuery
+from gapless.doctor.sample_files import choose_files
+from gapless.doctor.subject import (
+    BusyProcess,
+    CheckSubject,
+    GpuMeasurement,
+    read_folder,
+    read_host,
+)
+from gapless.launch import probing
+from gapless.launch.probing import ProbeRequest
+from gapless.launch.samplers.gpu import open_library
+from gapless.launch.unobserved import contain_failures, describe_error
+from gapless.model.checkup import Checkup
+from gapless.model.machine import Constants
+
+Say = Callable[[str], None]
+_FAST_S: Final = 3.5  # for the interpreter to answer, of the five seconds of --fast
+_PATIENCE_S: Final = 90.0  # likewise; a cold network disk may take so long to give torch
+_LOOK_S: Final = 0.5  # between two looks at what others run
+_MIN_BUSY: Final = 0.02  # of a processor
+_HOST_PARTS: Final = ("cpu",)
+_FIRST_GPU_PARTS: Final = ("launches", "copies", "gemm", "memory")
+_GPU_PARTS: Final = ("copies", "gemm", "memory")  # of the others
+_DATA_PART: Final = "data"
+
+
+@dataclass(frozen=True)
+class CheckupRequest:
+    """What is to be checked."""
+
+    choice: InterpreterChoice
+    began_s: float  # seconds of ``time.monotonic``: what --fast may take counts from there
+    is_fast: bool = False
+    data: Path | None = None
+
+
+def check_machine(request: CheckupRequest, say: Say) -> Checkup:
+    """Check the machine; ``say`` is told what is being done. It leaves nothing behind."""
+    subject = read_host(request.data or Path.cwd())
+    say("reading the machine")
+    patience_s = _FAST_S if request.is_fast else _PATIENCE_S
+    with InterpreterQuery(request.choice, subject.environment) as query:
+        look = _read_times()
+        survey = _survey(subject.environment.get("CUDA_VISIBLE_DEVICES"))
+        busy = _find_busy_processes(look)
+        say(f"asking {request.choice.python} for its packages")
+        report = query.wait(request.began_s + patience_s - time.monotonic())
+    subject = replace(subject, survey=survey, busy=busy, interpreter=report)
+    if not request.is_fast:
+        subject = _measure(subject, request.data, say)
+    return Checkup(
+        _describe(subject),
+        run_checks(subject, is_measured=not request.is_fast),
+        time.monotonic() - request.began_s,
+        request.choice.python,
+        tuple(_list_notes(subject, is_fast=request.is_fast)),
+    )
+
+
+def _list_notes(subject: CheckSubject, *, is_fast: bool) -> Iterator[str]:
+    """Yield what was left out, and what disturbed the measuring."""
+    if is_fast:
+        yield "nothing was measured (--fast)"
+    if subject.host_constants is not None:
+        yield from subject.host_constants.notes
+    for measurement in subject.gpu_measurements:
+        yield from (f"GPU {measurement.number}: {note}" for note in measurement.constants.notes)
+
+
+def _survey(visible: str | None) -> GpuSurvey:
+    surveys: list[GpuSurvey] = []
+    with contain_failures() as failures:
+        surveys.append(survey_gpus(visible))
+    surveys += [GpuSurvey(why=f"NVML: {describe_error(error)}") for error in failures]
+    return surveys[0]
+
+
+@dataclass(frozen=True)
+class _ProcessorTimes:
+    """Processor seconds of each process so far, with its name."""
+
+    at_s: float
+    spent: dict[int, tuple[str, float]]
+
+
+def _find_busy_processes(before: _ProcessorTimes | None) -> tuple[BusyProcess, ...] | None:
+    """Return the processes of others that run, by their times now and a while ago."""
+    if before is None:
+        return None
+    time.sleep(max(0.0, before.at_s + _LOOK_S - time.monotonic()))
+    after = _read_times()
+    if after is None:
+        return None
+    elapsed_s = after.at_s - before.at_s
+    processes = [
+        BusyProcess(name, number, (spent - before.spent[number][1]) / elapsed_s)
+        for number, (name, spent) in after.spent.items()
+        if number in before.spent
+    ]
+    return tuple(process for process in processes if process.processors > _MIN_BUSY)
+
+
+def _read_times() -> _ProcessorTimes | None:
+    """Return the times of others' processes; ``None`` where /proc hides what psutil needs."""
+    spent: dict[int, tuple[str, float]] = {}
+    with contain_failures() as failures:
+        ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                times = process.cpu_times()
+                if process.pid not in ours:
+                    spent[process.pid] = (process.name(), times.user + times.system)
+    return None if failures else _ProcessorTimes(time.monotonic(), spent)
+
+
+def _measure(subject: CheckSubject, data: Path | None, say: Say) -> CheckSubject:
+    """Return the subject with what was measured in the interpreter; without one, of nothing."""
+    python = subject.interpreter.python
+    if data is not None:
+        subject = replace(subject, folder=read_folder(data), has_data=True)
+    if python is None or subject.interpreter.facts is None:
+        return subject
+    files = _choose(subject, data)
+    parts = [*_HOST_PARTS, *([_DATA_PART] if files else [])]
+    request = ProbeRequest(parts=tuple(parts), files=files, seconds=8.0 if files else 4.0)
+    host_constants = probing.measure(python, request, say)
+    measurements: list[GpuMeasurement] = []
+    loads: dict[int, GpuLoad] = {}
+    for index, gpu in enumerate(subject.survey.gpus):
+        constants, load = _measure_gpu(python, index, gpu, say)
+        measurements.append(GpuMeasurement(gpu.number, constants))
+        loads |= {gpu.number: load} if load is not None else {}
+    return replace(
+        subject,
+        host_constants=host_constants,
+        gpu_measurements=tuple(measurements),
+        survey=add_loads(subject.survey, loads),
+        folder=replace(subject.folder, files=len(files)),
+    )
+
+
+def _choose(subject: CheckSubject, data: Path | None) -> tuple[str, ...]:
+    if data is None or subject.folder.why is not None:
+        return ()
+    with suppress(OSError):
+        return choose_files(data)
+    return ()
+
+
+def _measure_gpu(
+    python: str, index: int, gpu: GpuReading, say: Say
+) -> tuple[Constants, GpuLoad | None]:
+    """Measure one GPU in the interpreter, which sees only that one, whatever CUDA's order is."""
+    environment = dict(os.environ)
+    if gpu.uuid is not None and not gpu.mig:
+        environment["CUDA_VISIBLE_DEVICES"] = gpu.uuid
+    parts: Sequence[str] = _GPU_PARTS if index else _FIRST_GPU_PARTS
+    request = ProbeRequest(device=0, parts=tuple(parts), seconds=15.0, environment=environment)
+
+    def say_gpu(words: str) -> None:
+        say(f"GPU {gpu.number}: {words}")
+
+    with watch_load(open_library(), gpu.number) as loads:
+        constants = probing.measure(python, request, say_gpu)
+    return constants, loads[0] if loads else None
+
+
+def _describe(subject: CheckSubject) -> str:
+    """Return the interpreter, the processors and the GPUs in a few words."""
+    report, gpus = subject.interpreter, subject.survey.gpus
+    python = "no interpreter" if report.python is None else f"{report.python} ({report.origin})"
+    n_cpus = len(subject.allowed_cpus or ()) or subject.n_cpus
+    names = ", ".join(dict.fromkeys(gpu.name or "a GPU" for gpu in gpus))
+    devices = f"{len(gpus)} × {names}" if gpus else "no GPU"
+    return f"{python} · {n_cpus} processors · {devices}"

@@ -1,0 +1,1 @@
+"""Checks of the GPUs, as NVML shows them."""

@@ -1,0 +1,1 @@
+"""Checks of what the kernel gives: processors, memory, storage, limits."""

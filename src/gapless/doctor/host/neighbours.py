@@ -1,0 +1,33 @@
+"""Other processes that use the processors."""
+
+from typing import Final
+
+from gapless.doctor.answers import CheckAnswer, ok, unknown, warn
+from gapless.doctor.host.processors import count_usable
+from gapless.doctor.subject import CheckSubject
+
+_MAX_BUSY_SHARE: Final = 0.25  # of the processors
+_MAX_NAMES: Final = 3
+
+
+def examine(subject: CheckSubject) -> CheckAnswer:
+    """Look at what others run: services, other trainings, a build.
+
+    What they take, loader workers and the training thread lack, and no measurement is steady.
+    """
+    words = (subject.files.text("proc/loadavg") or "").split()
+    usable = count_usable(subject)
+    if not words or usable is None:
+        return unknown("/proc/loadavg cannot be read")
+    evidence = f"a load of {words[0]} on {usable} processors over the last minute"
+    if subject.busy is None:
+        return unknown(f"{evidence}; processes of others cannot be seen")
+    taken = sum(process.processors for process in subject.busy)
+    busiest = sorted(subject.busy, key=lambda process: -process.processors)[:_MAX_NAMES]
+    names = ", ".join(
+        f"{process.name} ({process.number}) {process.processors:.0%}" for process in busiest
+    )
+    if taken > _MAX_BUSY_SHARE * usable:
+        numbers = ",".join(str(process.number) for process in busiest)
+        return warn(f"{evidence}; busy now: {names}", f"ps -o pid,user,etime,args -p {numbers}")
+    return ok(f"{evidence}; others keep {taken:.1f} processors busy now")

@@ -1,0 +1,1 @@
+"""Checks of what was measured against what the hardware is known to reach."""

@@ -1,0 +1,1 @@
+"""Checks of the packages and settings that a training runs with."""
