@@ -118,12 +118,20 @@ def try_both(
         (SetArgument(LOADER, "num_workers", 2), True),
         (SetArgument(LOADER, "batch_size", 2), False),
         (SetEnv("OMP_NUM_THREADS", "1"), False),
+        (SetArgument(LOADER, "persistent_workers", value=True), True),
         (Wrap("torch.nn.Module", "autocast"), True),
+        (Wrap("torch.nn.Module", "channels-last"), True),
+        (Wrap("torch.optim.Optimizer", "grad-scaler"), True),
         (Wrap("torch.nn.Module", "compile"), False),
     ],
 )
 def test_what_is_made_at_the_start_cannot_be_switched(edit: Edit, *, can_switch: bool) -> None:
     assert (explain_obstacle((SKIP, edit)) is None) == can_switch
+
+
+def test_what_acts_at_epoch_turns_alone_is_not_seen_in_blocks() -> None:
+    why = explain_obstacle((SetArgument(LOADER, "persistent_workers", value=True),))
+    assert why == "persistent_workers acts at epoch turns, which blocks leave out"
 
 
 def test_blocks_tell_each_side_against_its_unedited_neighbours() -> None:
