@@ -10,6 +10,7 @@ from torch import nn
 
 from gapless.payload import overlay
 from gapless.payload.overlay import models
+from gapless.payload.trial import block_memory
 
 Undo = Callable[[], None]
 
@@ -100,3 +101,23 @@ def test_every_tenth_time_is_counted_on_when_an_edit_is_on_again() -> None:
             logger.warning("a step")
         undo()
     assert len(said) == 3, "every fourth of twelve, though each time it is on there are three"
+
+
+def test_the_peak_of_a_block_is_known_on_a_device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = list[dict[str, int]]()
+    monkeypatch.setattr(
+        block_memory.recorder, "fact", lambda _noun, _of, values: facts.append(values)
+    )
+    block_memory.begin()
+    block_memory.end(0)
+    assert facts == [], "absent is absent"
+    peaks = iter([300, 200, 250])
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: next(peaks))
+    for side in (0, 1, 1):
+        block_memory.begin()
+        block_memory.end(side)
+    assert facts == [
+        {"side": side, "memory_peak": peak} for side, peak in ((0, 300), (1, 200), (1, 250))
+    ]

@@ -59,6 +59,7 @@ class TrialObject:
     notes: tuple[str, ...]
     check: Check | None = None  # of a known delay, put in to check what is predicted
     method: str = "fresh processes"  # or "in one process": switched while it ran
+    memory_peaks: tuple[int, int] | None = None  # bytes on the device, unedited and edited
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ def _trial_object(trial: Trial, side: Side) -> TrialObject:
         notes=trial.notes,
         check=side.check,
         method=side.method.value,
+        memory_peaks=side.memory_peaks,
     )
 
 
