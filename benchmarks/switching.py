@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 RECORDED_S: Final = 6.0
 TRAINING_S: Final = 1e6  # nothing but the arms ends it
-MAX_GROWTH: Final = 2.0  # times the budget: to it a trial in fresh processes may grow
+MAX_GROWTH: Final = 3.0  # times the budget: to it a trial in fresh processes may grow
 TOPOLOGY: Final = "/sys/devices/system/cpu/cpu{}/topology/{}"
 
 
@@ -52,6 +52,9 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2, help="processors of a lane")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds in fresh processes")
     parser.add_argument("--switched", type=float, default=45.0, help="seconds in one process")
+    parser.add_argument(
+        "--alone", type=int, default=7, help="cases whose first line also runs alone"
+    )
     parser.add_argument("--minutes", type=float, help="after these no case begins")
     options = parser.parse_args()
     results = json.loads(options.out.read_text())["cases"] if options.out.exists() else {}
@@ -64,8 +67,10 @@ def main() -> None:
     budgets = options.budget, options.switched
     with ProcessPoolExecutor(options.jobs, spawn, bind, (lanes,)) as pool:
         waiting = {
-            pool.submit(measure, case.name, options.device, budgets, end_s): case.name
-            for case in cases
+            pool.submit(
+                measure, case.name, options.device, budgets, end_s, alone=index < options.alone
+            ): case.name
+            for index, case in enumerate(cases)
         }
         for done in as_completed(waiting):
             measured, name = done.result(), waiting[done]
@@ -122,7 +127,7 @@ def bind(lanes: "Queue[list[int]]") -> None:
 
 
 def measure(
-    name: str, device: str, budgets: tuple[float, float], end_s: float
+    name: str, device: str, budgets: tuple[float, float], end_s: float, *, alone: bool
 ) -> dict[str, Any] | None:
     """Measure a case both ways; ``None`` where nothing of its menu can be switched."""
     if time.monotonic() > end_s:
@@ -145,15 +150,15 @@ def measure(
                 Path(folder) / "arms",
                 variables={"PYTHONPATH": f"{ROOT}/src:{ROOT}"},
             )
-            return compare(candidates, plan, budgets)
+            return compare(candidates, plan, budgets, alone=alone)
         except (GaplessError, RecordingError, OSError) as error:
             return {"failed": str(error)[-300:]}
 
 
 def compare(
-    candidates: tuple[Candidate, ...], plan: ArmPlan, budgets: tuple[float, float]
+    candidates: tuple[Candidate, ...], plan: ArmPlan, budgets: tuple[float, float], *, alone: bool
 ) -> dict[str, Any]:
-    """Return what both ways say of some edits; and the time for all of them, for the first."""
+    """Return what both ways say of some edits, and what they take; of the first ``alone``, too."""
     trials: dict[str, Trial] = {}
     seconds: dict[str, float] = {}
     notes: dict[str, Any] = {}
@@ -162,6 +167,8 @@ def compare(
         ("first_alone", candidates[:1], budgets[1]),
         ("fresh", candidates, budgets[0]),
     ):
+        if name == "first_alone" and not alone:
+            continue
         begun_s = time.monotonic()
         settings = TrialSettings(
             name, plan.command, windows=False, budget_s=budget_s,
@@ -249,7 +256,7 @@ def summarise(results: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "failed": {case: r["failed"] for case, r in results.items() if "failed" in r},
         "median_seconds": {
-            name: _median([result["seconds"][name] for result in timed])
+            name: _median([r["seconds"][name] for r in timed if name in r["seconds"]])
             for name in ("fresh", "in_process", "first_alone")
         },
         "seconds_after_first_step": {

@@ -62,7 +62,11 @@ def candidate(name: str, *edits: Edit) -> Candidate:
 
 
 def record_blocks(
-    blocks: Sequence[tuple[int, float]], *, last: int = wire.SWITCH_LAST, effects: int = 5
+    blocks: Sequence[tuple[int, float]],
+    *,
+    last: int = wire.SWITCH_LAST,
+    effects: int = 5,
+    memory_peaks: dict[int, int] | None = None,
 ) -> Recording:
     """Return a process of blocks: each a side, and how many ms its steps take."""
     log = Log(end=None)
@@ -77,6 +81,8 @@ def record_blocks(
             log.add_mark("step", now_ms - 0.5, now_ms)
     log.add_mark("switch", now_ms, now_ms, subject=blocks[-1][0], value=last)
     log.add_fact("machine", 0, None, cpus_of_machine=2)
+    for side, peak in (memory_peaks or {}).items():
+        log.add_fact("block", side, None, side=side, memory_peak=peak)
     for side in {side for side, _ in blocks if side}:
         log.add_fact("edit", 1000 * side, None, edit=1000 * side, target="x", times=effects)
     log.end = now_ms
@@ -118,12 +124,20 @@ def try_both(
         (SetArgument(LOADER, "num_workers", 2), True),
         (SetArgument(LOADER, "batch_size", 2), False),
         (SetEnv("OMP_NUM_THREADS", "1"), False),
+        (SetArgument(LOADER, "persistent_workers", value=True), True),
         (Wrap("torch.nn.Module", "autocast"), True),
+        (Wrap("torch.nn.Module", "channels-last"), True),
+        (Wrap("torch.optim.Optimizer", "grad-scaler"), True),
         (Wrap("torch.nn.Module", "compile"), False),
     ],
 )
 def test_what_is_made_at_the_start_cannot_be_switched(edit: Edit, *, can_switch: bool) -> None:
     assert (explain_obstacle((SKIP, edit)) is None) == can_switch
+
+
+def test_what_acts_at_epoch_turns_alone_is_not_seen_in_blocks() -> None:
+    why = explain_obstacle((SetArgument(LOADER, "persistent_workers", value=True),))
+    assert why == "persistent_workers acts at epoch turns, which blocks leave out"
 
 
 def test_blocks_tell_each_side_against_its_unedited_neighbours() -> None:
@@ -150,6 +164,12 @@ def test_what_stays_different_after_switching_back_gets_fresh_processes() -> Non
     assert trial.sides[1].method is Method.FRESH
     assert trial.sides[1].name == "C"
     assert any("fresh processes for c: unedited steps were -" in note for note in trial.notes)
+
+
+def test_peak_memory_is_shown_where_both_are_known() -> None:
+    blocks = record_blocks(turns(8.0, 10.0), memory_peaks={0: 300, 1: 200})
+    trial, _ = try_both(blocks, (candidate("b", SKIP), candidate("c", SKIP)))
+    assert [side.memory_peaks for side in trial.sides] == [(300, 200), None]
 
 
 @pytest.mark.parametrize(

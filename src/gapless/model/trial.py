@@ -84,6 +84,9 @@ class Side:
     predicted: Estimate | None = None
     method: Method = Method.FRESH
     noise: float | None = None  # A/A, where it is this side's own: in one process
+    memory_peaks: tuple[int, int] | None = (
+        None  # bytes on the device, unedited and edited: likewise
+    )
 
 
 @dataclass(frozen=True)

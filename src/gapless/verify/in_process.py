@@ -176,6 +176,7 @@ def _explain_failure(steps: SwitchedSteps, side: int, run: ArmRun) -> str | None
 
 def _make_side(name: str, candidate: Candidate, steps: SwitchedSteps, index: int) -> Side:
     speedup, noise = steps.speedup(index), steps.noise(index)
+    peaks = steps.memory_peaks
     return Side(
         name=name,
         fixes=candidate.fixes,
@@ -190,6 +191,7 @@ def _make_side(name: str, candidate: Candidate, steps: SwitchedSteps, index: int
         predicted=candidate.predicted,
         method=Method.IN_PROCESS,
         noise=noise,
+        memory_peaks=(peaks[0], peaks[index]) if {0, index} <= peaks.keys() else None,
     )
 
 

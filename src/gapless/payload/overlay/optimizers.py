@@ -17,8 +17,11 @@ _ready: dict[int, Any] = {}  # by id: weak references to optimizers that are who
 def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
     """Call ``action(optimizer)`` when one is made, again when it gets a group; return what ends it.
 
-    An optimizer's own class may have more to do then: what it was given is in ``param_groups``.
+    For those that are known at once. An optimizer's own class may have more to do when it is made:
+    what it was given is in ``param_groups``.
     """
+    for optimizer in list_known():
+        action(optimizer)
     _actions.append(action)
     if not _undos:
         _watch()
@@ -31,6 +34,12 @@ def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
             _ready.clear()
 
     return undo
+
+
+def list_known() -> list[Any]:
+    """Return the optimizers that were made since they are watched."""
+    known = [reference() for reference in list(_ready.values())]
+    return [optimizer for optimizer in known if optimizer is not None]
 
 
 def parameters(optimizer: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from ... import wire
 from .. import patching, recorder, tracebacks
 from ..overlay import models
 from ..overlay.patch import edit_counters
-from . import losses, second_loaders, stop
+from . import block_memory, losses, second_loaders, stop
 from .sides import SwitchedSide
 
 FIRST_BLOCKS = 3  # unedited ones, before the first switch
@@ -170,6 +170,7 @@ def _begin_measuring(course: _BlockCourse, end: int) -> None:
     course.is_settling = False
     _mark(end, 0 if course.active is None else course.active.index, wire.SWITCH_SETTLED)
     _wait_for_device()
+    block_memory.begin()
     course.edges, course.began = 0, recorder.now()
 
 
@@ -177,6 +178,7 @@ def _end_block(course: _BlockCourse, end: int) -> None:
     _wait_for_device()
     step_ns = (recorder.now() - course.began) / course.edges
     side = course.active
+    block_memory.end(0 if side is None else side.index)
     if not losses.is_finite():
         _mark(end, 0 if side is None else side.index, wire.SWITCH_NOT_FINITE)
         _leave(end)

@@ -58,6 +58,7 @@ class TrialObject:
     runs: tuple[ArmObject, ...]
     notes: tuple[str, ...]
     method: str = "fresh processes"  # or "in one process": switched while it ran
+    memory_peaks: tuple[int, int] | None = None  # bytes on the device, unedited and edited
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def _trial_object(trial: Trial, side: Side) -> TrialObject:
         runs=tuple(_arm(arm) for arm in trial.arms if arm.side in {"A", side.name}),
         notes=trial.notes,
         method=side.method.value,
+        memory_peaks=side.memory_peaks,
     )
 
 

@@ -18,7 +18,7 @@ from gapless.model.trial import (
     TrialVerdict,
 )
 from gapless.report.text.console import Pen, pen_for
-from gapless.report.text.numbers import duration, percent, span
+from gapless.report.text.numbers import duration, percent, size, span
 from gapless.report.text.text import clean, cut_middle, pad
 from gapless.report.text.wrap import fold
 
@@ -196,6 +196,9 @@ def _method_remarks(trial: Trial, side: Side) -> Iterator[str]:
         noise = "not known" if side.noise is None else f"± {percent(side.noise)}"
         n_blocks = sum(arm.side == side.name for arm in trial.arms)
         yield f"{side.method.value}: {n_blocks} blocks, A/A noise {noise}"
+    if side.memory_peaks is not None:
+        unedited, edited = map(size, side.memory_peaks)
+        yield f"peak memory {edited}, unedited {unedited}"
 
 
 def _costs(trial: Trial, side: Side) -> Iterator[str]:

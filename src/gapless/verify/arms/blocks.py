@@ -10,7 +10,7 @@ import numpy as np
 
 from gapless import wire
 from gapless.model.estimate import Estimate
-from gapless.model.recording import Recording
+from gapless.model.recording import Process, Recording
 from gapless.recorded.training.processes import select_steppers, trainings
 from gapless.verify.arms import compare
 from gapless.verify.arms.compare import Float, Pair
@@ -57,6 +57,9 @@ class SwitchedSteps:
     on_device: bool
     foreign: float | None  # processors that others took, a share
     seconds: float  # from the first step to the last switch
+    memory_peaks: dict[
+        int, int
+    ]  # by side, bytes on the device; a side that is not there: not known
 
     def pairs(self, side: int) -> tuple[Pair, ...]:
         """Return the blocks of a side, each after the unedited ones on both sides of it.
@@ -151,6 +154,7 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
         ),
         on_device=arm_steps.device_lengths is not None,
         foreign=arm_steps.foreign,
+        memory_peaks=dict(_read_memory_peaks(stepping[0].process)),
         seconds=float(marks.start[rows[-1]] - arm_steps.ends[0]) * 1e-9,
     )
 
@@ -169,6 +173,13 @@ def _cut_blocks(steps: ArmSteps, cut: Sequence[tuple[int, int, int]]) -> Iterato
             continue
         parts = np.array_split(lengths, max(_MIN_PARTS, n_parts))
         yield SwitchedBlock(side, len(lengths), np.array([part.mean() for part in parts]))
+
+
+def _read_memory_peaks(process: Process) -> Iterator[tuple[int, int]]:
+    for fact in process.facts:
+        side, peak = fact.values.get("side"), fact.values.get("memory_peak")
+        if fact.noun == "block" and isinstance(side, int) and isinstance(peak, int):
+            yield side, peak
 
 
 def _find_obstacles(

@@ -29,8 +29,12 @@ _GLOBALS: Final = frozenset(
 _PARTS: Final = frozenset(
     {
         "autocast",
+        "cadence",
+        "channels-last",
         "collector",
+        "grad-scaler",
         "no-checkpoint",
+        "no-evaluation",
         "no-logging",
         "non-blocking",
         "sdpa",

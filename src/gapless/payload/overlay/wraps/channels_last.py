@@ -6,7 +6,7 @@ import functools
 import sys
 from typing import Any
 
-from .. import forwards, models, traced
+from .. import forwards, models, optimizers, traced
 from ..patch import targets
 
 TARGET = "torch.nn.Module.to"
@@ -23,7 +23,8 @@ def apply(number: int, edit: Any) -> targets.Undo:  # noqa: ARG001 - the form of
 def _wrap(traced_edit: traced.TracedEdit, module: Any) -> targets.Undo | None:
     torch = sys.modules["torch"]
     form = torch.channels_last
-    weights = [weight for weight in module.parameters() if weight.dim() == _IMAGES]
+    tensors = [*module.parameters(), *module.buffers()]
+    weights = [weight for weight in tensors if weight.dim() == _IMAGES]
     converted = [weight for weight in weights if not weight.is_contiguous(memory_format=form)]
     if not converted:
         why = "its weights are channels-last already" if weights else "it has no 4-D weights"
@@ -33,13 +34,32 @@ def _wrap(traced_edit: traced.TracedEdit, module: Any) -> targets.Undo | None:
     except TypeError as error:
         return traced_edit.not_now(str(error))
     module.to(memory_format=form)
+    _turn_companions(converted, form)
 
     def undo() -> None:
         forward()
         for weight in converted:
             weight.data = weight.data.contiguous()
+        _turn_companions(converted, torch.contiguous_format)
 
     return undo
+
+
+def _turn_companions(weights: list[Any], form: Any) -> None:
+    """Turn the gradients of weights, and what optimizers keep of them, as the weights are.
+
+    There are none when a training starts; where it runs, an optimizer would go through tensors of
+    two forms at once, which takes longer than either.
+    """
+    for weight in weights:
+        if weight.grad is not None:
+            weight.grad = weight.grad.contiguous(memory_format=form)
+    for optimizer in optimizers.list_known():
+        for weight in weights:
+            state = optimizer.state.get(weight, {})
+            for name, value in state.items():
+                if getattr(value, "shape", None) == weight.shape:
+                    state[name] = value.contiguous(memory_format=form)
 
 
 def _forward(traced_edit: traced.TracedEdit, forward: Any, args: tuple, kwargs: dict) -> Any:

@@ -59,6 +59,9 @@ class _Scaling:
     def watch_optimizer(self, optimizer: Any) -> None:
         """Step through the scaler, whoever is asked to step."""
         key, kind = id(optimizer), type(optimizer)
+        if key not in self.optimizers and "step" in vars(optimizer):  # a scheduler's
+            self._refuse("the optimizer's step was wrapped before")
+            return
         self.optimizers[key] = weakref.ref(optimizer, functools.partial(self._forget, key))
         if kind not in self.classes:
             self.classes.append(kind)

@@ -91,7 +91,8 @@ class _Checkpoints:
 
 def apply(number: int, edit: Any) -> targets.Undo:
     """Apply an edit; option "every": every n-th checkpoint is written. Return what reverts it."""
-    checkpoints = _Checkpoints(number, edit.get("options", {}).get("every"))
+    period = edit.get("options", {}).get("every")
+    checkpoints = edit.setdefault("kept", _Checkpoints(number, period))  # it may be applied again
     replacements = multi_patch.Replacements(number, TARGET)
     for owner_names, names, argument in _FILES:
         replacements.replace(
@@ -99,7 +100,6 @@ def apply(number: int, edit: Any) -> targets.Undo:
         )
     folders = functools.partial(_wrap_distributed_save, checkpoints)
     replacements.replace(("torch.distributed.checkpoint", None), _DISTRIBUTED, folders)
-    replacements.undos.append(checkpoints.saved.clear)
     return replacements.off
 
 

@@ -114,7 +114,8 @@ class _Evaluations:
 
 def apply(number: int, edit: Any) -> Callable[[], None]:
     """Apply an edit; option "every": every n-th pass is whole. Return what reverts it."""
-    evaluations = _Evaluations(number, edit.get("options", {}).get("every"))
+    period = edit.get("options", {}).get("every")
+    evaluations = edit.setdefault("kept", _Evaluations(number, period))  # it may be applied again
     replacements = multi_patch.Replacements(number, TARGET)
     for owner_names in _STARTS:
         make = functools.partial(_wrap_start, evaluations)

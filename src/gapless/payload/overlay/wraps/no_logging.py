@@ -63,7 +63,8 @@ class _Quiet:
 
 def apply(number: int, edit: Any) -> targets.Undo:
     """Apply an edit; option "every": every n-th call of a line is made. Return what reverts it."""
-    quiet = _Quiet(number, edit.get("options", {}).get("every"))
+    period = edit.get("options", {}).get("every")
+    quiet = edit.setdefault("kept", _Quiet(number, period))  # it may be applied again
     replacements = multi_patch.Replacements(number, TARGET)
     replacements.replace(("builtins", None), ("print",), functools.partial(_wrap_print, quiet))
     for owner_names, is_error in _RECORDS:
