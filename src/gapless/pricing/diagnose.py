@@ -17,6 +17,7 @@ from gapless.model.finding import (
 )
 from gapless.pricing.contested import mark_contested
 from gapless.pricing.locate import locate
+from gapless.pricing.nested import drop_callers
 from gapless.pricing.ordering import order_findings
 from gapless.pricing.price import LEAST_GAIN, Prices
 from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
@@ -34,12 +35,15 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
         for finding in all_findings
     ]
     named_detections = [finding.detection for finding in nameable_findings if finding is not None]
-    named_findings = [
-        finding
-        for finding in nameable_findings
-        if finding is not None
-        and not any(finding.detection.yields_to(detection) for detection in named_detections)
-    ]
+    named_findings = drop_callers(
+        [
+            finding
+            for finding in nameable_findings
+            if finding is not None
+            and not any(finding.detection.yields_to(detection) for detection in named_detections)
+        ],
+        prices.evidence,
+    )
     other_findings = [
         finding
         for finding in all_findings

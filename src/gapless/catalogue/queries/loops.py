@@ -145,8 +145,15 @@ def calling_ns(evidence: Evidence, loop: Loop) -> float:
 def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
     """Return the user's function that holds the loop: the innermost that the loop does not call.
 
-    A function that the loop calls is called as often as its operators.
+    A function that the loop calls is called as often as its operators. Without stacks of a window
+    it is the user's function whose own Python was sampled most.
     """
+    if not evidence.study.sites:
+        top = samples.find_top_code(evidence)
+        is_python = top is not None and top.kind == "python" and top.library is None
+        location = samples.code_location(top) if is_python else None
+        function = "" if location is None else (location.function or "").rpartition(".")[2]
+        return None if location is None else replace(location, function=function)
     files = {site.file for site in evidence.study.sites}
     own_lines = [line for line in evidence.study.tables.lines if line.file in files and line.calls]
     location = _find_direct_caller(evidence, loop, own_lines)

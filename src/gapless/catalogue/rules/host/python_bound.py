@@ -142,6 +142,17 @@ _TENSOR_REMEDY: Final = (
             ),
         ),
         RuleFigure(
+            "A loop over nodes, sampled, without stacks of windows",
+            "Loops over data call 800 small operators one by one in each step, mostly aten::index "
+            "800×: calling them, not computing, takes 16.0 ms of each 20.0 ms step.",
+            evidence_of(
+                example_facts.cpu(example_facts.optimizer(tensors=4)),
+                {"busy.index": 8, "idle.host.python": 12},
+                example_work("aten::index", ((32, 48), (3,)), 8, "busy.index", calls=800),
+                HostCode("python", 0.7, 0.9, "model.py", 22, "Sage.forward", None, 0.7, 400),
+            ),
+        ),
+        RuleFigure(
             "As many operators, one for each parameter",
             None,
             evidence_of(
@@ -251,9 +262,7 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
     # All of these leaves: of several ranks, and where processes wait, the excess is less than that.
     total_ns = max(evidence.per_step(*leaves), held_ns.high)
-    remaining = Estimate(
-        1 - held_ns.high / total_ns, 1 - lost_ns / total_ns, 1 - held_ns.low / total_ns
-    )
+    remaining = Estimate(*(1 - ns / total_ns for ns in (held_ns.high, lost_ns, held_ns.low)))
     shares = () if code is None else (code.share * code.inside,)
     return python_bound.detection(
         samples.begin_sentence(code) + f" {windows.format_step_part(evidence, lost_ns)}.",

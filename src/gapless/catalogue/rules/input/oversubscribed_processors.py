@@ -108,6 +108,20 @@ _TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
             ),
         ),
         RuleFigure(
+            "Two workers of one thread on two processors, of which others took more than one",
+            None,
+            evidence_of(
+                gpu(_TWO_WORKERS, machine(cpus=2)),
+                {"busy.math": 10.0, "idle.data.decode": 30.0},
+                example_use(
+                    _TWO_WORKERS,
+                    {"decode": 30.0},
+                    example_workers(2, {"decode": 1.0}, run_queue=0.7, on_cpu=0.3, threads=1),
+                ),
+                CpuContention(1.2, 0.0, 2),
+            ),
+        ),
+        RuleFigure(
             "Eight workers on two processors, for which nothing waits",
             None,
             evidence_of(
@@ -134,8 +148,9 @@ def oversubscribed_processors(evidence: Evidence, loader: Loader) -> Detection |
     ## How it is measured
     By Linux's own count of the time in which a worker was runnable without a processor
     (``/proc/thread-self/schedstat``), around each fetch, and by ``torch.get_num_threads()`` in the
-    training and in each worker. If each of these threads has a processor, and other processes took
-    a quarter of them during the recording, workers wait for those: see the machine in the report.
+    training and in each worker. If each of these threads has a processor, or none can be cut, and
+    other processes took a quarter of them during the recording, workers wait for those: see the
+    machine in the report.
     """
     loading = find_waited_loading(evidence, loader) if loader.num_workers else None
     if loading is None:
@@ -206,9 +221,10 @@ def _choose_fixes(loading: Loading, workers: int, threads: int | None) -> tuple[
 
 
 def _is_others_load(evidence: Evidence, loading: Loading) -> bool:
-    """Return whether the run has a processor for each thread, and others took some of them.
+    """Return whether others took some of the processors, which would do for the run's own threads.
 
-    If the threads of workers are not known, their libraries may have more.
+    They would if there is one for each thread, or if nothing can be cut: no worker, no thread. If
+    the threads of workers are not known, their libraries may have more.
     """
     recorded = evidence.study.recorded
     contention = None if recorded is None else recorded.contention
@@ -219,4 +235,6 @@ def _is_others_load(evidence: Evidence, loading: Loading) -> bool:
         or contention.cores < _MIN_TAKEN_SHARE * loading.processors.count
     ):
         return False
-    return threads + workers * loading.loader.num_workers <= loading.processors.count
+    if threads + workers * loading.loader.num_workers <= loading.processors.count:
+        return True
+    return workers == 1 and _fitting_counts(loading) == (loading.loader.num_workers, None)
