@@ -21,7 +21,7 @@ import argparse
 import sys
 from pathlib import Path
 
-SUMMARY = "check the machine and its software, and say what to type against what is wrong"
+SUMMARY = "check the machine and its software"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -78,9 +78,15 @@ def _list_notes(subject: CheckSubject, *, is_fast: bool) -> Iterator[str]:
     if is_fast:
         yield "nothing was measured (--fast)"
     if subject.host_constants is not None:
-        yield from subject.host_constants.notes
+        yield from _drop_load(subject.host_constants.notes)
     for measurement in subject.gpu_measurements:
-        yield from (f"GPU {measurement.number}: {note}" for note in measurement.constants.notes)
+        notes = _drop_load(measurement.constants.notes)
+        yield from (f"GPU {measurement.number}: {note}" for note in notes)
+
+
+def _drop_load(notes: Sequence[str]) -> list[str]:
+    """Leave out the machine's load, which a check of its own is about."""
+    return [note for note in notes if not note.startswith("a load ")]
 
 
 def _survey(visible: str | None) -> GpuSurvey:

@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 import warnings
-from importlib import metadata, util
+from importlib import import_module, metadata, util
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
@@ -41,12 +41,14 @@ def describe_pillow(_: Mapping[str, Any]) -> dict[str, Any]:
     """Return Pillow's version and its JPEG library; nothing without Pillow."""
     if util.find_spec("PIL") is None:
         return {}
-    import PIL
-    from PIL import features
-
-    turbo = features.check_feature("libjpeg_turbo")
-    pillow = {"version": PIL.__version__, "turbo": turbo, "jpeg": features.version("jpg")}
-    return {"pillow": pillow}
+    features: Any = import_module("PIL.features")  # looked at, not needed
+    return {
+        "pillow": {
+            "version": features.version("pil"),
+            "turbo": features.check_feature("libjpeg_turbo"),
+            "jpeg": features.version("jpg"),
+        }
+    }
 
 
 def describe_torch(facts: Mapping[str, Any]) -> dict[str, Any]:
