@@ -8,7 +8,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.trial import Parity, Side, Trial, TrialVerdict
 from gapless.model.tuning import TuningState
 from gapless.tune.choice import Agenda, edits_of
-from gapless.tune.rounds import TimeLimit, Workbench
+from gapless.tune.rounds import MeasureTask, TimeLimit, Workbench
 from gapless.verify.budget import budget_error
 from gapless.verify.plan import INTERRUPTED
 
@@ -62,6 +62,8 @@ class Training:
     calls: list[tuple[str, tuple[str, ...]]] = field(
         default_factory=list[tuple[str, tuple[str, ...]]]
     )
+    open_at_first: frozenset[str] = frozenset()  # what one process does not decide
+    fresh: list[str] = field(default_factory=list[str])  # tried in fresh processes
     saved: list[TuningState] = field(default_factory=list[TuningState])
 
     def bench(self) -> Workbench:
@@ -87,15 +89,17 @@ class Training:
         predicted = self.predicted(kept)
         return Agenda(tuple(proposal(fix, gain) for fix, gain in predicted.items()))
 
-    def measure(
-        self, record: str, proposal: Proposal, edits: tuple[Edit, ...], limit: TimeLimit
-    ) -> Trial:
-        assert record == ("+".join(_names(edits)) or "untouched")
-        self._afford(limit)
-        self._take(proposal.fix, edits, self.needed_s)
-        gain = self.gains.get(proposal.fix, 1.0)
-        measured = trial(judge(gain), gain, self.parity)
-        return replace(measured, spent_s=self.needed_s, notes=self._notes(proposal.fix))
+    def measure(self, task: MeasureTask) -> Trial:
+        assert task.record == ("+".join(_names(task.base_edits)) or "untouched")
+        self._afford(task.limit)
+        fix = task.proposal.fix
+        self._take(fix, task.base_edits, self.needed_s)
+        self.fresh += [fix] * task.is_fresh
+        gain = self.gains.get(fix, 1.0)
+        is_decided = task.is_fresh or fix not in self.open_at_first
+        verdict = judge(gain) if is_decided else TrialVerdict.UNDECIDED
+        measured = trial(verdict, gain, self.parity)
+        return replace(measured, spent_s=self.needed_s, notes=self._notes(fix))
 
     def prove(self, state: TuningState, limit: TimeLimit) -> Trial:
         self._afford(limit)

@@ -59,6 +59,14 @@ def test_what_gave_nothing_is_tried_again_once_another_fix_exposes_it() -> None:
     assert training.tried() == ["hidden", "loader", "hidden"]
 
 
+def test_what_one_process_left_undecided_is_tried_again_in_fresh_ones() -> None:
+    training = Training(lambda _: {**TWO}, TWO, open_at_first=frozenset({"slow-loader"}))
+    state = tune(STATE, training.bench())
+    assert training.tried() == ["slow-loader", "foreach", "slow-loader"]
+    assert training.fresh == ["slow-loader"]
+    assert [fix.fix for fix in state.fixes] == ["foreach", "slow-loader"]
+
+
 def test_losses_that_differ_speak_against_a_fix_that_changes_no_result() -> None:
     training = Training(lambda _: {"wrong": 2.0}, {"wrong": 2.0}, parity=Parity.DIFFERENT)
     state = tune(STATE, training.bench())

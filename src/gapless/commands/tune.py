@@ -7,7 +7,10 @@ training sees the same data and losses as its class promises; all else is droppe
 fix the training is recorded with it, and what to try next is predicted anew: fixing one thing
 exposes the next. That goes on until nothing proposed is worth more than the noise, or --budget is
 spent. At the end all that is kept is measured once more against the untouched command, in fresh
-processes in turns: only that gain is reported.
+processes in turns, with losses, data and the whole job compared: only that gain is reported.
+
+What can be switched while the training runs is tried in one process, which takes a fraction of the
+time; all else, and everything with --fresh, in fresh processes in turns.
 
 Nothing is written into your source. What is proven is in tuned.json in the folder of the run:
 gapless run --with applies it while a command starts, gapless fix writes it into the source.
@@ -74,6 +77,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how_group.add_argument(
         "--budget", metavar="TIME", type=budget, default=600.0, help="for all of it: 5m, 1h (10m)"
     )
+    how_group.add_argument("--fresh", action="store_true", help="every arm in a new process")
     how_group.add_argument("--resume", action="store_true", help="go on where the last one stopped")
     how_group.add_argument(
         "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs"
@@ -133,7 +137,7 @@ def _begin(
         folder=folder,
         home=runs_home(arguments),
         has_private_view=ask_permission(arguments, recording, folder),
-        is_fresh=True,  # what is kept is proven with losses, data and jobs compared
+        is_fresh=arguments.fresh,
     )
     if recording is None:
         recording = scout(trial_task, report_progress, takes_window=True).recording

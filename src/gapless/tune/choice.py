@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gapless.model.edit import Applicability, Edit, Proposal
-from gapless.model.trial import Parity, Side, Trial, TrialVerdict
+from gapless.model.trial import Method, Parity, Side, Trial, TrialVerdict
 from gapless.model.tuning import ProvenFix, TriedFix, TuningState
 from gapless.report.text.numbers import percent
 from gapless.verify.requests import stack_edits
@@ -108,6 +108,8 @@ def find_objection(side: Side) -> str | None:
 
 def _describe_proof(side: Side) -> str:
     words = "proven" if side.predicted is None else _WHY[side.verdict]
+    if side.method is Method.IN_PROCESS:
+        return f"{words}, in one process; losses are compared in the final proof"
     return f"{words}; losses not observed" if side.parity is Parity.NOT_OBSERVED else words
 
 
@@ -136,11 +138,12 @@ def edits_of(fixes: Iterable[ProvenFix]) -> tuple[Edit, ...]:
 
 def _sort_key(proposal: Proposal, state: TuningState) -> tuple[bool, bool, float]:
     speedup = proposal.speedup
-    is_again = bool(_list_attempts(proposal, state))
+    is_again = bool(list_attempts(proposal, state))
     return (is_again, speedup is None, -speedup.low if speedup else 0.0)
 
 
-def _list_attempts(proposal: Proposal, state: TuningState) -> list[TriedFix]:
+def list_attempts(proposal: Proposal, state: TuningState) -> list[TriedFix]:
+    """Return how often and how a proposal was tried, in order."""
     key = (proposal.fix, proposal.location, proposal.edits)
     return [
         attempt for attempt in state.tries if (attempt.fix, attempt.location, attempt.edits) == key
@@ -152,16 +155,17 @@ def _is_settled(proposal: Proposal, state: TuningState) -> bool:
 
     What stayed undecided though it looked faster is tried twice: a busy machine hides gains.
     """
-    attempts = _list_attempts(proposal, state)
+    attempts = list_attempts(proposal, state)
     if not attempts:
         kept_edits = edits_of(state.fixes)
         return all(edit in kept_edits for edit in proposal.edits)
     last = attempts[-1]
     if last.is_kept or last.verdict not in _MAY_CHANGE:
         return True
+    if last.verdict is TrialVerdict.UNDECIDED and _looks_faster(last):
+        return sum(attempt.verdict is TrialVerdict.UNDECIDED for attempt in attempts) > 1
     if last.n_kept == len(state.fixes):
-        is_open = last.verdict is TrialVerdict.UNDECIDED and _looks_faster(last)
-        return not is_open or sum(attempt.n_kept == last.n_kept for attempt in attempts) > 1
+        return True
     if proposal.speedup is None or last.speedup is None:
         return True
     return proposal.speedup.low <= last.speedup.high

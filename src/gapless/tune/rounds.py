@@ -6,7 +6,7 @@ from typing import Final
 
 from gapless.errors import GaplessError, UsageError
 from gapless.model.edit import Edit, Proposal
-from gapless.model.trial import Trial
+from gapless.model.trial import Trial, TrialVerdict
 from gapless.model.tuning import Tuning, TuningState
 from gapless.tune.choice import (
     Agenda,
@@ -15,6 +15,7 @@ from gapless.tune.choice import (
     find_objection,
     judge_attempt,
     keep_fix,
+    list_attempts,
     list_remaining,
 )
 from gapless.verify.budget import TrialBudgetError, format_time, round_up_budget
@@ -40,12 +41,23 @@ class TimeLimit:
 
 
 @dataclass(frozen=True)
+class MeasureTask:
+    """A proposal to measure on top of what is kept."""
+
+    record: str  # with the base edits applied
+    proposal: Proposal
+    base_edits: tuple[Edit, ...]
+    limit: TimeLimit
+    is_fresh: bool  # every arm in a process of its own
+
+
+@dataclass(frozen=True)
 class Workbench:
     """What tuning does to the training and to the disk."""
 
     record: Callable[[tuple[Edit, ...]], str]  # with edits applied → folder of the record
     propose: Callable[[str], Agenda]  # for a record
-    measure: Callable[[str, Proposal, tuple[Edit, ...], TimeLimit], Trial]  # on top of edits
+    measure: Callable[[MeasureTask], Trial]
     prove: Callable[[TuningState, TimeLimit], Trial]  # all that is kept, against nothing
     save: Callable[[TuningState], None]
     clock: Callable[[], float]
@@ -140,7 +152,13 @@ def _run_round(session: TuningSession, proposal: Proposal) -> bool:
     if limit is None:
         return False
     try:
-        trial = session.bench.measure(state.record or "", proposal, edits_of(state.fixes), limit)
+        attempts = list_attempts(proposal, state)
+        is_open = any(attempt.verdict is TrialVerdict.UNDECIDED for attempt in attempts)
+        trial = session.bench.measure(
+            MeasureTask(
+                state.record or "", proposal, edits_of(state.fixes), limit, is_fresh=is_open
+            )
+        )
     except TrialBudgetError as error:
         if state.tries:
             return False

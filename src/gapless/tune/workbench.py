@@ -22,7 +22,7 @@ from gapless.store.run.recordings import load
 from gapless.study import Options, study_recording
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.tune.choice import Agenda, edits_of
-from gapless.tune.rounds import TimeLimit, Workbench
+from gapless.tune.rounds import MeasureTask, TimeLimit, Workbench
 from gapless.verify import trial as trials_of_command
 from gapless.verify.requests import TrialRequest, check_permission, make_candidate
 from gapless.verify.specs import Candidate
@@ -57,25 +57,25 @@ def make_workbench(task: TuningTask, report_progress: Progress) -> Workbench:
         scouted = scout(replace(quiet, base_edits=edits), report_progress, takes_window=True)
         return str(scouted.recording.path)
 
-    def measure(
-        record: str, proposal: Proposal, base_edits: tuple[Edit, ...], limit: TimeLimit
-    ) -> Trial:
+    def measure(measured: MeasureTask) -> Trial:
         trial_task = replace(
-            _limit_task(task, limit, [make_candidate(proposal)]),
-            base_edits=base_edits,
+            _limit_task(task, measured.limit, [make_candidate(measured.proposal)]),
+            base_edits=measured.base_edits,
             windows=False,
+            is_fresh=task.trial.is_fresh or measured.is_fresh,
+            prefers_switching=True,
         )
-        words = f"{proposal.fix}, {proposal.summary}"
-        if base_edits:
-            words += f", on top of {len(base_edits)} edits"
+        words = f"{measured.proposal.fix}, {measured.proposal.summary}"
+        if measured.base_edits:
+            words += f", on top of {len(measured.base_edits)} edits"
 
         def report_arm(line: str) -> None:
             report_progress(f"{words}: {line}")
 
-        return _attempt(trial_task, load(Path(record)), report_arm)
+        return _attempt(trial_task, load(Path(measured.record)), report_arm)
 
     def prove(state: TuningState, limit: TimeLimit) -> Trial:
-        trial_task = _limit_task(task, limit, [join_fixes(state)])
+        trial_task = replace(_limit_task(task, limit, [join_fixes(state)]), is_fresh=True)
         trial = _attempt(
             trial_task, load(task.run), lambda line: report_progress(f"final proof: {line}")
         )

@@ -76,15 +76,23 @@ def conduct_both_ways(
 
 
 def choose_way(
-    candidates: Sequence[Candidate], settings: TrialSettings, recording: Recording
+    candidates: Sequence[Candidate],
+    settings: TrialSettings,
+    recording: Recording,
+    *,
+    prefers_switching: bool = False,
 ) -> TrialSettings:
     """Return settings that say how candidates are measured, where the user did not.
 
     In fresh processes, which show losses, data and whole jobs as well; where the budget does not
     hold those, what can be switched in one process, and the others in fresh ones. Raises
-    ``UsageError`` where it does not hold that either.
+    ``UsageError`` where it does not hold that either. With ``prefers_switching`` what can be
+    switched gets fresh processes only where one process does not show it.
     """
     if settings.is_in_process:
+        return settings
+    can_all = all(explain_obstacle(side.edits) is None for side in candidates)
+    if prefers_switching and can_all and not settings.is_fresh:
         return settings
     try:
         check_budget(candidates, settings, recording)

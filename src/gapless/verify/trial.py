@@ -69,6 +69,7 @@ class TrialTask:
     windows: bool = True  # an arm more of each side shows where its steps go
     is_fresh: bool = False  # no edit is switched while a training runs
     is_in_process: bool = False  # no edit gets processes of its own
+    prefers_switching: bool = False  # what can be switched is, also where fresh processes fit
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,9 @@ def _attempt_recorded(
     plan = _plan_arms(task, folder, page_cache.find_cold_files(recording, facts))
     settings = _trial_settings(task, recording, facts, plan, shortlist)
     if scout_run is None:
-        settings = choose_way(shortlist.candidates, settings, recording)
+        settings = choose_way(
+            shortlist.candidates, settings, recording, prefers_switching=task.prefers_switching
+        )
     else:
         settings = replace(settings, start_s=scout_run.start_s, is_fresh=not task.is_in_process)
     first_run = None if scout_run is None else scout_run.run
