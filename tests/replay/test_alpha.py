@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gapless.replay.graph.nodes import Graph, SimulatedSteps
 from gapless.replay.graph.simulate import simulate
 from gapless.replay.predict.alpha import (
     MAX_ALPHA,
@@ -15,9 +16,14 @@ from gapless.replay.predict.alpha import (
     ease_devices,
     fit_alpha,
 )
-from gapless.replay.predict.identity import check_identity, mean_step_ns
+from gapless.replay.predict.identity import check_identity, step_lengths
 from tests.replay.machine import Action, MachineCosts, run_program
 from tests.replay.making import graph_of
+
+
+def mean_step_ns(graph: Graph, simulated: SimulatedSteps) -> float:
+    """Return the mean counted step of a replay, in ns."""
+    return float(step_lengths(graph, simulated.steps).mean())
 
 
 def make_actions(kernel: int, python: int = 20_000) -> list[Action]:

@@ -25,15 +25,13 @@ from gapless.replay.loader.scenario import merge_changes
 from gapless.replay.loader.whatif import (
     couple_loader,
     predict_loader,
-    rank_choices,
     replay_error,
-    usual_choices,
 )
 
 MS = 1_000_000
 HAND = 400_000
 N_BATCHES = 160
-MACHINE = Machine(16, 16, None, None, None, None, None, None, None)
+MACHINE = Machine(16, 16, None, None, None, None, None)
 
 
 def make_loader(**values: Any) -> Loader:  # noqa: ANN401 - a fact may be anything
@@ -407,26 +405,6 @@ def test_a_window_is_fed_as_the_loader_would() -> None:
         start_ns=7_000 * MS,
     )
     assert quick.source.hand_over(7_012 * MS) == 7_012 * MS + HAND
-
-
-def test_the_best_settings_are_the_smallest_of_those_that_are_near_the_best() -> None:
-    inputs = make_inputs(1, draw_lengths(60 * MS), 12 * MS)
-    choices = rank_choices(inputs)
-    assert choices[0].change.num_workers == 8
-    assert choices[0].predicted.speedup is not None
-    assert choices[0].predicted.speedup.mid == pytest.approx(
-        true_step(1, draw_lengths(60 * MS), 12 * MS) / true_step(8, draw_lengths(60 * MS), 12 * MS),
-        rel=0.05,
-    )
-
-
-def test_so_many_workers_are_compared_as_fetches_leave_processors_free() -> None:
-    machine = replace(MACHINE, cpus=2)
-    running = replace(make_inputs(0, draw_lengths(60 * MS), 12 * MS, running=1.0), machine=machine)
-    waiting = replace(make_inputs(0, draw_lengths(60 * MS), 12 * MS, running=0.1), machine=machine)
-    assert max(change.num_workers or 0 for change in usual_choices(running)) == 2
-    assert max(change.num_workers or 0 for change in usual_choices(waiting)) == 20
-    assert {change.intra_op_threads for change in usual_choices(running)} == {None, 1}
 
 
 def test_resamples_cover_each_unknown_evenly_and_take_blocks_of_rows() -> None:

@@ -49,7 +49,6 @@ EVIDENCE = CaptureFacts(
     has_shapes=True,
     has_stacks=True,
     has_sync_records=True,
-    has_memory=False,
     streams=1,
     syncs=0,
 )

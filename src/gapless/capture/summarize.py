@@ -123,7 +123,6 @@ def _capture_facts(view: CaptureView) -> CaptureFacts:
         has_shapes=any(shape.dims for shape in trace.shapes),
         has_stacks=bool(kinds[category.PYTHON_FUNCTION]),
         has_sync_records=bool(kinds[category.SYNC]),
-        has_memory=bool(len(trace.memory.time)),
         streams=_count_streams(view),
         syncs=_count_syncs(view),
     )

@@ -21,9 +21,8 @@ _TEMP_FOLDERS: Final = ("/tmp", "/var/tmp", "/usr/tmp", os.curdir)  # noqa: S108
 _MEMORY_FOLDER: Final = "/dev/shm"  # noqa: S108 - where the disk for temporary files is full
 _MIN_FREE_BYTES: Final = 4096  # bytes: that many must fit
 _HASH_SEED: Final = "PYTHONHASHSEED"  # of strings: the order of sets, equal in all arms of a trial
-_KINETO_LOG_LEVEL: Final = (
-    "KINETO_LOG_LEVEL"  # else each window prints two lines among the training's
-)
+# else each window prints two lines among the training's
+_KINETO_LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 
 
 @dataclass(frozen=True)

@@ -39,20 +39,17 @@ class Tree:
     spool: Path
     proc: Path = _PROC
     members: dict[int, int] = field(default_factory=dict[int, int])  # number → when it started
-    new_members: list[int] = field(default_factory=list[int])  # new at the last look
     _examined: set[int] = field(default_factory=set[int])
     _files: dict[int, int] = field(default_factory=dict[int, int])
 
     def look(self) -> None:
         """Find the processes that came since the last look."""
         numbers = {int(name) for name in os.listdir(self.proc) if name.isdigit()}  # noqa: PTH208
-        before = set(self.members)
         for number in sorted(numbers - self._examined):  # parents first, but for a wrapped counter
             status = read(self.proc, number)
             if status is not None and self._belongs(number, status):
                 self.members[number] = status.started
         self._examined = numbers
-        self.new_members = [number for number in self.members if number not in before]
 
     def _belongs(self, number: int, status: Status) -> bool:
         if number == self.root or status.parent in self.members:

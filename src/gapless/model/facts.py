@@ -141,8 +141,6 @@ class Machine:
     devices: int | None
     memory_bytes: int | None  # available to it
     shm_bytes: int | None  # free in /dev/shm
-    memlock_bytes: int | None  # None: unlimited or not known
-    numa_nodes: int | None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     cpu_list: str | None = None  # which those are: "0-15"
     device_cpus: str | None = None  # the processors of the device's NUMA node

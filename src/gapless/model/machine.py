@@ -16,7 +16,7 @@ class Constant:
     """A constant: the median of rounds, with their 10th and 90th percentiles."""
 
     name: str  # "copy.h2d.pinned"
-    unit: str  # "ns", "B/s", "FLOP/s", "1/s"
+    unit: str  # "ns", "B/s", "FLOP/s"
     at: int | None  # bytes, threads: what it was measured at, where it depends on that
     value: float | None
     low: float | None

@@ -6,12 +6,10 @@ of one class have equal length and are read-only. In an index column −1 means 
 """
 
 from dataclasses import dataclass, field
-from typing import NewType
 
 import numpy as np
 import numpy.typing as npt
 
-Ns = NewType("Ns", int)
 Int8 = npt.NDArray[np.int8]
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

@@ -1,4 +1,4 @@
-"""What a process has of its machine: memory, shared memory, NUMA nodes, its device."""
+"""What a process has of its machine: memory, shared memory, processors, its device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from . import tracebacks
 
 _CGROUP = "/sys/fs/cgroup"
 _HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
-_NODES = "/sys/devices/system/node"
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
@@ -23,9 +22,7 @@ def values(torch: Any) -> dict[str, Any]:
     if not _read:
         _read.update(
             shm_bytes=_free("/dev/shm"),  # noqa: S108 - it is looked at, not written to
-            memlock_bytes=_memlock(),
             memory_bytes=_memory(),
-            numa_nodes=_nodes(),
             cpu_list=_processors(),
             executable=os.path.abspath(sys.executable),
             processor=_model(),
@@ -128,15 +125,6 @@ def _free(path: str) -> int | None:
     return None
 
 
-def _memlock() -> int | None:
-    try:
-        import resource
-    except ImportError:  # pragma: no cover - not a Unix
-        return None
-    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
-
-
 def _memory() -> int | None:
     """Return what the machine has available, or what is left of this process's share of it."""
     with tracebacks.suppress(OSError):
@@ -160,10 +148,4 @@ def _line(path: str) -> str | None:
     """Return what stands in a file of one line; None: nothing, or there is no such file."""
     with tracebacks.suppress(OSError), open(path) as file:
         return file.read().strip() or None
-    return None
-
-
-def _nodes() -> int | None:
-    with tracebacks.suppress(OSError):
-        return sum(bool(re.fullmatch(r"node\d+", name)) for name in os.listdir(_NODES)) or None
     return None

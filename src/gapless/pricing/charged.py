@@ -41,9 +41,8 @@ _HOST: Final = (
     *("idle.comm", "idle.unknown", "step"),
 )
 _ALL_OF_HOST: Final = "idle.host"
-_UNSPLIT: Final = (
-    "step"  # no window shows its contents: what slows the whole host may slow all of it
-)
+# no window shows its contents: what slows the whole host may slow all of it
+_UNSPLIT: Final = "step"
 _LUMPS: Final = ("idle.gc", "idle.io_main", "idle.profiler")  # known from the run's marks
 _DATA: Final = "idle.data."
 _OTHERS_LEAF: Final = "idle.device.wait"

@@ -32,9 +32,8 @@ from gapless.model.finding import Detection
 from gapless.model.study import Site
 
 _COPIES: Final = ("aten::to", "aten::_to_copy", "aten::copy_", "cudaMemcpyAsync", "hipMemcpyAsync")
-_MIN_BLAME_SHARE: Final = (
-    0.5  # of the observed time of a leaf or a call: then one function is to blame
-)
+# of the observed time of a leaf or a call: then one function is to blame
+_MIN_BLAME_SHARE: Final = 0.5
 _MACHINE_CODES: Final = "G8"  # what a machine does to all lines alike belongs to none
 _SYNCS: Final = ("*ynchronize*",)
 

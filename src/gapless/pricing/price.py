@@ -36,9 +36,8 @@ OUTSIDE_LEAVES: Final = (  # leaves of run rows
     "idle.data.start-up",
 )
 UNDONE_LEAF: Final = "idle.device.wait"
-_MAX_UNDONE_FACTOR: Final = (
-    2.0  # at most: others may take as much within kernels, where no wait shows it
-)
+# at most: others may take as much within kernels, where no wait shows it
+_MAX_UNDONE_FACTOR: Final = 2.0
 _MARKED_FACTOR: Final = Estimate(
     0.85, 1.0, 1.1
 )  # this share of what was seen to go outside windows goes

@@ -22,9 +22,8 @@ from gapless.model.finding import Detection, Finding, Remedy, TrialCandidate
 from gapless.pricing.charged import charge_changes
 from gapless.pricing.price import LEAST_GAIN, Prices
 
-MIN_ASKED_SHARE: Final = (
-    0.5  # of a step: above that a trial is worth asking a person for permission
-)
+# of a step: above that a trial is worth asking a person for permission
+MIN_ASKED_SHARE: Final = 0.5
 MIN_NAMED_SHARE: Final = 0.25  # of a step: a cause with so large a charge is named without a price
 MIN_ODDS: Final = 0.75  # three to one: a trial that asks for nothing costs minutes
 MIN_LARGE_ODDS: Final = 0.6  # three to two: the same, where half of the step is at stake

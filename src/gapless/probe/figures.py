@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-NS, BYTES, FLOPS, PER_SECOND = "ns", "B/s", "FLOP/s", "1/s"  # units
+NS, BYTES, FLOPS = "ns", "B/s", "FLOP/s"  # units
 _MAX_ROUNDS = 40  # rounds
 _TENTH = 0.1
 
@@ -53,9 +53,8 @@ class Measurement(NamedTuple):
     seconds: float  # that it may take, about
     gpu: bool = False
     torch: bool = True
-    explain_lack: Callable[[ProbeConditions], str | None] = (
-        lack_nothing  # it cannot be measured, for want of what
-    )
+    # it cannot be measured, for want of what
+    explain_lack: Callable[[ProbeConditions], str | None] = lack_nothing
 
 
 class RoundSeries(NamedTuple):

@@ -39,7 +39,7 @@ def facts(recording: Recording) -> Facts:
     stepping = select_steppers(all_trainings)
     first_training = (stepping or all_trainings or (None,))[0]
     if first_training is None:
-        no_machine = Machine(None, None, None, None, None, None, None, None, None)
+        no_machine = Machine(None, None, None, None, None, None, None)
         return Facts(World(1, None, None, None, 0, None), no_machine)
     counters = _fact_values(first_training, "calls")
     calls = _count_calls(first_training, counters)
@@ -144,8 +144,6 @@ def _machine(training: Training, models: tuple[Model, ...]) -> Machine:
         devices=as_int(values.get("devices")),
         memory_bytes=as_int(values.get("memory_bytes")),
         shm_bytes=as_int(values.get("shm_bytes")),
-        memlock_bytes=as_int(values.get("memlock_bytes")),
-        numa_nodes=as_int(values.get("numa_nodes")),
         environment=_as_texts(environment),
         cpu_list=as_text(values.get("cpu_list")),
         device_cpus=as_text(values.get("device_cpus")),

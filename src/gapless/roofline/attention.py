@@ -20,9 +20,8 @@ _MIN_KEYS: Final = 64  # keys: with fewer, scores do not matter
 _EFFICIENCY: Final = Estimate(0.6, 0.35, 0.15)  # of the peak, of fused kernels
 _KEPT_TIME: Final = Estimate(0.05, 0.2, 0.5)  # of the time, where no roofline is known
 _LAUNCH_SAVING: Final = Estimate(0.95, 0.9, 0.7)
-_RECOMPUTE_FACTOR: Final = (
-    1.25  # of the products of a backward: it makes the scores again, a fifth one
-)
+# of the products of a backward: it makes the scores again, a fifth one
+_RECOMPUTE_FACTOR: Final = 1.25
 _MASKED_SHARE: Final = 0.5  # of masked scores, what a kernel that knows the mask need not compute
 _DROPOUTS: Final = ("dropout", "bernoulli")
 # Measured with torch 2.13 on two processors, one and two threads, 64 to 1024 keys of 16 to 64

@@ -20,9 +20,8 @@ _STRIDES: Final = (1, 2, 4, 8, 16)
 _STRIDED: Final = re.compile(r"conv|pool|stft|unfold")
 _MIN_LENGTH: Final = 8  # positions: below, any size may be one by chance
 _MAX_CUT: Final = 2  # positions that kernels without padding at the ends cut off
-_CALL_NS: Final = (
-    3_500.0  # of an operator on a processor, whatever its size (see ``queries.optimizer_steps``)
-)
+# of an operator on a processor, whatever its size (see ``queries.optimizer_steps``)
+_CALL_NS: Final = 3_500.0
 _MAX_FIXED_SHARE: Final = 0.9  # of a call, at most
 _OPTIMIZER: Final = "busy.optimizer"
 # How much of what is not fixed goes with the length: all of it, most, or, since shorter rows make

@@ -19,9 +19,8 @@ _MIN_STEPS: Final = 4  # steps, however slow they are
 _WANTED_ROUNDS: Final = 3  # of workers × prefetch batches
 _WANTED_PERIODS: Final = 4  # of what recurs
 _MAX_WARM_UP: Final = 60  # steps of warm-up, at most; and at most half of what is measured
-_MAX_SLOWDOWN: Final = (
-    3  # times as slow as the unedited training may a side be before it is cut short
-)
+# times as slow as the unedited training may a side be before it is cut short
+_MAX_SLOWDOWN: Final = 3
 _COMPILING_S: Final = 15.0  # and may take so much longer until it is warm
 _FIRST_STEPS: Final = 1000
 _FIRST_SHARE: Final = 20  # of the budget, for the steps of the first arm

@@ -27,9 +27,8 @@ from gapless.verify.specs import (
 ON_DEVICE: Final = "steps are timed on the device: the host may run ahead of it"
 INTERRUPTED: Final = "interrupted: judged by what had been measured until then"
 _NS: Final = 1e-9
-_REPLAN_SPEEDUP: Final = (
-    2.0  # times as fast as the first arm: others must be longer than planned by it
-)
+# times as fast as the first arm: others must be longer than planned by it
+_REPLAN_SPEEDUP: Final = 2.0
 _MAX_GROUPS: Final = 1000  # groups of a turn, at most
 
 Progress = Callable[[str], None]

@@ -43,9 +43,8 @@ class TrialSettings:
     run: str | None = None  # the recorded run that it is about
     job: Job | None = None  # of that run; None: not known
     budget_s: float = 240.0
-    max_budget_s: float | None = (
-        None  # to which it may grow, so that two pairs fit; None: it may not
-    )
+    # to which it may grow, so that two pairs fit; None: it may not
+    max_budget_s: float | None = None
     cache: str = "warm"  # "cold": arms begin with the files of the data out of memory
     windows: bool = True  # an arm more of each side takes one, for the accounts
     clock: Callable[[], float] = time.monotonic

@@ -81,14 +81,6 @@ _ANYWHERE = (*_NAMES, *_LOW_PRIORITY)
 _PYTHON = (*_NAMES, *_IN_PYTHON, *_LOW_PRIORITY)
 _NO_TAG: Final = NOT_A_FRAME, LEAF["idle.unknown"]
 _ANY_PATTERN: Final = re.compile("|".join(pattern.pattern for _, _, pattern in _PYTHON))
-_HOST = (
-    category.CPU_OP,
-    category.RUNTIME,
-    category.DRIVER,
-    category.PYTHON_FUNCTION,
-    category.USER_ANNOTATION,
-    category.MARKER,
-)
 _OPERATIONS = (category.CPU_OP, category.RUNTIME, category.DRIVER)
 
 
@@ -114,7 +106,7 @@ def tag_events(trace: Trace) -> Tags:
     order = np.where(is_operation, OPERATOR, named_order)
     order = np.where(is_python & (order == NOT_A_FRAME), PYTHON, order)
     other_gc = (events.category == category.OTHER_KIND) & (order == GC)
-    host = (np.isin(events.category, _HOST) | other_gc) & (events.end > events.start)
+    host = (np.isin(events.category, category.HOST_CALLS) | other_gc) & (events.end > events.start)
     return Tags(np.where(host, order, NOT_A_FRAME), leaf)
 
 

@@ -10,9 +10,8 @@ from gapless.model.tables import Tables
 from gapless.model.trace import Count
 from gapless.model.work import Work
 
-SYNCS_TO_NOTE: Final = (
-    20  # a step; above it, debts and gains of syncs differ (docs: the account, 8)
-)
+# a step; above it, debts and gains of syncs differ (docs: the account, 8)
+SYNCS_TO_NOTE: Final = 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,6 @@ class CaptureFacts:
     has_shapes: bool
     has_stacks: bool
     has_sync_records: bool
-    has_memory: bool
     streams: int  # on which the busiest device worked
     syncs: int  # in counted steps
 

@@ -32,8 +32,6 @@ _GPU: Final = Machine(
     devices=1,
     memory_bytes=120 * _GIB,
     shm_bytes=64 * _GIB,
-    memlock_bytes=None,
-    numa_nodes=2,
     cpu_list="0-15",
 )
 _CPU: Final = Machine(
@@ -44,8 +42,6 @@ _CPU: Final = Machine(
     devices=None,
     memory_bytes=24 * _GIB,
     shm_bytes=12 * _GIB,
-    memlock_bytes=None,
-    numa_nodes=1,
     cpu_list="0-1",
 )
 _LOADER: Final = Loader(
@@ -198,7 +194,7 @@ def cpu(*parts: Any, **calls: int) -> Facts:  # noqa: ANN401
 
 def bare_facts(**calls: int) -> Facts:
     """Return the facts of a run of which hardly anything was observed."""
-    machine = Machine(None, None, None, None, None, None, None, None, None)
+    machine = Machine(None, None, None, None, None, None, None)
     return Facts(World(1, None, None, None, 0, None), machine, calls=calls)
 
 

@@ -85,8 +85,6 @@ def _infer_machine(study: Study, device: str | None) -> Machine:
         devices=None,
         memory_bytes=None,
         shm_bytes=None,
-        memlock_bytes=None,
-        numa_nodes=None,
     )
 
 

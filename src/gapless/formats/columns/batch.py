@@ -71,9 +71,8 @@ class Batch(Struct):
     written: int = 0
     dropped: dict[str, int] = field(default_factory=dict[str, int])
     repaired: dict[str, int] = field(default_factory=dict[str, int])
-    head: bytes | None = (
-        None  # text at the start that is no whole event: the end of the chunk before?
-    )
+    # text at the start that is no whole event: the end of the chunk before?
+    head: bytes | None = None
     tail: bytes | None = None  # likewise at the end
     footer: bytes | None = None  # what follows the array of events, if it ends in this chunk
 

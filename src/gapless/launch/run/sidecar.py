@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 _SWEEP_S: Final = 0.5
 _MAX_SWEEP_S: Final = 10.0
-_MIN_PAUSE_RATIO: Final = (
-    500  # time between sweeps is at least so many times what one takes of a processor
-)
+# time between sweeps is at least so many times what one takes of a processor
+_MIN_PAUSE_RATIO: Final = 500
 _STACK_BYTES: Final = 1 << 20  # a limit on memory is the training's, not ours
 
 

@@ -24,9 +24,8 @@ _PER_CENT: Final = 100 / 10**9  # of a processor, from ns a second
 _MAX_PROCESSES: Final = 40  # the busiest; a line each for thousands would fill the disk
 _TREE_TOTAL: Final = "whole"
 _PROCESS_INTERVAL: Final = 4  # looks at the machine for one at each process
-_WRAPPER_RATIO: Final = (
-    10  # of a processor, the part of the busiest process's time: less is a mere wrapper's
-)
+# of a processor, the part of the busiest process's time: less is a mere wrapper's
+_WRAPPER_RATIO: Final = 10
 _BUSY: Final = (0, 1, 2, 5, 6)  # user, nice, system, hard and soft interrupts
 
 

@@ -21,9 +21,8 @@ from gapless.launch.process_tree import Tree
 from gapless.launch.unobserved import Journal
 
 _PERIOD_S: Final = 1.0
-_MIN_PAUSE_RATIO: Final = (
-    500  # time between looks is at least so many times what one takes of a processor
-)
+# time between looks is at least so many times what one takes of a processor
+_MIN_PAUSE_RATIO: Final = 500
 _LISTENING: Final = b"0A"
 _CONNECTED: Final = frozenset({b"01", b"04", b"05", b"08"})  # established, or being closed
 _SOCKET: Final = re.compile(r"socket:\[(\d+)\]")

@@ -13,9 +13,8 @@ from gapless.launch.unobserved import Journal, contain_failures, describe_error
 _PERIOD_S: Final = 0.5
 _MAX_PERIOD_S: Final = 20.0
 _DENSE_S: Final = 1200.0  # sampled at the full rate; then as many again each time as long
-_MIN_PAUSE_RATIO: Final = (
-    250  # time between samples is at least so many times what one takes of a processor
-)
+# time between samples is at least so many times what one takes of a processor
+_MIN_PAUSE_RATIO: Final = 250
 _MAX_FAILURES: Final = 3  # in a row, and a sampler is given up
 
 SamplerFactory = Callable[[], Sampler]

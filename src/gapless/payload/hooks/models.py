@@ -29,9 +29,8 @@ _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
 _edges = 0
 evaluating: dict[int, Any] = {}  # by id: models set to evaluate last, and in which thread
-_mode_pending = (
-    False  # a module was set to train or to evaluate, and it is not known yet what it is
-)
+# a module was set to train or to evaluate, and it is not known yet what it is
+_mode_pending = False
 
 
 class _ModuleEntry:

@@ -37,9 +37,8 @@ from gapless.replay.predict.predicted_trace import predict_account
 from gapless.replay.predict.scene import Scene, make_scene
 
 _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be the limit
-_MIN_HIDDEN_SHARE: Final = (
-    0.005  # of a step: above that, more work of the thread means less waiting
-)
+# of a step: above that, more work of the thread means less waiting
+_MIN_HIDDEN_SHARE: Final = 0.005
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
 

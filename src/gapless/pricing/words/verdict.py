@@ -42,9 +42,8 @@ from gapless.pricing.words.aside import describe_rare, describe_unwindowed, rare
 
 COMPUTE: Final = "compute"
 _MIN_BOUND_SHARE: Final = 0.75  # of a step: above that a step is mostly computing
-_MIN_LARGE_SHARE: Final = (
-    0.2  # of a step: what takes so much besides computing is named first nevertheless
-)
+# of a step: what takes so much besides computing is named first nevertheless
+_MIN_LARGE_SHARE: Final = 0.2
 _MIN_SAID_SHARE: Final = 0.05  # of a step: what takes less is not mentioned with it
 _WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.graph")
 _ABLATIONS: Final = {

@@ -1,6 +1,6 @@
 """What a process recorded of a loader's fetches: rows that were kept, and sums of others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from gapless import wire
 from gapless.model.recording import Process
 from gapless.model.trace import Int64
+from gapless.recorded.training.processes import Training
 
 Columns = Mapping[str, Int64]
 _NO_SUMS: Final = {name: np.empty(0, np.int64) for name in wire.BATCH_SUM_FIELDS}
@@ -42,6 +43,17 @@ def fetch_table(process: Process, loader: int) -> Columns:
         "detailed_samples": fetches["samples"],
     }
     return {name: np.concatenate((single_rows[name], sums[name])) for name in wire.BATCH_SUM_FIELDS}
+
+
+def gather_fetches(training: Training, numbers: Sequence[int]) -> Columns:
+    """Return the fetches for some loaders, of the training process and of workers."""
+    tables = [fetch_table(training.process, number) for number in numbers]
+    tables += [
+        fetch_table(worker, worker.loader)
+        for worker in training.workers
+        if worker.loader is not None and worker.loader in numbers
+    ]
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def is_thinned(process: Process, loader: int) -> bool:

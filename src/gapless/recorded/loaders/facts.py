@@ -9,15 +9,14 @@ from gapless import wire
 from gapless.model.edit import Location
 from gapless.model.facts import Loader
 from gapless.model.recording import Fact
-from gapless.recorded.loaders.batches import Columns, fetch_table
+from gapless.recorded.loaders.batches import Columns, gather_fetches
 from gapless.recorded.loaders.padding import measure_filling
 from gapless.recorded.training.edges import Bool, fact_of, loader_kind
 from gapless.recorded.training.processes import Training
 from gapless.recorded.values import as_bool, as_int, as_text, source_location
 
-_MIN_STEP_SHARE: Final = (
-    0.1  # of the steps: a loader asked in fewer of them does not feed the training
-)
+# of the steps: a loader asked in fewer of them does not feed the training
+_MIN_STEP_SHARE: Final = 0.1
 _NO_BATCH: Final = wire.EXHAUSTED | wire.RAISED
 _NO_VALUES: Final[Mapping[str, object]] = {}
 
@@ -37,7 +36,7 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
     data, batch = (_first_values(training, noun, numbers) for noun in ("dataset", "batch"))
     is_next = _is_next_call(training, numbers)
     is_hand_over = is_next & ((training.process.marks.flags & _NO_BATCH) == 0)
-    fetches = _fetch_columns(training, numbers)
+    fetches = gather_fetches(training, numbers)
     marks, sums = training.process.marks, training.sums.calls
     summed_calls = [sums.select(wire.NEXT, subject=number) for number in numbers]
     waited_ns = int((marks.end[is_next] - marks.start[is_next]).sum())
@@ -126,17 +125,6 @@ def _is_for_training(training: Training, is_hand_over: Bool) -> bool | None:
     first_ns = training_times.min()
     n_steps = max(1, int((ends[1:] > first_ns).sum()))
     return bool(len(steps) >= _MIN_STEP_SHARE * n_steps)
-
-
-def _fetch_columns(training: Training, numbers: Sequence[int]) -> Columns:
-    """Return the fetches for some loaders, of the training process and of workers."""
-    tables = [fetch_table(training.process, number) for number in numbers]
-    tables += [
-        fetch_table(worker, worker.loader)
-        for worker in training.workers
-        if worker.loader is not None and worker.loader in numbers
-    ]
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def _is_random(fetches: Columns) -> bool | None:

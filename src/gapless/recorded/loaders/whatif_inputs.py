@@ -13,7 +13,7 @@ from gapless.model.machine import Constants
 from gapless.model.recording import Recording
 from gapless.model.run import RecordedRun
 from gapless.model.trace import Int64
-from gapless.recorded.loaders.batches import Columns, fetch_table
+from gapless.recorded.loaders.batches import Columns, gather_fetches
 from gapless.recorded.loaders.hand_over import HandOvers, measure_hand_overs
 from gapless.recorded.loaders.iterations import mark_lengths, measure_turns, median_of, turn_spans
 from gapless.recorded.loaders.sampler import sampling_lane
@@ -70,7 +70,7 @@ def _build_inputs(
     numbers = _alike_loaders(training, loader.id)
     matched_waits = [match_waits(training, number) for number in numbers]
     hand_overs = _concatenate([_build_hand_overs(waits) for waits in matched_waits])
-    pin_ns, fetch_columns = _pin_lengths(training, numbers), _fetch_columns(training, numbers)
+    pin_ns, fetch_columns = _pin_lengths(training, numbers), gather_fetches(training, numbers)
     dispatch_ns = _dispatch_ns(training, numbers)
     _, steady = _steady_rows(training, numbers, hand_overs, loader)
     costs = measure_hand_overs(
@@ -235,16 +235,6 @@ def _sampler_ns(training: Training, numbers: Sequence[int], hand_overs: HandOver
     """Return the mean time in which samples were chosen within the wait for a batch."""
     sampling_ns = overlap(sampling_lane(training, numbers), hand_overs.ask, hand_overs.got)
     return round(float(sampling_ns.mean())) if len(sampling_ns) else 0
-
-
-def _fetch_columns(training: Training, numbers: Sequence[int]) -> Columns:
-    tables = [fetch_table(training.process, number) for number in numbers]
-    tables += [
-        fetch_table(worker, worker.loader)
-        for worker in training.workers
-        if worker.loader is not None and worker.loader in numbers
-    ]
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def _samples_per_fetch(fetch_columns: Columns) -> float | None:

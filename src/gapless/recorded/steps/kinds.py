@@ -23,13 +23,11 @@ from gapless.recorded.steps.rows import TrainingRow, exposed_row
 from gapless.recorded.training.processes import counted_lane
 
 _MIN_APART_RATIO: Final = 2.5  # times as long: rows of another kind
-_MAX_LONGER_RATIO: Final = (
-    2.0  # times the longest row: hosts drift by a third, and windows only slow steps
-)
+# times the longest row: hosts drift by a third, and windows only slow steps
+_MAX_LONGER_RATIO: Final = 2.0
 _MIN_GAP_RATIO: Final = 1.5  # times as long as the next shorter step: there another kind begins
-_MAX_SHORTER_RATIO: Final = (
-    4.0  # times shorter than the shortest row, which a profiler may have doubled
-)
+# times shorter than the shortest row, which a profiler may have doubled
+_MAX_SHORTER_RATIO: Final = 4.0
 _MAX_SPREAD_RATIO: Final = 1.5  # ratio of the 90th to the 10th percentile of a kind's steps
 _MIN_UNLIKE_SHARE: Final = 0.1  # of the time: less than that is a few steps that something held up
 _WEIGHT_TOTAL: Final = 1_000_000  # the number of parts into which weights are cut

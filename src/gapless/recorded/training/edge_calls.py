@@ -13,9 +13,8 @@ from gapless.model.trace import Int64
 from gapless.recorded.training.stretches import Stretches
 
 MIN_ENDING_CALLS: Final = 5  # calls that an optimizer needs to end steps
-_MIN_LATER_CALLS: Final = (
-    200  # calls of a later kind after the last: then what was called less often ends none
-)
+# calls of a later kind after the last: then what was called less often ends none
+_MIN_LATER_CALLS: Final = 200
 Bool = npt.NDArray[np.bool_]
 
 

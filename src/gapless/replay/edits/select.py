@@ -28,18 +28,9 @@ from gapless.replay.graph.span import GraphSpan
 
 Lanes = Mapping[int, Lane]  # by thread (track); owners are events
 
-_CALLS: Final = (
-    category.CPU_OP,
-    category.RUNTIME,
-    category.DRIVER,
-    category.PYTHON_FUNCTION,
-    category.USER_ANNOTATION,
-    category.MARKER,
-)
 _PYTHON_LEAF: Final = LEAF["idle.host.python"]
-_MAX_TRACE_NS: Final = (
-    3_000  # ns: what tracing an event costs at most, so that no call costs less than 0
-)
+# ns: what tracing an event costs at most, so that no call costs less than 0
+_MAX_TRACE_NS: Final = 3_000
 _FUNCTION: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$")
 
 
@@ -110,7 +101,7 @@ def find_calls(view: ReplayView, patterns: Sequence[str], line: Location | None 
     events = trace.events
     calls = np.flatnonzero(
         match_names(trace.names, patterns)[events.name]
-        & np.isin(events.category, _CALLS)
+        & np.isin(events.category, category.HOST_CALLS)
         & (events.end > events.start)
     )
     return calls if line is None else _calls_below(view, calls, line)

@@ -18,9 +18,8 @@ from gapless.replay.graph.launch_order import MAX_WAIT_GAP, NEVER, EnqueuedWork,
 from gapless.replay.graph.nodes import near_gaps
 from gapless.replay.graph.span import GraphSpan
 
-MIN_LATE_NS: Final = (
-    8_000  # ns: later than that, something else was waited for (measured on 49 traces)
-)
+# ns: later than that, something else was waited for (measured on 49 traces)
+MIN_LATE_NS: Final = 8_000
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,10 @@ from gapless.replay.graph.imputation import Bool
 from gapless.replay.graph.span import GraphSpan
 
 NEVER: Final = -(1 << 62)
-MAX_WAIT_GAP: Final = (
-    30_000  # ns: from the end of what was waited for to the start; 8,000 is too short
-)
-_MIN_UNRECORDED_NS: Final = (
-    1_000_000  # ns: a first activity on a stream that is later was not the first
-)
+# ns: from the end of what was waited for to the start; 8,000 is too short
+MAX_WAIT_GAP: Final = 30_000
+# ns: a first activity on a stream that is later was not the first
+_MIN_UNRECORDED_NS: Final = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,8 @@ class CoreDemand:
     spinning: float = 0.0  # … and look for more to do in this; else it is alone
     pinning: float = 0.0
     floor_ns: float = 0.0  # a batch takes so long whatever the processors do: a device
-    worker_threads: float = (
-        1.0  # threads that are ready while a worker is: it may compute with several
-    )
+    # threads that are ready while a worker is: it may compute with several
+    worker_threads: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -101,13 +101,11 @@ class LoaderInputs:
     # Of each stage: its share of what a fetch takes on a processor, and off it.
     stages: Shares = field(default_factory=dict[str, tuple[float, float]])
     constants: Constants | None = None
-    worker_threads: float = (
-        1.0  # threads that are ready while a worker is: ``baseline.fit_worker_threads``
-    )
+    # threads that are ready while a worker is: ``baseline.fit_worker_threads``
+    worker_threads: float = 1.0
     used_cpus: float | None = None  # processors that the training process itself used, mean
-    first_batch_ns: int = (
-        0  # how much longer the first batch of a newly started process is on the way
-    )
+    # how much longer the first batch of a newly started process is on the way
+    first_batch_ns: int = 0
     delay_share: float | None = None  # share of time in which its first thread waited for one
     shareable: float | None = None  # of the training thread's own time: in long operators
     felt_threads: float | None = None  # of ``worker_threads``, what ``delay_share`` explains

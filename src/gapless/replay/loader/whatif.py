@@ -5,7 +5,7 @@ and a replay of windows (``replay.graph``) can be coupled with the queue instead
 (``replay.predict.coupled``): it gets the batches of a changed loader at each of its requests.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, hypot, log, log1p, sqrt
 from typing import Final
@@ -16,18 +16,16 @@ from gapless.model.change import LoaderChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.replay.loader.baseline import LoaderBaseline
 from gapless.replay.loader.costs import BLOCKED, SAMPLER, LoaderInputs, make_draws, middle_draw
-from gapless.replay.loader.queue import BatchTimes, Queue, Source, play_batches, warm_up
+from gapless.replay.loader.queue import Queue, Source, play_batches, warm_up
 from gapless.replay.loader.scenario import LoaderScenario, make_scenario, merge_changes
 from gapless.wire import STAGES
 
 PREDICT_ROUNDS: Final = 80
-_COMPARE_ROUNDS: Final = 9  # rounds in which choices are compared
 _MIN_BATCHES: Final = 20  # hand-overs outside windows
 _MAX_FAITHFUL_ERROR: Final = 0.05  # identity: within it a replay stands for the run
 _MAX_NARROW_ERROR: Final = 0.10  # beyond it, the excess error widens the prediction
 _MAX_ERROR: Final = 0.30  # beyond that, it does not
 _MAX_QUEUE_SHARE: Final = 0.5  # of a fetch: threads of a worker that wait so long for one another
-_NEAR_BEST: Final = 0.02  # of the best choice: the cheapest of those is taken
 _MAX_SHORT_EPOCH: Final = 100  # batches of an iteration whose turns are simulated
 _STAGES: Final = frozenset((*STAGES, BLOCKED, "hand-over", "pin", SAMPLER))
 _MAX_OTHERS_SHARE: Final = 0.25  # of the processors, by others
@@ -44,14 +42,6 @@ class LoaderCoupling:
 
     source: Source
     host: float
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Settings of a loader, and what they would give."""
-
-    change: LoaderChange
-    predicted: Prediction
 
 
 def predict_loader(
@@ -143,63 +133,6 @@ def couple_loader(
     )
 
 
-def rank_choices(
-    inputs: LoaderInputs, choices: Iterable[LoaderChange] | None = None
-) -> tuple[Choice, ...]:
-    """Compare settings of a loader: the best first, of those that are near it the smallest first.
-
-    Without choices: workers up to twice what the processors can feed, deeper prefetch, and on the
-    CPU one computing thread. The first is predicted in full, the others in a few rounds.
-    """
-    compared = [
-        Choice(change, predict_loader(inputs, (change,), _COMPARE_ROUNDS))
-        for change in choices or usual_choices(inputs)
-    ]
-    priced = [
-        (choice.predicted.speedup.mid, choice)
-        for choice in compared
-        if choice.predicted.speedup is not None
-    ]
-    if not priced:
-        return tuple(compared)
-    top_gain = max(gain for gain, _ in priced)
-    near_best = [choice for gain, choice in priced if gain >= top_gain * (1 - _NEAR_BEST)]
-    smallest = min(near_best, key=lambda choice: _choice_size(inputs, choice.change))
-    ranked = sorted((pair for pair in priced if pair[1] is not smallest), key=lambda pair: -pair[0])
-    unpriced = [choice for choice in compared if choice.predicted.speedup is None]
-    best_choice = Choice(smallest.change, predict_loader(inputs, (smallest.change,)))
-    return (best_choice, *(choice for _, choice in ranked), *unpriced)
-
-
-def usual_choices(inputs: LoaderInputs) -> tuple[LoaderChange, ...]:
-    """Return the settings that are worth comparing on this machine."""
-    loader = inputs.loader.id
-    on, off = (
-        float(column[inputs.rows.on >= 0].sum()) for column in (inputs.rows.on, inputs.rows.off)
-    )
-    cores = 8.0 if inputs.cores == float("inf") else inputs.cores
-    max_workers = max(1, min(64, round(cores * (1 + off / max(on, off / 15, 1.0)))))
-    counts = sorted(
-        {*(1 << power for power in range(max_workers.bit_length())), round(cores), max_workers}
-    )
-    threads = (None,) if inputs.on_device or inputs.threads == 1 else (None, 1)
-    n_workers = inputs.loader.num_workers
-    changes = [
-        LoaderChange(loader, num_workers=count, intra_op_threads=n_threads)
-        for count in counts
-        for n_threads in threads
-        if count != n_workers or n_threads is not None
-    ]
-    deeper = [LoaderChange(loader, prefetch_factor=depth) for depth in (4, 8)] if n_workers else []
-    return (*changes, *deeper)
-
-
-def _choice_size(inputs: LoaderInputs, change: LoaderChange) -> tuple[int, int]:
-    loader = inputs.loader
-    workers = loader.num_workers if change.num_workers is None else change.num_workers
-    return workers, change.prefetch_factor or loader.prefetch_factor or 2
-
-
 def _scenario_step_ns(scenario: LoaderScenario) -> float:
     """Return the mean time of a batch: of whole iterations, or once the queue is as it stays."""
     settings, rows = scenario.settings, len(scenario.consumer.host)
@@ -212,11 +145,6 @@ def _scenario_step_ns(scenario: LoaderScenario) -> float:
         Queue(settings, scenario.costs), scenario.consumer, settings.batches * (1 + turns)
     )
     return max(1.0, batch_times.step(settings.batches - 1))
-
-
-def play_scenario(scenario: LoaderScenario, batches: int) -> BatchTimes:
-    """Simulate a training of so many batches from its start."""
-    return play_batches(Queue(scenario.settings, scenario.costs), scenario.consumer, batches)
 
 
 def _drop_long_turns(inputs: LoaderInputs) -> LoaderInputs:

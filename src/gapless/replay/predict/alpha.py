@@ -46,13 +46,11 @@ from gapless.replay.predict.mismatch import (
 USUAL_ALPHA_NS: Final = 1_700.0  # ns: the median of ten runs on an H200, without stacks
 _MIN_MEDIAN_STEPS: Final = 3  # steps: the median of so many is worth more than their mean
 MAX_DEVICE_NS: Final = 3_000.0  # ns: the most that is taken off an activity
-MAX_AHEAD_ALPHA: Final = (
-    5_000.0  # ns: the largest α that short steps of a host that is ahead may imply
-)
+# ns: the largest α that short steps of a host that is ahead may imply
+MAX_AHEAD_ALPHA: Final = 5_000.0
 _ALPHA_TOLERANCE: Final = 25.0  # ns
-_MAX_VALUE_WIDTH: Final = (
-    1_000.0  # ns: bounds that are farther apart than that are bounds, and no value
-)
+# ns: bounds that are farther apart than that are bounds, and no value
+_MAX_VALUE_WIDTH: Final = 1_000.0
 MAX_TRACE_NS: Final = 10_000.0  # ns: what tracing an event may cost on the slowest of hosts
 _STEP_TOLERANCE: Final = 0.01  # of the step: what a step time is known to
 _PACE_TOLERANCE: Final = 1e-3  # times: what a pace is found to

@@ -89,8 +89,3 @@ def step_lengths(graph: Graph, ends: Int64) -> Int64:
         int(graph.backlog_ends.max(initial=graph.start)) if graph.on_device else graph.start
     )
     return np.diff(np.append(backlog_end, ends))[list(graph.counted_steps)]
-
-
-def mean_step_ns(graph: Graph, simulated: SimulatedSteps) -> float:
-    """Return the mean counted step of a replay, in ns."""
-    return float(step_lengths(graph, simulated.steps).mean())

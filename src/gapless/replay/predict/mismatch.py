@@ -12,9 +12,8 @@ FASTEST_PACE, SLOWEST_PACE = (
     0.35,
     2.9,
 )  # times: no host is farther from its usual pace
-MAX_LEFT_SHARE: Final = (
-    0.25  # of the step that nothing explains: with more of it a window is refused
-)
+# of the step that nothing explains: with more of it a window is refused
+MAX_LEFT_SHARE: Final = 0.25
 
 
 @dataclass(frozen=True)

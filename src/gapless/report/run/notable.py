@@ -8,9 +8,8 @@ from gapless.model.run import LoaderUse, ProcessTime, RecordedRun
 from gapless.report.text.numbers import percent, span, unit_for
 from gapless.report.text.text import clean
 
-_MIN_FOREIGN: Final = (
-    0.1  # of the processors: a smaller use by others is shown only in the machine's series
-)
+# of the processors: a smaller use by others is shown only in the machine's series
+_MIN_FOREIGN: Final = 0.1
 _MIN_STOLEN_SHARE: Final = 0.02
 _MIN_NOISE: Final = 0.25  # of the usual step: its own uncertainty
 _MIN_SPREAD_RATIO: Final = 3  # times as long: steps of more than one kind

@@ -16,14 +16,12 @@ Float = npt.NDArray[np.float64]
 Pair = tuple[Float, Float]  # block means of an unedited arm and of its neighbour, in ns
 
 MIN_EFFECT: Final = 0.01  # smaller effects are not looked for
-DETECTABLE_EFFECT: Final = (
-    0.05  # "nothing" is concluded only where so small an effect would have been seen
-)
+# "nothing" is concluded only where so small an effect would have been seen
+DETECTABLE_EFFECT: Final = 0.05
 _DRAWS: Final = 1000
 _QUANTILES: Final = (0.025, 0.975)
-_MEDIAN_FACTOR: Final = (
-    1.2  # its standard error over the mean's, 3 to 20 normal values: 1.09 … 1.23
-)
+# its standard error over the mean's, 3 to 20 normal values: 1.09 … 1.23
+_MEDIAN_FACTOR: Final = 1.2
 # Student's t, 97.5 %, for 1, 2, … degrees of freedom; beyond, and between, the one before.
 _T: Final = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
 _T_LARGE: Final = ((120, 1.98), (60, 2.0), (40, 2.021), (30, 2.042), (25, 2.06), (20, 2.086))

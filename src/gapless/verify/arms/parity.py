@@ -12,9 +12,8 @@ from gapless.model.recording import ArmObservation, BatchIndices, Recording
 from gapless.model.trial import Parity
 
 _SPREAD_FACTOR: Final = 3.0  # times the difference of unedited arms
-_ROUNDING_FACTOR: Final = (
-    8.0  # of the coarsest type, for each step so far: errors grow with the steps
-)
+# of the coarsest type, for each step so far: errors grow with the steps
+_ROUNDING_FACTOR: Final = 8.0
 _MAX_DEVIATION: Final = 0.05  # of the losses, however coarse
 _EPSILON: Final = {
     "bfloat16": 2.0**-7,

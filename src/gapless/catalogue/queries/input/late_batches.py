@@ -11,9 +11,8 @@ from gapless.catalogue.queries.input.loaders import Loading
 _MIN_WAIT_SHARE: Final = 0.5
 # Of their lifetime: above it, workers are never idle, and the order costs no time.
 _MAX_BUSY_SHARE: Final = 0.9
-_MIN_LATE_RATIO: Final = (
-    2.0  # Mean over median fetch: above it, single fetches take most of the time.
-)
+# Mean over median fetch: above it, single fetches take most of the time.
+_MIN_LATE_RATIO: Final = 2.0
 
 
 def head_of_line_share(loading: Loading) -> float:
