@@ -11,15 +11,18 @@ from gapless.capture.reading import read_trace
 from gapless.model.trace import Trace
 
 _DATA: Final = Path(__file__).parent / "data"
-KINETO_FILES: Final = tuple(sorted(_DATA.glob("*.json.gz")))
-TRACES: Final = {
-    path.name.partition(".json")[0]: path
-    for path in sorted((*KINETO_FILES, *_DATA.glob("*.json.columns")))
-}
-OPENED: Final = {
-    path.name.partition(".json")[0]: path
-    for path in sorted((_DATA / "opened").glob("*.json.columns"))
-}
+
+
+def _paths_by_name(folder: Path) -> dict[str, Path]:
+    paths = sorted((*folder.glob("*.json.gz"), *folder.glob("*.json.columns")))
+    return {path.name.partition(".json")[0]: path for path in paths}
+
+
+TRACES: Final = _paths_by_name(_DATA)
+OPENED: Final = _paths_by_name(_DATA / "opened")
+KINETO_FILES: Final = tuple(
+    path for path in (*TRACES.values(), *OPENED.values()) if path.suffix == ".gz"
+)
 
 
 def read_fixture(name: str) -> Trace:

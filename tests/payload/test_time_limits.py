@@ -37,7 +37,6 @@ def refuse(*_: object, **__: object) -> None:
 
 CALLS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("os.fstat", sink.is_open),
-    ("os.listdir", surroundings._nodes),  # noqa: SLF001
     ("os.statvfs", lambda: surroundings._free("/")),  # noqa: SLF001
     ("builtins.open", lambda: files._written_to("0")),  # noqa: SLF001
     ("os.listdir", cupti._threads),  # noqa: SLF001
@@ -59,7 +58,6 @@ def test_it_passes(name: str, call: Callable[[], object], monkeypatch: pytest.Mo
 
 def test_what_the_system_refuses_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "listdir", refuse)
-    assert surroundings._nodes() is None  # noqa: SLF001
     assert cupti._threads() == frozenset()  # noqa: SLF001
     with tracebacks.suppress(OSError):
         refuse()
