@@ -2,12 +2,13 @@
 
 import ast
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from gapless.probe import copies, session, storage
+from gapless.probe import copies, data_files, session
 from gapless.probe.figures import (
     ProbeConditions,
     RoundSeries,
@@ -107,15 +108,16 @@ def test_a_gpu_with_too_little_free_memory_is_left_alone(
 
 @pytest.mark.skipif(not Path(MEMORY).is_dir(), reason="no file system in memory")
 def test_what_stays_in_memory_is_not_called_cold() -> None:
-    conditions = EMPTY_CONDITIONS._replace(
-        path=MEMORY, until=time.monotonic() + 30, largest=2 << 20
-    )
-    figures = list(storage.measure_own_file(conditions))
-    assert {figure_row.name for figure_row in figures if figure_row.value} == {
-        "storage.ordered.warm",
-        "storage.random.warm",
+    with tempfile.NamedTemporaryFile(dir=MEMORY) as file:
+        file.write(bytes(1 << 20))
+        file.flush()
+        conditions = EMPTY_CONDITIONS._replace(files=(file.name,), until=time.monotonic())
+        figures = list(data_files.measure_reads(conditions))
+    assert {figure.name for figure in figures if figure.value} == {
+        "data.rate.warm",
+        "data.file.warm",
     }
-    assert {figure_row.why for figure_row in figures if not figure_row.value} == {
+    assert {figure.why for figure in figures if not figure.value} == {
         "the kernel keeps it in memory"
     }
 

@@ -179,12 +179,14 @@ def test_a_cache_that_cannot_be_written_is_no_error(stub_probe: ProbeStub, folde
 
 def test_the_interpreter_is_asked_and_the_probe_runs(tmp_path: Path) -> None:
     messages: list[str] = []
-    request = ProbeRequest(path=str(tmp_path), parts=("storage",), scale=0.05, largest=1 << 21)
+    file = tmp_path / "data.bin"
+    file.write_bytes(bytes(5000))
+    request = ProbeRequest(path=str(tmp_path), files=(str(file),), parts=("data",), scale=0.05)
     constants = machine_constants.load_or_measure(sys.executable, request, messages.append)
     reused = machine_constants.load_or_measure(sys.executable, request, messages.append)
-    assert messages == ["measuring this machine: storage"]
+    assert messages == ["measuring this machine: data"]
     assert reused == constants
-    assert constants.value("storage.ordered.warm")
+    assert constants.value("data.rate.warm", 1)
 
 
 def test_an_interpreter_that_does_not_exist_is_an_answer(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from . import (
     packages,
     processes,
     processors,
-    storage,
     surroundings,
 )
 from .figures import ProbeConditions, ProbeFigure, describe_error, make_absent
@@ -42,7 +41,6 @@ MEASUREMENTS = (  # in this order: the last ones suffer if time runs out, or a d
     *arithmetic.MEASUREMENTS,
     *processors.MEASUREMENTS,
     *processes.MEASUREMENTS,
-    *storage.MEASUREMENTS,
     *data_files.MEASUREMENTS,
 )
 _SECONDS, _SECONDS_GPU = 12.0, 25.0
