@@ -72,16 +72,17 @@ def _recommend_finding(finding: Finding, proposals: Sequence[Proposal]) -> Recom
     What is named by its share of the step has the fixes that are likeliest to help beside it.
     """
     detection = finding.detection
-    proposed = [
-        proposal
+    remedies = [(remedy.request.fix, remedy.edits) for remedy in finding.remedies]
+    remedies += [
+        (proposal.fix, proposal.edits)
         for proposal in proposals
         if detection.code in proposal.remedies and proposal.refused is None
     ]
-    remedy = next(iter((*finding.remedies, *proposed)), None)
+    fix, edits = remedies[0] if remedies else (None, None)
     trial_note = "" if finding.share is None else ", to be tried"
     return Recommendation(
-        fix=None if remedy is None else remedy.fix,
-        value=None if remedy is None else value_of(tuple(map(edit_to_json, remedy.edits))),
+        fix=fix,
+        value=None if edits is None else value_of(tuple(map(edit_to_json, edits))),
         causes=causes_named(detection.name),
         says=f"{detection.code} {detection.name}{trial_note}: {detection.summary}",
         speedup=finding.prediction.speedup,
@@ -92,7 +93,7 @@ def _recommend_trial(candidate: TrialCandidate) -> Recommendation:
     """Put a cause that too little hangs on to be named as something to do, behind all findings."""
     detection, remedy = candidate.finding.detection, candidate.remedies[0]
     return Recommendation(
-        fix=remedy.fix,
+        fix=remedy.request.fix,
         value=value_of(tuple(map(edit_to_json, remedy.edits))),
         causes=causes_named(detection.name),
         says=f"{detection.code} {detection.name}, to be tried: {detection.summary}",
