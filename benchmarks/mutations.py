@@ -66,7 +66,7 @@ def load_specimens(folder: Path = DATA) -> list[bytes]:
     """
     return [
         _cut_specimen(gzip.decompress(path.read_bytes()))
-        for path in sorted(folder.glob("*.json.gz"))
+        for path in sorted(folder.rglob("*.json.gz"))
     ]
 
 
