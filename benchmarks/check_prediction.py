@@ -115,8 +115,6 @@ def plan_checks(prices: Prices) -> CheckPlan:
 def find_sites(evidence: Evidence, step_ns: float) -> Iterator[DelaySite]:
     """Return the places of a run: the loader that trains, if it is one; the training thread."""
     facts = evidence.facts
-    if facts is None:
-        return
     loaders = [loader for loader in facts.loaders if loader.trains]
     if len(loaders) == 1:
         yield _loader_site(loaders[0], facts, step_ns)

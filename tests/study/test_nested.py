@@ -10,8 +10,8 @@ from gapless.model.host_code import CallLine
 from gapless.pricing.nested import drop_callers
 
 _CALLS = (
-    CallLine("/project/train.py", 33, "<module>", "/project/data.py", "Windows.sample", 0.5),
-    CallLine("/project/data.py", 9, "Windows.sample", "/project/data.py", "Windows.scale", 0.5),
+    CallLine("/a/train.py", 33, "<module>", "/a/data.py", "Windows.sample", 0.5),
+    CallLine("/a/data.py", 9, "Windows.sample", "/a/data.py", "Windows.scale", 0.5),
 )
 EVIDENCE = evidence_of(cpu(), {"busy.math": 10, "idle.host.python": 10}, *_CALLS)
 

@@ -19,6 +19,7 @@ from gapless.catalogue.examples.example_facts import (
 )
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.queries.trace_facts import infer_facts
 from gapless.model.change import (
     NO_LOADER,
     Change,
@@ -231,7 +232,9 @@ def test_the_order_is_that_of_what_goes_at_least() -> None:
 
 
 def test_a_foreign_trace_has_no_fixes_to_try() -> None:
-    diagnosis = diagnose_with(make_detection(Drop(("idle.sync",))), Evidence(RUN.study, None))
+    diagnosis = diagnose_with(
+        make_detection(Drop(("idle.sync",))), Evidence(RUN.study, infer_facts(RUN.study))
+    )
     assert diagnosis.to_try == ()
 
 

@@ -21,6 +21,7 @@ from gapless.catalogue.examples.example_facts import (
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.queries.trace_facts import infer_facts
 from gapless.model.change import Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -174,7 +175,7 @@ def test_what_would_tell_more_of_the_owner_is_named_where_it_can_be_tried() -> N
     assert verdict is not None
     assert "cached-batch" in verdict.ceilings
     assert not verdict.named
-    foreign = verdict_of(Evidence(run.study, None), ())
+    foreign = verdict_of(Evidence(run.study, infer_facts(run.study)), ())
     assert foreign is not None
     assert foreign.ceilings == ()
 

@@ -4,8 +4,17 @@ from dataclasses import dataclass
 
 from gapless.model.account import Account
 from gapless.model.facts import Facts, Loader
+from gapless.model.footprint import Footprint
+from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
 from gapless.model.machine import Constants
-from gapless.model.run import LoaderUse
+from gapless.model.run import (
+    CpuContention,
+    DeviceState,
+    LoaderUse,
+    RecordedRun,
+    RunSteps,
+    StepAccount,
+)
 from gapless.model.study import Study
 
 
@@ -20,16 +29,16 @@ class NotObservedError(Exception):
 
 @dataclass(frozen=True)
 class Evidence:
-    """A study that has an account, and what was true of the run; ``None``: nothing is known."""
+    """A study that has an account, and what was true of the run, recorded or inferred."""
 
     study: Study
-    facts: Facts | None
+    facts: Facts
     constants: Constants | None = None  # of the machine that it ran on; None: not known
 
     @property
     def is_trace_only(self) -> bool:
         """Return whether there is a trace alone: what is known of its run follows from that."""
-        return self.facts is None or self.facts.inferred
+        return self.facts.inferred
 
     @property
     def on_device(self) -> bool:
@@ -42,24 +51,25 @@ class Evidence:
     @property
     def has_device(self) -> bool:
         """Return whether a device was used, whether a window shows it or not."""
-        has_recorded_device = self.facts is not None and self.facts.machine.device is not None
-        return self.on_device or has_recorded_device
+        return self.on_device or self.facts.machine.device is not None
 
     @property
     def account(self) -> Account:
         """Return the joint account of a recorded run, else that of the windows."""
-        recorded = self.study.recorded
-        joint = recorded.account if recorded is not None else None
+        joint = self.step_account
         return self.study.account if joint is None else joint.account
 
     @property
     def step_ns(self) -> float | None:
         """Return the mean step: un-profiled where it was recorded, else of the windows."""
-        recorded = self.study.recorded
-        if recorded is not None and recorded.steps is not None:
-            return float(recorded.steps.mean_ns)
-        account = self.study.account
-        return account.wall_ns / account.steps if account.steps else None
+        return mean_step_ns(self.study)
+
+    @property
+    def run(self) -> RecordedRun:
+        """Return what was recorded of the run. Raises ``NotObservedError`` for a mere trace."""
+        if self.study.recorded is None:
+            raise NotObservedError("run", "only a recorded run shows it")
+        return self.study.recorded
 
     def per_step(self, *prefixes: str) -> float:
         """Sum what a step holds of the leaves that begin with one of some prefixes, in ns.
@@ -77,6 +87,69 @@ class Evidence:
 
     def loader_use(self, loader: Loader) -> LoaderUse | None:
         """Return how a loader was used; ``None`` where that was not recorded."""
-        recorded = self.study.recorded
-        uses = recorded.loaders if recorded is not None else ()
-        return next((loader_use for loader_use in uses if loader_use.id == loader.id), None)
+        return next((use for use in self.loader_uses if use.id == loader.id), None)
+
+    # What only a recorded run shows: of a mere trace nothing.
+
+    @property
+    def run_steps(self) -> RunSteps | None:
+        """Return the un-profiled steps; ``None`` if none was seen."""
+        return None if self.study.recorded is None else self.study.recorded.steps
+
+    @property
+    def step_account(self) -> StepAccount | None:
+        """Return the joint account of un-profiled steps and windows."""
+        return None if self.study.recorded is None else self.study.recorded.account
+
+    @property
+    def footprint(self) -> Footprint | None:
+        """Return the counted calls: waits for the device, allocations, files, loggers."""
+        return None if self.study.recorded is None else self.study.recorded.footprint
+
+    @property
+    def contention(self) -> CpuContention | None:
+        """Return what other processes did on the processors."""
+        return None if self.study.recorded is None else self.study.recorded.contention
+
+    @property
+    def loader_uses(self) -> tuple[LoaderUse, ...]:
+        """Return how each loader was waited for."""
+        return () if self.study.recorded is None else self.study.recorded.loaders
+
+    @property
+    def device_states(self) -> tuple[DeviceState, ...]:
+        """Return how the devices were seen from outside: clocks, memory, other processes."""
+        return () if self.study.recorded is None else self.study.recorded.devices_seen
+
+    @property
+    def hot_lines(self) -> tuple[HotLine, ...]:
+        """Return the lines at which threads were sampled."""
+        return () if self.study.recorded is None else self.study.recorded.lines
+
+    @property
+    def loading_lines(self) -> tuple[HotLine, ...]:
+        """Return the lines at which training threads were sampled in loaders without workers."""
+        return () if self.study.recorded is None else self.study.recorded.loading_lines
+
+    @property
+    def call_lines(self) -> tuple[CallLine, ...]:
+        """Return the user's lines and what they call, those with most time first."""
+        return () if self.study.recorded is None else self.study.recorded.call_lines
+
+    @property
+    def host_code(self) -> tuple[HostCode, ...]:
+        """Return where training threads were sampled, by kind of code."""
+        return () if self.study.recorded is None else self.study.recorded.host_code
+
+    @property
+    def fetch_waits(self) -> tuple[FetchWait, ...]:
+        """Return what making batches was sampled to wait for, most first."""
+        return () if self.study.recorded is None else self.study.recorded.fetch_waits
+
+
+def mean_step_ns(study: Study) -> float | None:
+    """Return the mean step: un-profiled where it was recorded, else of the windows."""
+    recorded = study.recorded
+    if recorded is not None and recorded.steps is not None:
+        return float(recorded.steps.mean_ns)
+    return study.account.wall_ns / study.account.steps if study.account.steps else None

@@ -161,8 +161,7 @@ def _max_leaf_share(evidence: Evidence, prefix: str) -> float:
 
 def _hidden_share(evidence: Evidence) -> float:
     """Return the share of waits for data in which the device still had work."""
-    recorded = evidence.study.recorded
-    step_account = None if recorded is None else recorded.account
+    step_account = evidence.step_account
     steps = 0 if step_account is None else step_account.account.steps or 0
     if step_account is None or not steps or not evidence.step_ns:
         return 0.0
@@ -248,7 +247,7 @@ def _charge_loader(evidence: Evidence, change: LoaderChange) -> Charge:
 
 
 def _loader_uses(evidence: Evidence, change: LoaderChange) -> list[LoaderUse]:
-    loaders = evidence.facts.loaders if evidence.facts is not None else ()
+    loaders = evidence.facts.loaders
     return [
         use
         for loader in loaders
@@ -260,7 +259,7 @@ def _wait_share(evidence: Evidence, change: LoaderChange, uses: Sequence[LoaderU
     """Return the waits for a loader, as far as a change of it concerns them."""
     if evidence.is_trace_only:
         return _common_share(evidence, _DATA)
-    loaders = evidence.facts.loaders if evidence.facts is not None else ()
+    loaders = evidence.facts.loaders
     if not uses and [loader.id for loader in loaders] == [change.loader]:  # all waits concern it
         sets_threads = (change.worker_threads, change.intra_op_threads) != (None, None)
         return (
@@ -291,8 +290,7 @@ def _max_wait_share(evidence: Evidence, use: LoaderUse) -> float:
 
 def _restart_share(evidence: Evidence, use: LoaderUse) -> float:
     """Return the share of a step that starting iterations of a loader took."""
-    recorded = evidence.study.recorded
-    steps = None if recorded is None else recorded.steps
+    steps = evidence.run_steps
     if steps is None or not steps.count or not evidence.step_ns:
         return 0.0
     return use.restart_ns / steps.count / evidence.step_ns
@@ -303,9 +301,8 @@ def _processor_share(evidence: Evidence, use: LoaderUse) -> float:
 
     The training gets them when the workers no longer need them.
     """
-    workers, cores = use.workers, None if evidence.facts is None else evidence.facts.machine.cpus
-    recorded = evidence.study.recorded
-    steps = None if recorded is None else recorded.steps
+    workers, cores = use.workers, evidence.facts.machine.cpus
+    steps = evidence.run_steps
     if (
         workers is None
         or not workers.processes

@@ -74,7 +74,7 @@ def _locate_change(change: Change, evidence: Evidence) -> Location | None:  # no
 
 def _locate_loader(evidence: Evidence, number: int | None) -> Location | None:
     """Return where a loader was created; without a number the one with the longest waits."""
-    loaders = () if evidence.facts is None else evidence.facts.loaders
+    loaders = evidence.facts.loaders
     candidates = [loader for loader in loaders if number is None or loader.id == number]
     most_waited = max(candidates, key=lambda loader: loader.waited_ns, default=None)
     return None if most_waited is None else most_waited.location
@@ -82,7 +82,7 @@ def _locate_loader(evidence: Evidence, number: int | None) -> Location | None:
 
 def _locate_optimizer(evidence: Evidence, names: Sequence[str]) -> Location | None:
     """Return where the optimizer with most tensors was created, if the change concerns its step."""
-    if evidence.facts is None or not any("ptimizer.step" in name for name in names):
+    if not any("ptimizer.step" in name for name in names):
         return None
     candidates = [
         optimizer for optimizer in evidence.facts.optimizers if optimizer.location is not None
@@ -93,10 +93,9 @@ def _locate_optimizer(evidence: Evidence, names: Sequence[str]) -> Location | No
 
 def _locate_waits(evidence: Evidence, names: Sequence[str]) -> Location | None:
     """Return the line of the calls that wait longest for a device, as Python sees them."""
-    recorded = evidence.study.recorded
-    if recorded is None or recorded.footprint is None or not _is_about_waits(names):
+    if evidence.footprint is None or not _is_about_waits(names):
         return None
-    for sync in recorded.footprint.syncs:
+    for sync in evidence.footprint.syncs:
         if sync.file is not None and sync.line is not None and not is_library(sync.file):
             return Location(sync.file, sync.line, sync.function)
     return None
@@ -173,9 +172,8 @@ def _locate_loop(evidence: Evidence) -> Location | None:
 
 def _refine_line(evidence: Evidence, location: Location) -> Location:
     """Return the line of a function at which sampled stacks were most often, if any were in it."""
-    recorded = evidence.study.recorded
     first_line = 0 if _had_begun(evidence, location) else location.line
-    for hot_line in () if recorded is None else recorded.lines:
+    for hot_line in evidence.hot_lines:
         is_same_name = (
             hot_line.function.rpartition(".")[2] == (location.function or "").rpartition(".")[2]
         )

@@ -55,8 +55,7 @@ class Prices:
     @property
     def noise(self) -> float:
         """Return the relative uncertainty of the run's usual step; 0: not known."""
-        recorded = self.evidence.study.recorded
-        steps = recorded.steps if recorded is not None else None
+        steps = self.evidence.run_steps
         return 0.0 if steps is None or steps.noise is None else steps.noise
 
     @property
@@ -175,13 +174,12 @@ def _removed_share(evidence: Evidence, changes: Sequence[OutsideChange]) -> Esti
 
 
 def _spreads(evidence: Evidence) -> Mapping[str, float]:
-    steps = None if evidence.study.recorded is None else evidence.study.recorded.steps
+    steps = evidence.run_steps
     return {} if steps is None else steps.spreads
 
 
 def _has_run_rows(evidence: Evidence) -> bool:
-    recorded = evidence.study.recorded
-    return recorded is not None and recorded.account is not None
+    return evidence.step_account is not None
 
 
 def _price_outside(removed_share: Estimate) -> Prediction:

@@ -41,7 +41,7 @@ def propose_fixes(
 ) -> tuple[Proposal, ...]:
     """Return the fixes that help against the findings, the most valuable first; refusals last."""
     facts = prices.evidence.facts
-    if facts is None or prices.evidence.is_trace_only:
+    if prices.evidence.is_trace_only:
         return ()
     offers = list(
         _merge_alike(_make_offers(prices, effects, facts, _group_codes(_causes_to_help(diagnosis))))
@@ -200,7 +200,7 @@ def _stack_offers(prices: Prices, effects: Effects, offers: Sequence[Offer]) -> 
 
 def _first_base(prices: Prices, offer: Offer) -> _Base | None:
     facts, speedup = prices.evidence.facts, offer.prediction.speedup
-    if facts is None or speedup is None or offer.changes is None or not _is_usual(offer.proposal):
+    if speedup is None or offer.changes is None or not _is_usual(offer.proposal):
         return None
     if not is_worth_naming(offer.prediction):
         return None

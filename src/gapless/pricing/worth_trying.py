@@ -167,7 +167,7 @@ def odds_of(speedup: Estimate, min_gain: float) -> float:
 def remedies_of(evidence: Evidence, helps: Sequence[FixRequest]) -> Iterator[Remedy]:
     """Return the fixes that would change something here and are not refused."""
     facts = evidence.facts
-    if facts is None or evidence.is_trace_only:
+    if evidence.is_trace_only:
         return
     for request in helps:
         for proposal in listing.propose_requested(request, facts):

@@ -65,8 +65,6 @@ class Rule:
     def __call__(self, evidence: Evidence) -> tuple[Detection | Abstention, ...]:
         """Return the detections and abstentions of this rule."""
         needs = needed_types(self.check)
-        if needs and evidence.facts is None:
-            return (self.abstention("facts", "nothing is known of the run"),)
         choices: list[tuple[Any, ...]] = []
         for need in needs:
             facts = tuple(_facts_of_type(evidence, need))

@@ -15,7 +15,7 @@ def kernel_effect(effect: Effect) -> Effect:
     """Return an effect on kernels, not known without rows of work; ``()``: nothing changes."""
 
     def predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
-        if evidence.facts is None or not evidence.study.work:
+        if not evidence.study.work:
             return None
         changes = effect(evidence, proposal)
         return _NO_EFFECT if changes == () else changes

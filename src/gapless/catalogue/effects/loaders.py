@@ -34,7 +34,7 @@ def loader_changes(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...]
 
 def _affected_loaders(evidence: Evidence, edit: Edit) -> Iterator[Loader]:
     """Return the loaders that an edit affects: those at its line; for threads, all that train."""
-    for loader in evidence.facts.loaders if evidence.facts is not None else ():
+    for loader in evidence.facts.loaders:
         match edit:
             case SetArgument() | Wrap():
                 if edit.target == LOADER and edit.where in (None, loader.location):

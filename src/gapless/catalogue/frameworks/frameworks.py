@@ -90,7 +90,7 @@ def _advise_loop(evidence: Evidence, detection: Detection) -> Iterator[str]:
 
 def _advise_data(evidence: Evidence, detection: Detection) -> Iterator[str]:
     """Return a data library's advice against a cause, for the loader most waited for."""
-    uses = () if evidence.study.recorded is None else evidence.study.recorded.loaders
+    uses = evidence.loader_uses
     top_use = max(uses, key=lambda use: use.share or 0.0, default=None)
     if top_use is None:
         return

@@ -175,16 +175,13 @@ def _describe_evidence(figure: RuleFigure) -> Iterator[str]:
         leaves = sorted({leaf for row in rank.rows for leaf in row.leaves})
         phrases = [f"{leaf} {ms(rank.mean(leaf))}" for leaf in leaves]
         yield f"rank {rank.rank}: {' · '.join(phrases)}"
-    recorded = evidence.study.recorded
-    for use in recorded.loaders if recorded is not None else ():
+    for use in evidence.loader_uses:
         yield from _describe_loader(use)
     yield from _describe_machine(evidence.facts)
 
 
 def _describe_leaves(evidence: Evidence) -> str:
-    recorded = evidence.study.recorded
-    joint = recorded.account if recorded is not None else None
-    account = evidence.study.account if joint is None else joint.account
+    account = evidence.account
     leaves = sorted(account.leaves.items(), key=lambda pair: -pair[1])
     phrases = [f"{leaf} {ms(ns / (account.steps or 1))}" for leaf, ns in leaves[:_MAX_LEAVES]]
     return " · ".join([*phrases, *(["…"] if len(leaves) > _MAX_LEAVES else [])])
@@ -198,7 +195,7 @@ def _describe_loader(use: LoaderUse) -> Iterator[str]:
         yield f"a sample: {stages}"
 
 
-def _describe_machine(facts: Facts | None) -> Iterator[str]:
-    if facts is not None and facts.machine.cpus is not None:
+def _describe_machine(facts: Facts) -> Iterator[str]:
+    if facts.machine.cpus is not None:
         device = facts.machine.device or "no GPU"
         yield f"{facts.machine.cpus} processors, {device}"

@@ -97,11 +97,8 @@ def estimate_direct_calls(evidence: Evidence, excess: Excess) -> Estimate:
 
 def _is_crowded(evidence: Evidence) -> bool:
     """Return whether processes wait for processors: then an idle thread may be waiting too."""
-    recorded = evidence.study.recorded
-    if recorded is None:
-        return False
-    workers = [use.workers for use in recorded.loaders if use.workers is not None]
-    other_cores = recorded.contention.cores if recorded.contention is not None else 0.0
+    workers = [use.workers for use in evidence.loader_uses if use.workers is not None]
+    other_cores = evidence.contention.cores if evidence.contention is not None else 0.0
     return other_cores > _MAX_OTHER_CORES or any(
         (worker_use.run_queue or 0.0) > _MAX_QUEUE_SHARE for worker_use in workers
     )

@@ -14,15 +14,11 @@ _HALF_DTYPES = frozenset(("torch.bfloat16", "torch.float16"))
 
 def roof_of(evidence: Evidence) -> Roof | None:
     """Return the peaks of what the run computed on; ``None`` if they are not known."""
-    machine = None if evidence.facts is None else evidence.facts.machine
+    machine = evidence.facts.machine
     if evidence.on_device:
-        capability = None if machine is None else machine.capability
-        peaks = device_peaks(
-            evidence.constants, capability, None if machine is None else machine.device
-        )
+        peaks = device_peaks(evidence.constants, machine.capability, machine.device)
     else:
-        threads = None if machine is None else machine.intra_op_threads
-        peaks = processor_peaks(evidence.constants, threads)
+        peaks = processor_peaks(evidence.constants, machine.intra_op_threads)
     return None if peaks is None else Roof(narrow_peaks(peaks, evidence.study.work))
 
 

@@ -53,8 +53,7 @@ def measure_file_calls(evidence: Evidence) -> FileCalls | None:
 
 def _is_stream(evidence: Evidence, site: Site) -> bool:
     """Return whether a file is a socket or a process, which Python wraps as files."""
-    recorded = evidence.study.recorded
-    codes = () if recorded is None else recorded.host_code
+    codes = evidence.host_code
     return any(code.kind in _STREAM_KINDS and samples.is_site_of(site, code) for code in codes)
 
 

@@ -126,8 +126,7 @@ def find_model_call(evidence: Evidence) -> Location | None:
 
     Sampled stacks have lines, stacks of windows only functions.
     """
-    recorded = evidence.study.recorded
-    lines = () if recorded is None else recorded.call_lines
+    lines = evidence.call_lines
     for line in lines:  # most time first: a caller includes what it calls
         if PurePath(line.callee.replace(".", "/")).name == "forward":
             return Location(line.file, line.line, line.function)

@@ -69,11 +69,7 @@ def find_way(evidence: Evidence) -> Way | None:
 
 def _find_unfused(evidence: Evidence) -> tuple[Optimizer, ...]:
     """Return the optimizers that are not fused, where others are; none if all are alike."""
-    optimizers = (
-        [optimizer for optimizer in evidence.facts.optimizers if optimizer.calls]
-        if evidence.facts is not None
-        else []
-    )
+    optimizers = [optimizer for optimizer in evidence.facts.optimizers if optimizer.calls]
     unfused = tuple(optimizer for optimizer in optimizers if not optimizer.fused)
     is_mixed = windows.sum_calls(evidence, *FUSED).count < windows.sum_calls(evidence, STEP).count
     return unfused if is_mixed and len(unfused) < len(optimizers) else ()
@@ -91,19 +87,13 @@ def class_name(optimizer: Optimizer) -> str:
 
 def count_tensors(evidence: Evidence) -> int | None:
     """Count the parameters that the optimizers of a run hold; ``None`` if that is not known."""
-    counts = (
-        [optimizer.tensors for optimizer in evidence.facts.optimizers if optimizer.tensors]
-        if evidence.facts
-        else []
-    )
+    counts = [optimizer.tensors for optimizer in evidence.facts.optimizers if optimizer.tensors]
     return sum(counts) if counts else None
 
 
 def find_optimizer_line(evidence: Evidence) -> Location | None:
     """Return the line of the optimizer with most parameters (of the unfused ones, if any)."""
-    optimizers = (
-        () if evidence.facts is None else _find_unfused(evidence) or evidence.facts.optimizers
-    )
+    optimizers = _find_unfused(evidence) or evidence.facts.optimizers
     largest = max(optimizers, key=lambda optimizer: optimizer.tensors or 0, default=None)
     return None if largest is None else largest.location
 
@@ -150,7 +140,7 @@ def change_way(
 
 def _if_class_shared(evidence: Evidence, optimizer: Optimizer | None) -> Optimizer | None:
     """Return an optimizer if others of its class are made at other lines, else ``None``."""
-    optimizers = () if evidence.facts is None or optimizer is None else evidence.facts.optimizers
+    optimizers = () if optimizer is None else evidence.facts.optimizers
     peers = (peer for peer in optimizers if optimizer and class_name(peer) == class_name(optimizer))
     return (
         optimizer
@@ -164,7 +154,7 @@ def _share_of_class(evidence: Evidence, optimizer: Optimizer, *, weighted: bool 
 
     Optimizers made at one line count as one: a change of that line affects all of them.
     """
-    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    optimizers = evidence.facts.optimizers
     peers = [peer for peer in optimizers if class_name(peer) == class_name(optimizer)]
     weights = [((peer.tensors or 1) if weighted else 1) * max(1, peer.calls) for peer in peers]
     pairs = zip(peers, weights, strict=True)
@@ -175,7 +165,7 @@ def _share_of_class(evidence: Evidence, optimizer: Optimizer, *, weighted: bool 
 
 def _share_of_all(evidence: Evidence, optimizer: Optimizer | None) -> float:
     """Return an optimizer's share of the time of all: by class as traced, then by parameters."""
-    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    optimizers = evidence.facts.optimizers
     if len(optimizers) < 2:  # noqa: PLR2004 - a single one
         return 1.0
     if optimizer is None:
@@ -251,7 +241,7 @@ def _launches_per_pass(evidence: Evidence, optimizer: Optimizer | None) -> int:
         or count_tensors(evidence)
         or _TENSORS_PER_KERNEL
     )
-    models = () if evidence.facts is None else evidence.facts.models
+    models = evidence.facts.models
     n_elements = sum(model.parameters or 0 for model in models)
     return max(1, ceil(n_tensors / _TENSORS_PER_KERNEL), ceil(n_elements / _ELEMENTS_PER_KERNEL))
 
@@ -277,7 +267,7 @@ def _device_factor(evidence: Evidence, new_way: Way, kind: str) -> Estimate:
 
 def find_proposed_optimizer(evidence: Evidence, proposal: Proposal) -> Optimizer | None:
     """Return the optimizer that a proposal changes, by its line and class."""
-    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    optimizers = evidence.facts.optimizers
     at_line = [optimizer for optimizer in optimizers if optimizer.location == proposal.location]
     targets = {edit.target for edit in proposal.edits if isinstance(edit, SetArgument)}
     of_class = [optimizer for optimizer in at_line if public_name(optimizer.name) in targets]

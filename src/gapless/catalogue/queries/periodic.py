@@ -64,10 +64,7 @@ class Occasion:
 
 def find_sighting(evidence: Evidence, leaf: str) -> Sighting | None:
     """Return when a leaf was seen in a run; ``None`` if that is not known."""
-    recorded = evidence.study.recorded
-    return (
-        None if recorded is None or recorded.steps is None else recorded.steps.sightings.get(leaf)
-    )
+    return None if evidence.run_steps is None else evidence.run_steps.sightings.get(leaf)
 
 
 def find_environment(evidence: Evidence) -> str | None:
@@ -77,7 +74,7 @@ def find_environment(evidence: Evidence) -> str | None:
     too; no loader gives such a training its data.
     """
     facts = evidence.facts
-    if facts is None or facts.loaders:
+    if facts.loaders:
         return None
     return next(
         (evaluation.environment for evaluation in facts.evaluations if evaluation.environment), None
@@ -112,9 +109,7 @@ def find_occasion(evidence: Evidence, kind: str, leaf: str) -> Occasion | None:
 
 def find_line(evidence: Evidence, kind: str) -> Location | None:
     """Return the user's line that spent most time in a kind of calls, within steps or not."""
-    recorded = evidence.study.recorded
-    footprint = None if recorded is None else recorded.footprint
-    uses = () if footprint is None else footprint.calls
+    uses = () if evidence.footprint is None else evidence.footprint.calls
     return _first_location([use for use in uses if use.kind == kind])
 
 

@@ -137,8 +137,8 @@ def require_ranks(evidence: Evidence) -> tuple[Rank, ...]:
     Raises ``NotObservedError`` if windows show only one of them.
     """
     ranks = find_ranks(evidence)
-    n_ranks = evidence.study.run.world if evidence.facts is None else evidence.facts.world.ranks
-    if not ranks and (n_ranks or 1) > 1:
+    n_ranks = evidence.facts.world.ranks
+    if not ranks and n_ranks > 1:
         raise NotObservedError("windows", f"of {n_ranks} ranks windows tell of no more than one")
     return ranks
 

@@ -42,15 +42,13 @@ _REMEDIES: Final = {
 
 def sum_sampled_ns(evidence: Evidence) -> float:
     """Return the sampled time of the thread's own code, in ns of a step."""
-    recorded = evidence.study.recorded
-    codes = () if recorded is None else recorded.host_code
+    codes = evidence.host_code
     return sum(code.share for code in codes) * (evidence.step_ns or 0)
 
 
 def find_top_code(evidence: Evidence) -> HostCode | None:
     """Return the user's function in which most was sampled, if any is known."""
-    recorded = evidence.study.recorded
-    codes = () if recorded is None else recorded.host_code
+    codes = evidence.host_code
     top = max(codes, key=lambda code: code.share * code.inside, default=None)
     return None if top is None or top.function is None or top.kind not in _SENTENCES else top
 

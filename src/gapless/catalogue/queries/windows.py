@@ -119,9 +119,7 @@ def sum_leaves(evidence: Evidence, *leaves: str) -> float:
 
     Unlike in ``Evidence.per_step``, where launches are leaves of their own. 0.0 without steps.
     """
-    recorded = evidence.study.recorded
-    joint = recorded.account if recorded is not None else None
-    account = evidence.study.account if joint is None else joint.account
+    account = evidence.account
     total_ns = sum(
         ns
         for group in account.parts.values()

@@ -77,7 +77,7 @@ def _family(changes: Iterable[Change]) -> str:
 
 def _waits_for_workers(evidence: Evidence) -> bool:
     """Return whether the thread waits for workers, so that they may limit the step."""
-    uses = evidence.study.recorded.loaders if evidence.study.recorded is not None else ()
+    uses = evidence.loader_uses
     return any(
         (use.share or 0.0) >= _MIN_WAIT_SHARE
         and use.workers is not None

@@ -49,7 +49,7 @@ def apply_marks(
 def _predict_by_marks(evidence: Evidence, changes: Sequence[Change]) -> Estimate | None:
     """Return the speed-up by marks; ``None``: they do not cover such changes."""
     change = changes[0]
-    if len(changes) > 1 or not isinstance(change, LoaderChange) or evidence.facts is None:
+    if len(changes) > 1 or not isinstance(change, LoaderChange):
         return None
     keep_alive, no_workers = (
         LoaderChange(change.loader, persistent_workers=True),

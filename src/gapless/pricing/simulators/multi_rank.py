@@ -37,8 +37,7 @@ _ONE_RANK_NOTE: Final = "windows show only one rank: another may be the one that
 
 def is_joint(evidence: Evidence) -> bool:
     """Return whether several ranks make the steps, even if windows show only one of them."""
-    world = evidence.study.run.world if evidence.facts is None else evidence.facts.world.ranks
-    return bool(find_ranks(evidence)) or (world or 1) > 1
+    return bool(find_ranks(evidence)) or evidence.facts.world.ranks > 1
 
 
 @dataclass(frozen=True)

@@ -265,16 +265,14 @@ def _is_of_account(change: Change) -> bool:
 
 def _atypical_steps(evidence: Evidence) -> UnlikeSteps | None:
     """Return the steps that no window holds, and their share of all time, waits included."""
-    recorded = evidence.study.recorded
-    step_account = None if recorded is None else recorded.account
+    step_account = evidence.step_account
     if step_account is None or step_account.unlike is None:
         return None
     return replace(step_account.unlike, time=evidence.share(_UNSPLIT))
 
 
 def _is_weighed(evidence: Evidence) -> bool:
-    recorded = evidence.study.recorded
-    step_account = None if recorded is None else recorded.account
+    step_account = evidence.step_account
     return step_account is not None and step_account.weighed
 
 
@@ -301,7 +299,7 @@ def _fallback_simulator(evidence: Evidence, fidelity: ReplayFidelity | None, why
 
 
 def _capability(evidence: Evidence) -> tuple[int, int] | None:
-    return None if evidence.facts is None else evidence.facts.machine.capability
+    return evidence.facts.machine.capability
 
 
 def _measure_fidelity(replays: Sequence[Scene | Refusal]) -> ReplayFidelity:

@@ -88,7 +88,7 @@ def name_waiter(evidence: Evidence) -> str:
 
 def describe_samples(evidence: Evidence) -> str:
     """Describe the lines at which sampled stacks of the training thread were most often, if any."""
-    lines = () if evidence.study.recorded is None else evidence.study.recorded.lines
+    lines = evidence.hot_lines
     frequent_lines = [
         line for line in lines if line.thread == "training" and line.share >= _MIN_SAMPLE_SHARE
     ][:_MAX_LINES]
@@ -104,7 +104,7 @@ def describe_samples(evidence: Evidence) -> str:
 
 def describe_host_samples(evidence: Evidence) -> str:
     """Describe the lines at which they were most often outside operators, where samples tell."""
-    lines = () if evidence.study.recorded is None else evidence.study.recorded.host_code
+    lines = evidence.host_code
     if not lines:
         return describe_samples(evidence)
     frequent_lines = [
@@ -144,7 +144,7 @@ def describe_data_wait(evidence: Evidence) -> str:
 
 def _most_waited_use(evidence: Evidence) -> LoaderUse | None:
     """Return the loader with the longest waits; ``None`` where none was used."""
-    uses = () if evidence.study.recorded is None else evidence.study.recorded.loaders
+    uses = evidence.loader_uses
     longest = max(uses, key=lambda use: use.share or 0.0, default=None)
     return longest if longest is not None and longest.waits else None
 
@@ -176,8 +176,7 @@ def _main_stage(evidence: Evidence) -> str | None:
 
 def _main_wait(evidence: Evidence) -> str | None:
     """Describe what the data set's own code waits for most of the time, if samples tell."""
-    recorded = evidence.study.recorded
-    wait = next(iter(() if recorded is None else recorded.fetch_waits), None)
+    wait = next(iter(evidence.fetch_waits), None)
     if wait is None or wait.looks < MIN_LOOKS or wait.share < MOSTLY:
         return None
     return f"{WAIT_PHRASES[wait.kind]} ({_file_name(wait.file)}:{wait.line})"

@@ -53,8 +53,8 @@ def describe_rare(evidence: Evidence, rare_ns: Mapping[str, int]) -> str:
 
 def describe_unwindowed(evidence: Evidence) -> str:
     """Describe which steps no window shows, and where samples of the thread were in them."""
-    recorded = evidence.study.recorded
-    atypical = None if recorded is None or recorded.account is None else recorded.account.unlike
+    account = evidence.step_account
+    atypical = None if account is None else account.unlike
     words = "is known only as a whole: no window shows what happens within it"
     if atypical is not None:
         steps_text = f"{percent(atypical.steps)} of all, {windows.ms(atypical.mean_ns)} each"

@@ -299,7 +299,7 @@ def _describe_compute(
 
 def _useful_ceilings(evidence: Evidence, owner: str) -> tuple[str, ...]:
     """Return the ablations that would show the largest gain for an owner of time."""
-    if evidence.facts is None or evidence.is_trace_only:
+    if evidence.is_trace_only:
         return ()
     available = {ceiling.fix for ceiling in listing.propose_ceilings(evidence.facts)}
     return tuple(name for name in _ABLATIONS.get(owner, ()) if name in available)

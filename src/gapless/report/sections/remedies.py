@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gapless.model.edit import Proposal
 from gapless.model.estimate import Estimate
-from gapless.model.evidence import Evidence
+from gapless.model.evidence import mean_step_ns
 from gapless.model.leaf import PRINTED
 from gapless.model.study import Study
 from gapless.report.sections.causes import (
@@ -94,7 +94,7 @@ def _causes(study: Study, pen: Pen) -> Iterator[Text]:
 
 def remedy_rows(study: Study) -> tuple[ProposalRow, ...]:
     """Return the applicable proposals, numbered, as far as each adds to those before."""
-    step = Evidence(study, None).step_ns
+    step = mean_step_ns(study)
     rows: list[ProposalRow] = []
     numbers: dict[str, str] = {}
     gains: dict[tuple[str, ...], Estimate] = {}

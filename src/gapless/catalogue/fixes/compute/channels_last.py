@@ -14,14 +14,13 @@ from gapless.roofline import formats
 @kernel_effect
 def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
     """Return how long convolutions take with channels last, for replay."""
-    facts = evidence.facts
-    if not evidence.on_device or facts is None:
+    if not evidence.on_device:
         return None
     return formats.channels_last_changes(
         evidence.study.work,
         roof_of(evidence),
-        half=uses_half_precision(facts),
-        tf32=rounds_convolutions(facts),
+        half=uses_half_precision(evidence.facts),
+        tf32=rounds_convolutions(evidence.facts),
     )
 
 

@@ -27,9 +27,7 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
         _MATH_OPERATOR in operator.name for operator in evidence.study.tables.operators
     )
     attention = find_unfused(evidence.study.work) if uses_fallback else None
-    has_no_flash = (
-        evidence.facts is not None and torch_setting(evidence.facts, "flash_sdp") is False
-    )
+    has_no_flash = torch_setting(evidence.facts, "flash_sdp") is False
     backends = {edit.options.get("backend") for edit in proposal.edits if isinstance(edit, Wrap)}
     if attention is None or has_no_flash or "math" in backends:
         return None

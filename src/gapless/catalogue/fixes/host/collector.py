@@ -14,8 +14,8 @@ _DEFAULT_PERIOD = 1000
 def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     """Return the share of collections that remains, for replay."""
     facts, period = evidence.facts, find_proposed_period(proposal)
-    n_collections = None if facts is None else facts.calls.get("collections")
-    if facts is None or not n_collections or not facts.world.steps or period is None:
+    n_collections = facts.calls.get("collections")
+    if not n_collections or not facts.world.steps or period is None:
         return None
     return (Drop(("idle.gc",), keep=min(1.0, facts.world.steps / n_collections / period)),)
 

@@ -58,6 +58,6 @@ def set_to_none(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
 
 def changes_when_dropped(evidence: Evidence) -> tuple[Change, ...]:
     """Return what changes if gradients are dropped."""
-    passes = (evidence.facts.world.micro_batches if evidence.facts else None) or 1.0
+    passes = evidence.facts.world.micro_batches or 1.0
     share = (passes - 1 + _REPLACED_SHARE) / passes  # later passes of a step still accumulate
     return (Omit((ZERO_CALL,), keep=_REMAINS), Omit((_ACCUMULATE,), keep=min(1.0, share)))

@@ -45,8 +45,7 @@ def find_main_wait(evidence: Evidence, loading: Loading) -> FetchWait | None:
 
     Raises ``NotObservedError``.
     """
-    recorded = evidence.study.recorded
-    top = next(iter(() if recorded is None else recorded.fetch_waits), None)
+    top = next(iter(evidence.fetch_waits), None)
     if top is None or top.looks < MIN_LOOKS or not loading.blocked_ns:
         return None
     blocked_share = loading.blocked_ns / loading.fetch_ns

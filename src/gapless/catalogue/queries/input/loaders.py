@@ -255,9 +255,8 @@ def find_loading(evidence: Evidence, loader: Loader) -> Loading | None:
     if evidence.is_trace_only:
         raise NotObservedError("fetches", "a trace does not show how a loader's batches are made")
     use = evidence.loader_use(loader)
-    recorded = evidence.study.recorded
-    steps = recorded.steps if recorded is not None else None
-    if evidence.facts is None or loader.trains is False or use is None or steps is None:
+    steps = evidence.run_steps
+    if loader.trains is False or use is None or steps is None:
         return None
     if not use.share or not use.waits:
         return None

@@ -232,11 +232,8 @@ def _stage_location(evidence: Evidence, loading: Loading, stage: str) -> Locatio
 
 def _find_hottest_line(evidence: Evidence, loading: Loading) -> Location | None:
     """Return the user's line that was sampled most while batches were made."""
-    recorded = evidence.study.recorded
-    if recorded is None:
-        return None
-    making_lines = [line for line in recorded.loading_lines if line.thread == "making"]
-    worker_lines = [line for line in recorded.lines if line.thread == "worker"]
+    making_lines = [line for line in evidence.loading_lines if line.thread == "making"]
+    worker_lines = [line for line in evidence.hot_lines if line.thread == "worker"]
     top = max(
         worker_lines if loading.workers.processes else making_lines,
         key=lambda line: line.count,

@@ -103,7 +103,7 @@ def channels_first(evidence: Evidence, model: Model) -> Detection | None:
     and pooling are from the memory bandwidth.
     """
     facts = evidence.facts
-    if facts is None or not evidence.on_device or not model.convolutions or model.channels_last:
+    if not evidence.on_device or not model.convolutions or model.channels_last:
         return None
     rows = work_of(evidence)
     layout_ns = sum(row.ns for row in rows if row.leaf == "busy.layout")

@@ -45,7 +45,7 @@ def deterministic_algorithms(evidence: Evidence, precision: Precision) -> Detect
     interval from nothing upwards. It is a choice about results: gapless leaves it alone.
     """
     facts = evidence.facts
-    setting_name = None if facts is None else deterministic_setting(facts)
+    setting_name = deterministic_setting(facts)
     if setting_name is None or not evidence.on_device:
         return None
     return deterministic_algorithms.detection(

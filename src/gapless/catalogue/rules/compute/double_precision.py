@@ -114,7 +114,7 @@ def double_precision(evidence: Evidence) -> Detection | None:
 
 def _double_model(evidence: Evidence) -> Model | None:
     """Return the model that itself computes in fp64."""
-    models = () if evidence.facts is None else evidence.facts.models
+    models = evidence.facts.models
     return next((model for model in models if model.dtype == "torch.float64"), None)
 
 

@@ -74,13 +74,7 @@ def emulated_half(evidence: Evidence, machine: Machine) -> Detection | None:
     show which products used it. If the processors' peaks were not measured (``gapless try
     --machine``) the gain is a wide interval.
     """
-    facts = evidence.facts
-    if (
-        evidence.on_device
-        or machine.bf16 is not False
-        or facts is None
-        or not uses_half_precision(facts)
-    ):
+    if evidence.on_device or machine.bf16 is not False or not uses_half_precision(evidence.facts):
         return None
     rows = [row for row in work_of(evidence) if _is_half(row)]
     rows_ns = sum(row.ns for row in rows)
@@ -92,7 +86,7 @@ def emulated_half(evidence: Evidence, machine: Machine) -> Detection | None:
         f"{windows.format_step_part(evidence, ns_per_window_step(evidence, rows_ns))}, on "
         "processors that have no instructions for them.",
         *scale_changes(evidence.study.work, lambda work: _factor(work, roof)),
-        location=_autocast_location(facts)
+        location=_autocast_location(evidence.facts)
         or windows.find_calling_function(evidence, rows[0].operator),
         measures=(
             Measure("such products, a step", ns_per_window_step(evidence, rows_ns), "ns"),

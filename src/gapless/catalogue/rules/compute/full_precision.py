@@ -94,7 +94,7 @@ def full_precision(evidence: Evidence, model: Model) -> Detection | None:
     only if their bf16 was measured to be faster.
     """
     facts = evidence.facts
-    if facts is None or uses_half_precision(facts) or model.dtype not in {None, "torch.float32"}:
+    if uses_half_precision(facts) or model.dtype not in {None, "torch.float32"}:
         return None
     form = _form(evidence)
     rows = [row for row in work_of(evidence) if row.leaf in MATH and row.dtype == "fp32"]
@@ -118,16 +118,13 @@ def full_precision(evidence: Evidence, model: Model) -> Detection | None:
 
 def _form(evidence: Evidence) -> str | None:
     """Return the 16-bit format in which the machine computes fast; ``None``: none is known."""
-    facts = evidence.facts
-    if facts is None:
-        return None
     if not evidence.on_device:
         roof = roof_of(evidence)
         if roof is None:
             return None
         half_flops, full_flops = (roof.peaks.flops.get(name, 0.0) for name in ("bf16", "fp32"))
         return "bf16" if half_flops > _MIN_SPEEDUP * full_flops else None
-    capability = facts.machine.capability
+    capability = evidence.facts.machine.capability
     if capability is None or capability >= _BF16_CAPABILITY:
         return "bf16"
     return "fp16" if capability >= _FP16_CAPABILITY else None

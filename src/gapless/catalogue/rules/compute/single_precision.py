@@ -77,7 +77,7 @@ def single_precision(evidence: Evidence) -> Detection | None:
     """
     facts = evidence.facts
     if not evidence.on_device or (
-        facts is not None and (facts.machine.capability or _TF32_CAPABILITY) < _TF32_CAPABILITY
+        (facts.machine.capability or _TF32_CAPABILITY) < _TF32_CAPABILITY
     ):
         return None
     rows = [
@@ -88,9 +88,7 @@ def single_precision(evidence: Evidence) -> Detection | None:
         and kind_of(row) == "product"
     ]
     rows_ns = sum(row.ns for row in rows)
-    if window_share(evidence, rows_ns) < _MIN_STEP_SHARE or (
-        facts is not None and rounds_products(facts)
-    ):
+    if window_share(evidence, rows_ns) < _MIN_STEP_SHARE or (rounds_products(facts)):
         return None
     roof = roof_of(evidence)
     flops_and_ns = [(row.flops, row.ns) for row in rows if row.flops]

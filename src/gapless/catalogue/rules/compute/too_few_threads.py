@@ -131,14 +131,13 @@ def too_few_threads(evidence: Evidence, machine: Machine, world: World) -> Detec
 
 def _count_taken_cores(evidence: Evidence) -> int:
     """Count the processors that other processes used meanwhile."""
-    contention = None if evidence.study.recorded is None else evidence.study.recorded.contention
+    contention = evidence.contention
     return 0 if contention is None else round(contention.cores + (contention.stolen or 0.0))
 
 
-def _count_workers(facts: Facts | None) -> int:
+def _count_workers(facts: Facts) -> int:
     """Count the workers of the loaders that feed a training."""
-    loaders = () if facts is None else facts.loaders
-    return sum(loader.num_workers or 0 for loader in loaders if loader.trains is not False)
+    return sum(loader.num_workers or 0 for loader in facts.loaders if loader.trains is not False)
 
 
 def _is_large(work: Work) -> bool:

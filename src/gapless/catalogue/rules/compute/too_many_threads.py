@@ -83,7 +83,7 @@ def too_many_threads(evidence: Evidence, machine: Machine, world: World) -> Dete
     subject = (
         f"{threads} threads" if ranks == 1 else f"{ranks} processes with {threads} threads each"
     )
-    loaders = evidence.facts.loaders if evidence.facts is not None else ()
+    loaders = evidence.facts.loaders
     # A loader for evaluation, not used yet, feeds nothing: it is left out if another does.
     feeding_loaders = [loader for loader in loaders if loader.trains] or [
         loader for loader in loaders if loader.trains is not False

@@ -76,8 +76,8 @@ def unfused_elementwise(evidence: Evidence) -> Detection | None:
     many rows of few columns) gain most: a compiler divides them differently.
     """
     facts = evidence.facts
-    can_compile = facts is not None and bool(facts.models) and not evidence.is_trace_only
-    is_compiled = facts is not None and any(model.compiled for model in facts.models)
+    can_compile = bool(facts.models) and not evidence.is_trace_only
+    is_compiled = any(model.compiled for model in facts.models)
     kernels, outside_share = (
         windows.sum_kernels(evidence, *_LEAVES),
         share_outside_attention(evidence, *_LEAVES),

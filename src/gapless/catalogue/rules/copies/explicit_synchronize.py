@@ -114,9 +114,8 @@ def explicit_synchronize(evidence: Evidence) -> Detection | None:
 
 
 def _find_waits(evidence: Evidence) -> _SyncWaits | None:
-    recorded = evidence.study.recorded
-    if recorded is not None and recorded.footprint is not None:
-        return _sum_syncs(recorded.footprint.syncs)
+    if evidence.footprint is not None:
+        return _sum_syncs(evidence.footprint.syncs)
     calls = windows.sum_calls(evidence, *SYNC_CALLS)
     if calls.count < _MIN_WINDOW_CALLS:
         return None

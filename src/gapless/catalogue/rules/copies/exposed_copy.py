@@ -77,7 +77,7 @@ def exposed_copy(evidence: Evidence) -> Detection | None:
     ):
         return None
     copies = windows.sum_copies(evidence, "HtoD", "pinned")
-    loaders = None if evidence.facts is None else evidence.facts.loaders
+    loaders = evidence.facts.loaders
     return exposed_copy.detection(
         f"The device copies batches for {windows.format_step_part(evidence, lost_ns)} and "
         "does nothing else meanwhile.",

@@ -77,7 +77,7 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
     lost_ns = evidence.per_step("copy.h2d.pageable", "idle.h2d.host")
     subject = "Batches" if copies.bytes is None else windows.format_size(copies.bytes)
     rate_words = "" if copies.bytes is None else f", at {copies.bytes / copies.ns:.1f} GB/s"
-    loaders = None if evidence.facts is None else evidence.facts.loaders
+    loaders = evidence.facts.loaders
     is_pinned = bool(loaders) and all(loader.pin_memory for loader in loaders or ())
     has_no_fix = loaders == () or is_pinned
     obstacle = (

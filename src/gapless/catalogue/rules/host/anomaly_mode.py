@@ -57,7 +57,7 @@ def anomaly_mode(evidence: Evidence) -> Detection | None:
     the stacks at their usual cost, as deep as a window with stacks shows them: a wide interval.
     """
     n_checks = windows.sum_calls(evidence, CHECK_OPERATOR).count
-    is_on = None if evidence.facts is None else torch_setting(evidence.facts, "anomaly")
+    is_on = torch_setting(evidence.facts, "anomaly")
     if not is_on and n_checks < _MIN_CHECKS:  # it may be on within a step only, unobserved
         return None
     return anomaly_mode.detection(
@@ -76,6 +76,6 @@ def anomaly_mode(evidence: Evidence) -> Detection | None:
 
 def _switch_location(evidence: Evidence) -> Location | None:
     """Return where it was switched on; ``None`` if that was not observed."""
-    line_ref = None if evidence.facts is None else torch_setting(evidence.facts, "anomaly_at")
+    line_ref = torch_setting(evidence.facts, "anomaly_at")
     file, _, line = line_ref.rpartition(":") if isinstance(line_ref, str) else ("", "", "")
     return Location(file, int(line), None) if file and line.isdecimal() else None

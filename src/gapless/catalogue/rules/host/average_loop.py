@@ -207,7 +207,7 @@ def average_loop(evidence: Evidence) -> Detection | None:
     count = optimizer_steps.count_tensors(evidence)
     if count is None or count < _MIN_PARAMETERS:
         return None
-    kind = optimizer_steps.class_name(evidence.facts.optimizers[0]) if evidence.facts else ""
+    kind = optimizer_steps.class_name(evidence.facts.optimizers[0])
     is_loop = optimizer_steps.find_way(evidence) == "loop"
     scales = _SCALES_BY_CLASS.get(kind, _MAX_SCALES) if is_loop else 0
     scales += windows.sum_calls(evidence, NORM_OPERATOR).count >= _MIN_TENSOR_SHARE * count

@@ -65,9 +65,9 @@ def collecting_garbage(evidence: Evidence) -> Detection | None:
     if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
     facts = evidence.facts
-    count = None if facts is None else facts.calls.get("collections")
+    count = facts.calls.get("collections")
     runs = "runs in the steps"
-    if count and facts is not None:
+    if count:
         runs = f"ran {count} time{'s' if count > 1 else ''} in {facts.world.steps} steps"
     return collecting_garbage.detection(
         f"Python's garbage collector {runs}; it holds up "

@@ -74,7 +74,7 @@ def held_interpreter(evidence: Evidence) -> Detection | None:
     other thread ran.
     """
     facts, step_ns = evidence.facts, evidence.step_ns
-    threads = () if facts is None else facts.background_threads
+    threads = facts.background_threads
     busiest = max(threads, key=lambda thread: thread.cpu_share, default=None)
     if busiest is None or not step_ns:
         return None
@@ -109,6 +109,5 @@ def held_interpreter(evidence: Evidence) -> Detection | None:
 
 def _sampled_waits(evidence: Evidence) -> float:
     """Return the share of samples in which the thread waits, for a lock or a sleep."""
-    recorded = evidence.study.recorded
-    host_code = () if recorded is None else recorded.host_code
+    host_code = evidence.host_code
     return sum(code.share for code in host_code if code.kind != "python")

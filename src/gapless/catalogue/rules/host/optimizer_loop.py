@@ -142,9 +142,7 @@ def optimizer_loop(evidence: Evidence) -> Detection | None:
 
 
 def _usable_fixes(evidence: Evidence) -> tuple[Fix, ...]:
-    """Return the applicable fixes, the better first; in a foreign trace both may apply."""
-    if evidence.facts is None:
-        return (fused, foreach)
+    """Return the applicable fixes, the better first."""
     return tuple(
         fix for fix in (fused, foreach) if any(proposal.edits for proposal in fix(evidence.facts))
     )

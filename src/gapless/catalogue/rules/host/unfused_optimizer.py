@@ -82,7 +82,7 @@ def unfused_optimizer(evidence: Evidence) -> Detection | None:
         evidence
     ):
         return None
-    if evidence.facts is not None and not any(proposal.edits for proposal in fused(evidence.facts)):
+    if not any(proposal.edits for proposal in fused(evidence.facts)):
         return None
     step_ns, lost_ns = evidence.step_ns, windows.sum_leaves(evidence, *_LEAVES)
     if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:

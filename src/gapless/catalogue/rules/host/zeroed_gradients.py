@@ -48,7 +48,7 @@ def zeroed_gradients(evidence: Evidence) -> Detection | None:
     """
     calls = windows.sum_calls(evidence, ZERO_CALL)
     facts = evidence.facts
-    n_zeroings = None if facts is None else facts.calls.get("zero_grad_to_zero")
+    n_zeroings = facts.calls.get("zero_grad_to_zero")
     if n_zeroings == 0 or (n_zeroings is None and not calls.device_ns):
         return None
     return zeroed_gradients.detection(

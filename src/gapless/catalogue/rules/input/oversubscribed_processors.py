@@ -226,8 +226,7 @@ def _is_others_load(evidence: Evidence, loading: Loading) -> bool:
     They would if there is one for each thread, or if nothing can be cut: no worker, no thread. If
     the threads of workers are not known, their libraries may have more.
     """
-    recorded = evidence.study.recorded
-    contention = None if recorded is None else recorded.contention
+    contention = evidence.contention
     threads, workers = loading.processors.threads or 1, loading.workers.threads
     if (
         contention is None

@@ -112,8 +112,7 @@ def sampler_bound(evidence: Evidence, loader: Loader) -> Detection | None:
 
 def _hottest_line(evidence: Evidence) -> Location | None:
     """Return the user's line that was sampled most while samples were chosen."""
-    recorded = evidence.study.recorded
-    lines = () if recorded is None else recorded.loading_lines
+    lines = evidence.loading_lines
     sampler_lines = [line for line in lines if line.thread == "choosing"]
     top = max(sampler_lines, key=lambda line: line.share, default=None)
     return None if top is None else Location(top.file, top.line, top.function)

@@ -71,8 +71,7 @@ def shared_device(evidence: Evidence) -> Detection | None:
     That time is the lower bound of the gain; others may take as much again within kernels, where it
     does not show. Without windows the gain is an interval that begins at nothing.
     """
-    recorded = evidence.study.recorded
-    states = () if recorded is None else recorded.devices_seen
+    states = evidence.device_states
     known_states = [state for state in states if state.others is not None]
     if not evidence.has_device:
         return None

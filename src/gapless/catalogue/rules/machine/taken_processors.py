@@ -78,13 +78,12 @@ def taken_processors(evidence: Evidence) -> Detection | None:
     of them, with the most that they may take. A limit of the training's own control group is a
     cause.
     """
-    recorded = evidence.study.recorded
-    contention = None if recorded is None else recorded.contention
-    if recorded is None or contention is None:
+    contention = evidence.contention
+    if contention is None:
         raise NotObservedError("processors", "what others took was not sampled")
     total = contention.processors or 0
     percent = next(
-        (series.mean for series in recorded.machine if series.name == "cpu.throttled"), 0.0
+        (series.mean for series in evidence.run.machine if series.name == "cpu.throttled"), 0.0
     )
     stolen = contention.stolen or 0.0
     if percent >= _MIN_HELD_PERCENT:
@@ -132,7 +131,7 @@ def _awake_share(evidence: Evidence) -> float:
 
     For the rest it sleeps (storage, a network, another process), with any number of processors.
     """
-    uses = evidence.study.recorded.loaders if evidence.study.recorded is not None else ()
+    uses = evidence.loader_uses
     waits_ns = wanted_ns = 0.0
     for use in uses:
         workers = use.workers

@@ -56,8 +56,7 @@ def throttled_device(evidence: Evidence) -> Detection | None:
     By sampling the clock, and the driver's reasons, four times a second and only while kernels ran.
     The highest clock seen in this run is taken as what it could be.
     """
-    recorded = evidence.study.recorded
-    states = () if recorded is None else recorded.devices_seen
+    states = evidence.device_states
     known_states = [state for state in states if state.clock_mhz and state.best_mhz]
     if not known_states and not evidence.has_device:
         return None

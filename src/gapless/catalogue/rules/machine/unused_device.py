@@ -51,8 +51,7 @@ def unused_device(evidence: Evidence, machine: Machine, model: Model) -> Detecti
     ## How it is measured
     By where the model's parameters are, and by sampling what the visible GPUs do.
     """
-    recorded = evidence.study.recorded
-    states = () if recorded is None else recorded.devices_seen
+    states = evidence.device_states
     idle_states = [
         state for state in states if state.busy is not None and state.busy < _MAX_BUSY_SHARE
     ]

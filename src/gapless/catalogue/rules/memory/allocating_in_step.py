@@ -55,7 +55,7 @@ def allocating_in_step(evidence: Evidence) -> Detection | None:
     By the driver's calls in the windows, which come after the first steps.
     """
     facts = evidence.facts
-    if facts is not None and (facts.calls.get("empty_cache") or 0) > facts.world.steps // 50:
+    if (facts.calls.get("empty_cache") or 0) > facts.world.steps // 50:
         return None
     calls = windows.sum_calls(evidence, *DEVICE_MEMORY)
     if calls.count < _MIN_CALLS_PER_STEP:

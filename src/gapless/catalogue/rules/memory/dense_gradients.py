@@ -187,18 +187,18 @@ def _find_tables(evidence: Evidence) -> EmbeddingTables | None:
     ):
         return None
     facts, n_steps = evidence.facts, evidence.study.account.steps or 0
-    models = () if facts is None else facts.models
-    passes = 1.0 if facts is None else facts.world.micro_batches or 1.0
-    return dense_tables(rows, sum(model.parameters or 0 for model in models) * n_steps * passes)
+    passes = facts.world.micro_batches or 1.0
+    n_parameters = sum(model.parameters or 0 for model in facts.models)
+    return dense_tables(rows, n_parameters * n_steps * passes)
 
 
 def _main_optimizer(evidence: Evidence) -> Optimizer | None:
     """Return the optimizer with the most parameters, which is assumed to hold the tables."""
-    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    optimizers = evidence.facts.optimizers
     return max(optimizers, key=lambda optimizer: optimizer.tensors or 0, default=None)
 
 
 def _model_location(evidence: Evidence) -> Location | None:
     """Return where the model was made."""
-    models = () if evidence.facts is None else evidence.facts.models
+    models = evidence.facts.models
     return next((model.location for model in models if model.location is not None), None)

@@ -56,7 +56,7 @@ def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
     ## How it is measured
     By counting the calls, and by what freeing and allocating takes in the windows.
     """
-    n_calls = evidence.facts.calls.get("empty_cache") if evidence.facts is not None else None
+    n_calls = evidence.facts.calls.get("empty_cache")
     if n_calls is None:
         raise NotObservedError("calls", "calls of empty_cache were not counted")
     calls_per_step = n_calls / world.steps if world.steps else 0.0

@@ -89,9 +89,7 @@ def recomputed_activations(evidence: Evidence) -> Detection | None:
     if peak and total:
         room = f"{peak >> 30} of {total >> 30} GiB of the device's memory were in use at most"
     memory_measures = (Measure("most memory in use", peak, "bytes"),) if peak else ()
-    has_modules = (
-        evidence.facts is not None and bool(evidence.facts.models) and not evidence.is_trace_only
-    )
+    has_modules = bool(evidence.facts.models) and not evidence.is_trace_only
     return recomputed_activations.detection(
         f"{windows.format_step_part(evidence, ns_per_window_step(evidence, spent_ns))} recompute "
         f"activations; {room}.",
@@ -111,16 +109,15 @@ def recomputed_activations(evidence: Evidence) -> Detection | None:
 
 def _model_location(evidence: Evidence) -> Location | None:
     """Return where the model that checkpoints was made."""
-    models = () if evidence.facts is None else evidence.facts.models
+    models = evidence.facts.models
     return next((model.location for model in models if model.checkpoints is not False), None)
 
 
 def _peak_memory(evidence: Evidence) -> tuple[int | None, int | None]:
     """Return the highest peak of memory in use on any device, and the size of its memory."""
-    recorded = evidence.study.recorded
     peaks = [
         (state.memory_peak, state.memory_total)
-        for state in (() if recorded is None else recorded.devices_seen)
+        for state in evidence.device_states
         if state.memory_peak and state.memory_total
     ]
     return max(peaks, key=lambda peak: peak[0] / peak[1], default=(None, None))

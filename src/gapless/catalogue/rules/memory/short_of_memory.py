@@ -48,8 +48,7 @@ def short_of_memory(evidence: Evidence) -> Detection | None:
     ## How it is measured
     By the allocator's own counter of retries, and by what freeing and allocating takes in windows.
     """
-    recorded = evidence.study.recorded
-    uses = () if recorded is None or recorded.footprint is None else recorded.footprint.allocator
+    uses = () if evidence.footprint is None else evidence.footprint.allocator
     retry_counts = [use.retries for use in uses if use.retries is not None]
     if not retry_counts and not evidence.has_device:
         return None

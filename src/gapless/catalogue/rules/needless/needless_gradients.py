@@ -181,7 +181,7 @@ def _has_repeated_steps(evidence: Evidence) -> bool:
     One for each parameter, or for each member of an ensemble: only the sizes of one are known.
     """
     facts = evidence.facts
-    return facts is not None and any(
+    return any(
         optimizer.calls > _MAX_STEP_CALLS * max(1, facts.world.steps)
         for optimizer in facts.optimizers
     )
@@ -201,7 +201,7 @@ def _count_passes(evidence: Evidence) -> float:
 
 def _needless_share(evidence: Evidence, backward_rows: Iterable[Work]) -> float | None:
     """Return the needless share of the stored gradients, by their sizes if known."""
-    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    optimizers = evidence.facts.optimizers
     owned_counts = [optimizer.parameters for optimizer in optimizers]
     n_numbers = sum(
         row.calls * prod(sizes_of(row)[0])

@@ -101,23 +101,18 @@ def repeated_forward(evidence: Evidence) -> Detection | None:
 
 
 def _located_repeats(evidence: Evidence) -> tuple[Repeat, ...]:
-    facts = evidence.facts
-    return (
-        ()
-        if facts is None
-        else tuple(repeat for repeat in facts.repeats if repeat.location is not None)
-    )
+    return tuple(repeat for repeat in evidence.facts.repeats if repeat.location is not None)
 
 
 def _repeat_share(evidence: Evidence, repeat: Repeat) -> Estimate:
     """Return the share of the training thread's time in the calls of a line, with its error."""
-    recorded, location = evidence.study.recorded, repeat.location
-    if recorded is None or location is None:
+    location = repeat.location
+    if location is None:
         return Estimate(0.0, 0.0, 0.0)
-    n_samples = sum(code.looks for code in recorded.host_code[:1])
+    n_samples = sum(code.looks for code in evidence.host_code[:1])
     share = sum(
         line.share
-        for line in recorded.call_lines
+        for line in evidence.call_lines
         if (line.file, line.line) == (location.file, location.line)
         and line.callee.endswith("forward")
     )

@@ -124,12 +124,12 @@ def unused_forward(evidence: Evidence) -> Detection | None:
 
 def _call_location(evidence: Evidence) -> Location | None:
     """Return the line that calls the pass or, without samples of it, the called function."""
-    recorded, sites = evidence.study.recorded, evidence.study.sites
+    sites = evidence.study.sites
     caller = _costliest_site(sites, UNUSED)
     callee = _costliest_site(sites, UNUSED_FIRST, UNUSED_LATER)
     if caller is None or callee is None:
         return None
-    rows = () if recorded is None else recorded.call_lines
+    rows = evidence.call_lines
     call_lines = sorted(
         (row for row in rows if _is_call_of(row, caller, callee)), key=lambda row: row.line
     )

@@ -91,7 +91,7 @@ def unused_outputs(evidence: Evidence) -> Detection | None:
     with weights of sizes that no backward product has, as long as these weights are not larger than
     those parameters. So it is inferred. Frozen layers do not count: they require no gradient.
     """
-    optimizers = () if evidence.facts is None else evidence.facts.optimizers
+    optimizers = evidence.facts.optimizers
     count = sum(optimizer.ungraded or 0 for optimizer in optimizers)
     n_numbers = sum(optimizer.ungraded_parameters or 0 for optimizer in optimizers)
     n_tensors, step_ns = optimizer_steps.count_tensors(evidence), evidence.step_ns

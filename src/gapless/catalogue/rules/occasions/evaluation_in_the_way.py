@@ -174,7 +174,7 @@ def _find_occasion(evidence: Evidence, spent_ns: float, world: World) -> Occasio
     sighting = periodic.find_sighting(evidence, EVALUATION)
     if sighting is not None:
         return Occasion(spent_ns, sighting.each_ns, None, _evaluation_location(evidence), sighting)
-    count = evidence.facts.calls.get("evaluation") if evidence.facts is not None else None
+    count = evidence.facts.calls.get("evaluation")
     if not count or not world.steps:
         return None
     return Occasion(
@@ -190,11 +190,11 @@ def _evaluation_location(evidence: Evidence) -> Location | None:
 
     Without one: the line that requests batches of a loader, in a function that trains nothing.
     """
-    evaluations = () if evidence.facts is None else evidence.facts.evaluations
+    evaluations = evidence.facts.evaluations
     main_evaluation = max(evaluations, key=lambda evaluation: evaluation.passes, default=None)
-    if main_evaluation is not None or evidence.study.recorded is None:
-        return None if main_evaluation is None else main_evaluation.location
-    calls = evidence.study.recorded.call_lines
+    if main_evaluation is not None:
+        return main_evaluation.location
+    calls = evidence.call_lines
     step_functions = {
         (call.file, call.function) for call in calls if call.callee == step_lines.BACKWARD
     }

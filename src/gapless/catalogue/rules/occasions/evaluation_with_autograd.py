@@ -113,8 +113,6 @@ def evaluation_with_autograd(
 
 def _count_evaluations(evidence: Evidence, evaluation: Evaluation) -> float:
     """Return how many evaluations are of this kind; several models share them."""
-    if evidence.facts is None:
-        return 0.0
     passes = sum(record.passes for record in evidence.facts.evaluations)
     return evidence.facts.calls.get("evaluation", 0) * evaluation.passes / passes
 

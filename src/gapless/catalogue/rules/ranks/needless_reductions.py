@@ -84,7 +84,7 @@ def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) ->
     passes = count_passes(world)
     if parallel.kind != "ddp" or world.ranks < 2 or passes is None:  # noqa: PLR2004
         return None
-    if evidence.facts is not None and evidence.facts.calls.get("no_sync"):
+    if evidence.facts.calls.get("no_sync"):
         return None
     n_reductions, step_ns = windows.sum_calls(evidence, _REDUCE_CALL).count, evidence.step_ns
     spent_ns = evidence.per_step(*COMMUNICATION)

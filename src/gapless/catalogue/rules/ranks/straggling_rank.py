@@ -224,11 +224,7 @@ def _excess_words(evidence: Evidence, activity: str, ns: float) -> str:
 
 def _training_loader(evidence: Evidence) -> Loader | None:
     """Return the loader that feeds the training, if there is but one."""
-    loaders = [
-        loader
-        for loader in (evidence.facts.loaders if evidence.facts else ())
-        if loader.trains is not False
-    ]
+    loaders = [loader for loader in evidence.facts.loaders if loader.trains is not False]
     return loaders[0] if len(loaders) == 1 else None
 
 

@@ -78,9 +78,7 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     account: transfers that no computation overlaps, and the host's time to start them. Waits for a
     late rank are another cause. How much of it the backward pass would hide is not known.
     """
-    is_wrapped = bool(
-        evidence.facts and any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
-    )
+    is_wrapped = any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
     if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - no other rank
         return None
     n_calls, step_ns = windows.sum_calls(evidence, _REDUCE_CALL).count, evidence.step_ns
