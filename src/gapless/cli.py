@@ -32,6 +32,7 @@ COMMANDS: Final = (
     "open",
     "compare",
     "runs",
+    "watch",
     "demo",
 )
 _BUG: Final = 70

@@ -1,0 +1,131 @@
+"""The data queue of each loader now: batches that are ready, and what each worker does."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gapless import wire
+from gapless.live.activity import Activity
+from gapless.live.view import LoaderView, WorkerView
+from gapless.model.recording import Fact, Process
+from gapless.model.trace import Int64
+from gapless.recorded.training.processes import Training
+from gapless.recorded.values import as_int
+
+_N_FETCHES: Final = 8  # the latest, which figures of a worker are of
+Look = Callable[[int], Activity | None]  # what the first thread of a process does
+
+
+@dataclass(frozen=True)
+class _Iteration:
+    """The running iteration of a loader."""
+
+    begin_ns: int  # 0: before what is looked at
+    handed: int | None  # batches that were handed over in it; None: not known
+
+
+def loader_views(trainings: Sequence[Training], look: Look) -> tuple[LoaderView, ...]:
+    """Return the loaders that are iterated now, of all ranks."""
+    return tuple(view for training in trainings for view in _rank_loaders(training, look))
+
+
+def _rank_loaders(training: Training, look: Look) -> Iterator[LoaderView]:
+    marks = training.process.marks
+    is_next = marks.kind == wire.NEXT
+    for loader in np.unique(marks.subject[is_next]).tolist():
+        fact = next(
+            (
+                fact
+                for fact in training.process.facts
+                if fact.noun == "loader" and fact.id == loader
+            ),
+            None,
+        )
+        iteration = _running_iteration(training.process, loader)
+        workers = _running_workers(training, loader)
+        yield LoaderView(
+            rank=training.process.rank,
+            id=loader,
+            file=None if fact is None else fact.file,
+            line=None if fact is None else fact.line,
+            ready=_count_ready(workers, iteration),
+            capacity=_capacity(fact, len(workers)),
+            workers=tuple(_worker_view(worker, look) for worker in workers),
+        )
+
+
+def _running_iteration(process: Process, loader: int) -> _Iteration:
+    marks = process.marks
+    is_loader = marks.subject == loader
+    begins = marks.start[is_loader & (marks.kind == wire.ITER)]
+    begin_ns = int(begins.max()) if len(begins) else 0
+    is_handed = is_loader & (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
+    values = marks.value[is_handed & (marks.start >= begin_ns)]
+    if len(values):
+        return _Iteration(begin_ns, int(values[-1]) + 1)
+    return _Iteration(begin_ns, 0 if len(begins) else None)
+
+
+def _running_workers(training: Training, loader: int) -> list[Process]:
+    """Return the last process in each slot of a loader, if it has not ended."""
+    by_slot: dict[int, Process] = {}
+    for worker in training.workers:
+        slot = worker.worker
+        if worker.loader == loader and slot is not None:
+            current = by_slot.get(slot)
+            if current is None or worker.start >= current.start:
+                by_slot[slot] = worker
+    return [by_slot[slot] for slot in sorted(by_slot) if by_slot[slot].end is None]
+
+
+def _count_ready(workers: Sequence[Process], iteration: _Iteration) -> int | None:
+    """Return how many batches were made in an iteration, and not handed over yet.
+
+    ``None`` where that is not known: no workers, or their fetches were summed up meanwhile.
+    """
+    if iteration.handed is None or not workers:
+        return None
+    made = 0
+    for worker in workers:
+        columns = worker.batches.columns
+        sequence = columns["sequence"][columns["start"] >= iteration.begin_ns]
+        if worker.batch_sums is not None and not len(sequence):
+            return None
+        made += int(sequence.max()) + 1 if len(sequence) else 0
+    return max(0, made - iteration.handed)
+
+
+def _capacity(fact: Fact | None, n_workers: int) -> int | None:
+    prefetch = None if fact is None else as_int(fact.values.get("prefetch_factor"))
+    return None if prefetch is None or not n_workers else prefetch * n_workers
+
+
+def _worker_view(worker: Process, look: Look) -> WorkerView:
+    activity = look(worker.pid)
+    columns = {name: column[-_N_FETCHES:] for name, column in worker.batches.columns.items()}
+    lengths_ns = columns["end"] - columns["start"]
+    return WorkerView(
+        worker=-1 if worker.worker is None else worker.worker,
+        pid=worker.pid,
+        doing="not known" if activity is None else activity.describe(),
+        on_processor=None if activity is None else activity.on_processor,
+        ready=None if activity is None else activity.ready,
+        fetch_ns=round(float(lengths_ns.mean())) if len(lengths_ns) else None,
+        stages=_stage_shares(columns),
+    )
+
+
+def _stage_shares(columns: Mapping[str, Int64]) -> dict[str, float]:
+    """Return the share of each stage in fetches whose stages were measured."""
+    is_detailed = columns["detailed"] == 1
+    wall_ns = int((columns["end"] - columns["start"])[is_detailed].sum())
+    if not wall_ns:
+        return {}
+    known_ns = {
+        stage: int(np.maximum(columns[f"{stage}_wall"][is_detailed], 0).sum())
+        for stage in wire.STAGES
+    }
+    known_ns["other"] += max(0, wall_ns - sum(known_ns.values()))
+    return {stage: ns / wall_ns for stage, ns in known_ns.items() if ns}

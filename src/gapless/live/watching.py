@@ -1,0 +1,159 @@
+"""Watch a recorded run, look by look, at a cost that bounds itself."""
+
+import os
+import platform
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gapless.errors import GaplessError
+from gapless.launch.process_tree import Tree, find_by_spool
+from gapless.live.activity import Activity, ActivityMeter
+from gapless.live.gpus import held_reasons, open_gpus
+from gapless.live.machine import MachineSampler
+from gapless.live.pauses import Pause
+from gapless.live.recent import RecentSteps, study_recent
+from gapless.live.run_tail import GONE, RunNow, RunTail
+from gapless.live.run_view import Moment, build_run_view, count_windows
+from gapless.live.view import LiveView, RunView
+from gapless.model.options import Options
+from gapless.model.recording import Manifest
+from gapless.model.study import Study
+from gapless.store.run.manifest import RUNNING
+from gapless.study import open_run
+
+_RECENT_RATIO: Final = 120  # a look at the latest steps takes at most so much of a processor
+_STUDY_RATIO: Final = 200  # likewise a study of the whole run
+_MIN_RECENT_S: Final = 2.0
+_MIN_STUDY_S: Final = 15.0
+
+
+@dataclass
+class RunWatcher:
+    """A run, and what is known of it so far."""
+
+    folder: Path
+    tail: RunTail = field(init=False)
+    _sampler: MachineSampler | None = None
+    _gpu_names: dict[str, str] = field(default_factory=dict[str, str])
+    _meter: ActivityMeter = field(default_factory=ActivityMeter)
+    _recent: RecentSteps | None = None
+    _recent_pause: Pause = field(default_factory=lambda: Pause(_RECENT_RATIO, _MIN_RECENT_S))
+    _study: Study | None = None
+    _studied_ns: int = 0
+    _study_pause: Pause = field(default_factory=lambda: Pause(_STUDY_RATIO, _MIN_STUDY_S))
+    _studying: threading.Lock = field(default_factory=threading.Lock)
+    _n_windows: int = 0  # at the last look
+    _failure: str | None = None  # why the whole run could not be studied
+    _final_view: LiveView | None = None
+
+    def __post_init__(self) -> None:
+        self.tail = RunTail(self.folder)
+
+    def look(self) -> LiveView:
+        """Return what is to be seen now; of a run that is over always the same.
+
+        Raises ``GaplessError`` for a run that cannot be read.
+        """
+        if self._final_view is not None:
+            return self._final_view
+        now_ns, run_now = time.monotonic_ns(), self.tail.follow()
+        is_here = run_now.status == RUNNING and _is_here(run_now.document.manifest)
+        if is_here:
+            self._sample(run_now, now_ns)
+        if self._recent is None or self._recent_pause.is_due() or run_now.status != RUNNING:
+            with self._recent_pause.measure():
+                self._recent = study_recent(run_now.recording, self._study)
+        n_windows = count_windows(run_now.recording)
+        if n_windows > self._n_windows:  # each makes the account finer
+            self._n_windows = n_windows
+            self._study_pause.end()
+        activities = self._look_at_threads(run_now, now_ns) if is_here else {}
+        moment = Moment(
+            now_ns, run_now, self._study, self._studied_ns, self._recent, activities, is_here
+        )
+        view = self._live_view(run_now, build_run_view(moment, self._notes(run_now)), is_here)
+        if run_now.status != RUNNING and self._is_studied_to_its_end(run_now.status):
+            self._final_view = view
+        return view
+
+    def study_when_due(self) -> bool:
+        """Study the whole run if that is due; return whether it was. May take seconds."""
+        if not self._study_pause.is_due() or not self._studying.acquire(blocking=False):
+            return False
+        try:
+            with self._study_pause.measure():
+                self._study = open_run(self.folder, Options(diagnose=False))
+            self._failure, self._studied_ns = None, time.monotonic_ns()
+        except GaplessError as error:
+            self._failure = str(error)
+        finally:
+            self._studying.release()
+        return True
+
+    def _is_studied_to_its_end(self, status: str) -> bool:
+        """Return whether the study is of a run that is over; else have it made at once."""
+        recorded = None if self._study is None else self._study.recorded
+        if status == GONE or self._failure is not None:
+            return True
+        if recorded is not None and recorded.life.status != RUNNING:
+            return True
+        self._study_pause.end()
+        return False
+
+    def _sample(self, run_now: RunNow, now_ns: int) -> None:
+        if self._sampler is None:
+            self._sampler = MachineSampler(_tree_of(run_now))
+            self._sampler.open()
+            gpus = open_gpus()
+            self._gpu_names = {} if gpus is None else gpus.names()
+        self._sampler.sample(now_ns)
+
+    def _look_at_threads(self, run_now: RunNow, now_ns: int) -> dict[int, Activity]:
+        activities: dict[int, Activity] = {}
+        for process in run_now.recording.processes:
+            activity = self._meter.look(process.pid, now_ns) if process.end is None else None
+            if activity is not None:
+                activities[process.pid] = activity
+        return activities
+
+    def _notes(self, run_now: RunNow) -> list[str]:
+        notes = (
+            [] if self._failure is None else [f"the whole run cannot be studied: {self._failure}"]
+        )
+        if run_now.status == GONE:
+            notes.append("the run folder is gone: this is what was there last")
+        elif run_now.status == RUNNING and not _is_here(run_now.document.manifest):
+            host = run_now.document.manifest.host
+            notes.append(f"it runs on {host}: the machine is shown as last recorded there")
+        return notes
+
+    def _live_view(self, run_now: RunNow, run: RunView, is_here: bool) -> LiveView:  # noqa: FBT001
+        figures = {} if self._sampler is None else dict(self._sampler.figures)
+        if not figures:
+            series = run_now.recording.samples.series
+            figures = {name: values[-1] for name, (_, values) in series.items() if values}
+        return LiveView(
+            host=run_now.document.manifest.host or platform.node(),
+            taken_unix_ns=time.time_ns(),
+            run=run,
+            machine=figures,
+            held=held_reasons(figures),
+            gpu_names=self._gpu_names,
+            processors=os.cpu_count() if is_here else None,
+            processes=(),
+            notes=() if self._sampler is None else tuple(self._sampler.notes),
+        )
+
+
+def _is_here(manifest: Manifest) -> bool:
+    return manifest.host in {"", platform.node()}
+
+
+def _tree_of(run_now: RunNow) -> Tree:
+    """Return the processes of a run: those below the first that knows of its spool."""
+    spool = run_now.document.spool or Path(run_now.recording.path)
+    starts = find_by_spool(spool)
+    return Tree(min(starts, key=lambda pid: starts[pid], default=0), spool)
