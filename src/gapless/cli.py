@@ -33,6 +33,7 @@ COMMANDS: Final = (
     "compare",
     "runs",
     "watch",
+    "attach",
     "demo",
 )
 _BUG: Final = 70

@@ -66,7 +66,8 @@ def _check_form(arguments: argparse.Namespace) -> None:
         raise UsageError("--machine watches the machine; leave out RUN or --machine")
     if arguments.json and not arguments.once:
         raise UsageError("--json prints one moment; add --once")
-    if not arguments.once and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # Textual draws on the last
+    if not arguments.once and not all(stream.isatty() for stream in streams):
         raise UsageError("this is no terminal; gapless watch --once prints the same as text")
 
 

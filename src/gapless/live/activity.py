@@ -16,7 +16,7 @@ _WAITS: Final = (  # how names of kernel functions begin in which a thread waits
     (("unix_", "sk_wait", "wait_woken", "inet_", "tcp_", "__skb"), "a socket"),
     (("hrtimer_nanosleep", "do_nanosleep", "common_nsleep"), "a sleep to end"),
     (("do_wait", "do_sys_wait", "kernel_wait"), "a process to end"),
-    (("do_poll", "poll_", "do_select", "ep_poll", "do_epoll"), "something to be sent to it"),
+    (("do_poll", "poll_", "do_select", "ep_poll", "do_epoll"), "a message"),
     (("io_schedule", "folio_wait", "wait_on_page", "blkdev", "ext4_", "xfs_", "btrfs"), "a disk"),
     (("nfs", "rpc_", "fuse_", "ceph", "lustre"), "a file system"),
 )

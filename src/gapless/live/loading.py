@@ -45,14 +45,16 @@ def _rank_loaders(training: Training, look: Look) -> Iterator[LoaderView]:
         )
         iteration = _running_iteration(training.process, loader)
         workers = _running_workers(training, loader)
+        ready, capacity = _count_ready(workers, iteration), _capacity(fact, len(workers))
+        is_full = ready is not None and capacity is not None and ready >= capacity
         yield LoaderView(
             rank=training.process.rank,
             id=loader,
             file=None if fact is None else fact.file,
             line=None if fact is None else fact.line,
-            ready=_count_ready(workers, iteration),
-            capacity=_capacity(fact, len(workers)),
-            workers=tuple(_worker_view(worker, look) for worker in workers),
+            ready=ready,
+            capacity=capacity,
+            workers=tuple(_worker_view(worker, look, is_full=is_full) for worker in workers),
         )
 
 
@@ -102,19 +104,27 @@ def _capacity(fact: Fact | None, n_workers: int) -> int | None:
     return None if prefetch is None or not n_workers else prefetch * n_workers
 
 
-def _worker_view(worker: Process, look: Look) -> WorkerView:
+def _worker_view(worker: Process, look: Look, *, is_full: bool) -> WorkerView:
     activity = look(worker.pid)
     columns = {name: column[-_N_FETCHES:] for name, column in worker.batches.columns.items()}
     lengths_ns = columns["end"] - columns["start"]
     return WorkerView(
         worker=-1 if worker.worker is None else worker.worker,
         pid=worker.pid,
-        doing="not known" if activity is None else activity.describe(),
+        doing=_describe(activity, is_full=is_full),
         on_processor=None if activity is None else activity.on_processor,
         ready=None if activity is None else activity.ready,
         fetch_ns=round(float(lengths_ns.mean())) if len(lengths_ns) else None,
         stages=_stage_shares(columns),
     )
+
+
+def _describe(activity: Activity | None, *, is_full: bool) -> str:
+    """Say what a worker does; where the queue is full, it has nothing to do."""
+    if activity is None:
+        return "has just started"
+    doing = activity.describe()
+    return "is idle: the queue is full" if is_full and doing.startswith("waits") else doing
 
 
 def _stage_shares(columns: Mapping[str, Int64]) -> dict[str, float]:

@@ -68,7 +68,7 @@ class ProcessTable:
         self._meter = self._meter or ActivityMeter(self.proc)
         activity = self._meter.look(pid, now_ns)
         command, has_torch = self._command(pid, status)
-        read_bytes, written_bytes = read_disk_bytes(pid, self.proc)
+        counts = read_io(pid, self.proc)
         return ProcessView(
             pid=pid,
             user=owner_of(pid, self.proc),
@@ -79,8 +79,8 @@ class ProcessTable:
             ready=None if activity is None else activity.ready,
             threads=status.threads,
             memory=status.resident,
-            read_per_s=self._rate(f"{pid} r", now_ns, read_bytes),
-            written_per_s=self._rate(f"{pid} w", now_ns, written_bytes),
+            read_per_s=self._rate(f"{pid} r", now_ns, counts.get("read_bytes")),
+            written_per_s=self._rate(f"{pid} w", now_ns, counts.get("write_bytes")),
             gpu_memory=gpu_memory,
         )
 
@@ -130,11 +130,11 @@ def owner_of(pid: int, proc: Path = PROC) -> str:
         return str(number)
 
 
-def read_disk_bytes(pid: int, proc: Path = PROC) -> tuple[int | None, int | None]:
-    """Return the bytes that a process read from disks and wrote there; ``None``: not allowed."""
+def read_io(pid: int, proc: Path = PROC) -> dict[str, int]:
+    """Return what a process read and wrote, as the kernel names it; nothing where not allowed."""
     counts: dict[str, int] = {}
     with suppress(OSError, ValueError):
         for line in (proc / str(pid) / "io").read_text(encoding="ascii").splitlines():
             name, _, number = line.partition(":")
             counts[name] = int(number)
-    return counts.get("read_bytes"), counts.get("write_bytes")
+    return counts

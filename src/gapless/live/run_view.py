@@ -1,12 +1,13 @@
 """A run at one moment as ``RunView``: its ranks, loaders, accounts, and the present cause."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from gapless.live.activity import Activity
+from gapless.live.gpus import held_reasons
 from gapless.live.loading import loader_views
 from gapless.live.recent import RecentSteps, count_steps, pace_of, wait_share
 from gapless.live.run_tail import RunNow, elapsed_ns
@@ -20,6 +21,9 @@ from gapless.store.run.manifest import RUNNING
 _STALL_NS: Final = 5 * 10**9  # without a step: that long, and so many times a usual one
 _STALL_STEPS: Final = 10
 _S: Final = 10**9
+_MIN_QUEUE_SHARE: Final = 0.2  # of the time a thread is ready to run, and does not
+_MIN_FOREIGN_CORES: Final = 0.25
+_SERIOUS_REASONS: Final = frozenset({"heat", "a power brake", "a slow-down of the hardware"})
 _WINDOWS: Final = "windows"  # what the recorder calls them where it makes none
 
 
@@ -34,6 +38,7 @@ class Moment:
     recent: RecentSteps | None
     activities: Mapping[int, Activity]  # what the main threads of its processes do
     is_here: bool  # it runs, and on this machine
+    figures: Mapping[str, float]  # of the machine, as the samplers name them
 
     def look(self, pid: int) -> Activity | None:
         """Return what the main thread of a process does; ``None``: not known."""
@@ -137,7 +142,25 @@ def _present_cause(moment: Moment, ranks: Sequence[RankView]) -> str | None:
     if silent_ns > max(_STALL_NS, _STALL_STEPS * usual_ns):
         whose = f" of rank {slowest.rank}" if len(ranks) > 1 else ""
         return f"no step{whose} has ended for {silent_ns / _S:.0f} s: {_describe_doing(slowest)}"
-    return _last_cause(moment.recent)
+    parts = [_last_cause(moment.recent), *_disturbances(moment, ranks)]
+    return "; ".join(filter(None, parts)) or None
+
+
+def _disturbances(moment: Moment, ranks: Sequence[RankView]) -> Iterator[str]:
+    """Say what keeps a training from its processors and GPUs now; no account shows that."""
+    activities = {rank: moment.look(rank.pid) for rank in ranks}
+    queues = {rank: activity.ready or 0.0 for rank, activity in activities.items() if activity}
+    longest = max(queues, key=lambda rank: queues[rank], default=None)
+    if longest is not None and queues[longest] >= _MIN_QUEUE_SHARE:
+        whose = f" of rank {longest.rank}" if len(ranks) > 1 else ""
+        foreign = moment.figures.get("cpu.foreign", 0.0) / 100
+        others = f", of which others use {foreign:.1f}" if foreign >= _MIN_FOREIGN_CORES else ""
+        share = f"{queues[longest] * 100:.0f} % of the time"
+        yield f"the main thread{whose} waits {share} for a processor{others}"
+    for gpu, reasons in held_reasons(moment.figures).items():
+        serious = [reason for reason in reasons if reason in _SERIOUS_REASONS]
+        if serious:
+            yield f"the clock of {gpu} is held back by {' and '.join(serious)}"
 
 
 def _last_cause(recent: RecentSteps | None) -> str | None:

@@ -71,8 +71,16 @@ class RunWatcher:
             self._n_windows = n_windows
             self._study_pause.end()
         activities = self._look_at_threads(run_now, now_ns) if is_here else {}
+        figures = self._figures(run_now)
         moment = Moment(
-            now_ns, run_now, self._study, self._studied_ns, self._recent, activities, is_here
+            now_ns,
+            run_now,
+            self._study,
+            self._studied_ns,
+            self._recent,
+            activities,
+            is_here,
+            figures,
         )
         view = self._live_view(run_now, build_run_view(moment, self._notes(run_now)), is_here)
         if run_now.status != RUNNING and self._is_studied_to_its_end(run_now.status):
@@ -130,11 +138,15 @@ class RunWatcher:
             notes.append(f"it runs on {host}: the machine is shown as last recorded there")
         return notes
 
+    def _figures(self, run_now: RunNow) -> dict[str, float]:
+        """Return the machine's figures: sampled here, else as last recorded where the run was."""
+        if self._sampler is not None and "cpu.total" in self._sampler.figures:
+            return dict(self._sampler.figures)
+        series = run_now.recording.samples.series
+        return {name: values[-1] for name, (_, values) in series.items() if values}
+
     def _live_view(self, run_now: RunNow, run: RunView, is_here: bool) -> LiveView:  # noqa: FBT001
-        figures = {} if self._sampler is None else dict(self._sampler.figures)
-        if not figures:
-            series = run_now.recording.samples.series
-            figures = {name: values[-1] for name, (_, values) in series.items() if values}
+        figures = self._figures(run_now)
         return LiveView(
             host=run_now.document.manifest.host or platform.node(),
             taken_unix_ns=time.time_ns(),

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from rich.console import Group
 from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
@@ -160,7 +159,8 @@ class WatchApp(App[None]):
             return
         is_wide = self.size.width >= _WIDE_CELLS and view.run is not None
         width = (self.size.width // 2 if is_wide else self.size.width) - _MARGIN_CELLS
-        sections = page_sections(view, _pen(width), self.histories)
+        histories = {name: tuple(points) for name, points in self.histories.items()}
+        sections = page_sections(view, _pen(width), histories)
         machine = sections.get("machine", [])
         self.query_one("#right").display = is_wide
         self._put("run", sections["run"])
@@ -170,9 +170,10 @@ class WatchApp(App[None]):
         self._put("processes", sections.get("processes", []))
 
     def _put(self, name: str, lines: Sequence[Text]) -> None:
-        part = self.query_one(f"#{name}", Static)
-        part.display = bool(lines)
-        part.update(Group(*lines))
+        part, text = self.query_one(f"#{name}", Static), Text("\n").join(lines)
+        if part.content != text:  # what is as it was costs nothing
+            part.display = bool(lines)
+            part.update(text)
 
     # ── Keys ────────────────────────────────────────────────────────────────────────────────────
 

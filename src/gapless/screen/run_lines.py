@@ -19,6 +19,7 @@ LABEL_CELLS: Final = 8
 DIM: Final = "bright_black"
 _BAR_CELLS: Final = 24
 _MIN_BAR_CELLS: Final = 6
+_SPARK_CELLS: Final = 40
 _MAX_RANKS: Final = 16  # that have a line each
 _STATUS_STYLES: Final = {"running": "green", "failed": "red", "killed": "red", "gone": "red"}
 _MIN_BEHIND_NS: Final = 10 * 10**9  # records that are older are said to be
@@ -61,7 +62,7 @@ def head_lines(run: RunView, pen: Pen) -> Iterator[Text]:
     yield line
     yield Text(cut_end(clean(" ".join(run.command)), pen.width), DIM)
     if run.status not in {"running", "gone"}:
-        yield Text("the run is over: this is how it ended; q quits", "yellow")
+        yield Text("the run is over: this is how it ended", "yellow")
     for note in run.notes:
         yield from fold(clean(note), pen.width, "yellow")
 
@@ -71,13 +72,14 @@ def pace_lines(run: RunView, pen: Pen, histories: Histories) -> Iterator[Text]:
     parts = [text for text in (_pace(run.recent, "now"), _pace(run.whole, "so far")) if text]
     if not parts:
         return
-    line = Text(" · ".join(parts))
+    first_line, *more_lines = fold(" · ".join(parts), pen.width - LABEL_CELLS)
     points = histories.get("step", ())
-    room = pen.width - LABEL_CELLS - len(line) - 2
+    room = pen.width - LABEL_CELLS - len(first_line) - 2
     values = [point for point in points if point is not None]
     if len(values) > 1 and room >= _MIN_BAR_CELLS:
-        line.append(f"  {spark(points, max(values), min(room, 40), pen.signs)}", "green")
-    yield from labelled("pace", [line])
+        drawing = spark(points, max(values), min(room, _SPARK_CELLS), pen.signs)
+        first_line.append(f"  {drawing}", "green")
+    yield from labelled("pace", [first_line, *more_lines])
 
 
 def _pace(pace: PaceView | None, when: str) -> str:
