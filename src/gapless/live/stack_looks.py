@@ -14,6 +14,7 @@ _HZ: Final = 20
 _PATIENCE_S: Final = 20.0  # beyond the time that it is asked to look
 _MAX_LINES: Final = 5
 _MAIN: Final = "MainThread"
+_LIBRARIES: Final = ("site-packages", "dist-packages", "/lib/python3", "(<")
 _ABSENT: Final = "py-spy is not installed, so no line of source is known: pip install py-spy"
 
 
@@ -46,7 +47,7 @@ class StackLooks:
             "--threads",
         ]
         command += ["--duration", str(max(1, round(self.seconds))), "--rate", str(_HZ)]
-        command += ["--format", "raw", "--output", str(self._output)]
+        command += ["--format", "raw", "--full-filenames", "--output", str(self._output)]
         self._child = subprocess.Popen(  # noqa: S603 - the program that was found, on a number
             command,
             stdin=subprocess.DEVNULL,
@@ -59,6 +60,7 @@ class StackLooks:
         """Return the lines at which it saw the main thread most; why none, if so."""
         if self._child is None or self._output is None:
             return ()
+        complaint = ""
         try:
             _, complaint = self._child.communicate(timeout=_PATIENCE_S)
             stacks = self._output.read_text(encoding="utf-8", errors="replace")
@@ -85,7 +87,7 @@ class StackLooks:
 
 
 def count_lines(stacks: str) -> tuple[LineUse, ...]:
-    """Return the innermost lines of the main thread, the most frequent first.
+    """Return the innermost lines of the main thread outside libraries, most frequent first.
 
     ``stacks``: a line each, "thread;outer;…;inner count".
     """
@@ -94,6 +96,12 @@ def count_lines(stacks: str) -> tuple[LineUse, ...]:
         stack, _, count = line.rpartition(" ")
         frames = stack.split(";")
         if count.isdigit() and any(_MAIN in frame for frame in frames[:2]):
-            counts[frames[-1]] += int(count)
+            counts[_own_line(frames)] += int(count)
     total = sum(counts.values())
     return tuple(LineUse(count / total, place) for place, count in counts.most_common(_MAX_LINES))
+
+
+def _own_line(frames: list[str]) -> str:
+    """Return the innermost frame that is in no library; without any, the innermost."""
+    own = (frame for frame in reversed(frames) if not any(sign in frame for sign in _LIBRARIES))
+    return next((frame for frame in own if "(" in frame and _MAIN not in frame), frames[-1])

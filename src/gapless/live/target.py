@@ -24,11 +24,7 @@ def check_target(pid: int, proc: Path = PROC) -> None:
     try:
         (proc / str(pid) / "io").read_bytes()
     except PermissionError:
-        owner = owner_of(pid, proc)
-        raise UsageError(
-            f"process {pid} belongs to {owner}, and only {owner} and root may look at it: "
-            f"sudo gapless attach {pid}"
-        ) from None
+        raise UsageError(_refusal(pid, proc)) from None
     except OSError:
         pass  # a kernel without this file
     if not is_python(pid, proc):
@@ -37,6 +33,17 @@ def check_target(pid: int, proc: Path = PROC) -> None:
         )
         below = f"; below it there are: {hint}" if hint else ""
         raise UsageError(f"process {pid} is no Python: {_short(pid, proc)}{below}")
+
+
+def _refusal(pid: int, proc: Path) -> str:
+    """Say why the system lets nobody look at a process, or who may."""
+    if os.geteuid() == 0:
+        return f"the system lets nobody look at process {pid}, not even root"
+    owner = owner_of(pid, proc)
+    return (
+        f"process {pid} belongs to {owner}, and only {owner} and root may look at it: "
+        f"sudo gapless attach {pid}"
+    )
 
 
 def is_python(pid: int, proc: Path = PROC) -> bool:
