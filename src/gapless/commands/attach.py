@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     import sys
 
     from gapless.commands.options import progress
-    from gapless.live.attaching import attach
+    from gapless.live.outside.attaching import attach
     from gapless.report.text.console import pen_for
     from gapless.screen.attached_lines import attached_lines
     from gapless.screen.document import attached_json

@@ -19,7 +19,7 @@ Look = Callable[[int], Activity | None]  # what the first thread of a process do
 
 
 @dataclass(frozen=True)
-class _Iteration:
+class _RunningIteration:
     """The running iteration of a loader."""
 
     begin_ns: int  # 0: before what is looked at
@@ -58,7 +58,7 @@ def _rank_loaders(training: Training, look: Look) -> Iterator[LoaderView]:
         )
 
 
-def _running_iteration(process: Process, loader: int) -> _Iteration:
+def _running_iteration(process: Process, loader: int) -> _RunningIteration:
     marks = process.marks
     is_loader = marks.subject == loader
     begins = marks.start[is_loader & (marks.kind == wire.ITER)]
@@ -66,8 +66,8 @@ def _running_iteration(process: Process, loader: int) -> _Iteration:
     is_handed = is_loader & (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
     values = marks.value[is_handed & (marks.start >= begin_ns)]
     if len(values):
-        return _Iteration(begin_ns, int(values[-1]) + 1)
-    return _Iteration(begin_ns, 0 if len(begins) else None)
+        return _RunningIteration(begin_ns, int(values[-1]) + 1)
+    return _RunningIteration(begin_ns, 0 if len(begins) else None)
 
 
 def _running_workers(training: Training, loader: int) -> list[Process]:
@@ -82,7 +82,7 @@ def _running_workers(training: Training, loader: int) -> list[Process]:
     return [by_slot[slot] for slot in sorted(by_slot) if by_slot[slot].end is None]
 
 
-def _count_ready(workers: Sequence[Process], iteration: _Iteration) -> int | None:
+def _count_ready(workers: Sequence[Process], iteration: _RunningIteration) -> int | None:
     """Return how many batches were made in an iteration, and not handed over yet.
 
     ``None`` where that is not known: no workers, or their fetches were summed up meanwhile.

@@ -95,6 +95,7 @@ class RunWatcher:
             with self._study_pause.measure():
                 self._study = open_run(self.folder, Options(diagnose=False))
             self._failure, self._studied_ns = None, time.monotonic_ns()
+            self._recent_pause.end()  # what windows saw belongs to the latest steps, too
         except GaplessError as error:
             self._failure = str(error)
         finally:

@@ -107,8 +107,8 @@ class WatchApp(App[None]):
         self.look_again()
 
     def on_resize(self) -> None:
-        """Draw the page for the new width."""
-        self.draw()
+        """Draw the page for the new width, once that is known."""
+        self.call_after_refresh(self.draw)
 
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────
 

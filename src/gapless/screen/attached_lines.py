@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from gapless.live.attached import Attached, GpuUse, ProcessUse, ThreadUse
+from gapless.live.outside.attached import Attached, GpuUse, ProcessUse, ThreadUse
 from gapless.report.text.console import Pen, bar
 from gapless.report.text.numbers import rate, size
 from gapless.report.text.text import clean, cut_end, pad
@@ -28,10 +28,11 @@ def attached_lines(attached: Attached, pen: Pen) -> Iterator[Text]:
     yield Text(cut_end(clean(attached.main.command), pen.width), DIM)
     yield from labelled("now", fold(attached.reading, pen.width - LABEL_CELLS, "bold"))
     yield from _thread_account(attached.main.thread, pen)
-    yield from labelled("process", [Text(_process_text(attached.main))])
+    process_text = _process_text(attached.main)
+    yield from labelled("process", fold(process_text, pen.width - LABEL_CELLS))
     yield from labelled("workers", list(_worker_lines(attached, pen)))
     for gpu in attached.gpus:
-        yield from labelled(gpu.name, [Text(cut_end(_gpu_text(gpu), pen.width - LABEL_CELLS))])
+        yield from labelled(gpu.name, fold(_gpu_text(gpu), pen.width - LABEL_CELLS))
     if attached.processors is not None:
         of_text = "" if attached.count is None else f" of {attached.count}"
         text = f"{attached.processors:.2f}{of_text} processors in use, by everybody"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gapless.live.attached import Attached
+from gapless.live.outside.attached import Attached
 from gapless.live.view import LiveView
 from gapless.model.version import version
 from gapless.report.documents.document import json_line

@@ -10,6 +10,7 @@ from gapless.live.view import LiveView, ProcessView
 from gapless.report.text.console import Pen, bar, spark
 from gapless.report.text.numbers import rate, size
 from gapless.report.text.text import clean, cut_end, pad
+from gapless.report.text.wrap import fold
 from gapless.screen.run_lines import DIM, LABEL_CELLS, Histories, labelled
 
 _MAX_DISKS: Final = 4
@@ -53,11 +54,10 @@ def _gpu_lines(view: LiveView, gpu: str, pen: Pen, histories: Histories) -> Iter
         parts.append(f"PCIe in {_bytes_rate(received)}, out {_bytes_rate(sent)}")
     if view.run is not None and figures.get("others"):
         parts.append(f"{figures['others']:.0f} processes of others")
-    state = Text(" · ".join(filter(None, parts)), DIM)
     held = view.held.get(gpu, ())
     if held:
-        state.append(f" · its clock is held back by {', '.join(held)}", "yellow")
-    yield state
+        yield Text(f"its clock is held back by {', '.join(held)}", "yellow")
+    yield from fold(" · ".join(filter(None, parts)), pen.width - LABEL_CELLS, DIM)
 
 
 def _gpu_use(figures: Figures, pen: Pen, points: Sequence[float | None]) -> Text:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gapless.live.activity import PROC, ThreadClock, describe_wait, read_clock
-from gapless.live.attached import ThreadUse
+from gapless.live.outside.attached import ThreadUse
 from gapless.model.rounding import apportion
 
 _DISK: Final = "a disk"

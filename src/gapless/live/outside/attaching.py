@@ -12,13 +12,13 @@ from typing import Final
 from gapless.errors import NotFoundError
 from gapless.launch.process_tree import Status, Tree
 from gapless.live.activity import PROC
-from gapless.live.attached import Attached, GpuUse, ProcessUse, ThreadUse
 from gapless.live.gpus import held_reasons, open_gpus
 from gapless.live.machine import MachineSampler
+from gapless.live.outside.attached import Attached, GpuUse, ProcessUse, ThreadUse
+from gapless.live.outside.stack_looks import StackLooks
+from gapless.live.outside.target import check_target, exact_command, is_recorded
+from gapless.live.outside.thread_use import ThreadMeter
 from gapless.live.processes import read_command, read_io
-from gapless.live.stack_looks import StackLooks
-from gapless.live.target import check_target, exact_command, is_recorded
-from gapless.live.thread_use import ThreadMeter
 
 _LOOK_S: Final = 0.05  # between two looks at threads
 _LOOKS_PER_SAMPLE: Final = 10  # of them for one at the machine, and for new children

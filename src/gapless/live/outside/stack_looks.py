@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gapless.live.attached import LineUse
+from gapless.live.outside.attached import LineUse
 
 _HZ: Final = 20
 _PATIENCE_S: Final = 20.0  # beyond the time that it is asked to look

@@ -1,0 +1,161 @@
+"""The screen, driven by keys, without a terminal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless import wire
+from gapless.live.asking import ask_for_window
+from gapless.live.view import LiveView
+from gapless.live.watching import RunWatcher
+from gapless.store.run import requests
+from tests.live.growing import GrowingRun
+from tests.screen.views import RUN, UNWATCHED, WATCHED
+
+pytest.importorskip("textual")
+from textual.widgets import Static
+
+from gapless.screen.app import HelpScreen, WatchApp
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+Drive = Callable[["Pilot[Any]", WatchApp], Awaitable[None]]
+
+
+class Still:
+    """A watcher that always sees the same."""
+
+    def __init__(self, view: LiveView) -> None:
+        self.view = view
+        self.looks = 0
+
+    def look(self) -> LiveView:
+        self.looks += 1
+        return self.view
+
+    def study_when_due(self) -> bool:
+        return False
+
+
+def drive(app: WatchApp, steps: Drive, size: tuple[int, int] = (80, 24)) -> None:
+    """Open the screen, look once, and do something with it."""
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            await settle(pilot)
+            await steps(pilot, app)
+
+    asyncio.run(run())
+
+
+async def settle(pilot: "Pilot[Any]") -> None:
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def text_of(app: WatchApp, part: str) -> str:
+    return str(app.screen_stack[0].query_one(f"#{part}", Static).content)
+
+
+def test_the_page_is_drawn() -> None:
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        await pilot.pause()
+        assert "75 % of each step" in text_of(app, "run")
+        assert "1 of 4 batches ready" in text_of(app, "data")
+        assert "SM  23 %" in text_of(app, "machine")
+        picture = app.export_screenshot()
+        assert "where&#160;a&#160;step&#160;goes" in picture
+
+    drive(WatchApp(Still(WATCHED), 60), steps)
+
+
+def test_a_wide_terminal_has_the_machine_beside_the_run() -> None:
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        assert app.query_one("#right").display
+        assert "NVIDIA A100" in text_of(app, "machine-beside")
+        assert text_of(app, "machine") == ""
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        await pilot.pause(0.2)
+        assert not app.query_one("#right").display
+        assert "NVIDIA A100" in text_of(app, "machine")
+
+    drive(WatchApp(Still(WATCHED), 60), steps, size=(200, 60))
+
+
+def test_without_a_run_processes_are_listed() -> None:
+    async def steps(_: "Pilot[Any]", app: WatchApp) -> None:
+        assert "python trai" in text_of(app, "processes")
+        assert "\x1b" not in text_of(app, "processes")
+
+    drive(WatchApp(Still(UNWATCHED), 60), steps)
+
+
+def test_held_it_looks_no_more() -> None:
+    watcher = Still(WATCHED)
+
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        await pilot.press("p")
+        looks = watcher.looks
+        app.look_again()
+        await settle(pilot)
+        assert watcher.looks == looks
+        await pilot.press("p")
+        app.look_again()
+        await settle(pilot)
+        assert watcher.looks == looks + 1
+
+    drive(WatchApp(watcher, 60), steps)
+
+
+def test_help_opens_and_closes() -> None:
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("q")
+        assert not isinstance(app.screen, HelpScreen)
+        assert app.is_running
+
+    drive(WatchApp(Still(WATCHED), 60), steps)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_it_is_left(key: str) -> None:
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.return_code == 0
+
+    drive(WatchApp(Still(WATCHED), 60), steps)
+
+
+def test_a_run_that_grows_is_redrawn(tmp_path: Path) -> None:
+    growing = GrowingRun(tmp_path / "2026-run")
+    growing.begin()
+    growing.grow(60)
+
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        assert "60 steps" in text_of(app, "run")
+        growing.grow(20)
+        app.look_again()
+        await settle(pilot)
+        assert "80 steps" in text_of(app, "run")
+        assert "waits for data" in text_of(app, "run")
+
+    drive(WatchApp(RunWatcher(growing.folder), 60), steps)
+
+
+def test_a_window_is_asked_for(tmp_path: Path) -> None:
+    requests.ask_for_window(tmp_path, 40)
+    requests.ask_for_window(tmp_path, 50)
+    assert (tmp_path / wire.ASKED).readlink().name.endswith("-50")
+    assert [path.name for path in (tmp_path / "plan").iterdir()] == ["asked"]
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    assert ask_for_window(None) == ("no run is watched: there is nothing to ask", False)
+    assert ask_for_window(RUN) == ("the run is over: there will be no window", False)
