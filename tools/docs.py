@@ -182,6 +182,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/rules.md": {"rules": rule_index, "spoken": spoken.spoken_table},
     "docs/trying.md": {"trial": trial},
     "docs/run-folder.md": {"schema": database_schema},
+    "docs/watch.md": {"watching": costs.watching_sentence},
 }
 FILES: Final[Makers] = {
     "docs/schema/attach.json": attach_schema,

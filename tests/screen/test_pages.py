@@ -181,7 +181,8 @@ where the time of its main thread goes
 process 1.50 processors · 9 threads · 3.0 GiB · 0.2 GB/s read from disks · 0.3 GB/s read in all
 workers 71: works 60 %, waits for a processor 10 %, for a disk 10 %, else 20 % · 1.50 processors · …
         2 processes were started meanwhile
-gpu0    NVIDIA A100 · a kernel ran 23 % of the time · memory 55.9 GiB of 74.5 GiB · 212 W · 1410 MH…
+gpu0    NVIDIA A100 · a kernel ran 23 % of the time · memory 55.9 GiB of 74.5 GiB · 212 W · 1410
+        MHz · PCIe in 2.5 GB/s, out 0.1 GB/s · held back by heat
 cpu     3.10 of 8 processors in use, by everybody
 lines    75 %  main (train.py:9)
 

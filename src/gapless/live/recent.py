@@ -47,7 +47,7 @@ def study_recent(recording: Recording, study: Study | None) -> RecentSteps:
     stepper_ids = {id(training) for training in steppers}
     stepping_rows = tuple(row for row in rows if id(row.training) in stepper_ids)
     training_waits = [(row.training, row.waits) for row in rows]
-    steps = run_steps(steppers, training_waits)
+    steps = run_steps(steppers, training_waits, with_noise=False)
     has_windows = study is not None and study.account.steps
     joined = join_windows(stepping_rows, study if has_windows else None, steps, undisturbed=False)
     sentence = None

@@ -24,8 +24,8 @@ from gapless.model.study import Study
 from gapless.store.run.manifest import RUNNING
 from gapless.study import open_run
 
-_RECENT_RATIO: Final = 120  # a look at the latest steps takes at most so much of a processor
-_STUDY_RATIO: Final = 200  # likewise a study of the whole run
+_RECENT_RATIO: Final = 200  # times what a look at the latest steps takes: until the next one
+_STUDY_RATIO: Final = 250  # likewise a study of the whole run
 _MIN_RECENT_S: Final = 2.0
 _MIN_STUDY_S: Final = 15.0
 

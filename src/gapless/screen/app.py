@@ -172,8 +172,9 @@ class WatchApp(App[None]):
     def _put(self, name: str, lines: Sequence[Text]) -> None:
         part, text = self.query_one(f"#{name}", Static), Text("\n").join(lines)
         if part.content != text:  # what is as it was costs nothing
+            n_before = str(part.content).count("\n")
             part.display = bool(lines)
-            part.update(text)
+            part.update(text, layout=str(text).count("\n") != n_before)
 
     # ── Keys ────────────────────────────────────────────────────────────────────────────────────
 
