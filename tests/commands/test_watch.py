@@ -74,7 +74,7 @@ def test_a_run_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_textual_the_command_that_installs_it_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(watch, "_check_form", lambda _: None)  # as if this were a terminal
+    monkeypatch.setattr(watch, "_check_form", vars)  # as if this were a terminal
     monkeypatch.delitem(sys.modules, "gapless.screen.app", raising=False)
     monkeypatch.setitem(sys.modules, "textual", None)
     assert "pip install 'gapless[watch]'" in refusal(capsys, "watch", "--machine")

@@ -26,22 +26,23 @@ class Gpus:
                 names[gpu] = name.decode() if isinstance(name, bytes) else str(name)
         return names
 
-    def memory_by_process(self) -> dict[int, int]:
-        """Return the memory of processes that compute on a GPU, in bytes; 0 where it is hidden."""
-        sizes: dict[int, int] = {}
+    def memory_by_process(self) -> dict[int, int | None]:
+        """Return the memory of processes that compute on a GPU, in bytes; ``None``: hidden."""
+        sizes: dict[int, int | None] = {}
         for _, pid, size in self._running():
-            sizes[pid] = sizes.get(pid, 0) + size
+            known = sizes.get(pid)
+            sizes[pid] = known if size is None else size + (known or 0)
         return sizes
 
     def used_by(self, pids: frozenset[int]) -> tuple[str, ...]:
         """Return the GPUs on which some of these processes compute."""
         return tuple(dict.fromkeys(gpu for gpu, pid, _ in self._running() if pid in pids))
 
-    def _running(self) -> Iterator[tuple[str, int, int]]:
+    def _running(self) -> Iterator[tuple[str, int, int | None]]:
         for gpu, handle in self.handles.items():
             with suppress(self.nvml.NVMLError):
                 for process in self.nvml.nvmlDeviceGetComputeRunningProcesses(handle):
-                    yield gpu, int(process.pid), int(process.usedGpuMemory or 0)
+                    yield gpu, int(process.pid), process.usedGpuMemory
 
 
 def open_gpus() -> Gpus | None:

@@ -18,7 +18,7 @@ _PYTHON: Final = ("python", "torchrun", "accelerate", "deepspeed")
 _MAX_DETAILED: Final = 40  # of the busiest processes memory, disks and threads are asked for
 _MIN_SHOWN_CPU: Final = 0.005  # of a processor: a process that takes less is not shown
 _NS: Final = 10**9
-GpuMemory = Mapping[int, int]  # by process: bytes
+GpuMemory = Mapping[int, int | None]  # of processes that compute on a GPU: bytes, if known
 
 
 @dataclass
@@ -43,7 +43,7 @@ class ProcessTable:
         self._cpu.keep_only({f"{pid} {status.started}" for pid, status in statuses.items()})
         order = sorted(statuses, key=lambda pid: (pid not in gpu_memory, -(rates[pid] or 0.0)))
         views = [
-            self._view(pid, statuses[pid], rates[pid], now_ns, gpu_memory.get(pid))
+            self._view(pid, statuses[pid], rates[pid], now_ns, gpu_memory)
             for pid in order[:_MAX_DETAILED]
         ]
         self._forget(statuses)
@@ -63,7 +63,7 @@ class ProcessTable:
                     yield int(name), status
 
     def _view(
-        self, pid: int, status: Status, rate: float | None, now_ns: int, gpu_memory: int | None
+        self, pid: int, status: Status, rate: float | None, now_ns: int, gpu_memory: GpuMemory
     ) -> ProcessView:
         self._meter = self._meter or ActivityMeter(self.proc)
         activity = self._meter.look(pid, now_ns)
@@ -73,7 +73,7 @@ class ProcessTable:
             pid=pid,
             user=owner_of(pid, self.proc),
             command=command,
-            is_training=has_torch or gpu_memory is not None,
+            is_training=has_torch or pid in gpu_memory,
             state="?" if activity is None else activity.state,
             on_processor=None if rate is None else rate / _NS,
             ready=None if activity is None else activity.ready,
@@ -81,7 +81,7 @@ class ProcessTable:
             memory=status.resident,
             read_per_s=self._rate(f"{pid} r", now_ns, counts.get("read_bytes")),
             written_per_s=self._rate(f"{pid} w", now_ns, counts.get("write_bytes")),
-            gpu_memory=gpu_memory,
+            gpu_memory=gpu_memory.get(pid),
         )
 
     def _rate(self, name: str, now_ns: int, count: int | None) -> float | None:

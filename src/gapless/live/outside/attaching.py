@@ -140,7 +140,7 @@ def attach(
         raise NotFoundError(f"process {pid} ended before it was looked at twice")
     notes += [stacks.why_none] if stacks.why_none is not None else []
     main, workers = uses[0], tuple(filter(_is_worker, uses[1:]))
-    gpus = _gpu_uses(observer)
+    gpus = gpu_uses(observer)
     totals = [figures["cpu.total"] for figures in observer.figures if "cpu.total" in figures]
     return Attached(
         pid=pid,
@@ -163,7 +163,7 @@ def _is_worker(process: ProcessUse) -> bool:
     return not any(name in process.command for name in _NO_WORKERS)
 
 
-def _gpu_uses(observer: Observer) -> tuple[GpuUse, ...]:
+def gpu_uses(observer: Observer) -> tuple[GpuUse, ...]:
     """Return the GPUs on which the training computes."""
     gpus = open_gpus()
     if gpus is None:
