@@ -1,5 +1,6 @@
 """Logs that are followed while they grow, and what is known of a run by them."""
 
+import json
 import shutil
 import time
 from pathlib import Path
@@ -157,6 +158,19 @@ def test_a_folder_that_disappears_leaves_what_was_seen(growing: GrowingRun) -> N
     assert run.steps == 60
     assert run.notes == ("the run folder is gone: this is what was there last",)
     assert run.account is not None
+
+
+def test_loaders_that_are_made_anew_are_one(growing: GrowingRun) -> None:
+    growing.grow(60)
+    begin_ns = time.monotonic_ns()
+    second_loader = drawing.fact("loader", 1, batch_size=4, num_workers=2, prefetch_factor=2)
+    fact = json.loads(wire.frames(second_loader)[0][0].body) | {"line": 10}
+    with (growing.folder / "logs" / "rank0.log").open("ab") as log:
+        log.write(wire.text_frame(wire.FACT, fact))
+        log.write(drawing.marks((wire.ITER, 0, 1, 11, begin_ns - 9, begin_ns - 8, 1)))
+        log.write(drawing.marks((wire.NEXT, 0, 1, 11, begin_ns - 7, begin_ns, 0)))
+    (loader,) = look(RunWatcher(growing.folder))[1].loaders
+    assert (loader.id, loader.workers, loader.num_workers, loader.ready) == (1, (), 2, None)
 
 
 def test_several_ranks_are_told_apart(growing: GrowingRun) -> None:

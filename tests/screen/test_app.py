@@ -37,6 +37,9 @@ class Still:
         self.looks += 1
         return self.view
 
+    def await_window(self, n_windows: int) -> None:
+        pass
+
     def study_when_due(self) -> bool:
         return False
 

@@ -1,6 +1,6 @@
 """The data queue of each loader now: batches that are ready, and what each worker does."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from gapless.live.activity import Activity
 from gapless.live.view import LoaderView, WorkerView
 from gapless.model.recording import Fact, Process
 from gapless.model.trace import Int64
+from gapless.recorded.training.edges import fact_of, loader_kind
 from gapless.recorded.training.processes import Training
 from gapless.recorded.values import as_int
 
@@ -32,17 +33,8 @@ def loader_views(trainings: Sequence[Training], look: Look) -> tuple[LoaderView,
 
 
 def _rank_loaders(training: Training, look: Look) -> Iterator[LoaderView]:
-    marks = training.process.marks
-    is_next = marks.kind == wire.NEXT
-    for loader in np.unique(marks.subject[is_next]).tolist():
-        fact = next(
-            (
-                fact
-                for fact in training.process.facts
-                if fact.noun == "loader" and fact.id == loader
-            ),
-            None,
-        )
+    for loader in _newest_loaders(training.process):
+        fact = fact_of(training.process, "loader", loader)
         iteration = _running_iteration(training.process, loader)
         workers = _running_workers(training, loader)
         ready, capacity = _count_ready(workers, iteration), _capacity(fact, len(workers))
@@ -52,10 +44,21 @@ def _rank_loaders(training: Training, look: Look) -> Iterator[LoaderView]:
             id=loader,
             file=None if fact is None else fact.file,
             line=None if fact is None else fact.line,
+            num_workers=None if fact is None else as_int(fact.values.get("num_workers")),
             ready=ready,
             capacity=capacity,
             workers=tuple(_worker_view(worker, look, is_full=is_full) for worker in workers),
         )
+
+
+def _newest_loaders(process: Process) -> list[int]:
+    """Return the loaders that were asked last; of those made anew for each epoch the last."""
+    marks = process.marks
+    is_next = (marks.kind == wire.NEXT) & ((marks.flags & wire.NOT_MAIN) == 0)
+    newest_by_kind: dict[Hashable, int] = {}
+    for loader in dict.fromkeys(marks.subject[is_next].tolist()):
+        newest_by_kind[loader_kind(process, loader)] = loader
+    return list(newest_by_kind.values())
 
 
 def _running_iteration(process: Process, loader: int) -> _RunningIteration:

@@ -52,6 +52,9 @@ class MachineWatcher:
             notes=tuple(self._sampler.notes),
         )
 
+    def await_window(self, n_windows: int) -> None:
+        """Await nothing: there is no run."""
+
     def study_when_due(self) -> bool:
         """Study nothing: there is no run."""
         return False

@@ -30,6 +30,7 @@ class LoaderView:
     id: int
     file: str | None
     line: int | None
+    num_workers: int | None  # as it was made
     ready: int | None  # batches that are made, and not handed over yet
     capacity: int | None  # batches that may be under way: workers × prefetch_factor
     workers: tuple[WorkerView, ...]

@@ -45,7 +45,7 @@ class RunWatcher:
     _studied_ns: int = 0
     _study_pause: Pause = field(default_factory=lambda: Pause(_STUDY_RATIO, _MIN_STUDY_S))
     _studying: threading.Lock = field(default_factory=threading.Lock)
-    _n_windows: int = 0  # at the last look
+    _awaited_windows: int | None = None  # so many, and one that was asked for is there
     _failure: str | None = None  # why the whole run could not be studied
     _final_view: LiveView | None = None
 
@@ -66,9 +66,9 @@ class RunWatcher:
         if self._recent is None or self._recent_pause.is_due() or run_now.status != RUNNING:
             with self._recent_pause.measure():
                 self._recent = study_recent(run_now.recording, self._study)
-        n_windows = count_windows(run_now.recording)
-        if n_windows > self._n_windows:  # each makes the account finer
-            self._n_windows = n_windows
+        awaited = self._awaited_windows
+        if awaited is not None and count_windows(run_now.recording) >= awaited:
+            self._awaited_windows = None
             self._study_pause.end()
         activities = self._look_at_threads(run_now, now_ns) if is_here else {}
         figures = self._figures(run_now)
@@ -101,6 +101,10 @@ class RunWatcher:
         finally:
             self._studying.release()
         return True
+
+    def await_window(self, n_windows: int) -> None:
+        """Study the whole run as soon as it has so many windows: one was asked for."""
+        self._awaited_windows = n_windows
 
     def _is_studied_to_its_end(self, status: str) -> bool:
         """Return whether the study is of a run that is over; else have it made at once."""

@@ -190,7 +190,10 @@ class WatchApp(App[None]):
 
     def action_window(self) -> None:
         """Ask the recorder for a window."""
-        sentence, is_asked = ask_for_window(None if self.view is None else self.view.run)
+        run = None if self.view is None else self.view.run
+        sentence, is_asked = ask_for_window(run)
+        if is_asked and run is not None:
+            self.watcher.await_window(run.windows + 1)
         self.notify(sentence, severity="information" if is_asked else "warning", timeout=6)
 
 

@@ -36,9 +36,12 @@ def _queue_line(loader: LoaderView, pen: Pen, *, has_ranks: bool) -> Text:
     place = name if loader.file is None or loader.line is None else f"{name}:{loader.line}"
     line = Text(f"rank {loader.rank} · {place}" if has_ranks else place)
     if not loader.workers:
-        line.append(" · loads in the training process itself")
+        is_between = bool(loader.num_workers)
+        words = "its workers are not running now" if is_between else "loads in the training itself"
+        line.append(f" · {words}")
         return line
-    line.append(f" · {len(loader.workers)} workers · ")
+    n_workers = len(loader.workers)
+    line.append(f" · {n_workers} worker{'s' if n_workers > 1 else ''} · ")
     if loader.ready is None:
         line.append("how many batches are ready is not known now", DIM)
         return line

@@ -19,6 +19,10 @@ class Watcher(Protocol):
         """Return what is to be seen now."""
         ...
 
+    def await_window(self, n_windows: int) -> None:
+        """Be quick to show what a window adds that was asked for."""
+        ...
+
     def study_when_due(self) -> bool:
         """Do what takes longer, if it is due; return whether it was."""
         ...
