@@ -173,6 +173,20 @@ def test_loaders_that_are_made_anew_are_one(growing: GrowingRun) -> None:
     assert (loader.id, loader.workers, loader.num_workers, loader.ready) == (1, (), 2, None)
 
 
+def test_batches_are_not_counted_where_fetches_are_summed_up(growing: GrowingRun) -> None:
+    growing.grow(60)
+    now_ns = time.monotonic_ns()
+    log = growing.folder / "logs" / "rank0.log"
+    sums = [
+        (kind, 0, 0, 11, now_ns - 40 * MS, now_ns, 5, 30 * MS, 9 * MS, -1)
+        for kind in (wire.NEXT, wire.STEP)
+    ]
+    with log.open("ab") as file:
+        file.write(drawing.mark_sums(*sums))
+    (loader,) = look(RunWatcher(growing.folder))[1].loaders
+    assert (loader.ready, loader.capacity) == (None, 4)
+
+
 def test_several_ranks_are_told_apart(growing: GrowingRun) -> None:
     growing.grow(60)
     log = growing.folder / "logs" / "rank0.log"

@@ -35,7 +35,7 @@ ATTACHED = Attached(
     reading="a GPU has nothing to do 77 % of the time",
     processors=3.1,
     count=8,
-    exact="cd /home/me && gapless run python train.py",
+    exact="cd /src && gapless run python train.py",
     notes=("GPUs: something",),
 )
 
@@ -190,7 +190,7 @@ Coarse: times on a processor are exact: the kernel counts them; what it waited f
 (± 7 points). Steps, batches and operators cannot be seen from outside: there is no step time here.
 not seen: GPUs: something
 The exact account, from a run that gapless records:
-exact   cd /home/me && gapless run python train.py\
+exact   cd /src && gapless run python train.py\
 """)
 
 

@@ -63,9 +63,7 @@ RUN = RunView(
     cause="75 % of each step the training thread waits for data, which 2 workers load",
     ranks=(RankView(0, 70, 2300, 30 * MS, 40 * MS, 0.75, "waits for a message"),),
     loaders=(
-        LoaderView(
-            0, 0, "/home/me/train.py", 41, 2, 1, 4, (worker(0), worker(1, "waits for a disk"))
-        ),
+        LoaderView(0, 0, "/src/train.py", 41, 2, 1, 4, (worker(0), worker(1, "waits for a disk"))),
     ),
     notes=(),
 )

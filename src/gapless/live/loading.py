@@ -37,7 +37,8 @@ def _rank_loaders(training: Training, look: Look) -> Iterator[LoaderView]:
         fact = fact_of(training.process, "loader", loader)
         iteration = _running_iteration(training.process, loader)
         workers = _running_workers(training, loader)
-        ready, capacity = _count_ready(workers, iteration), _capacity(fact, len(workers))
+        capacity = _capacity(fact, len(workers))
+        ready = _count_ready(workers, iteration, capacity)
         is_full = ready is not None and capacity is not None and ready >= capacity
         yield LoaderView(
             rank=training.process.rank,
@@ -67,10 +68,22 @@ def _running_iteration(process: Process, loader: int) -> _RunningIteration:
     begins = marks.start[is_loader & (marks.kind == wire.ITER)]
     begin_ns = int(begins.max()) if len(begins) else 0
     is_handed = is_loader & (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
-    values = marks.value[is_handed & (marks.start >= begin_ns)]
-    if len(values):
-        return _RunningIteration(begin_ns, int(values[-1]) + 1)
+    rows = np.flatnonzero(is_handed & (marks.start >= begin_ns))
+    last_ns = int(marks.end[rows[-1]]) if len(rows) else begin_ns
+    if _has_summed_waits(process, loader, last_ns):
+        return _RunningIteration(begin_ns, None)
+    if len(rows):
+        return _RunningIteration(begin_ns, int(marks.value[rows[-1]]) + 1)
     return _RunningIteration(begin_ns, 0 if len(begins) else None)
+
+
+def _has_summed_waits(process: Process, loader: int, since_ns: int) -> bool:
+    """Return whether waits for a loader were summed up later: how many batches came is unknown."""
+    if process.mark_sums is None:
+        return False
+    sums = process.mark_sums.columns
+    is_wait = (sums["kind"] == wire.NEXT) & (sums["subject"] == loader)
+    return bool((is_wait & (sums["end"] > since_ns)).any())
 
 
 def _running_workers(training: Training, loader: int) -> list[Process]:
@@ -85,10 +98,12 @@ def _running_workers(training: Training, loader: int) -> list[Process]:
     return [by_slot[slot] for slot in sorted(by_slot) if by_slot[slot].end is None]
 
 
-def _count_ready(workers: Sequence[Process], iteration: _RunningIteration) -> int | None:
+def _count_ready(
+    workers: Sequence[Process], iteration: _RunningIteration, capacity: int | None
+) -> int | None:
     """Return how many batches were made in an iteration, and not handed over yet.
 
-    ``None`` where that is not known: no workers, or their fetches were summed up meanwhile.
+    ``None`` where that is not known: no workers, or single fetches are not recorded now.
     """
     if iteration.handed is None or not workers:
         return None
@@ -96,10 +111,10 @@ def _count_ready(workers: Sequence[Process], iteration: _RunningIteration) -> in
     for worker in workers:
         columns = worker.batches.columns
         sequence = columns["sequence"][columns["start"] >= iteration.begin_ns]
-        if worker.batch_sums is not None and not len(sequence):
-            return None
         made += int(sequence.max()) + 1 if len(sequence) else 0
-    return max(0, made - iteration.handed)
+    ready = made - iteration.handed
+    is_possible = ready >= 0 and (capacity is None or ready <= capacity)
+    return ready if is_possible else None
 
 
 def _capacity(fact: Fact | None, n_workers: int) -> int | None:

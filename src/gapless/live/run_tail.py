@@ -16,7 +16,7 @@ from gapless.store.run.recordings import is_run
 
 GONE: Final = "gone"  # the status of a run whose folder disappeared
 HORIZON_NS: Final = 30 * 10**9  # what counts as now
-_MIN_RECORDS: Final = 40  # frames of a training that are looked at, however old: long steps
+_MIN_RECORDS: Final = 16  # frames of a training that are looked at, however old: long steps
 _SAMPLES: Final = "samples"
 _WORKER: Final = "-worker"
 
