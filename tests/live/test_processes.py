@@ -132,6 +132,10 @@ def test_trainings_come_first(tmp_path: Path) -> None:
     assert (other.pid, other.is_training, other.on_processor) == (8, False, 1.0)
 
 
+def test_without_proc_there_are_no_processes(tmp_path: Path) -> None:
+    assert ProcessTable(tmp_path / "nowhere").look(0, {}) == ()
+
+
 def test_who_computes_on_a_gpu_is_a_training(tmp_path: Path) -> None:
     draw_process(tmp_path, 9, command="./a.out")
     (view,) = ProcessTable(tmp_path).look(0, {9: 5 << 30})

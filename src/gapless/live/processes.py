@@ -56,7 +56,10 @@ class ProcessTable:
         return tuple(shown_views)
 
     def _statuses(self) -> Iterator[tuple[int, Status]]:
-        for name in os.listdir(self.proc):  # noqa: PTH208 - hundreds of processes
+        names: list[str] = []
+        with suppress(OSError):  # a system without /proc
+            names = os.listdir(self.proc)  # noqa: PTH208 - hundreds of processes
+        for name in names:
             if name.isdigit():
                 status = read(self.proc, int(name))
                 if status is not None and not status.is_over:
