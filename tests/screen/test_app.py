@@ -155,7 +155,7 @@ def test_a_run_that_grows_is_redrawn(tmp_path: Path) -> None:
 def test_a_window_is_asked_for(tmp_path: Path) -> None:
     requests.ask_for_window(tmp_path, 40)
     requests.ask_for_window(tmp_path, 50)
-    assert (tmp_path / wire.ASKED).readlink().name.endswith("-50")
+    assert (tmp_path / wire.ASKED).read_text().endswith(" 50\n")
     assert [path.name for path in (tmp_path / "plan").iterdir()] == ["asked"]
 
 

@@ -33,7 +33,7 @@ def machine_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator[Te
     for number in gpus:
         yield from labelled(f"gpu{number}", list(_gpu_lines(view, f"gpu{number}", pen, histories)))
     yield from labelled("cpu", list(_processor_lines(view, pen, histories)))
-    yield from labelled("memory", list(_memory_lines(figures)))
+    yield from labelled("memory", list(_memory_lines(figures, pen)))
     yield from labelled("disk", list(_disk_lines(figures, pen)))
     yield from labelled("network", list(_network_lines(figures, pen)))
     for note in view.notes:
@@ -115,7 +115,7 @@ def _processor_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator
         yield Text(cut_end(" · ".join(parts), pen.width - LABEL_CELLS), DIM)
 
 
-def _memory_lines(figures: Figures) -> Iterator[Text]:
+def _memory_lines(figures: Figures, pen: Pen) -> Iterator[Text]:
     available, total = figures.get("memory.available"), figures.get("memory.total")
     if available is None or total is None:
         return
@@ -128,7 +128,7 @@ def _memory_lines(figures: Figures) -> Iterator[Text]:
         parts.append(f"shared {size(shared)} of {size(shared_total)}")
     if figures.get("memory.swap_used"):
         parts.append(f"swap {size(figures['memory.swap_used'])}")
-    yield Text(" · ".join(parts))
+    yield from fold(" · ".join(parts), pen.width - LABEL_CELLS)
 
 
 def _disk_lines(figures: Figures, pen: Pen) -> Iterator[Text]:
@@ -175,11 +175,11 @@ def process_lines(processes: Sequence[ProcessView], pen: Pen) -> Iterator[Text]:
     """Return the processes as a table; those that look like trainings first."""
     has_gpu = any(process.gpu_memory is not None for process in processes)
     gpu_head = f"{'GPU mem':>10}" if has_gpu else ""
-    yield Text(
+    head = (
         f"{'pid':>8} {'user':<9}{'cpu':>6} {'ready':>6}{'memory':>11}{'read/s':>11}{'write/s':>11}"
-        f"{gpu_head}  command",
-        "bold",
+        f"{gpu_head}  command"
     )
+    yield Text(cut_end(head, pen.width), "bold")
     for process in processes:
         gpu = f"{_amount(process.gpu_memory, size):>10}" if has_gpu else ""
         ready = "–" if process.ready is None else f"{process.ready * 100:.0f} %"
