@@ -127,6 +127,12 @@ not seen: GPUs: NVML: no driver
 """)
 
 
+@pytest.mark.parametrize("view", [WATCHED, UNWATCHED])
+@pytest.mark.parametrize("width", [50, 64, 200])
+def test_no_line_is_wider_than_the_terminal(view: LiveView, width: int) -> None:
+    assert page(view, width)
+
+
 def test_many_workers_are_summed_up() -> None:
     loader = replace(
         RUN.loaders[0],

@@ -18,6 +18,14 @@ Sections = Mapping[str, list[Text]]
 
 def page_sections(view: LiveView, pen: Pen, histories: Histories = NO_HISTORY) -> Sections:
     """Return the lines of each part of the page: run, data, machine, processes."""
+    sections = _sections(view, pen, histories)
+    for lines in sections.values():
+        for line in lines:
+            line.truncate(pen.width, overflow="ellipsis")
+    return sections
+
+
+def _sections(view: LiveView, pen: Pen, histories: Histories) -> Sections:
     run = view.run
     if run is None:
         head = Text.assemble(

@@ -59,7 +59,6 @@ def head_lines(run: RunView, pen: Pen) -> Iterator[Text]:
         line.append(f" · {run.steps:,} steps")
     if run.behind_ns is not None and run.behind_ns > _MIN_BEHIND_NS:
         line.append(f" · last record {span(run.behind_ns)} ago")
-    line.truncate(pen.width, overflow="ellipsis")
     yield line
     yield Text(cut_end(clean(" ".join(run.command)), pen.width), DIM)
     if run.status not in {"running", "gone"}:
