@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,22 @@ def test_without_textual_the_command_that_installs_it_is_named(
     monkeypatch.delitem(sys.modules, "gapless.screen.app", raising=False)
     monkeypatch.setitem(sys.modules, "textual", None)
     assert "pip install 'gapless[watch]'" in refusal(capsys, "watch", "--machine")
+
+
+def test_a_process_is_attached_to(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        pid, seconds = str(process.pid), ["--seconds", "0.5"]
+        try:
+            assert cli.main(["attach", pid, *seconds, "--json"]) == 0
+            attached = json.loads(capsys.readouterr().out)["attached"]
+            assert cli.main(["attach", pid, *seconds]) == 0
+        finally:
+            process.kill()
+    assert (attached["pid"], attached["main"]["thread"]["looks"] > 2) == (process.pid, True)
+    text = capsys.readouterr().out
+    assert "there is no step time here" in " ".join(text.split())
+    assert text.splitlines()[-1].startswith("exact   ")
 
 
 def test_what_cannot_be_attached_to(capsys: pytest.CaptureFixture[str]) -> None:

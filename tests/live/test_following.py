@@ -4,11 +4,13 @@ import json
 import shutil
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from gapless import wire
 from gapless.errors import RunFolderError
+from gapless.live.activity import Activity, ActivityMeter
 from gapless.live.log_tail import LogTail
 from gapless.live.run_tail import GONE
 from gapless.live.view import LiveView, RunView
@@ -131,6 +133,24 @@ def test_a_stall_is_the_present_cause(growing: GrowingRun) -> None:
     assert run.cause is not None
     assert run.cause.startswith("no step has ended for 20 s: its main thread ")
     assert run.behind_ns == pytest.approx(20e9, rel=0.1)
+
+
+def test_what_keeps_it_from_its_processors_and_gpus_is_said(
+    growing: GrowingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing.grow(60)
+    watcher = RunWatcher(growing.folder)
+    look(watcher)
+    activity = Activity("R", 0.2, 0.7, None)
+    monkeypatch.setattr(ActivityMeter, "look", Mock(return_value=activity))
+    figures = {"cpu.foreign": 150.0, "gpu0.throttle": 32.0, "gpu1.throttle": 4.0}
+    monkeypatch.setattr(RunWatcher, "_figures", Mock(return_value=figures))
+    cause = look(watcher)[1].cause
+    assert cause is not None
+    assert cause.endswith(
+        "; the main thread waits 70 % of the time for a processor, of which others use 1.5; "
+        "the clock of gpu0 is held back by heat"
+    )
 
 
 def test_a_run_that_ends_stays_as_it_was(growing: GrowingRun) -> None:

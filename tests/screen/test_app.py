@@ -1,13 +1,17 @@
 """The screen, driven by keys, without a terminal."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gapless import wire
+from gapless.errors import RunFolderError
 from gapless.live.asking import ask_for_window
 from gapless.live.view import LiveView
 from gapless.live.watching import RunWatcher
@@ -17,6 +21,7 @@ from tests.screen.views import RUN, UNWATCHED, WATCHED
 
 pytest.importorskip("textual")
 from textual.widgets import Static
+from textual.worker import WorkerCancelled
 
 from gapless.screen.app import HelpScreen, WatchApp
 
@@ -48,7 +53,7 @@ def drive(app: WatchApp, steps: Drive, size: tuple[int, int] = (80, 24)) -> None
     """Open the screen, look once, and do something with it."""
 
     async def run() -> None:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await settle(pilot)
             await steps(pilot, app)
 
@@ -56,7 +61,8 @@ def drive(app: WatchApp, steps: Drive, size: tuple[int, int] = (80, 24)) -> None
 
 
 async def settle(pilot: "Pilot[Any]") -> None:
-    await pilot.app.workers.wait_for_complete()
+    with suppress(WorkerCancelled):  # the screen was left meanwhile
+        await pilot.app.workers.wait_for_complete()
     await pilot.pause()
 
 
@@ -150,6 +156,53 @@ def test_a_run_that_grows_is_redrawn(tmp_path: Path) -> None:
         assert "waits for data" in text_of(app, "run")
 
     drive(WatchApp(RunWatcher(growing.folder), 60), steps)
+
+
+def test_the_key_asks_the_recorder(tmp_path: Path) -> None:
+    growing = GrowingRun(tmp_path / "2026-run")
+    growing.begin()
+    growing.grow(60)
+    spool = tmp_path / "gapless-spool-1"
+    spool.mkdir()
+    manifest = growing.folder / "run.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"spool": str(spool)}))
+
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        await pilot.press("w")
+        await pilot.pause()
+        await pilot.pause(0.2)
+        (toast,) = app.screen.query("Toast").results(Static)
+        assert "asked for a window" in str(toast.render())
+        asked_step = int((spool / wire.ASKED).read_text().split()[1])
+        assert 60 < asked_step < 60 + 3 + 2000 / 40 + 2
+
+    drive(WatchApp(RunWatcher(growing.folder), 60), steps)
+
+
+def test_a_run_that_is_unreadable_ends_the_screen() -> None:
+    class Unreadable(Still):
+        def look(self) -> LiveView:
+            raise RunFolderError("it is of a later version")
+
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        await pilot.pause()
+        assert app.return_code == 2
+
+    drive(WatchApp(Unreadable(WATCHED), 60), steps)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": "finished"}, "the run is over"),
+        ({"no_windows": "the training has its own profiler"}, "the recorder makes no windows: the"),
+        ({"steps": None}, "no step has ended yet"),
+    ],
+)
+def test_why_there_is_no_window(changes: dict[str, Any], words: str) -> None:
+    sentence, is_asked = ask_for_window(replace(RUN, **changes))
+    assert sentence.startswith(words)
+    assert not is_asked
 
 
 def test_a_window_is_asked_for(tmp_path: Path) -> None:

@@ -57,8 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
 
         print_once(watcher, as_json=arguments.json, width=arguments.width)
         return 0
-    _open_screen(watcher, arguments.interval)
-    return 0
+    return _open_screen(watcher, arguments.interval)
 
 
 def _check_form(arguments: argparse.Namespace) -> None:
@@ -94,7 +93,8 @@ def _find_run(arguments: argparse.Namespace) -> Path | None:
     return runs.find(place, arguments.run)
 
 
-def _open_screen(watcher: "Watcher", interval_s: int) -> None:
+def _open_screen(watcher: "Watcher", interval_s: int) -> int:
+    """Show the screen until it is left; return the exit code."""
     try:
         from gapless.screen.app import WatchApp
     except ModuleNotFoundError as error:
@@ -104,4 +104,6 @@ def _open_screen(watcher: "Watcher", interval_s: int) -> None:
             "the screen needs textual: pip install 'gapless[watch]'; "
             "gapless watch --once prints the same as text without it"
         ) from error
-    WatchApp(watcher, interval_s).run()
+    app = WatchApp(watcher, interval_s)
+    app.run()
+    return app.return_code or 0
