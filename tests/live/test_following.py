@@ -10,8 +10,10 @@ import pytest
 
 from gapless import wire
 from gapless.errors import RunFolderError
+from gapless.live import watching
 from gapless.live.activity import Activity, ActivityMeter
 from gapless.live.log_tail import LogTail
+from gapless.live.pauses import Pause
 from gapless.live.run_tail import GONE
 from gapless.live.view import LiveView, RunView
 from gapless.live.watching import RunWatcher
@@ -125,6 +127,25 @@ def test_a_run_is_seen_to_grow(growing: GrowingRun) -> None:
     assert look(watcher)[1].steps == 70
 
 
+def test_what_cannot_be_computed_is_said_and_the_rest_is_shown(
+    growing: GrowingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing.grow(60)
+    watcher = RunWatcher(growing.folder)
+    look(watcher)
+    broken = Mock(side_effect=AssertionError("12 is not 13"))
+    monkeypatch.setattr(watching, "open_run", broken)
+    monkeypatch.setattr(watching, "study_recent", broken)
+    monkeypatch.setattr(Pause, "is_due", Mock(return_value=True))
+    _, run = look(watcher)
+    assert run.steps == 60
+    assert run.recent is not None
+    assert run.notes == (
+        "the whole run cannot be studied: AssertionError: 12 is not 13",
+        "the latest steps cannot be charged: AssertionError: 12 is not 13",
+    )
+
+
 def test_a_stall_is_the_present_cause(growing: GrowingRun) -> None:
     growing.grow(60, until_ns=time.monotonic_ns() - 20 * 10**9)
     watcher = RunWatcher(growing.folder)
@@ -166,6 +187,16 @@ def test_a_run_that_ends_stays_as_it_was(growing: GrowingRun) -> None:
     assert watcher.look() is view
     shutil.rmtree(growing.folder)
     assert watcher.look() is view
+
+
+def test_a_manifest_that_is_lost_is_remembered(growing: GrowingRun) -> None:
+    growing.grow(60)
+    watcher = RunWatcher(growing.folder)
+    look(watcher)
+    (growing.folder / "run.json").unlink()
+    growing.grow(5)
+    _, run = look(watcher)
+    assert (run.status, run.steps, run.command) == ("running", 65, ("python", "train.py"))
 
 
 def test_a_folder_that_disappears_leaves_what_was_seen(growing: GrowingRun) -> None:

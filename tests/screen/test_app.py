@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ pytest.importorskip("textual")
 from textual.widgets import Static
 from textual.worker import WorkerCancelled
 
-from gapless.screen.app import HelpScreen, WatchApp
+from gapless.screen.app import STUDY_THREAD, HelpScreen, WatchApp
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -63,6 +64,9 @@ def drive(app: WatchApp, steps: Drive, size: tuple[int, int] = (80, 24)) -> None
 async def settle(pilot: "Pilot[Any]") -> None:
     with suppress(WorkerCancelled):  # the screen was left meanwhile
         await pilot.app.workers.wait_for_complete()
+    for thread in threading.enumerate():
+        if thread.name == STUDY_THREAD:
+            await asyncio.to_thread(thread.join)
     await pilot.pause()
 
 

@@ -54,7 +54,10 @@ class RunTail:
     def _read_manifest(self) -> str:
         if not is_run(self.folder):
             return GONE
-        document = self._document = manifest.read(self.folder)
+        document = manifest.read(self.folder)
+        if not document.is_readable and self._document is not None:
+            document = self._document  # somebody removed it; the launcher still writes the logs
+        self._document = document
         if document.manifest.status == RUNNING and not goes_on(document, self.folder):
             return KILLED
         return document.manifest.status

@@ -4,12 +4,13 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gapless.errors import GaplessError
 from gapless.launch.process_tree import Tree, find_by_spool
+from gapless.launch.unobserved import contain_failures, describe_error
 from gapless.live.activity import Activity, ActivityMeter
 from gapless.live.gpus import held_reasons, open_gpus
 from gapless.live.machine import MachineSampler
@@ -47,6 +48,7 @@ class RunWatcher:
     _studying: threading.Lock = field(default_factory=threading.Lock)
     _awaited_windows: int | None = None  # so many, and one that was asked for is there
     _failure: str | None = None  # why the whole run could not be studied
+    _recent_failure: str | None = None
     _final_view: LiveView | None = None
 
     def __post_init__(self) -> None:
@@ -64,8 +66,7 @@ class RunWatcher:
         if is_here:
             self._sample(run_now, now_ns)
         if self._recent is None or self._recent_pause.is_due() or run_now.status != RUNNING:
-            with self._recent_pause.measure():
-                self._recent = study_recent(run_now.recording, self._study)
+            self._study_recent(run_now)
         awaited = self._awaited_windows
         if awaited is not None and count_windows(run_now.recording) >= awaited:
             self._awaited_windows = None
@@ -92,15 +93,21 @@ class RunWatcher:
         if not self._study_pause.is_due() or not self._studying.acquire(blocking=False):
             return False
         try:
-            with self._study_pause.measure():
+            with self._study_pause.measure(), contain_failures() as failures:
                 self._study = open_run(self.folder, Options(diagnose=False))
-            self._failure, self._studied_ns = None, time.monotonic_ns()
-            self._recent_pause.end()  # what windows saw belongs to the latest steps, too
-        except GaplessError as error:
-            self._failure = str(error)
         finally:
             self._studying.release()
+        if not failures:
+            self._studied_ns = time.monotonic_ns()
+            self._recent_pause.end()  # what windows saw belongs to the latest steps, too
+        self._failure = _describe_failure("the whole run cannot be studied", failures)
         return True
+
+    def _study_recent(self, run_now: RunNow) -> None:
+        """Charge the latest steps; what was there before stays where that fails."""
+        with self._recent_pause.measure(), contain_failures() as failures:
+            self._recent = study_recent(run_now.recording, self._study)
+        self._recent_failure = _describe_failure("the latest steps cannot be charged", failures)
 
     def await_window(self, n_windows: int) -> None:
         """Study the whole run as soon as it has so many windows: one was asked for."""
@@ -133,9 +140,7 @@ class RunWatcher:
         return activities
 
     def _notes(self, run_now: RunNow) -> list[str]:
-        notes = (
-            [] if self._failure is None else [f"the whole run cannot be studied: {self._failure}"]
-        )
+        notes = [text for text in (self._failure, self._recent_failure) if text is not None]
         if run_now.status == GONE:
             notes.append("the run folder is gone: this is what was there last")
         elif run_now.status == RUNNING and not _is_here(run_now.document.manifest):
@@ -163,6 +168,10 @@ class RunWatcher:
             processes=(),
             notes=() if self._sampler is None else tuple(self._sampler.notes),
         )
+
+
+def _describe_failure(what: str, failures: Sequence[Exception]) -> str | None:
+    return f"{what}: {describe_error(failures[0])}" if failures else None
 
 
 def _is_here(manifest: Manifest) -> bool:

@@ -1,6 +1,7 @@
 """The screen of ``gapless watch``: the page, redrawn after each look, and a few keys."""
 
 import io
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -20,6 +21,7 @@ from gapless.report.text.console import Pen, pen_for
 from gapless.screen.once import Watcher
 from gapless.screen.page import page_sections
 
+STUDY_THREAD: Final = "gapless study"
 _WIDE_CELLS: Final = 150  # from so many columns on the machine stands beside the run
 _HISTORY: Final = 60  # looks that curves are of
 _MARGIN_CELLS: Final = 2  # a scroll bar
@@ -86,6 +88,7 @@ class WatchApp(App[None]):
         self.is_held = False
         self.histories: dict[str, deque[float | None]] = {}
         self._is_looking = False
+        self._study: threading.Thread | None = None
 
     def compose(self) -> ComposeResult:
         """Lay the page out: one column, or two where there is room."""
@@ -117,7 +120,7 @@ class WatchApp(App[None]):
         if not self._is_looking and not self.is_held:
             self._is_looking = True
             self._look()
-            self._study()
+            self._begin_study()
 
     @work(thread=True, group="look")
     def _look(self) -> None:
@@ -130,9 +133,13 @@ class WatchApp(App[None]):
             self._is_looking = False
         self.call_from_thread(self.show, view)
 
-    @work(thread=True, group="study", exit_on_error=False)
-    def _study(self) -> None:
-        self.watcher.study_when_due()
+    def _begin_study(self) -> None:
+        """Study beside it, in a thread that nobody waits for who leaves."""
+        if self._study is None or not self._study.is_alive():
+            self._study = threading.Thread(
+                target=self.watcher.study_when_due, name=STUDY_THREAD, daemon=True
+            )
+            self._study.start()
 
     def show(self, view: LiveView) -> None:
         """Show a moment, unless the picture is held."""
