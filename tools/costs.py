@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+WATCHING: Final = Path(__file__).parents[1] / "benchmarks/results/watching.json"
 RECORDING: Final = Path(__file__).parents[1] / "benchmarks/results/overhead.json"
 ARMS: Final = {
     "plain again": "nothing: the plain run once more",
@@ -99,3 +100,20 @@ def _line(description: str, label: str, row: Mapping[str, Any]) -> str:
     peak = row["peak_bytes"]
     memory = f"{peak['median'] / 1e9:.2f}" if peak is not None else "–"
     return f"| {description} | {label} | {row['wall_s']['median']:.1f} | {memory} |"
+
+
+def watching_sentence(result: Path = WATCHING) -> str:
+    """Return what the screen of ``gapless watch`` takes of a processor."""
+    if not result.exists():
+        return "has not been measured yet (`benchmarks/watching.py`)."
+    measurements: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    texts = [
+        f"{cost['share'] * 100:.1f} % ({cost['view']}, {cost['columns']} × {cost['rows']})"
+        for cost in measurements["costs"]
+    ]
+    machine, seconds = measurements["machine"], measurements["costs"][0]["measured_s"]
+    return (
+        f"so much of one core, measured over {seconds:.0f} s beside a training with "
+        f"{measurements['workers']} workers: {', '.join(texts)}; {machine['cores']} cores of an "
+        f"{machine['processor']} ([benchmarks/watching.py](../benchmarks/watching.py))."
+    )

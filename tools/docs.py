@@ -26,6 +26,7 @@ from gapless.report.documents.document import ComparisonObject, StudyObject, sch
 from gapless.report.sections.trials import trial_screen
 from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
+from gapless.screen.document import attached_schema, live_schema
 from gapless.store.run import database, trials
 from tools import accuracy, costs, rooms, spoken
 
@@ -140,6 +141,16 @@ def comparison_schema() -> str:
     return json.dumps(schema(ComparisonObject), indent=2, ensure_ascii=False) + "\n"
 
 
+def watch_schema() -> str:
+    """Return the JSON Schema of what ``gapless watch --once --json`` prints."""
+    return json.dumps(live_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def attach_schema() -> str:
+    """Return the JSON Schema of what ``gapless attach --json`` prints."""
+    return json.dumps(attached_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
 def _fence(text: str) -> str:
     return f"```text\n{text}\n```"
 
@@ -171,10 +182,13 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/rules.md": {"rules": rule_index, "spoken": spoken.spoken_table},
     "docs/trying.md": {"trial": trial},
     "docs/run-folder.md": {"schema": database_schema},
+    "docs/watch.md": {"watching": costs.watching_sentence},
 }
 FILES: Final[Makers] = {
+    "docs/schema/attach.json": attach_schema,
     "docs/schema/comparison.json": comparison_schema,
     "docs/schema/study.json": study_schema,
+    "docs/schema/watch.json": watch_schema,
 }
 
 

@@ -32,6 +32,8 @@ COMMANDS: Final = (
     "open",
     "compare",
     "runs",
+    "watch",
+    "attach",
     "demo",
 )
 _BUG: Final = 70
@@ -45,6 +47,7 @@ start here:
   gapless run python train.py    where the time of yours goes
   gapless try                    what the first proposal is worth, measured
   gapless open trace.json.gz     the same for a trace of torch.profiler
+  gapless watch                  a training that runs, or the machine, on a screen
   gapless doctor                 what is wrong with the machine itself
 
 gapless COMMAND --help tells more, with examples.

@@ -162,6 +162,7 @@ RECORDS = {MARKS: MARK, BATCHES: BATCH, MARK_SUMS: MARK_SUM, BATCH_SUMS: BATCH_S
 SPOOL = "GAPLESS_SPOOL"  # the folder that processes write into
 OPTIONS = "GAPLESS_OPTIONS"  # JSON
 LOADER = "GAPLESS_LOADER"  # which loader a spawned worker belongs to
+ASKED = "plan/asked"  # in the spool: a file, "NS STEP", by which somebody asks for a window
 LEAD = "GAPLESS_LEAD"  # the process that a trial's arm was started as
 
 

@@ -30,7 +30,9 @@ BASES_OF_LIBRARIES: Final = {
     "Struct",
     "FileIO",
     "FunctionProxy",
-}  # FunctionProxy: for another
+    "App",
+    "ModalScreen",
+}  # FunctionProxy: for another; App and ModalScreen: Textual's
 CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
     "src/gapless/cli.py",

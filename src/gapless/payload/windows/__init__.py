@@ -44,6 +44,7 @@ def install() -> None:
     options = recorder.options()
     if options.get("windows", True) or options.get("check", False):
         recorder.on_edge(_edge)
+        recorder.on_edge(_look_for_request, seldom=True)
     recorder.on_stop(_on_stop)
 
 
@@ -146,6 +147,14 @@ def _edge(step: int, start: int, end: int) -> None:  # noqa: ARG001 - the signat
         session = _session = Session(spool, recorder.options())
         _watch()
     session.edge(step, end)
+
+
+def _look_for_request(step: int, start: int, end: int) -> None:  # noqa: ARG001 - as above
+    session = _session
+    if session is not None and session.over is None:
+        asked_step = session.requests.new_step()
+        if asked_step is not None:
+            session.ask(step, asked_step)
 
 
 def _watch() -> None:

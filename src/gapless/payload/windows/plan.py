@@ -78,6 +78,7 @@ class WindowPlan:
         self.stacks_due = True
         self.since = 0  # when the first step ended
         self.expected = 0  # what the next window costs, as the last one did
+        self.asked = False  # somebody wants the next window, whatever it costs
         self.free = bool(self.every or options.get("check") or options.get("any_cost"))
         self.rhythm = Rhythm()
 
@@ -96,13 +97,14 @@ class WindowPlan:
             return self.next
         if self.next is PROBE and not self._is_steady(end_ns):
             return None
-        return self.next if self.affords(step, end_ns) and self._aims(step) else None
+        has_aim = self.asked or self._aims(step)
+        return self.next if self.affords(step, end_ns) and has_aim else None
 
     def affords(self, step: int, end_ns: int) -> bool:
         """Return whether the next window may open after a step; the first always may."""
         if self.next is PROBE and self.ranks:
             return step >= RANKS_PROBE or self._is_late(end_ns)
-        if self.free or not self.kept:
+        if self.free or self.asked or not self.kept:
             return True
         elapsed_ns = end_ns - self.since
         room = max(min(elapsed_ns, EARLY_NS) // SHARE_EARLY, elapsed_ns // SHARE)
@@ -134,6 +136,15 @@ class WindowPlan:
         if self.seen < EARLIEST_SEEN:
             return False
         return (end_ns - self.since) * max(1.0, self.step / (self.seen - 1)) >= SOON_NS
+
+    def ask(self, step: int) -> None:
+        """Open a window after this step, beyond those that are planned: somebody asks for it.
+
+        The probe, and windows of a trial, come when they come.
+        """
+        if self.next is not PROBE and self.at < NEVER:
+            self.most += 0 if self.asked else 1
+            self.next, self.at, self.asked = WINDOW, step, True
 
     def hold(self) -> None:
         """Open nothing until ``one``."""
@@ -225,6 +236,7 @@ class WindowPlan:
     def note_opened(self, step: int, start_ns: int) -> None:
         """Note that a window was opened: later ones are planned from the first."""
         self.broken, self.at = self.broken + 1, step + AGAIN  # until it is known how it ended
+        self.asked = False
         if not self.begun:
             self.begun = start_ns
         if self.next is WINDOW and not self.first_at:

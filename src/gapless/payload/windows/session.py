@@ -16,6 +16,7 @@ from .clock import bracket
 from .keeping import WindowFiles
 from .open_window import OpenWindow
 from .plan import MIN_WINDOW_STEPS, PROBE, STACKS, WindowPlan
+from .requests import WindowRequests
 from .stop import leave
 
 STEP = "gapless:step"
@@ -38,6 +39,7 @@ class Session:
         self.check = bool(options.get("check"))
         self.plan = WindowPlan(options, world)
         self.together = RankAgreement(spool)
+        self.requests = WindowRequests(spool)
         self.open: OpenWindow | None = None
         self.number = 0
         self.over: str | None = None  # why there are no more windows
@@ -70,6 +72,13 @@ class Session:
         start_ns = recorder.now()
         self._open(kind, step)
         recorder.mark(wire.OBSERVER, start_ns, recorder.now(), value=wire.OBSERVER_WINDOW)
+
+    def ask(self, step: int, asked_step: int) -> None:
+        """Have a window that somebody asks for: soon, and in all ranks after the same step."""
+        if not self.plan.ranks:
+            self.plan.ask(step)
+        elif asked_step > step:
+            self.plan.ask(asked_step)
 
     def _step(self, step: int) -> None:
         window = self.open

@@ -16,7 +16,7 @@ from gapless.model.trace import Int64
 
 _MIN_BUSY_PERCENT: Final = 50.0  # per cent of the time between two looks in which a kernel ran
 _MIN_LOOKS: Final = 5  # looks: with fewer nothing is reported
-_REASONS: Final[Mapping[str, int]] = {
+CLOCK_REASONS: Final[Mapping[str, int]] = {
     "heat": 0x20 | 0x40,
     "power": 0x04,
     "a power brake": 0x80,
@@ -77,7 +77,7 @@ def _values_at(instants: Int64, times: Int64, values: Float) -> Float:
 
 def _held_shares(bits: Int64) -> Iterator[tuple[str, float]]:
     """Return the share of looks in which something held the clock back, by cause."""
-    for reason, mask in _REASONS.items():
+    for reason, mask in CLOCK_REASONS.items():
         share = float(((bits & mask) > 0).mean())
         if share:
             yield reason, share

@@ -34,9 +34,15 @@ _MIN_DEVICE_STEPS = 3  # marks from which their median is given
 
 
 def run_steps(
-    trainings: Sequence[Training], training_waits: Sequence[TrainingWaits]
+    trainings: Sequence[Training],
+    training_waits: Sequence[TrainingWaits],
+    *,
+    with_noise: bool = True,
 ) -> RunSteps | None:
-    """Return the step times of all ranks; ``None`` if none made two steps."""
+    """Return the step times of all ranks; ``None`` if none made two steps.
+
+    Without noise and drift, which take most of the time, where the figures are only shown.
+    """
     if not trainings:
         return None
     first_training = trainings[0]
@@ -63,7 +69,9 @@ def run_steps(
         noise=estimate_noise(
             _single_step_ns(first_training),
             logging_period(first_training.process, first_training.edges),
-        ),
+        )
+        if with_noise
+        else None,
         samples_per_s=_samples_per_s(trainings, training_waits),
         device_median_ns=_device_median_ns(trainings),
         rule=first_training.edges.rule,
@@ -79,7 +87,7 @@ def run_steps(
         if len(trainings) == 1
         else None,
         ahead=sum(int(left_out_steps(training).sum()) for training in trainings),
-        drift=step_drift(trainings),
+        drift=step_drift(trainings) if with_noise else None,
         phases=tuple(_iter_phases(first_training)),
     )
 

@@ -184,7 +184,7 @@ class ComparisonObject:
 
 def study_json(study: Study) -> str:
     """Write a study as one line of JSON, safe to show on a terminal."""
-    return _line(
+    return json_line(
         StudyObject(
             schema=SCHEMA,
             gapless=version(),
@@ -205,7 +205,7 @@ def study_json(study: Study) -> str:
 
 def comparison_json(comparison: Comparison) -> str:
     """Write a comparison as one line of JSON."""
-    return _line(ComparisonObject(SCHEMA, version(), **vars(comparison)))
+    return json_line(ComparisonObject(SCHEMA, version(), **vars(comparison)))
 
 
 def schema(document_type: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
@@ -213,7 +213,7 @@ def schema(document_type: "type[StudyObject | ComparisonObject]") -> dict[str, A
     return msgspec.json.schema(document_type)
 
 
-def _line(value: object) -> str:
+def json_line(value: object) -> str:
     """Encode, and escape what a terminal would act on: the value stays the same."""
     text = msgspec.json.encode(value).decode()
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"

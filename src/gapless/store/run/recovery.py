@@ -71,7 +71,7 @@ def adopt(folder: Path, spool: Path) -> tuple[Unobserved, ...]:
 
 
 def _remove_plan(plan: Path) -> None:
-    """Remove what ranks agreed upon: links to nothing."""
+    """Remove what ranks agreed upon, links to nothing, and the window that was asked for last."""
     with suppress(OSError):
         for link in plan.iterdir():
             link.unlink()

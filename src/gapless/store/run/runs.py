@@ -142,6 +142,12 @@ def find_here(folder: Path, name: str) -> Path:
     raise NotFoundError(f"there is no run {name!r} in {folder}; the newest are: {names}")
 
 
+def find_running(folder: Path) -> Path | None:
+    """Return the newest run of a folder that goes on; ``None``: none does."""
+    runs = _newest_first(folder)
+    return next((run for run in runs if current_manifest(run).status == RUNNING), None)
+
+
 def _runs_beginning(runs: Sequence[Path], start: str) -> Iterator[Path]:
     return (run for run in runs if start and run.name.startswith(start))
 

@@ -1,0 +1,109 @@
+"""Watch a training that gapless run records, or the machine, on a screen that goes on.
+
+RUN is the folder of a run, a folder of runs (its last one), an id, the beginning of it, or "last".
+Without RUN it is the newest run of .gapless/runs that goes on; where none does, the machine: GPUs,
+processors, memory, disks, network, and the processes that use them, trainings first.
+
+It reads what the recorder writes, and /proc and NVML beside it: the training does not notice.
+Keys: q quits, p holds the picture, w asks the recorder for a window now, ? shows help.
+
+Examples:
+  gapless watch
+  gapless watch last
+  gapless watch --machine                 in place of nvidia-smi dmon, htop and iotop
+  gapless watch --once                    the same as text, once; no terminal is needed
+  gapless watch --once --json | jq .view.run.cause
+
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gapless.errors import UsageError
+
+if TYPE_CHECKING:
+    from gapless.screen.once import Watcher
+
+SUMMARY = "watch a running training, or the machine, on a screen"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``gapless watch``."""
+    from gapless.commands.options import positive
+
+    parser.add_argument("run", metavar="RUN", nargs="?", help="folder or id (the one that goes on)")
+    parser.add_argument(
+        "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs (.gapless/runs)"
+    )
+    parser.add_argument("--machine", action="store_true", help="watch the machine, not a run")
+    parser.add_argument("--once", action="store_true", help="print it once as text, and end")
+    parser.add_argument(
+        "--json", action="store_true", help="with --once: print one JSON object (docs/json.md)"
+    )
+    parser.add_argument(
+        "--interval", metavar="S", type=positive, default=2, help="seconds between looks (2)"
+    )
+    parser.add_argument("--width", metavar="N", type=positive, help="with --once: columns")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Watch until the user ends it, or print what is to be seen once."""
+    _check_form(arguments)
+    watcher = _watcher(arguments)
+    if arguments.once:
+        from gapless.screen.once import print_once
+
+        print_once(watcher, as_json=arguments.json, width=arguments.width)
+        return 0
+    return _open_screen(watcher, arguments.interval)
+
+
+def _check_form(arguments: argparse.Namespace) -> None:
+    if arguments.run is not None and arguments.machine:
+        raise UsageError("--machine watches the machine; leave out RUN or --machine")
+    if arguments.json and not arguments.once:
+        raise UsageError("--json prints one moment; add --once")
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # Textual draws on the last
+    if not arguments.once and not all(stream.isatty() for stream in streams):
+        raise UsageError("this is no terminal; gapless watch --once prints the same as text")
+
+
+def _watcher(arguments: argparse.Namespace) -> "Watcher":
+    from gapless.live.machine_watcher import MachineWatcher
+    from gapless.live.watching import RunWatcher
+
+    if arguments.machine:
+        return MachineWatcher()
+    folder = _find_run(arguments)
+    return MachineWatcher() if folder is None else RunWatcher(folder)
+
+
+def _find_run(arguments: argparse.Namespace) -> Path | None:
+    """Return the run to watch; ``None``: none was named, and none goes on."""
+    from gapless.store.run import runs
+
+    place = arguments.place or runs.home()
+    if arguments.run is None:
+        return runs.find_running(place)
+    named_path = Path(arguments.run)
+    if named_path.is_dir():
+        return named_path if runs.is_run(named_path) else runs.find(named_path, runs.LAST_RUN)
+    return runs.find(place, arguments.run)
+
+
+def _open_screen(watcher: "Watcher", interval_s: int) -> int:
+    """Show the screen until it is left; return the exit code."""
+    try:
+        from gapless.screen.app import WatchApp
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("textual"):
+            raise
+        raise UsageError(
+            "the screen needs textual: pip install 'gapless[watch]'; "
+            "gapless watch --once prints the same as text without it"
+        ) from error
+    app = WatchApp(watcher, interval_s)
+    app.run()
+    return app.return_code or 0

@@ -1,0 +1,1 @@
+"""A training that nobody records, seen from outside for some seconds."""

@@ -1,0 +1,51 @@
+"""What watch and attach print as JSON: keys are added, never renamed."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from gapless.live.outside.attached import Attached
+from gapless.live.view import LiveView
+from gapless.model.version import version
+from gapless.report.documents.document import json_line
+
+SCHEMA: Final = 1
+
+
+@dataclass(frozen=True)
+class LiveObject:
+    """The whole document."""
+
+    schema: int
+    gapless: str
+    view: LiveView
+
+
+def live_json(view: LiveView) -> str:
+    """Return a moment as one line of JSON."""
+    return json_line(LiveObject(SCHEMA, version(), view))
+
+
+@dataclass(frozen=True)
+class AttachedObject:
+    """What ``gapless attach --json`` prints."""
+
+    schema: int
+    gapless: str
+    attached: Attached
+
+
+def attached_json(attached: Attached) -> str:
+    """Return what was seen from outside as one line of JSON."""
+    return json_line(AttachedObject(SCHEMA, version(), attached))
+
+
+def live_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``gapless watch --once --json``."""
+    return msgspec.json.schema(LiveObject)
+
+
+def attached_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``gapless attach --json``."""
+    return msgspec.json.schema(AttachedObject)

@@ -1,0 +1,41 @@
+"""A moment, printed once: as text or as JSON."""
+
+import sys
+import time
+from typing import Final, Protocol
+
+from gapless.live.view import LiveView
+from gapless.report.text.console import pen_for
+from gapless.screen.document import live_json
+from gapless.screen.page import page_lines
+
+_BETWEEN_LOOKS_S: Final = 1.0  # rates are what counters grew between two looks
+
+
+class Watcher(Protocol):
+    """Whatever can be looked at: a run, the machine."""
+
+    def look(self) -> LiveView:
+        """Return what is to be seen now."""
+        ...
+
+    def await_window(self, n_windows: int) -> None:
+        """Be quick to show what a window adds that was asked for."""
+        ...
+
+    def study_when_due(self) -> bool:
+        """Do what takes longer, if it is due; return whether it was."""
+        ...
+
+
+def print_once(watcher: Watcher, *, as_json: bool, width: int | None = None) -> None:
+    """Look twice, a second apart, and print what is to be seen. Raises ``GaplessError``."""
+    watcher.study_when_due()
+    watcher.look()
+    time.sleep(_BETWEEN_LOOKS_S)
+    view = watcher.look()
+    if as_json:
+        sys.stdout.write(live_json(view))
+        return
+    pen = pen_for(sys.stdout, width)
+    pen.write(page_lines(view, pen))

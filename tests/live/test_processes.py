@@ -1,0 +1,152 @@
+"""Threads and processes, from a /proc that is drawn."""
+
+from pathlib import Path
+
+import pytest
+
+from gapless.live.activity import Activity, ActivityMeter, describe_wait, read_clock
+from gapless.live.outside.target import exact_command
+from gapless.live.outside.thread_use import ThreadMeter
+from gapless.live.processes import ProcessTable
+
+S = 10**9
+
+
+def draw_process(
+    proc: Path, pid: int, *, ran_ticks: int = 0, state: str = "S", parent: int = 1,
+    schedstat: str | None = None, wchan: str = "0", command: str = "python train.py",
+    maps: str = "", io: tuple[int, int] = (0, 0),
+) -> None:  # fmt: skip
+    """Write the files of a process."""
+    folder, task = proc / str(pid), proc / str(pid) / "task" / str(pid)
+    task.mkdir(parents=True, exist_ok=True)
+    fields = [
+        state,
+        parent,
+        1,
+        1,
+        0,
+        -1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        ran_ticks,
+        0,
+        0,
+        0,
+        20,
+        0,
+        3,
+        0,
+        500 + pid,
+        0,
+        64,
+    ]
+    text = f"{pid} (a ) name) {' '.join(map(str, fields))}"
+    for place in (folder, task):
+        (place / "stat").write_text(text)
+    if schedstat is not None:
+        (task / "schedstat").write_text(schedstat)
+    (task / "wchan").write_text(wchan)
+    (folder / "cmdline").write_bytes(command.replace(" ", "\0").encode() + b"\0")
+    (folder / "maps").write_text(maps)
+    (folder / "io").write_text(f"rchar: 9\nread_bytes: {io[0]}\nwrite_bytes: {io[1]}\n")
+
+
+def test_a_thread_is_described_by_what_the_kernel_counted(tmp_path: Path) -> None:
+    meter = ActivityMeter(tmp_path)
+    draw_process(tmp_path, 7, schedstat="0 0 1")
+    assert meter.look(7, 0) is None
+    draw_process(tmp_path, 7, schedstat=f"{S // 10} {S // 2} 9", wchan="futex_wait_queue")
+    activity = meter.look(7, S)
+    assert activity is not None
+    assert activity == Activity("S", 0.1, 0.5, "futex_wait_queue")
+    assert activity.describe() == "waits for a processor 50 % of the time"
+    assert meter.look(8, S) is None
+
+
+@pytest.mark.parametrize(
+    ("activity", "words"),
+    [
+        (Activity("R", 0.9, 0.0, None), "works"),
+        (Activity("S", 0.02, 0.0, "pipe_read"), "waits for a pipe"),
+        (
+            Activity("S", 0.3, 0.0, "do_poll.constprop.0"),
+            "works 30 % of the time, else waits for a message",
+        ),
+        (Activity("D", 0.02, None, "folio_wait_bit_common"), "waits for a disk"),
+        (Activity("S", 0.02, None, None), "waits"),
+        (Activity("T", 0.0, None, None), "stopped"),
+    ],
+)  # fmt: skip
+def test_words(activity: Activity, words: str) -> None:
+    assert activity.describe() == words
+
+
+def test_without_schedstat_ticks_are_counted(tmp_path: Path) -> None:
+    draw_process(tmp_path, 7, ran_ticks=250)
+    clock = read_clock(7, proc=tmp_path)
+    assert clock is not None
+    assert (clock.ran_ns, clock.ready_ns, clock.waits_in) == (int(2.5 * S), None, None)
+
+
+@pytest.mark.parametrize("name", ["rpc_wait_bit_killable", "nfs_wait_client"])
+def test_network_file_systems_are_named(name: str) -> None:
+    assert describe_wait(name) == "a file system"
+    assert describe_wait("who_knows") is None
+
+
+def test_the_account_of_a_thread_sums_to_the_time(tmp_path: Path) -> None:
+    meter = ThreadMeter(7, tmp_path)
+    draw_process(tmp_path, 7, schedstat="0 0 1")
+    assert meter.look(0)
+    assert meter.use() is None
+    states = [("D", "io_schedule"), ("S", "do_poll"), ("S", "do_poll"), ("R", "0")]
+    for number, (state, wchan) in enumerate(states, start=1):
+        counts = f"{number * S // 10} {number * S // 20} 1"
+        draw_process(tmp_path, 7, state=state, wchan=wchan, schedstat=counts)
+        meter.look(number * S)
+    use = meter.use()
+    assert use is not None
+    assert use.wall_ns == 4 * S
+    assert (use.on_processor_ns, use.ready_ns) == (4 * S // 10, 4 * S // 20)
+    assert use.on_processor_ns + (use.ready_ns or 0) + use.disk_ns + use.otherwise_ns == use.wall_ns
+    assert sum(use.waits.values()) == use.otherwise_ns
+    assert use.waits["a message"] == 2 * use.disk_ns
+    assert use.looks == 5
+
+
+def test_trainings_come_first(tmp_path: Path) -> None:
+    table = ProcessTable(tmp_path)
+    for seconds in (0, 2):
+        draw_process(tmp_path, 7, ran_ticks=20 * seconds, maps="… libtorch_cpu.so", io=(seconds, 0))
+        draw_process(tmp_path, 8, ran_ticks=100 * seconds, command="make all")
+        draw_process(tmp_path, 9, command="sleep 100")
+        draw_process(tmp_path, 10, state="Z")
+        views = table.look(seconds * S, {})
+    training, other = views
+    assert (training.pid, training.is_training, training.on_processor) == (7, True, 0.2)
+    assert (training.read_per_s, training.threads, training.command) == (1.0, 3, "python train.py")
+    assert (other.pid, other.is_training, other.on_processor) == (8, False, 1.0)
+
+
+def test_without_proc_there_are_no_processes(tmp_path: Path) -> None:
+    assert ProcessTable(tmp_path / "nowhere").look(0, {}) == ()
+
+
+def test_who_computes_on_a_gpu_is_a_training(tmp_path: Path) -> None:
+    draw_process(tmp_path, 9, command="./a.out")
+    (view,) = ProcessTable(tmp_path).look(0, {9: 5 << 30})
+    assert (view.is_training, view.gpu_memory, view.on_processor) == (True, 5 << 30, None)
+
+
+def test_the_command_of_a_rank_is_its_launchers(tmp_path: Path) -> None:
+    draw_process(tmp_path, 7, command="bash", parent=1)
+    draw_process(
+        tmp_path, 8, command="python -m torch.distributed.run --nproc-per-node 2 a.py", parent=7
+    )
+    draw_process(tmp_path, 9, command="python a.py", parent=8)
+    expected = "gapless run python -m torch.distributed.run --nproc-per-node 2 a.py"
+    assert exact_command(9, tmp_path) == expected
