@@ -11,6 +11,7 @@ Examples:
   gapless open trace.json --by-shape --sort device-total --top 30
   gapless open trace.json --json | jq .account.groups
   gapless open trace.json --csv kernels > kernels.csv
+  gapless open trace.json --html trace.html         a page: account, timeline, tables
 
 """
 
@@ -40,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import progress, study_options
+    from gapless.commands.options import progress, study_options, write_study_page
     from gapless.report.forms import write_study
     from gapless.study import open_study
 
@@ -48,7 +49,10 @@ def main(arguments: argparse.Namespace) -> int:
     settle_heap()
     with progress() as say:
         study = open_study(arguments.paths, study_options(arguments), say)
-    write_study(study, arguments)
+    if arguments.html is None:
+        write_study(study, arguments)
+    else:
+        write_study_page(study, arguments.html)
     return 0
 
 
@@ -56,5 +60,7 @@ def _check_forms(arguments: argparse.Namespace) -> None:
     """Refuse options that a form cannot follow, instead of silently ignoring them."""
     if arguments.sort is not None and (arguments.json or arguments.csv is not None):
         raise UsageError("--sort orders what people read; JSON and CSV give whole tables")
+    if arguments.html is not None and (arguments.sort is not None or arguments.leaf is not None):
+        raise UsageError("the page sorts tables and shows every leaf; leave --sort and --leaf away")
     if arguments.leaf is not None and arguments.csv is not None:
         raise UsageError("the pieces of a leaf are no table; --leaf has --json and --markdown")

@@ -4,9 +4,11 @@ import argparse
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gapless.model.study import Study
     from gapless.study import Options
 
 
@@ -33,6 +35,12 @@ def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> Non
         form.add_argument("--markdown", action="store_true", help="print Markdown, names in full")
         form.add_argument(
             "--csv", metavar="TABLE", help="print one table as CSV: operators, kernels, …"
+        )
+        form.add_argument(
+            "--html",
+            metavar="FILE",
+            type=Path,
+            help="write a page that works offline (docs/page.md)",
         )
     parser.add_argument("--width", metavar="N", type=positive, help="columns (of the terminal)")
 
@@ -79,7 +87,26 @@ def study_options(arguments: argparse.Namespace) -> "Options":
         leaf=getattr(arguments, "leaf", None),
         pieces=arguments.top,
         cache=not arguments.no_cache,
+        pictured=getattr(arguments, "html", None) is not None,
     )
+
+
+def write_study_page(study: "Study", path: Path) -> None:
+    """Write the page of a study and say where it is. Raises ``UsageError`` if it cannot be."""
+    from gapless.page.study_page import study_page
+
+    write_page(study_page(study), path)
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write a page and say where it is. Raises ``UsageError`` where nothing can be written."""
+    from gapless.errors import UsageError
+
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    print(f"page: {path} ({len(page.encode()) / 1e6:.1f} MB; open it in any browser)")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ Examples:
   gapless report last --rank 3
   gapless report --json | jq .timeline
   gapless report --markdown > report.md
+  gapless report --html run.html               a page: account, steps, timeline, tables
 
 """
 
@@ -39,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from dataclasses import replace
 
-    from gapless.commands.options import progress, study_options
+    from gapless.commands.options import progress, study_options, write_study_page
     from gapless.report.forms import write_study
     from gapless.store.run import runs
     from gapless.study import open_run
@@ -52,5 +53,8 @@ def main(arguments: argparse.Namespace) -> int:
         folder = runs.find(runs_folder, arguments.run)
     with progress() as say:
         study = open_run(folder, replace(study_options(arguments), price=arguments.price), say)
-    write_study(study, arguments)
+    if arguments.html is None:
+        write_study(study, arguments)
+    else:
+        write_study_page(study, arguments.html)
     return 0

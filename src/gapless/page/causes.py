@@ -1,0 +1,215 @@
+"""Causes and what would help, as cards and rows: line, evidence, predicted and measured gain."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gapless.model.edit import Proposal
+from gapless.model.finding import Finding, Measure
+from gapless.model.leaf import PRINTED
+from gapless.model.study import Study
+from gapless.model.trial import Side
+from gapless.report.sections.causes import (
+    PERMISSION_OPTIONS,
+    harmless_lines,
+    label,
+    try_lines,
+    worth,
+)
+from gapless.report.sections.next_command import fix_spec_of
+from gapless.report.sections.remedies import refused_lines, remedy_rows
+from gapless.report.sections.trials import ratio_text, words
+from gapless.report.text.numbers import count, duration, percent, size
+from gapless.report.text.text import clean
+
+_MIN_GROUP_SHARE: Final = 0.001  # of a step: a thinner segment of a bar is not seen
+
+
+@dataclass(frozen=True)
+class HelpEntry:
+    """A fix against a cause: what it changes, what is predicted of it, what was measured."""
+
+    fix: str
+    summary: str
+    kind: str  # its class
+    predicted: str
+    measured: str
+    command: str
+    risk: str
+
+
+@dataclass(frozen=True)
+class CauseCard:
+    """A cause that is worth naming."""
+
+    code: str
+    label: str
+    location: str  # the line in full; empty: none is known
+    worth: str
+    sentence: str
+    remarks: tuple[str, ...]
+    evidence: tuple[tuple[str, str], ...]
+    helps: tuple[HelpEntry, ...]
+
+
+@dataclass(frozen=True)
+class BarPart:
+    """A group in a bar of a whole step."""
+
+    group: str
+    name: str
+    share: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Where a step goes, and where it would go with a fix: shares of the step as it is."""
+
+    title: str
+    before: tuple[BarPart, ...]
+    after: tuple[BarPart, ...]
+    step: str
+    after_step: str
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """What the page says of causes."""
+
+    cards: tuple[CauseCard, ...]
+    rows: tuple[tuple[str, ...], ...]  # what would help, as the report has it
+    forecasts: tuple[Forecast, ...]
+    to_try: tuple[str, ...]
+    refused: tuple[str, ...]
+    harmless: tuple[str, ...]
+    abstentions: tuple[tuple[str, str], ...]
+
+
+def diagnose(study: Study) -> Diagnosed | None:
+    """Lay out what a study concludes; ``None`` if no causes were looked for."""
+    diagnosis = study.diagnosis
+    if diagnosis is None:
+        return None
+    return Diagnosed(
+        cards=tuple(_card(study, finding) for finding in diagnosis.findings),
+        rows=tuple(
+            (row.number, row.fix, row.summary, row.location, row.kind, row.step, row.worth)
+            for row in remedy_rows(study)
+        ),
+        forecasts=tuple(_forecasts(study)),
+        to_try=tuple(try_lines(diagnosis)),
+        refused=tuple(refused_lines(study)),
+        harmless=tuple(harmless_lines(diagnosis)),
+        abstentions=tuple(
+            (f"{abstention.code} {abstention.name}", clean(abstention.reason))
+            for abstention in diagnosis.abstentions
+        ),
+    )
+
+
+def _card(study: Study, finding: Finding) -> CauseCard:
+    detection = finding.detection
+    location = detection.location
+    remarks = [detection.no_remedy, detection.advice, *finding.prediction.notes]
+    if detection.inferred:
+        remarks.append("inferred: it follows from what was seen, and was not seen itself")
+    return CauseCard(
+        code=detection.code,
+        label=label(finding),
+        location="" if location is None else _place(location.file, location.line),
+        worth=worth(finding),
+        sentence=clean(detection.summary),
+        remarks=tuple(dict.fromkeys(clean(remark) for remark in remarks if remark)),
+        evidence=tuple(
+            (clean(measure.name), _measure_text(measure)) for measure in detection.measures
+        ),
+        helps=tuple(
+            _help(study, proposal)
+            for proposal in study.proposals
+            if detection.code in proposal.remedies and proposal.refused is None
+        ),
+    )
+
+
+def _place(file: str, line: int) -> str:
+    return clean(f"{file}:{line}")
+
+
+def _measure_text(measure: Measure) -> str:
+    value = measure.value
+    if isinstance(value, str):
+        return clean(value)
+    formats = {"ns": duration, "share": percent, "bytes": size}
+    if measure.unit in formats:
+        return formats[measure.unit](value)
+    return f"{count(value)} {clean(measure.unit)}".rstrip()
+
+
+def _help(study: Study, proposal: Proposal) -> HelpEntry:
+    option = PERMISSION_OPTIONS.get(proposal.applicability)
+    fix_spec = fix_spec_of(study, proposal)
+    return HelpEntry(
+        fix=fix_spec,
+        summary=clean(proposal.summary),
+        kind=proposal.applicability.value,
+        predicted=_prediction_text(proposal),
+        measured=_measured_text(study, proposal.fix),
+        command=f"gapless try --fix {fix_spec}{f' {option}' if option else ''}",
+        risk=clean(proposal.risk or ""),
+    )
+
+
+def _prediction_text(proposal: Proposal) -> str:
+    if proposal.speedup is not None:
+        return ratio_text(proposal.speedup)
+    return f"not predicted: {clean(proposal.unpredicted)}" if proposal.unpredicted else ""
+
+
+def _measured_text(study: Study, fix: str) -> str:
+    """Return what the last trial of a fix by itself has shown; empty if there is none."""
+    sides = [side for trial in study.trials for side in trial.sides if _is_of(side, fix)]
+    if not sides:
+        return ""
+    gain = "" if sides[-1].speedup is None else f"{ratio_text(sides[-1].speedup)}, "
+    return f"{gain}{words(sides[-1].verdict)}"
+
+
+def _is_of(side: Side, fix: str) -> bool:
+    return side.check is None and [name.partition("=")[0] for name in side.fixes] == [fix]
+
+
+def _forecasts(study: Study) -> Iterator[Forecast]:
+    """Yield what the replay of each applicable proposal says of a step."""
+    account = _step_groups(study)
+    step_ns = sum(account.values())
+    for proposal in study.proposals:
+        outcome = proposal.outcome
+        if proposal.refused is None and outcome is not None and step_ns > 0:
+            after_ns = dict(outcome.groups)
+            yield Forecast(
+                title=f"{fix_spec_of(study, proposal)}: {clean(proposal.summary)}",
+                before=_parts(account, step_ns),
+                after=_parts(after_ns, step_ns),
+                step=duration(step_ns),
+                after_step=duration(outcome.step_ns),
+            )
+
+
+def _step_groups(study: Study) -> dict[str, float]:
+    recorded = study.recorded
+    account = study.account if recorded is None else recorded.account and recorded.account.account
+    if account is None:
+        return {}
+    divisor = max(1, len(account.rows) or account.steps or 1)
+    return {group: ns / divisor for group, ns in account.groups.items()}
+
+
+def _parts(groups: dict[str, float] | dict[str, int], step_ns: float) -> tuple[BarPart, ...]:
+    """Return the groups of a step, the largest first, as shares of ``step_ns``."""
+    names: Sequence[str] = sorted(groups, key=lambda group: -groups[group])
+    return tuple(
+        BarPart(name, PRINTED[name], groups[name] / step_ns, duration(groups[name]))
+        for name in names
+        if groups[name] / step_ns >= _MIN_GROUP_SHARE
+    )
