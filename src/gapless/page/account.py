@@ -13,7 +13,7 @@ from gapless.report.sections.account import AccountSheet, GroupLine, account_she
 from gapless.report.sections.leaves import blame_lines, position_text
 from gapless.report.sections.summary import footing
 from gapless.report.text.names import short_name
-from gapless.report.text.numbers import count, duration, percent
+from gapless.report.text.numbers import count, duration
 
 _MAX_PIECES: Final = 5
 
@@ -144,7 +144,7 @@ def _leaf_entries(
                 digits=part.digits,
                 figure=sheet.unit.text(part.digits),
                 share=share,
-                percent=percent(share),
+                percent=f"{share * 100:.1f} %",
                 caption=_caption(known),
                 pieces=_longest_pieces(known),
             )

@@ -1,5 +1,6 @@
 """Tables of the page: those of the report, whole, and the steps one by one."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,7 @@ from gapless.report.text.text import clean, kernel_name
 
 _MAX_ROWS: Final = 1000  # of a table: more are in the CSV
 _ABSENT: Final = "–"
+_NUMBER: Final = re.compile(r"[<>]? ?[\d,.]+")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,15 @@ class Sheet:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     hidden_rows: int
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Which columns hold figures: they are aligned to the right."""
+        columns = zip(*self.rows, strict=True)
+        return tuple(
+            all(cell == _ABSENT or _NUMBER.match(cell) is not None for cell in column)
+            for column in columns
+        )
 
 
 def sheets(study: Study) -> Iterator[Sheet]:

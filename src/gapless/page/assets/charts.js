@@ -1,6 +1,6 @@
 "use strict";
 // Figures of BokehJS in the colours of the page, and step times with the sampled series below.
-const gapless = { figures: [], columns: JSON.parse(document.getElementById("charts").textContent) };
+const gapless = { figures: [], views: [], columns: JSON.parse(document.getElementById("charts").textContent) };
 
 gapless.colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -19,6 +19,7 @@ gapless.dress = (figure) => {
   figure.background_fill_color = null;
   figure.border_fill_color = null;
   figure.outline_line_color = line;
+  if (figure.title) figure.title.text_color = ink;
   for (const axis of [...figure.below, ...figure.left]) {
     Object.assign(axis, {
       axis_label_text_color: ink, major_label_text_color: ink, axis_line_color: line,
@@ -43,7 +44,7 @@ gapless.link = (ranges) => {
 
 gapless.show = async (figure, element) => {
   gapless.dress(figure);
-  await Bokeh.Plotting.show(figure, element);
+  gapless.views.push(await Bokeh.Plotting.show(figure, element));
 };
 
 (() => {
@@ -118,7 +119,7 @@ gapless.show = async (figure, element) => {
         y_range: new Bokeh.Range1d({ start: 0, end: top || 1 }), title: `${title}, ${unit}`,
       });
       figure.left[0].ticker = new Bokeh.BasicTicker({ desired_num_ticks: 3 });
-      Object.assign(figure.title, { text_font_size: "12px", text_font_style: "normal", text_color: gapless.colour("ink") });
+      Object.assign(figure.title, { text_font_size: "12px", text_font_style: "normal"});
       // A stretch without a sample is no point: the line goes from sample to sample.
       const sampled = points.map((value, i) => [((i + 0.5) * end) / points.length, value]).filter(([, value]) => value !== null);
       const x = sampled.map(([place]) => place), y = sampled.map(([, value]) => value);

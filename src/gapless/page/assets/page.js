@@ -19,19 +19,27 @@
     event.preventDefault();
   });
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  const dress = () => {
     gapless.figures.forEach(gapless.dress);
     gapless.recolour_steps?.();
-    gapless.redraw_timeline?.();
-  });
+    gapless.recolour_timeline?.();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 
-  // On paper nothing can be opened.
+  // Paper is light, and nothing can be opened on it: groups of the account are.
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    document.documentElement.classList.add("paper");
+    dress();
+    gapless.views.forEach((view) => view.paint()); // now: what waits for a frame comes too late
+    opened = [...document.querySelectorAll("details.group:not([open])")];
     for (const details of opened) details.open = true;
   });
-  addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));
+  addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("paper");
+    dress();
+    for (const details of opened) details.open = false;
+  });
 
   // The text can be read before the figures are there.
   requestAnimationFrame(() => setTimeout(async () => {

@@ -118,14 +118,18 @@
       figure.add_layout(new Bokeh.Span({ location: start / 1e6, dimension: "height", line_color: gapless.colour("ink"), line_dash: "dotted", line_width: 1 }));
     }
     let waiting = false;
+    const redraw = () => {
+      source.selected.indices = [];
+      source.data = columns(range.start * 1e6, range.end * 1e6, width());
+      element.dataset.bars = String(source.data.left.length);
+    };
+    gapless.recolour_timeline = redraw;
     gapless.redraw_timeline = () => {
       if (waiting) return;
       waiting = true;
       requestAnimationFrame(() => {
         waiting = false;
-        source.selected.indices = [];
-        source.data = columns(range.start * 1e6, range.end * 1e6, width());
-        element.dataset.bars = String(source.data.left.length);
+        redraw();
       });
     };
     range.properties.start.change.connect(gapless.redraw_timeline);
