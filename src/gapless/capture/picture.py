@@ -39,6 +39,7 @@ def draw_window(view: CaptureView) -> Picture | None:
     return Picture(
         path=view.trace.path,
         rank=view.trace.rank,
+        start_ns=begin + view.trace.origin_ns,
         length_ns=end - begin,
         names=names,
         strips=tuple(strips),

@@ -15,6 +15,7 @@ class StripKind(StrEnum):
     ACCOUNT = "account"  # the pieces of the ledger
     THREAD = "thread"
     STREAM = "stream"
+    WORKER = "worker"  # a worker of a loader, or the thread that pins
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,13 @@ class Picture:
 
     path: str  # of the trace
     rank: int | None
+    start_ns: int  # on Kineto's clock
     length_ns: int
     names: tuple[str, ...]
     strips: tuple[Strip, ...]
     steps: tuple[StepSpan, ...]
     left_out_steps: int  # counted steps that are not drawn: there would be too many bars
+    run_offset_ns: int | None = None  # from the start of the command; None: it is not known
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def chart_columns(study: Study) -> dict[str, Any]:
     """Return what there is to draw; what was not recorded has no key."""
     recorded = study.recorded
     charts: dict[str, Any] = {"groups": {group: PRINTED[group] for group in GROUPS}}
-    steps = _run_steps(recorded) if recorded is not None else _trace_steps(study)
+    steps = _run_steps(recorded, study.picture) if recorded is not None else _trace_steps(study)
     if steps is not None:
         charts["steps"] = steps
     if recorded is not None and recorded.pace is not None and recorded.machine:
@@ -36,7 +36,7 @@ def chart_columns(study: Study) -> dict[str, Any]:
     return charts
 
 
-def _run_steps(recorded: RecordedRun) -> dict[str, Any] | None:
+def _run_steps(recorded: RecordedRun, picture: Picture | None) -> dict[str, Any] | None:
     pace = recorded.pace
     if pace is None or not len(pace.lengths_ns):
         return None
@@ -45,10 +45,18 @@ def _run_steps(recorded: RecordedRun) -> dict[str, Any] | None:
         f"{'under a profiler, ' if profiled else ''}at {start:,.2f} s"
         for profiled, start in zip(pace.profiled.tolist(), starts.tolist(), strict=True)
     ]
+    starts_ns = pace.ends_ns - pace.lengths_ns
+    offset = None if picture is None else picture.run_offset_ns
+    spans = [
+        None
+        if offset is None or picture is None or end <= offset or start >= offset + picture.length_ns
+        else [start - offset, end - offset]
+        for start, end in zip(starts_ns.tolist(), pace.ends_ns.tolist(), strict=True)
+    ]
     return {
         "axis": "seconds since the command started",
         "end": pace.span_ns / _NS_PER_S,
-        **_points(starts.tolist(), pace.lengths_ns, texts, pace.profiled.tolist()),
+        **_points(starts.tolist(), pace.lengths_ns, texts, spans, pace.profiled.tolist()),
     }
 
 
@@ -68,13 +76,18 @@ def _trace_steps(study: Study) -> dict[str, Any] | None:
     ]
     lengths = np.array([row_ns(row) for row in rows], np.int64)
     numbers = [row.row.step for row in rows]
-    return {"axis": "step", **_points(numbers, lengths, texts, [0] * len(rows))}
+    drawn = {} if study.picture is None else {step.number: step for step in study.picture.steps}
+    spans = [
+        [step.start, step.end] if (step := drawn.get(row.row.step or 0)) else None for row in rows
+    ]
+    return {"axis": "step", **_points(numbers, lengths, texts, spans, [0] * len(rows))}
 
 
 def _points(
     places: Sequence[float | int | None],
     lengths: Int64,
     texts: Sequence[str],
+    spans: Sequence[Sequence[int] | None],  # in the picture
     profiled: Sequence[int],
 ) -> dict[str, Any]:
     """Return points with their outliers; of many steps those between are thinned out."""
@@ -90,6 +103,7 @@ def _points(
         "y": [int(lengths[index]) / unit.ns for index in shown],
         "number": [index + 1 for index in shown],
         "text": [f"{duration(int(lengths[index]))} · {texts[index]}" for index in shown],
+        "span": [spans[index] for index in shown],
         "outlier": [int(is_outlier[index]) for index in shown],
         "profiled": [profiled[index] for index in shown],
     }

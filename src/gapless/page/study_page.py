@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gapless.model.picture import StripKind
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.page.account import account_tree
@@ -49,6 +50,8 @@ def study_page(study: Study) -> str:
         "tree": tree,
         "diagnosed": diagnose(study),
         "picture": picture if "picture" in charts else None,
+        "workers": picture is not None
+        and any(strip.kind is StripKind.WORKER for strip in picture.strips),
         "steps": charts.get("steps"),
         "series": charts.get("series"),
         "sheets": list(sheets(study)),

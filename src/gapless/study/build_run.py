@@ -113,7 +113,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         steps=steps,
         account=account,
         loaders=loader_uses(training_waits),
-        machine=machine_series(recording.samples, span),
+        machine=machine_series(recording.samples, span, pictured=options.pictured),
         energy=energy(recording.samples),
         cost=_run_cost(recording, options, account, rank_trainings, span),
         lines=hot_lines(processes),

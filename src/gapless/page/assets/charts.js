@@ -61,7 +61,7 @@ gapless.show = async (figure, element) => {
     const top = Math.max(...steps.y) * 1.08;
     const figure = gapless.figure({
       height: 220, x_range: range, y_range: new Bokeh.Range1d({ start: 0, end: top }),
-      tools: "xpan,xbox_zoom,reset,tap", x_axis_label: steps.axis, y_axis_label: steps.unit,
+      tools: "xpan,xbox_zoom,reset,tap",
     });
     const colour = (i) => (steps.outlier[i] ? "data" : steps.profiled[i] ? "observer" : "communication");
     const source = new Bokeh.ColumnDataSource({
@@ -92,12 +92,12 @@ gapless.show = async (figure, element) => {
     const place = document.getElementById("picked-step");
     const number = steps.axis === "step" ? steps.x[index] : steps.number[index];
     place.textContent = `step ${number}: ${steps.text[index]} `;
-    const span = (gapless.columns.picture?.steps ?? []).find(([step]) => step === number);
-    if (span && steps.axis === "step") {
+    const span = steps.span[index];
+    if (span) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = "show in the timeline";
-      button.addEventListener("click", () => gapless.show_span(span[1], span[2]));
+      button.addEventListener("click", () => gapless.show_span(span[0], span[1]));
       place.append(button);
     }
   };

@@ -4,7 +4,7 @@
 (() => {
   const { picture } = gapless.columns;
   const ROW = 15; // pixels
-  const HOST = "host-event";
+  const COLOURS = { account: "unknown", thread: "soft", stream: "unknown", worker: "link" }; // without a leaf
 
   // One row of the figure for each strip, and for each level of nested events in it.
   function lay_out(strips) {
@@ -22,7 +22,7 @@
   // The bars in sight; neighbours of one row that are thinner than a pixel become one, in the colour
   // of the longest of them.
   function bars_within(begin, end, pixel) {
-    const data = { left: [], right: [], y: [], leaf: [], name: [], count: [] };
+    const data = { left: [], right: [], y: [], leaf: [], name: [], count: [], kind: [] };
     for (const strip of picture.strips) {
       const open = new Map();
       for (let i = 0; i < strip.start.length; i++) {
@@ -44,6 +44,7 @@
         open.set(level, { at: data.left.length, length: right - left });
         data.left.push(left); data.right.push(right); data.y.push(strip.top + level + 0.5);
         data.leaf.push(strip.leaf[i]); data.name.push(strip.name[i]); data.count.push(1);
+        data.kind.push(strip.kind);
       }
     }
     return data;
@@ -63,7 +64,7 @@
 
   function colours(data) {
     const found = {};
-    const name = (i) => (data.leaf[i] < 0 ? "soft" : picture.leaves[data.leaf[i]].group);
+    const name = (i) => (data.leaf[i] < 0 ? COLOURS[data.kind[i]] : picture.leaves[data.leaf[i]].group);
     const colour = (group) => (found[group] ??= gapless.colour(group));
     return data.leaf.map((_, i) => colour(name(i)));
   }
@@ -97,8 +98,8 @@
     const rows = lay_out(picture.strips), length = picture.length / 1e6;
     const range = new Bokeh.Range1d({ start: 0, end: length, bounds: [0, length], min_interval: 1e-6 });
     const figure = gapless.figure({
-      height: rows.length * ROW + 50, x_range: range, y_range: new Bokeh.Range1d({ start: rows.length, end: 0 }),
-      tools: "xpan,tap", x_axis_label: "ms", min_border_left: 10,
+      height: rows.length * ROW + 30, x_range: range, y_range: new Bokeh.Range1d({ start: rows.length, end: 0 }),
+      tools: "xpan,tap", min_border_left: 10,
     });
     const ticks = rows.map((title, row) => [row + 0.5, title]).filter(([, title]) => title);
     const left = figure.left[0];
