@@ -9,7 +9,7 @@ import pytest
 from gapless.model.picture import Picture, StripKind
 from gapless.model.study import Study
 from gapless.page.charts import chart_columns
-from gapless.store.run.pack import unpack
+from gapless.store.run.unpack import unpack
 from gapless.study import Options, open_study
 
 RECORDS: Final = Path(__file__).parents[1] / "zoo" / "records"
@@ -48,7 +48,8 @@ def test_a_worker_has_a_strip_with_its_batches(picture: Picture) -> None:
     assert (strip.start >= 0).all()
     assert (strip.start < strip.end).all()
     assert (strip.end <= picture.length_ns).all()
-    texts = [picture.names[number] for number in strip.name.tolist()]
+    numbers: list[int] = strip.name.tolist()
+    texts = [picture.names[number] for number in numbers]
     assert all(text.endswith("16 samples") for text in texts)
 
 

@@ -41,11 +41,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import progress, study_options, write_study_page
+    from gapless.commands.options import check_page, progress, study_options, write_study_page
     from gapless.report.forms import write_study
     from gapless.study import open_study
 
     _check_forms(arguments)
+    check_page(arguments.html)
     settle_heap()
     with progress() as say:
         study = open_study(arguments.paths, study_options(arguments), say)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from gapless.model.study import Study
@@ -98,7 +98,19 @@ def write_study_page(study: "Study", path: Path) -> None:
     write_page(study_page(study), path)
 
 
-def write_page(page: str, path: Path) -> None:
+def check_page(path: Path | None) -> None:
+    """Raise ``UsageError`` if a page could not be written: before what takes minutes."""
+    if path is None:
+        return
+    from gapless.errors import UsageError
+    from gapless.page.document import check_libraries
+
+    check_libraries()
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path} cannot be written: its folder does not exist")
+
+
+def write_page(page: str, path: Path, stream: TextIO | None = None) -> None:
     """Write a page and say where it is. Raises ``UsageError`` where nothing can be written."""
     from gapless.errors import UsageError
 
@@ -106,7 +118,8 @@ def write_page(page: str, path: Path) -> None:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    print(f"page: {path} ({len(page.encode()) / 1e6:.1f} MB; open it in any browser)")
+    megabytes = len(page.encode()) / 1e6
+    print(f"page: {path} ({megabytes:.1f} MB; open it in any browser)", file=stream or sys.stdout)
 
 
 @contextmanager

@@ -40,11 +40,12 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from dataclasses import replace
 
-    from gapless.commands.options import progress, study_options, write_study_page
+    from gapless.commands.options import check_page, progress, study_options, write_study_page
     from gapless.report.forms import write_study
     from gapless.store.run import runs
     from gapless.study import open_run
 
+    check_page(arguments.html)
     named_path = Path(arguments.run)
     runs_folder = arguments.place or runs.home()
     if named_path.is_dir():

@@ -1,14 +1,13 @@
 """Causes and what would help, as cards and rows: line, evidence, predicted and measured gain."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from gapless.model.edit import Proposal
 from gapless.model.finding import Finding, Measure
-from gapless.model.leaf import PRINTED
 from gapless.model.study import Study
 from gapless.model.trial import Side
+from gapless.page.bars import BarPair, pair_bars, step_groups
 from gapless.report.sections.causes import (
     PERMISSION_OPTIONS,
     harmless_lines,
@@ -21,8 +20,6 @@ from gapless.report.sections.remedies import refused_lines, remedy_rows
 from gapless.report.sections.trials import ratio_text, words
 from gapless.report.text.numbers import count, duration, percent, size
 from gapless.report.text.text import clean
-
-_MIN_GROUP_SHARE: Final = 0.001  # of a step: a thinner segment of a bar is not seen
 
 
 @dataclass(frozen=True)
@@ -53,33 +50,12 @@ class CauseCard:
 
 
 @dataclass(frozen=True)
-class BarPart:
-    """A group in a bar of a whole step."""
-
-    group: str
-    name: str
-    share: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Where a step goes, and where it would go with a fix: shares of the step as it is."""
-
-    title: str
-    before: tuple[BarPart, ...]
-    after: tuple[BarPart, ...]
-    step: str
-    after_step: str
-
-
-@dataclass(frozen=True)
 class Diagnosed:
     """What the page says of causes."""
 
     cards: tuple[CauseCard, ...]
     rows: tuple[tuple[str, ...], ...]  # what would help, as the report has it
-    forecasts: tuple[Forecast, ...]
+    forecasts: tuple[BarPair, ...]
     to_try: tuple[str, ...]
     refused: tuple[str, ...]
     harmless: tuple[str, ...]
@@ -176,40 +152,17 @@ def _measured_text(study: Study, fix: str) -> str:
 
 
 def _is_of(side: Side, fix: str) -> bool:
-    return side.check is None and [name.partition("=")[0] for name in side.fixes] == [fix]
+    return [name.partition("=")[0] for name in side.fixes] == [fix]
 
 
-def _forecasts(study: Study) -> Iterator[Forecast]:
+def _forecasts(study: Study) -> Iterator[BarPair]:
     """Yield what the replay of each applicable proposal says of a step."""
-    account = _step_groups(study)
-    step_ns = sum(account.values())
-    for proposal in study.proposals:
-        outcome = proposal.outcome
-        if proposal.refused is None and outcome is not None and step_ns > 0:
-            after_ns = dict(outcome.groups)
-            yield Forecast(
-                title=f"{fix_spec_of(study, proposal)}: {clean(proposal.summary)}",
-                before=_parts(account, step_ns),
-                after=_parts(after_ns, step_ns),
-                step=duration(step_ns),
-                after_step=duration(outcome.step_ns),
-            )
-
-
-def _step_groups(study: Study) -> dict[str, float]:
     recorded = study.recorded
     account = study.account if recorded is None else recorded.account and recorded.account.account
-    if account is None:
-        return {}
-    divisor = max(1, len(account.rows) or account.steps or 1)
-    return {group: ns / divisor for group, ns in account.groups.items()}
-
-
-def _parts(groups: dict[str, float] | dict[str, int], step_ns: float) -> tuple[BarPart, ...]:
-    """Return the groups of a step, the largest first, as shares of ``step_ns``."""
-    names: Sequence[str] = sorted(groups, key=lambda group: -groups[group])
-    return tuple(
-        BarPart(name, PRINTED[name], groups[name] / step_ns, duration(groups[name]))
-        for name in names
-        if groups[name] / step_ns >= _MIN_GROUP_SHARE
-    )
+    before_ns = step_groups(account)
+    for proposal in study.proposals:
+        outcome = proposal.outcome
+        if proposal.refused is None and outcome is not None and before_ns:
+            title = f"with {fix_spec_of(study, proposal)}: {clean(proposal.summary)}"
+            captions = "a step now", "predicted"
+            yield pair_bars(title, captions, before_ns, outcome.groups)

@@ -15,7 +15,7 @@ from gapless.model.version import version
 _FOLDER: Final = Path(__file__).parent
 _LIBRARY: Final = ("bokeh.min.js", "bokeh-api.min.js")
 _STYLES: Final = ("page.css",)
-_SCRIPTS: Final = ("tables.js", "charts.js", "timeline.js", "page.js")
+_SCRIPTS: Final = ("tables.js", "charts.js", "timeline.js", "trials.js", "page.js")
 # What could end a script or begin a comment in it, or is no text in older JavaScript.
 _UNSAFE: Final = re.compile("[<>&\u2028\u2029]")
 _ADVICE: Final = "a page needs bokeh and Jinja2: pip install 'gapless[html]'"
@@ -26,10 +26,9 @@ def render_page(template: str, context: Mapping[str, object], charts: Mapping[st
 
     Whatever ``context`` holds is escaped by the template; ``charts`` is what the scripts draw.
     """
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError:
-        raise UsageError(_ADVICE) from None
+    check_libraries()
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - an extra
+
     environment = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
@@ -45,6 +44,13 @@ def render_page(template: str, context: Mapping[str, object], charts: Mapping[st
         scripts=_read_assets(_SCRIPTS),
         charts=encode_json(charts),
     )
+
+
+def check_libraries() -> None:
+    """Raise ``UsageError`` if a library is missing, with the command that installs it."""
+    if importlib.util.find_spec("jinja2") is None:
+        raise UsageError(_ADVICE)
+    read_library()
 
 
 def encode_json(value: object) -> str:

@@ -43,6 +43,8 @@
 
   // The text can be read before the figures are there.
   requestAnimationFrame(() => setTimeout(async () => {
+    await gapless.draw_gains();
+    await gapless.draw_arms();
     const range = await gapless.draw_steps();
     await gapless.draw_timeline();
     await gapless.draw_series(range);
