@@ -13,7 +13,7 @@ DATA: Final = Path(__file__).parents[1] / "data"
 
 @pytest.fixture(scope="session")
 def traced() -> Study:
-    return open_pictured(DATA / "eager_launch_bound.json.gz")
+    return open_pictured(DATA / "eager_launch_bound.json.columns")
 
 
 @pytest.fixture(scope="session")

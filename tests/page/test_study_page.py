@@ -13,7 +13,8 @@ import pytest
 import gapless
 from gapless.cli import main
 from gapless.errors import UsageError
-from gapless.model.leaf import LEAVES
+from gapless.model.leaf import GROUPS, LEAVES
+from gapless.model.picture import StripKind
 from gapless.model.study import Study
 from gapless.page import document
 from gapless.page.account import account_tree
@@ -205,3 +206,26 @@ def test_nothing_is_pictured_unless_it_is_asked_for() -> None:
     study = gapless.open(DATA / "loader_workers.json.gz")
     assert study.picture is None
     assert study.leaves == ()
+
+
+def test_groups_of_the_drawn_account_are_those_of_the_account(traced: Study) -> None:
+    assert traced.picture is not None
+    sums: dict[str, int] = {}
+    for strip in traced.picture.strips:
+        if strip.kind is StripKind.ACCOUNT:
+            lengths = strip.end - strip.start
+            for number, group in enumerate(GROUPS):
+                sums[group] = sums.get(group, 0) + int(lengths[strip.group == number].sum())
+    assert {group: sums[group] for group in traced.account.groups} == dict(traced.account.groups)
+
+
+def test_collectives_and_copies_on_streams_are_no_computing() -> None:
+    study = open_pictured(DATA / "two_ranks.rank0.json.gz")
+    assert study.picture is not None
+    for strip in study.picture.strips:
+        if strip.kind is StripKind.STREAM:
+            names = [study.picture.names[number] for number in map(int, strip.name)]
+            groups = [GROUPS[number] for number in map(int, strip.group)]
+            for name, group in zip(names, groups, strict=True):
+                assert (group == "communication") == name.startswith("nccl")
+                assert (group == "copy") == name.startswith(("Memcpy HtoD", "Memcpy DtoH"))

@@ -9,8 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from gapless.accounting.device.activities import KINDS
 from gapless.capture.view import CaptureView
 from gapless.model import category
+from gapless.model.leaf import GROUP_CODE, GROUPS
 from gapless.model.ledger import Row
 from gapless.model.picture import Picture, StepSpan, Strip, StripKind
 from gapless.model.trace import Int64
@@ -23,6 +25,11 @@ _ON_HOST: Final = (
     category.RUNTIME,
     category.DRIVER,
 )
+_GROUP_CODES: Final = np.array(GROUP_CODE, np.int8)  # of each leaf
+_KIND_GROUPS: Final = {  # of activities that do not compute
+    "comm": GROUPS.index("communication"),
+    **dict.fromkeys(("h2d", "d2h", "p2p"), GROUPS.index("copy")),
+}
 
 
 def draw_window(view: CaptureView) -> Picture | None:
@@ -82,6 +89,7 @@ def _strips(view: CaptureView, begin: int, end: int) -> Iterator[Strip]:
 
 def _account_strips(view: CaptureView, begin: int, end: int) -> Iterator[Strip]:
     ledger, names = view.ledger, view.trace.events.name
+    group_leaves = ledger.group_leaf()
     devices = np.array([-1 if row.device is None else row.device for row in ledger.rows], np.int64)[
         ledger.row
     ]
@@ -96,6 +104,7 @@ def _account_strips(view: CaptureView, begin: int, end: int) -> Iterator[Strip]:
             end=ledger.end[pieces].clip(max=end) - begin,
             name=np.where(culprits >= 0, names[culprits], -1).astype(np.int32),
             leaf=ledger.leaf[pieces].astype(np.int8),
+            group=_GROUP_CODES[group_leaves[pieces]],
             depth=np.zeros(len(pieces), np.int8),
         )
 
@@ -125,6 +134,7 @@ def _thread_strips(view: CaptureView, begin: int, end: int) -> Iterator[Strip]:
             end=events.end[strip_rows].clip(max=end) - begin,
             name=events.name[strip_rows],
             leaf=np.full(len(strip_rows), -1, np.int8),
+            group=np.full(len(strip_rows), -1, np.int8),
             depth=depth.astype(np.int8),
         )
 
@@ -142,6 +152,9 @@ def _nest(starts: Int64, ends: Int64) -> Int64:
 
 def _stream_strips(view: CaptureView, begin: int, end: int) -> Iterator[Strip]:
     acts = view.acts
+    kinds = np.array([_KIND_GROUPS.get(kind, -1) for kind in KINDS], np.int8)[acts.kind]
+    is_compute = kinds < 0  # only what computes has a leaf of its own, whatever runs beside it
+    groups = np.where(is_compute, _GROUP_CODES[view.classes], kinds)
     is_inside = (acts.start < end) & (acts.end > begin)
     pairs = sorted(
         set(zip(acts.device[is_inside].tolist(), acts.stream[is_inside].tolist(), strict=True))
@@ -155,7 +168,8 @@ def _stream_strips(view: CaptureView, begin: int, end: int) -> Iterator[Strip]:
             start=(acts.start[rows] - begin).clip(0),
             end=acts.end[rows].clip(max=end) - begin,
             name=view.trace.events.name[acts.event[rows]],
-            leaf=view.classes[rows].astype(np.int8),
+            leaf=np.where(is_compute[rows], view.classes[rows], -1).astype(np.int8),
+            group=groups[rows],
             depth=np.zeros(len(rows), np.int8),
         )
 

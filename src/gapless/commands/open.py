@@ -41,7 +41,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import check_page, progress, study_options, write_study_page
+    from gapless.commands.options import (
+        check_page,
+        progress,
+        study_options,
+        write_study_file,
+        writes_file,
+    )
     from gapless.report.forms import write_study
     from gapless.study import open_study
 
@@ -50,18 +56,20 @@ def main(arguments: argparse.Namespace) -> int:
     settle_heap()
     with progress() as say:
         study = open_study(arguments.paths, study_options(arguments), say)
-    if arguments.html is None:
-        write_study(study, arguments)
+    if writes_file(arguments):
+        write_study_file(study, arguments)
     else:
-        write_study_page(study, arguments.html)
+        write_study(study, arguments)
     return 0
 
 
 def _check_forms(arguments: argparse.Namespace) -> None:
     """Refuse options that a form cannot follow, instead of silently ignoring them."""
+    from gapless.commands.options import writes_file
+
     if arguments.sort is not None and (arguments.json or arguments.csv is not None):
         raise UsageError("--sort orders what people read; JSON and CSV give whole tables")
-    if arguments.html is not None and (arguments.sort is not None or arguments.leaf is not None):
+    if writes_file(arguments) and (arguments.sort is not None or arguments.leaf is not None):
         raise UsageError("the page sorts tables and shows every leaf; leave --sort and --leaf away")
     if arguments.leaf is not None and arguments.csv is not None:
         raise UsageError("the pieces of a leaf are no table; --leaf has --json and --markdown")

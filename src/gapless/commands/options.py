@@ -42,6 +42,9 @@ def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> Non
             type=Path,
             help="write a page that works offline (docs/page.md)",
         )
+        form.add_argument(
+            "--perfetto", metavar="FILE", type=Path, help="write a window for ui.perfetto.dev"
+        )
     parser.add_argument("--width", metavar="N", type=positive, help="columns (of the terminal)")
 
 
@@ -87,15 +90,32 @@ def study_options(arguments: argparse.Namespace) -> "Options":
         leaf=getattr(arguments, "leaf", None),
         pieces=arguments.top,
         cache=not arguments.no_cache,
-        pictured=getattr(arguments, "html", None) is not None,
+        pictured=writes_file(arguments),
     )
 
 
-def write_study_page(study: "Study", path: Path) -> None:
-    """Write the page of a study and say where it is. Raises ``UsageError`` if it cannot be."""
-    from gapless.page.study_page import study_page
+def writes_file(arguments: argparse.Namespace) -> bool:
+    """Return whether a study is drawn into a file, instead of printed."""
+    return any(getattr(arguments, name, None) is not None for name in ("html", "perfetto"))
 
-    write_page(study_page(study), path)
+
+def write_study_file(study: "Study", arguments: argparse.Namespace) -> None:
+    """Write the page of a study, or its window for Perfetto, and say where it is.
+
+    Raises ``UsageError`` if it cannot be written, or there is no window.
+    """
+    if arguments.html is not None:
+        from gapless.page.study_page import study_page
+
+        write_page(study_page(study), arguments.html)
+        return
+    from gapless.errors import UsageError
+    from gapless.report.documents.perfetto import perfetto_json
+
+    if study.picture is None:
+        raise UsageError("there is no window to draw: this run has none that was read")
+    write_file(perfetto_json(study.picture), arguments.perfetto)
+    print(f"trace: {arguments.perfetto} (open it at ui.perfetto.dev, or in chrome://tracing)")
 
 
 def check_page(path: Path | None) -> None:
@@ -112,14 +132,20 @@ def check_page(path: Path | None) -> None:
 
 def write_page(page: str, path: Path, stream: TextIO | None = None) -> None:
     """Write a page and say where it is. Raises ``UsageError`` where nothing can be written."""
+    content = page.encode()
+    write_file(content, path)
+    megabytes = len(content) / 1e6
+    print(f"page: {path} ({megabytes:.1f} MB; open it in any browser)", file=stream or sys.stdout)
+
+
+def write_file(content: bytes, path: Path) -> None:
+    """Write a file. Raises ``UsageError`` where nothing can be written."""
     from gapless.errors import UsageError
 
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_bytes(content)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    megabytes = len(page.encode()) / 1e6
-    print(f"page: {path} ({megabytes:.1f} MB; open it in any browser)", file=stream or sys.stdout)
 
 
 @contextmanager

@@ -40,7 +40,13 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from dataclasses import replace
 
-    from gapless.commands.options import check_page, progress, study_options, write_study_page
+    from gapless.commands.options import (
+        check_page,
+        progress,
+        study_options,
+        write_study_file,
+        writes_file,
+    )
     from gapless.report.forms import write_study
     from gapless.store.run import runs
     from gapless.study import open_run
@@ -54,8 +60,8 @@ def main(arguments: argparse.Namespace) -> int:
         folder = runs.find(runs_folder, arguments.run)
     with progress() as say:
         study = open_run(folder, replace(study_options(arguments), price=arguments.price), say)
-    if arguments.html is None:
-        write_study(study, arguments)
+    if writes_file(arguments):
+        write_study_file(study, arguments)
     else:
-        write_study_page(study, arguments.html)
+        write_study(study, arguments)
     return 0

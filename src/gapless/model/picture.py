@@ -27,7 +27,8 @@ class Strip:
     start: Int64
     end: Int64
     name: Int32  # → Picture.names; −1: there is no event
-    leaf: Int8  # → model.leaf.LEAVES; −1: an event of the host
+    leaf: Int8  # → model.leaf.LEAVES; −1: none, as of events of the host
+    group: Int8  # → model.leaf.GROUPS; −1 likewise
     depth: Int8  # of nested events
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gapless.model.leaf import GROUP_CODE, GROUPS, LEAVES, PRINTED
+from gapless.model.leaf import GROUPS, LEAVES, PRINTED
 from gapless.model.picture import Picture
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
@@ -133,10 +133,8 @@ def _picture(picture: Picture) -> dict[str, Any]:
     return {
         "length": picture.length_ns,
         "names": [kernel_name(clean(name))[:_MAX_NAME] for name in picture.names],
-        "leaves": [
-            {"group": GROUPS[code], "name": f"{PRINTED[GROUPS[code]]}: {short_name(leaf)}"}
-            for leaf, code in zip(LEAVES, GROUP_CODE, strict=True)
-        ],
+        "groups": GROUPS,
+        "leaves": [short_name(leaf) for leaf in LEAVES],
         "steps": [[step.number, step.start, step.end] for step in picture.steps],
         "strips": [
             {
@@ -146,6 +144,7 @@ def _picture(picture: Picture) -> dict[str, Any]:
                 "end": strip.end.tolist(),
                 "name": strip.name.tolist(),
                 "leaf": strip.leaf.tolist(),
+                "group": strip.group.tolist(),
                 "depth": strip.depth.tolist(),
             }
             for strip in picture.strips

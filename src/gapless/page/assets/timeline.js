@@ -22,7 +22,7 @@
   // The bars in sight; neighbours of one row that are thinner than a pixel become one, in the colour
   // of the longest of them.
   function bars_within(begin, end, pixel) {
-    const data = { left: [], right: [], y: [], leaf: [], name: [], count: [], kind: [] };
+    const data = { left: [], right: [], y: [], leaf: [], group: [], name: [], count: [], kind: [] };
     for (const strip of picture.strips) {
       const open = new Map();
       for (let i = 0; i < strip.start.length; i++) {
@@ -37,13 +37,14 @@
           if (right - left > last.length) {
             last.length = right - left;
             data.leaf[at] = strip.leaf[i];
+            data.group[at] = strip.group[i];
             data.name[at] = strip.name[i];
           }
           continue;
         }
         open.set(level, { at: data.left.length, length: right - left });
         data.left.push(left); data.right.push(right); data.y.push(strip.top + level + 0.5);
-        data.leaf.push(strip.leaf[i]); data.name.push(strip.name[i]); data.count.push(1);
+        data.leaf.push(strip.leaf[i]); data.group.push(strip.group[i]); data.name.push(strip.name[i]); data.count.push(1);
         data.kind.push(strip.kind);
       }
     }
@@ -56,17 +57,19 @@
     return ns >= 1e3 ? `${(ns / 1e3).toFixed(2)} µs` : `${ns} ns`;
   }
 
-  function what(leaf, name, count) {
-    const parts = [leaf < 0 ? null : picture.leaves[leaf].name, name < 0 ? null : picture.names[name]];
+  function what(data, i) {
+    const group = data.group[i] < 0 ? null : gapless.columns.groups[picture.groups[data.group[i]]];
+    const cause = data.leaf[i] < 0 ? group : `${group}: ${picture.leaves[data.leaf[i]]}`;
+    const parts = [cause, data.name[i] < 0 ? null : picture.names[data.name[i]]];
     const text = parts.filter((part) => part !== null).join(" · ") || "nothing recorded";
-    return count > 1 ? `${count} bars, the longest: ${text}` : text;
+    return data.count[i] > 1 ? `${data.count[i]} bars, the longest: ${text}` : text;
   }
 
   function colours(data) {
     const found = {};
-    const name = (i) => (data.leaf[i] < 0 ? COLOURS[data.kind[i]] : picture.leaves[data.leaf[i]].group);
+    const name = (i) => (data.group[i] < 0 ? COLOURS[data.kind[i]] : picture.groups[data.group[i]]);
     const colour = (group) => (found[group] ??= gapless.colour(group));
-    return data.leaf.map((_, i) => colour(name(i)));
+    return data.left.map((_, i) => colour(name(i)));
   }
 
   function columns(begin, end, width) {
@@ -75,13 +78,13 @@
       ...data,
       x1: data.left.map((ns) => ns / 1e6), x2: data.right.map((ns) => ns / 1e6),
       colour: colours(data),
-      text: data.leaf.map((leaf, i) => what(leaf, data.name[i], data.count[i])),
+      text: data.left.map((_, i) => what(data, i)),
       length: data.left.map((left, i) => length_text(data.right[i] - left)),
     };
   }
 
   function write_legend() {
-    const groups = new Set(picture.strips.flatMap((strip) => strip.leaf.filter((leaf) => leaf >= 0).map((leaf) => picture.leaves[leaf].group)));
+    const groups = new Set(picture.strips.flatMap((strip) => strip.group.filter((group) => group >= 0).map((group) => picture.groups[group])));
     const legend = document.getElementById("legend");
     for (const [group, name] of Object.entries(gapless.columns.groups)) {
       if (!groups.has(group)) continue;

@@ -102,5 +102,6 @@ def _build_strip(
         end=ends[rows].clip(max=length_ns),
         name=np.arange(first_name, len(names), dtype=np.int32),
         leaf=np.full(len(rows), -1, np.int8),
+        group=np.full(len(rows), -1, np.int8),
         depth=np.zeros(len(rows), np.int8),
     )
