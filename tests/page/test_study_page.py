@@ -229,3 +229,12 @@ def test_collectives_and_copies_on_streams_are_no_computing() -> None:
             for name, group in zip(names, groups, strict=True):
                 assert (group == "communication") == name.startswith("nccl")
                 assert (group == "copy") == name.startswith(("Memcpy HtoD", "Memcpy DtoH"))
+
+
+def test_a_diff_is_shown_with_its_fix(recorded: Study) -> None:
+    proposal = recorded.proposals[0]
+    lines = ["--- a/train.py", "+++ b/train.py", "@@ -1 +1 @@", "-<old>", f"+{HOSTILE[0]}"]
+    page = Page(study_page(recorded, {proposal.fix: lines}))
+    assert [values["class"] for tag, values in page.elements if tag == "pre"] == ["diff"]
+    assert HOSTILE[0] in page.text
+    assert "pre" not in {tag for tag, _ in Page(study_page(recorded)).elements}

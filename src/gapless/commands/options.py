@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -107,7 +107,7 @@ def write_study_file(study: "Study", arguments: argparse.Namespace) -> None:
     if arguments.html is not None:
         from gapless.page.study_page import study_page
 
-        write_page(study_page(study), arguments.html)
+        write_page(study_page(study, _find_diffs(study)), arguments.html)
         return
     from gapless.errors import UsageError
     from gapless.report.documents.perfetto import perfetto_json
@@ -116,6 +116,15 @@ def write_study_file(study: "Study", arguments: argparse.Namespace) -> None:
         raise UsageError("there is no window to draw: this run has none that was read")
     write_file(perfetto_json(study.picture), arguments.perfetto)
     print(f"trace: {arguments.perfetto} (open it at ui.perfetto.dev, or in chrome://tracing)")
+
+
+def _find_diffs(study: "Study") -> Mapping[str, Sequence[str]]:
+    """Return what the proposals of a run would change in its source."""
+    if study.recorded is None or not study.proposals:
+        return {}
+    from gapless.apply.drafts.previews import preview_diffs
+
+    return preview_diffs(Path(study.recorded.life.path), study.proposals)
 
 
 def check_page(path: Path | None) -> None:

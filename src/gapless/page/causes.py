@@ -1,7 +1,8 @@
 """Causes and what would help, as cards and rows: line, evidence, predicted and measured gain."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gapless.model.edit import Proposal
 from gapless.model.finding import Finding, Measure
@@ -21,6 +22,8 @@ from gapless.report.sections.trials import ratio_text, words
 from gapless.report.text.numbers import count, duration, percent, size
 from gapless.report.text.text import clean
 
+_LINE_KINDS: Final = {"+": "added", "-": "removed", "@": "place"}  # of a diff, by first character
+
 
 @dataclass(frozen=True)
 class HelpEntry:
@@ -33,6 +36,7 @@ class HelpEntry:
     measured: str
     command: str
     risk: str
+    diff: tuple[tuple[str, str], ...]  # lines with their class; empty: there is none
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,16 @@ class Diagnosed:
     abstentions: tuple[tuple[str, str], ...]
 
 
-def diagnose(study: Study) -> Diagnosed | None:
-    """Lay out what a study concludes; ``None`` if no causes were looked for."""
+def diagnose(study: Study, diffs: Mapping[str, Sequence[str]]) -> Diagnosed | None:
+    """Lay out what a study concludes; ``None`` if no causes were looked for.
+
+    ``diffs``: what fixes would change in the source, by name, where that is known.
+    """
     diagnosis = study.diagnosis
     if diagnosis is None:
         return None
     return Diagnosed(
-        cards=tuple(_card(study, finding) for finding in diagnosis.findings),
+        cards=tuple(_card(study, finding, diffs) for finding in diagnosis.findings),
         rows=tuple(
             (row.number, row.fix, row.summary, row.location, row.kind, row.step, row.worth)
             for row in remedy_rows(study)
@@ -84,7 +91,7 @@ def diagnose(study: Study) -> Diagnosed | None:
     )
 
 
-def _card(study: Study, finding: Finding) -> CauseCard:
+def _card(study: Study, finding: Finding, diffs: Mapping[str, Sequence[str]]) -> CauseCard:
     detection = finding.detection
     location = detection.location
     remarks = [detection.no_remedy, detection.advice, *finding.prediction.notes]
@@ -101,7 +108,7 @@ def _card(study: Study, finding: Finding) -> CauseCard:
             (clean(measure.name), _measure_text(measure)) for measure in detection.measures
         ),
         helps=tuple(
-            _help(study, proposal)
+            _help(study, proposal, diffs.get(proposal.fix, ()))
             for proposal in study.proposals
             if detection.code in proposal.remedies and proposal.refused is None
         ),
@@ -122,7 +129,7 @@ def _measure_text(measure: Measure) -> str:
     return f"{count(value)} {clean(measure.unit)}".rstrip()
 
 
-def _help(study: Study, proposal: Proposal) -> HelpEntry:
+def _help(study: Study, proposal: Proposal, diff: Sequence[str]) -> HelpEntry:
     option = PERMISSION_OPTIONS.get(proposal.applicability)
     fix_spec = fix_spec_of(study, proposal)
     return HelpEntry(
@@ -133,6 +140,7 @@ def _help(study: Study, proposal: Proposal) -> HelpEntry:
         measured=_measured_text(study, proposal.fix),
         command=f"gapless try --fix {fix_spec}{f' {option}' if option else ''}",
         risk=clean(proposal.risk or ""),
+        diff=tuple((_LINE_KINDS.get(line[:1], "same"), clean(line)) for line in diff),
     )
 
 

@@ -1,7 +1,7 @@
 """A study as a page, in the order of what people look for."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gapless.model.picture import StripKind
@@ -33,8 +33,11 @@ class Prose:
     lines: tuple[str, ...]
 
 
-def study_page(study: Study) -> str:
-    """Return the page of a study. Raises ``UsageError`` without the libraries that it needs."""
+def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the page of a study; ``diffs`` are lines of what fixes would change, by their name.
+
+    Raises ``UsageError`` without the libraries that it needs.
+    """
     recorded, tree = study.recorded, account_tree(study)
     charts = chart_columns(study)
     prose = [Prose(title, tuple(lines)) for title, lines in _prose(study) if lines]
@@ -48,7 +51,7 @@ def study_page(study: Study) -> str:
         "notes": [] if recorded is None else list(notable_lines(recorded)),
         "next": (command, purpose),
         "tree": tree,
-        "diagnosed": diagnose(study),
+        "diagnosed": diagnose(study, diffs or {}),
         "picture": picture if "picture" in charts else None,
         "workers": picture is not None
         and any(strip.kind is StripKind.WORKER for strip in picture.strips),
