@@ -107,7 +107,8 @@
     const ticks = rows.map((title, row) => [row + 0.5, title]).filter(([, title]) => title);
     const left = figure.left[0];
     left.ticker = new Bokeh.FixedTicker({ ticks: ticks.map(([row]) => row) });
-    const shorten = (title) => (title.length > 26 ? `${title.slice(0, 25)}…` : title);
+    const room = element.clientWidth < 600 ? 16 : 28; // characters
+    const shorten = (title) => (title.length > room ? `${title.slice(0, room - 1)}…` : title);
     left.major_label_overrides = new Map(ticks.map(([row, title]) => [row, shorten(title)]));
     figure.center.forEach((grid) => { grid.visible = grid.dimension === 0; });
     const width = () => Math.max(200, figure.inner_width || element.clientWidth);
