@@ -113,6 +113,27 @@ def test_dark_turns_the_figures_dark(opened: Browser) -> None:
         opened.wait(f"{colour} {sign} '{ink}'")
 
 
+def test_sampled_series_follow_the_axis_of_the_steps(opened: Browser) -> None:
+    ranges = "gapless.figures.map(figure => figure.x_range.end)"
+    opened.value("gapless.figures[0].x_range.setv({start: 9, end: 12.5})")
+    ends = opened.value(ranges)
+    assert ends.count(12.5) == 1 + opened.value("gapless.columns.series.length")
+
+
+def test_paper_is_light_and_shows_the_leaves(opened: Browser) -> None:
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    opened.call("Emulation.setEmulatedMedia", features=dark)
+    ink = "gapless.figures[0].left[0].major_label_text_color"
+    opened.wait(f"{ink} === gapless.colour('ink')")
+    on_screen = opened.value(ink)
+    opened.value("dispatchEvent(new Event('beforeprint'))")
+    assert opened.value(ink) != on_screen
+    assert opened.value("document.querySelectorAll('.group:not([open])').length") == 0
+    opened.value("dispatchEvent(new Event('afterprint'))")
+    assert opened.value(ink) == on_screen
+    assert opened.errors == []
+
+
 def test_hostile_names_run_nothing(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "hostile.html"
     page = study_page(open_pictured(hostile_trace(tmp_path)))

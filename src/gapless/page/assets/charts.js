@@ -29,22 +29,23 @@ gapless.dress = (figure) => {
   for (const grid of figure.center) grid.grid_line_color = line;
 };
 
-// Figures are documents of their own, which can share no range: what one shows, the others follow.
-gapless.link = (ranges) => {
-  for (const range of ranges) {
+// Two documents can share no range: what one shows, the other follows.
+gapless.link = (range, other) => {
+  for (const [from, to] of [[range, other], [other, range]]) {
     const follow = () => {
-      for (const other of ranges) {
-        if (other.start !== range.start || other.end !== range.end) other.setv({ start: range.start, end: range.end });
-      }
+      if (from.start !== to.start || from.end !== to.end) to.setv({ start: from.start, end: from.end });
     };
-    range.properties.start.change.connect(follow);
-    range.properties.end.change.connect(follow);
+    from.properties.start.change.connect(follow);
+    from.properties.end.change.connect(follow);
   }
 };
 
-gapless.show = async (figure, element) => {
-  gapless.dress(figure);
-  gapless.views.push(await Bokeh.Plotting.show(figure, element));
+// Several figures are one document, below one another: that is drawn sooner than many.
+gapless.show = async (element, ...figures) => {
+  figures.forEach(gapless.dress);
+  const root = figures.length > 1 ? new Bokeh.Column({ children: figures, sizing_mode: "stretch_width" }) : figures[0];
+  const view = await Bokeh.Plotting.show(root, element);
+  gapless.views.push(...(figures.length > 1 ? view.child_views : [view]));
 };
 
 (() => {
@@ -83,7 +84,7 @@ gapless.show = async (figure, element) => {
       const [index] = source.selected.indices;
       if (index !== undefined) gapless.pick_step(index);
     });
-    await gapless.show(figure, element);
+    await gapless.show(element, figure);
     element.dataset.points = String(n);
     return range;
   };
@@ -105,17 +106,13 @@ gapless.show = async (figure, element) => {
   gapless.draw_series = async (range) => {
     const element = document.getElementById("chart-series");
     if (!series || !element) return;
-    const ranges = range ? [range] : [];
-    for (const { title, unit, points, ceiling, end } of series) {
-      const own_range = new Bokeh.Range1d(range ? { start: range.start, end: range.end } : { start: 0, end });
-      ranges.push(own_range);
-      const place = document.createElement("div");
-      place.className = "chart";
-      element.append(place);
+    const end = series[0].end;
+    const x_range = new Bokeh.Range1d(range ? { start: range.start, end: range.end } : { start: 0, end });
+    const figures = series.map(({ title, unit, points, ceiling }) => {
       const top = ceiling ?? Math.max(...points.filter((y) => y !== null)) * 1.1;
       const figure = gapless.figure({
         height: 84, tools: "xpan", x_axis_type: null,
-        x_range: own_range,
+        x_range,
         y_range: new Bokeh.Range1d({ start: 0, end: top || 1 }), title: `${title}, ${unit}`,
       });
       figure.left[0].ticker = new Bokeh.BasicTicker({ desired_num_ticks: 3 });
@@ -126,8 +123,9 @@ gapless.show = async (figure, element) => {
       const line = figure.line(x, y, { line_color: gapless.colour("communication"), line_width: 1.5 });
       figure.scatter(x, y, { size: 3, line_color: null, fill_color: gapless.colour("communication") });
       figure.add_tools(new Bokeh.HoverTool({ renderers: [line], mode: "vline", tooltips: "@x{0.0} s: @y{0,0.0}" }));
-      await gapless.show(figure, place);
-    }
-    gapless.link(ranges);
+      return figure;
+    });
+    await gapless.show(element, ...figures);
+    if (range) gapless.link(range, x_range);
   };
 })();

@@ -146,7 +146,7 @@
       document.getElementById("picked-bar").textContent = `${lengths[index]} at ${length_text(starts[index])}: ${text[index]}`;
     });
     gapless.timeline_range = range;
-    await gapless.show(figure, element);
+    await gapless.show(element, figure);
     element.dataset.bars = String(source.data.left.length);
     write_legend();
   };

@@ -28,7 +28,7 @@
       figure.scatter({ field: "mid" }, { field: "y" }, { source, size: 9, line_color, fill_color: line_color });
       figure.add_tools(new Bokeh.HoverTool({ renderers: [bars], tooltips: `@label, ${name}: @mid{0.00}× [@low{0.00} … @high{0.00}]` }));
     }
-    await gapless.show(figure, element);
+    await gapless.show(element, figure);
   };
 
   gapless.draw_arms = async () => {
@@ -51,6 +51,6 @@
     });
     const bars = figure.vbar({ x: { field: "x" }, top: { field: "y" }, width: 0.7, source, fill_color: { field: "colour" }, line_color: null });
     figure.add_tools(new Bokeh.HoverTool({ renderers: [bars], tooltips: "@side: @text" }));
-    await gapless.show(figure, element);
+    await gapless.show(element, figure);
   };
 })();
