@@ -49,3 +49,9 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["open", trace, "--no-cache", "--perfetto", str(file)]) == 0
     assert str(file) in capsys.readouterr().out
     assert json.loads(file.read_bytes())["traceEvents"]
+
+
+def test_it_is_no_second_form_beside_another(capsys: pytest.CaptureFixture[str]) -> None:
+    trace = str(DATA / "loader_workers.json.gz")
+    assert main(["open", trace, "--json", "--perfetto", "it.json"]) == 2
+    assert "leave out the other form" in capsys.readouterr().err

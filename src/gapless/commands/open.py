@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
     from gapless.commands.options import (
-        check_page,
+        check_file,
         progress,
         study_options,
         write_study_file,
@@ -52,7 +52,7 @@ def main(arguments: argparse.Namespace) -> int:
     from gapless.study import open_study
 
     _check_forms(arguments)
-    check_page(arguments.html)
+    check_file(arguments)
     settle_heap()
     with progress() as say:
         study = open_study(arguments.paths, study_options(arguments), say)

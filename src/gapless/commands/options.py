@@ -42,7 +42,7 @@ def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> Non
             type=Path,
             help="write a page that works offline (docs/page.md)",
         )
-        form.add_argument(
+        parser.add_argument(
             "--perfetto", metavar="FILE", type=Path, help="write a window for ui.perfetto.dev"
         )
     parser.add_argument("--width", metavar="N", type=positive, help="columns (of the terminal)")
@@ -125,6 +125,16 @@ def _find_diffs(study: "Study") -> Mapping[str, Sequence[str]]:
     from gapless.apply.drafts.previews import preview_diffs
 
     return preview_diffs(Path(study.recorded.life.path), study.proposals)
+
+
+def check_file(arguments: argparse.Namespace) -> None:
+    """Raise ``UsageError`` if the file of a study could not be written, or is one form of two."""
+    from gapless.errors import UsageError
+
+    others = (arguments.json, arguments.markdown, arguments.csv, arguments.html)
+    if arguments.perfetto is not None and any(others):
+        raise UsageError("--perfetto writes a file of its own; leave out the other form")
+    check_page(arguments.html)
 
 
 def check_page(path: Path | None) -> None:

@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from gapless.commands.options import (
-        check_page,
+        check_file,
         progress,
         study_options,
         write_study_file,
@@ -51,7 +51,7 @@ def main(arguments: argparse.Namespace) -> int:
     from gapless.store.run import runs
     from gapless.study import open_run
 
-    check_page(arguments.html)
+    check_file(arguments)
     named_path = Path(arguments.run)
     runs_folder = arguments.place or runs.home()
     if named_path.is_dir():
