@@ -6,6 +6,7 @@ from pathlib import Path
 from gapless.accounting import join_trace, partition
 from gapless.capture.merge import (
     merge_accounts,
+    merge_every_leaf,
     merge_leaves,
     merge_sites,
     merge_stragglers,
@@ -71,6 +72,8 @@ def assemble_study(
         ),
         sites=merge_sites([summary.sites for summary in summaries]),
         work=merge_work([summary.work for summary in summaries]),
+        picture=next((summary.picture for summary in summaries if summary.picture), None),
+        leaves=merge_every_leaf([summary.leaves for summary in summaries]),
     )
 
 

@@ -1,5 +1,7 @@
 """From a leaf to its longest pieces, and from those to the events and lines behind them."""
 
+from typing import Final
+
 import numpy as np
 
 from gapless.capture.source_lines import stacks
@@ -10,18 +12,34 @@ from gapless.model.options import Options, leaves_below
 from gapless.model.study import Leaf, Piece
 from gapless.model.trace import Int64
 
+_PIECES_OF_EACH: Final = 5  # of a leaf, where all are described
+
 
 def describe_leaf(view: CaptureView, options: Options) -> Leaf | None:
     """Return the longest pieces of the leaf that was asked for, ``None`` if none was."""
     if options.leaf is None:
         return None
-    ledger = view.ledger
     leaf_numbers = [LEAF[leaf] for leaf in leaves_below(options.leaf)]
-    pieces = view.charged_to(leaf_numbers)
+    return _describe(view, options.leaf, view.charged_to(leaf_numbers), options.pieces)
+
+
+def describe_leaves(view: CaptureView) -> tuple[Leaf, ...]:
+    """Return every leaf of the account with its few longest pieces, most time first."""
+    pieces_by_leaf = ((name, view.charged_to([number])) for name, number in LEAF.items())
+    leaves = [
+        _describe(view, name, pieces, _PIECES_OF_EACH)
+        for name, pieces in pieces_by_leaf
+        if len(pieces)
+    ]
+    return tuple(sorted(leaves, key=lambda leaf: -leaf.ns))
+
+
+def _describe(view: CaptureView, prefix: str, pieces: Int64, n_longest: int) -> Leaf:
+    ledger = view.ledger
     lengths = (ledger.end - ledger.start)[pieces]
-    order = np.argsort(-lengths, kind="stable")[: options.pieces]
+    order = np.argsort(-lengths, kind="stable")[:n_longest]
     return Leaf(
-        prefix=options.leaf,
+        prefix=prefix,
         count=len(pieces),
         ns=int(lengths.sum()),
         median_ns=int(np.sort(lengths)[(len(lengths) - 1) // 2]) if len(lengths) else None,

@@ -101,6 +101,18 @@ def merge_leaves(leaves: Sequence[Leaf], pieces: int) -> Leaf | None:
     )
 
 
+def merge_every_leaf(rank_leaves: Sequence[Sequence[Leaf]]) -> tuple[Leaf, ...]:
+    """Merge the leaves of several ranks, each with its namesakes; most time first."""
+    by_name: dict[str, list[Leaf]] = {}
+    for leaf in (leaf for leaves in rank_leaves for leaf in leaves):
+        by_name.setdefault(leaf.prefix, []).append(leaf)
+    merged = (
+        merge_leaves(leaves, max(len(leaf.longest) for leaf in leaves))
+        for leaves in by_name.values()
+    )
+    return tuple(sorted(filter(None, merged), key=lambda leaf: -leaf.ns))
+
+
 def merge_stragglers(stragglers: Iterable[Straggler]) -> tuple[Straggler, ...]:
     """Add up how long each rank was waited for, the longest first."""
     ns, waits = Counter[int](), Counter[int]()

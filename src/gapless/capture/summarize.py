@@ -12,7 +12,8 @@ from gapless.accounting.host.steps import find_steps
 from gapless.accounting.host.tags import DATA
 from gapless.accounting.host.threads import Threads
 from gapless.accounting.memory import release_memory
-from gapless.capture.leaf_pieces import describe_leaf
+from gapless.capture.leaf_pieces import describe_leaf, describe_leaves
+from gapless.capture.picture import draw_window
 from gapless.capture.ranks.summary import CaptureFacts, CaptureSummary
 from gapless.capture.tables import build_tables
 from gapless.capture.tables.passes import add_passes, pass_sites
@@ -52,6 +53,8 @@ def summarise_capture(joined: JoinedTrace, ledger: Ledger, options: Options) -> 
         own_ranges=clock_ranges(view.trace),
         sites=(*site_table(view), *pass_sites(view)),
         work=work_table(view),
+        picture=draw_window(view) if options.pictured else None,
+        leaves=describe_leaves(view) if options.pictured else (),
     )
 
 

@@ -11,6 +11,7 @@ Examples:
   gapless open trace.json --by-shape --sort device-total --top 30
   gapless open trace.json --json | jq .account.groups
   gapless open trace.json --csv kernels > kernels.csv
+  gapless open trace.json --html trace.html         a page: account, timeline, tables
 
 """
 
@@ -40,21 +41,35 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import progress, study_options
+    from gapless.commands.options import (
+        check_file,
+        progress,
+        study_options,
+        write_study_file,
+        writes_file,
+    )
     from gapless.report.forms import write_study
     from gapless.study import open_study
 
     _check_forms(arguments)
+    check_file(arguments)
     settle_heap()
     with progress() as say:
         study = open_study(arguments.paths, study_options(arguments), say)
-    write_study(study, arguments)
+    if writes_file(arguments):
+        write_study_file(study, arguments)
+    else:
+        write_study(study, arguments)
     return 0
 
 
 def _check_forms(arguments: argparse.Namespace) -> None:
     """Refuse options that a form cannot follow, instead of silently ignoring them."""
+    from gapless.commands.options import writes_file
+
     if arguments.sort is not None and (arguments.json or arguments.csv is not None):
         raise UsageError("--sort orders what people read; JSON and CSV give whole tables")
+    if writes_file(arguments) and (arguments.sort is not None or arguments.leaf is not None):
+        raise UsageError("the page sorts tables and shows every leaf; leave --sort and --leaf away")
     if arguments.leaf is not None and arguments.csv is not None:
         raise UsageError("the pieces of a leaf are no table; --leaf has --json and --markdown")

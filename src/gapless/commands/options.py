@@ -2,11 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from gapless.model.study import Study
     from gapless.study import Options
 
 
@@ -33,6 +35,15 @@ def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> Non
         form.add_argument("--markdown", action="store_true", help="print Markdown, names in full")
         form.add_argument(
             "--csv", metavar="TABLE", help="print one table as CSV: operators, kernels, …"
+        )
+        form.add_argument(
+            "--html",
+            metavar="FILE",
+            type=Path,
+            help="write a page that works offline (docs/page.md)",
+        )
+        parser.add_argument(
+            "--perfetto", metavar="FILE", type=Path, help="write a window for ui.perfetto.dev"
         )
     parser.add_argument("--width", metavar="N", type=positive, help="columns (of the terminal)")
 
@@ -79,7 +90,81 @@ def study_options(arguments: argparse.Namespace) -> "Options":
         leaf=getattr(arguments, "leaf", None),
         pieces=arguments.top,
         cache=not arguments.no_cache,
+        pictured=writes_file(arguments),
     )
+
+
+def writes_file(arguments: argparse.Namespace) -> bool:
+    """Return whether a study is drawn into a file, instead of printed."""
+    return any(getattr(arguments, name, None) is not None for name in ("html", "perfetto"))
+
+
+def write_study_file(study: "Study", arguments: argparse.Namespace) -> None:
+    """Write the page of a study, or its window for Perfetto, and say where it is.
+
+    Raises ``UsageError`` if it cannot be written, or there is no window.
+    """
+    if arguments.html is not None:
+        from gapless.page.study_page import study_page
+
+        write_page(study_page(study, _find_diffs(study)), arguments.html)
+        return
+    from gapless.errors import UsageError
+    from gapless.report.documents.perfetto import perfetto_json
+
+    if study.picture is None:
+        raise UsageError("there is no window to draw: this run has none that was read")
+    write_file(perfetto_json(study.picture), arguments.perfetto)
+    print(f"trace: {arguments.perfetto} (open it at ui.perfetto.dev, or in chrome://tracing)")
+
+
+def _find_diffs(study: "Study") -> Mapping[str, Sequence[str]]:
+    """Return what the proposals of a run would change in its source."""
+    if study.recorded is None or not study.proposals:
+        return {}
+    from gapless.apply.drafts.previews import preview_diffs
+
+    return preview_diffs(Path(study.recorded.life.path), study.proposals)
+
+
+def check_file(arguments: argparse.Namespace) -> None:
+    """Raise ``UsageError`` if the file of a study could not be written, or is one form of two."""
+    from gapless.errors import UsageError
+
+    others = (arguments.json, arguments.markdown, arguments.csv, arguments.html)
+    if arguments.perfetto is not None and any(others):
+        raise UsageError("--perfetto writes a file of its own; leave out the other form")
+    check_page(arguments.html)
+
+
+def check_page(path: Path | None) -> None:
+    """Raise ``UsageError`` if a page could not be written: before what takes minutes."""
+    if path is None:
+        return
+    from gapless.errors import UsageError
+    from gapless.page.document import check_libraries
+
+    check_libraries()
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path} cannot be written: its folder does not exist")
+
+
+def write_page(page: str, path: Path, stream: TextIO | None = None) -> None:
+    """Write a page and say where it is. Raises ``UsageError`` where nothing can be written."""
+    content = page.encode()
+    write_file(content, path)
+    megabytes = len(content) / 1e6
+    print(f"page: {path} ({megabytes:.1f} MB; open it in any browser)", file=stream or sys.stdout)
+
+
+def write_file(content: bytes, path: Path) -> None:
+    """Write a file. Raises ``UsageError`` where nothing can be written."""
+    from gapless.errors import UsageError
+
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ Examples:
   gapless report last --rank 3
   gapless report --json | jq .timeline
   gapless report --markdown > report.md
+  gapless report --html run.html               a page: account, steps, timeline, tables
 
 """
 
@@ -39,11 +40,18 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from dataclasses import replace
 
-    from gapless.commands.options import progress, study_options
+    from gapless.commands.options import (
+        check_file,
+        progress,
+        study_options,
+        write_study_file,
+        writes_file,
+    )
     from gapless.report.forms import write_study
     from gapless.store.run import runs
     from gapless.study import open_run
 
+    check_file(arguments)
     named_path = Path(arguments.run)
     runs_folder = arguments.place or runs.home()
     if named_path.is_dir():
@@ -52,5 +60,8 @@ def main(arguments: argparse.Namespace) -> int:
         folder = runs.find(runs_folder, arguments.run)
     with progress() as say:
         study = open_run(folder, replace(study_options(arguments), price=arguments.price), say)
-    write_study(study, arguments)
+    if writes_file(arguments):
+        write_study_file(study, arguments)
+    else:
+        write_study(study, arguments)
     return 0

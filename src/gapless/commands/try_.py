@@ -95,6 +95,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_group.add_argument(
         "--json", action="store_true", help="print one JSON object (docs/json.md)"
     )
+    run_group.add_argument(
+        "--html", metavar="FILE", type=Path, help="also write a page that works offline"
+    )
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder or id of a run (last)")
 
 

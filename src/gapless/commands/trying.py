@@ -69,9 +69,10 @@ def measure_machine(arguments: argparse.Namespace) -> int:
 
 def try_edits(arguments: argparse.Namespace) -> int:
     """Try what is requested, print it, and keep it with the run."""
-    from gapless.commands.options import progress
+    from gapless.commands.options import check_page, progress
     from gapless.verify import plan, requests, trial
 
+    check_page(arguments.html)
     request = _build_request(arguments)
     requests.check_names(request)
     recording, command, folder = find_subject(arguments)
@@ -249,6 +250,11 @@ def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> No
         print("nothing was tried")
         for line in (*outcome.notes, *_reason_lines(outcome.proposals)):
             print(line)
+    if arguments.html is not None and outcome.trial is not None:
+        from gapless.commands.options import write_page
+        from gapless.page.trials import trial_page
+
+        write_page(trial_page(outcome.trial), arguments.html, sys.stderr)
 
 
 def _print_json(outcome: "TrialOutcome") -> None:

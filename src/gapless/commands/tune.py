@@ -88,16 +88,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how_group.add_argument(
         "--json", action="store_true", help="print one JSON object (docs/json.md)"
     )
+    how_group.add_argument(
+        "--html", metavar="FILE", type=Path, help="also write a page that works offline"
+    )
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder or id of a run (last)")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Tune the command, print what came of it, and keep it with the run."""
-    from gapless.commands.options import progress
+    from gapless.commands.options import check_page, progress
     from gapless.tune import rounds
     from gapless.tune.workbench import make_workbench
 
     _check_names(arguments)
+    check_page(arguments.html)
     with progress() as say:
         task, state = _begin(arguments, say)
         state = rounds.tune(state, make_workbench(task, say), arguments.budget)
@@ -186,3 +190,9 @@ def _write_outcome(task: "TuningTask", state: "TuningState", arguments: argparse
         sys.stdout.write(tuning_json(state, tuning, path))
     else:
         print_tuning(state, tuning, Path(os.path.relpath(path)))
+    if arguments.html is not None:
+        from gapless.commands.options import write_page
+        from gapless.page.trials import tuning_page
+
+        page = tuning_page(state, tuning, Path(os.path.relpath(path)))
+        write_page(page, arguments.html, sys.stderr)

@@ -61,6 +61,7 @@ class Options:
     pieces: int = 10  # how many of the leaf's longest pieces
     cache: bool = True
     price: float | None = None  # of a GPU for an hour
+    pictured: bool = False  # with what only a page draws
     diagnose: bool = True  # look for causes, unless steps or a leaf are selected
 
     def __post_init__(self) -> None:

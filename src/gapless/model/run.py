@@ -10,6 +10,7 @@ from typing import Any
 from gapless.model.account import Account
 from gapless.model.footprint import Footprint
 from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
+from gapless.model.picture import Pace
 from gapless.model.recording import Unobserved
 from gapless.model.rhythm import LongSteps, Phase, Sighting, UnlikeSteps
 
@@ -290,3 +291,4 @@ class RecordedRun:
     call_lines: tuple[CallLine, ...] = ()  # most time first
     hook_lines: tuple[HotLine, ...] = ()  # of modules' and tensors' hooks, with all they call
     fetch_waits: tuple[FetchWait, ...] = ()  # of making batches, most first
+    pace: Pace | None = None  # where it was asked for (``Options.pictured``)

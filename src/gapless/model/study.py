@@ -8,6 +8,7 @@ from gapless.model.edit import Proposal
 from gapless.model.finding import Diagnosis
 from gapless.model.ledger import Row
 from gapless.model.notebook import account_html
+from gapless.model.picture import Picture
 from gapless.model.run import RecordedRun
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
@@ -136,6 +137,8 @@ class Study:
     diagnosis: Diagnosis | None = None  # None: not asked for
     work: tuple[Work, ...] = ()  # of the windows; most time first
     sites: tuple[Site, ...] = ()  # most time first; none without stacks
+    picture: Picture | None = None  # where it was asked for (``Options.pictured``), and …
+    leaves: tuple[Leaf, ...] = ()  # … every leaf with its longest pieces
 
     def _repr_html_(self) -> str:
         """Show the account in a notebook."""

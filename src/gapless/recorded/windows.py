@@ -15,6 +15,7 @@ from gapless.model.recording import Recording, Window
 from gapless.model.study import Site, Study
 from gapless.model.tables import Line
 from gapless.recorded.clocks import clock_disagreement, clock_error_ns
+from gapless.recorded.loaders.strips import WindowClock, add_loading
 from gapless.recorded.shared_windows import group_windows, lacking_rank_notes
 from gapless.recorded.training.processes import Training, trainings
 
@@ -98,7 +99,7 @@ def study_windows(
         if file.path in summary_by_path
     ]
     return WindowReport(
-        study=_add_lines(study, lines_study),
+        study=_add_loading(_add_lines(study, lines_study), own_files, summary_by_path, recording),
         n_windows=sum(file.path in summary_by_path for file in plain_files),
         adopted=tuple(
             file.source for file in adopted_files if file.source and file.path in summary_by_path
@@ -227,6 +228,24 @@ def _add_lines(study: Study | None, stacked_study: Study | None) -> Study | None
         health=replace(study.health, notes=health_notes),
         sites=tuple(_scale_row(site, _SITE_FIELDS, *n_rows) for site in stacked_study.sites),
     )
+
+
+def _add_loading(
+    study: Study | None,
+    files: Sequence[_ProfilerFile],
+    summary_by_path: dict[Path, CaptureSummary],
+    recording: Recording,
+) -> Study | None:
+    """Add what workers did meanwhile to the picture of a window, if there is one."""
+    if study is None or study.picture is None:
+        return study
+    for file in files:
+        if file.window is not None and str(file.path) == study.picture.path:
+            ranges = summary_by_path[file.path].own_ranges
+            clock = WindowClock(file.window, ranges, recording.manifest.started)
+            picture = add_loading(study.picture, file.training, clock)
+            return replace(study, picture=picture)
+    return study
 
 
 def _scale_row(row: _TableRow, names: Sequence[str], n_rows: int, n_source_rows: int) -> _TableRow:

@@ -47,12 +47,9 @@ def brief_screen(study: Study, pen: Pen, *, has_ended: bool = False) -> Iterator
             study_screen(study, pen, TableView()) if recorded is None else run_screen(study, pen)
         )
         return
-    yield from fold(_head(study, sheet), pen.width)
+    yield from fold(head_text(study, sheet), pen.width)
     rows = cause_rows(study)
-    why = why_line(study.diagnosis.verdict)
-    if not rows and study.diagnosis.outlook is not None:
-        why = f"{clean(study.diagnosis.outlook)}."
-    yield from fold(why, pen.width, "bold")
+    yield from fold(why_text(study), pen.width, "bold")
     for line in proven_lines(study):
         yield from fold(line, pen.width, "bold")
     yield from _account(study, sheet, pen)
@@ -64,7 +61,18 @@ def brief_screen(study: Study, pen: Pen, *, has_ended: bool = False) -> Iterator
         yield from next_line(study, pen)
 
 
-def _head(study: Study, sheet: AccountSheet) -> str:
+def why_text(study: Study) -> str:
+    """State why a step takes so long, or what is left to gain; empty if that is not known."""
+    diagnosis = study.diagnosis
+    if diagnosis is None or diagnosis.verdict is None:
+        return ""
+    if diagnosis.outlook is not None and not cause_rows(study):
+        return f"{clean(diagnosis.outlook)}."
+    return why_line(diagnosis.verdict)
+
+
+def head_text(study: Study, sheet: AccountSheet) -> str:
+    """Describe in one line what was run, how long a step is, and on what."""
     if study.recorded is None:
         return headline(study, sheet)
     return run_headline(study, study.recorded, sheet, with_busy=False)

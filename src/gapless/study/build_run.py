@@ -41,6 +41,7 @@ from gapless.recorded.machine.shareable import shareable_share
 from gapless.recorded.steps.account import join_windows
 from gapless.recorded.steps.loader_use import loader_uses
 from gapless.recorded.steps.occasions import add_occasions
+from gapless.recorded.steps.pace import step_pace
 from gapless.recorded.steps.rows import charge_training
 from gapless.recorded.steps.step_times import run_steps
 from gapless.recorded.steps.timeline import timeline
@@ -112,7 +113,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         steps=steps,
         account=account,
         loaders=loader_uses(training_waits),
-        machine=machine_series(recording.samples, span),
+        machine=machine_series(recording.samples, span, pictured=options.pictured),
         energy=energy(recording.samples),
         cost=_run_cost(recording, options, account, rank_trainings, span),
         lines=hot_lines(processes),
@@ -133,6 +134,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         call_lines=call_lines(row.training.process for row in stepping_rows),
         fetch_waits=fetch_waits(processes),
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
+        pace=step_pace(stepping_trainings, span) if options.pictured else None,
     )
     study = replace(
         base,

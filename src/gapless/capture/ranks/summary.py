@@ -5,6 +5,7 @@ from typing import Final
 
 from gapless.accounting.clock import ClockRanges
 from gapless.model.account import Account
+from gapless.model.picture import Picture
 from gapless.model.study import Leaf, Site, Straggler
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
@@ -58,6 +59,8 @@ class CaptureSummary:
     own_ranges: ClockRanges | None = None  # of a window of ours
     sites: tuple[Site, ...] = ()
     work: tuple[Work, ...] = ()
+    picture: Picture | None = None
+    leaves: tuple[Leaf, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from gapless.model.trace import Int64
 from gapless.recorded.machine.processors import ProcessorLimits
 
 _MAX_POINTS: Final = 48
+_MAX_PICTURED_POINTS: Final = 600
 _S_PER_NS: Final = 1e-9
 _NS_PER_HOUR: Final = 3.6e12  # ns
 _PER_CENT: Final = 100.0
@@ -58,10 +59,13 @@ _KINDS: Final = (  # in the order of the page
 )
 
 
-def machine_series(samples: Samples, span: tuple[int, int]) -> tuple[Series, ...]:
-    """Return the known series of a run, each in up to 48 equal stretches."""
+def machine_series(
+    samples: Samples, span: tuple[int, int], *, pictured: bool = False
+) -> tuple[Series, ...]:
+    """Return the known series of a run, each in up to 48 equal stretches; 600 for a page."""
+    max_points = _MAX_PICTURED_POINTS if pictured else _MAX_POINTS
     max_samples = max((len(times) for times, _ in samples.series.values()), default=0)
-    return tuple(_iter_series(samples, span, max(1, min(_MAX_POINTS, max_samples * 2 // 3))))
+    return tuple(_iter_series(samples, span, max(1, min(max_points, max_samples * 2 // 3))))
 
 
 def _iter_series(samples: Samples, span: tuple[int, int], n_points: int) -> Iterator[Series]:

@@ -26,13 +26,14 @@ def leaf_lines(leaf: Leaf, width: int, divisor: int) -> Iterator[Text]:
     yield Text(f"{total}, in {count(leaf.count)} pieces{median}; the longest:", "bold")
     for piece in leaf.longest:
         yield Text.assemble(
-            (f"  {duration(piece.ns):>10}", "bold"), f"  {_position_text(piece, leaf)}"
+            (f"  {duration(piece.ns):>10}", "bold"), f"  {position_text(piece, leaf)}"
         )
-        for line in _blame_lines(piece):
+        for line in blame_lines(piece):
             yield Text(f"              {cut_middle(line, width - 14)}")
 
 
-def _position_text(piece: Piece, leaf: Leaf) -> str:
+def position_text(piece: Piece, leaf: Leaf) -> str:
+    """Describe where a piece lies: step, rank, device, how far into the row."""
     row = piece.row
     row_parts = [f"step {row.step}"] if row.step is not None else []
     row_parts += [f"rank {row.rank}"] if row.rank is not None else []
@@ -41,7 +42,8 @@ def _position_text(piece: Piece, leaf: Leaf) -> str:
     return f"{', '.join(row_parts)} at {duration(piece.offset_ns)}{leaf_suffix}"
 
 
-def _blame_lines(piece: Piece) -> Iterator[str]:
+def blame_lines(piece: Piece) -> Iterator[str]:
+    """Describe the event to blame for a piece, what was around it, and what it pays for."""
     if piece.culprit is not None:
         thread = f" on {clean(piece.thread)}" if piece.thread else ""
         inside = (

@@ -53,8 +53,8 @@ def print_trial(trial: Trial, stream: TextIO | None = None) -> None:
 
 def trial_screen(trial: Trial, pen: Pen) -> Iterator[Text]:
     """Return the report of a trial, line by line."""
-    yield from fold(_headline(trial), pen.width, style="bold")
-    yield from fold(_method(trial), pen.width)
+    yield from fold(trial_headline(trial), pen.width, style="bold")
+    yield from fold(method_text(trial), pen.width)
     if trial.sides:
         yield from _table(trial, pen)
     for side in trial.sides:
@@ -65,7 +65,8 @@ def trial_screen(trial: Trial, pen: Pen) -> Iterator[Text]:
 
 def _side_lines(trial: Trial, side: Side, pen: Pen) -> Iterator[Text]:
     """Return the remarks on a side, its letter before the first."""
-    lines = [text for line in _remarks(trial, side) for text in fold(line, pen.width - _INDENT)]
+    remarks = side_remarks(trial, side)
+    lines = [text for line in remarks for text in fold(line, pen.width - _INDENT)]
     for index, line in enumerate(lines):
         yield Text.assemble(pad("" if index else f"  {side.name}", _INDENT), line)
 
@@ -93,7 +94,8 @@ def ratio_text(estimate: Estimate) -> str:
     return f"{estimate.mid:.{digits}f}× [{low} … {high}]"
 
 
-def _headline(trial: Trial) -> str:
+def trial_headline(trial: Trial) -> str:
+    """Describe in one line what was tried, and the best of it."""
     command = cut_middle(clean(" ".join(trial.command)), 60)
     better_sides = [side for side in trial.sides if side.verdict in FASTER and side.speedup]
     if not better_sides:
@@ -110,7 +112,8 @@ def _is_ceiling(side: Side) -> bool:
     return side.applicability is Applicability.ABLATION
 
 
-def _method(trial: Trial) -> str:
+def method_text(trial: Trial) -> str:
+    """Describe how it was measured: arms, steps, time, noise."""
     counted_arms = [arm for arm in trial.arms if arm.failed is None]
     parts = [f"{len(counted_arms)} arms ({trial.order})"]
     if trial.measured is not None:
@@ -129,10 +132,7 @@ def _method(trial: Trial) -> str:
 
 def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
     """Return a row for the unedited arms and each side; narrow terminals omit the whole job."""
-    unedited = "" if trial.step_ns is None else duration(trial.step_ns)
-    rows = [_HEADS, ("A", "unedited", unedited, "", "", ""), *map(_cells, trial.sides)]
-    if all(side.predicted is None for side in trial.sides):
-        rows = [(*row[:_PREDICTED_COLUMN], *row[_PREDICTED_COLUMN + 1 :]) for row in rows]
+    rows = trial_rows(trial)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     if _name_room(widths, pen) < min(_MIN_NAME_CELLS, widths[1]):
         widths = widths[:-1]
@@ -143,6 +143,15 @@ def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
     for side, row in zip(trial.sides, rows[2:], strict=True):
         verdict_text = (words(side.verdict), _STYLE.get(side.verdict, "yellow"))
         yield Text.assemble(pad(_row(row, widths), table_width), "  ", verdict_text)
+
+
+def trial_rows(trial: Trial) -> list[tuple[str, ...]]:
+    """Return the heads, the unedited arms, then a row for each side, without its verdict."""
+    unedited = "" if trial.step_ns is None else duration(trial.step_ns)
+    rows = [_HEADS, ("A", "unedited", unedited, "", "", ""), *map(_cells, trial.sides)]
+    if all(side.predicted is None for side in trial.sides):
+        rows = [(*row[:_PREDICTED_COLUMN], *row[_PREDICTED_COLUMN + 1 :]) for row in rows]
+    return rows
 
 
 def _name_room(widths: Sequence[int], pen: Pen) -> int:
@@ -169,7 +178,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"  {pad(cells[0], widths[0])}  {name}  {figures}".rstrip()
 
 
-def _remarks(trial: Trial, side: Side) -> Iterator[str]:
+def side_remarks(trial: Trial, side: Side) -> Iterator[str]:
     """Describe what else is known about a side: kind, reason, parity, changes, costs."""
     if side.summary:
         yield clean(side.summary)

@@ -39,8 +39,8 @@ def tuning_screen(
     state: TuningState, tuning: Tuning, path: Path | None, pen: Pen
 ) -> Iterator[Text]:
     """Return the screen line by line."""
-    yield from fold(_headline(state, tuning), pen.width, style="bold")
-    yield from fold(" · ".join(_facts(state, tuning)), pen.width)
+    yield from fold(tuning_headline(state, tuning), pen.width, style="bold")
+    yield from fold(" · ".join(tuning_facts(state, tuning)), pen.width)
     if state.tries:
         yield from _attempt_lines(state.tries, pen)
     if state.proof is not None:
@@ -54,7 +54,8 @@ def tuning_screen(
     yield from _next_lines(state, tuning, path, pen)
 
 
-def _headline(state: TuningState, tuning: Tuning) -> str:
+def tuning_headline(state: TuningState, tuning: Tuning) -> str:
+    """Describe in one line what was tuned, and what is proven of it."""
     head = f"gapless tune · {cut_middle(clean(shlex.join(state.command)), 60)}"
     fixes = f"{len(state.fixes)} fix{'' if len(state.fixes) == 1 else 'es'}"
     if tuning.speedup is not None:
@@ -70,7 +71,8 @@ def _headline(state: TuningState, tuning: Tuning) -> str:
     return f"{head} · no gain: the final proof does not confirm {fixes}{gain}"
 
 
-def _facts(state: TuningState, tuning: Tuning) -> Iterator[str]:
+def tuning_facts(state: TuningState, tuning: Tuning) -> Iterator[str]:
+    """Yield a step before and after, how many fixes were tried, how long it took."""
     if tuning.before_ns is not None and tuning.after_ns is not None:
         yield f"a step {duration(tuning.before_ns)} before, {duration(tuning.after_ns)} after"
     n_kept = sum(attempt.is_kept for attempt in state.tries)
@@ -82,7 +84,7 @@ def _facts(state: TuningState, tuning: Tuning) -> Iterator[str]:
 
 def _attempt_lines(tries: Sequence[TriedFix], pen: Pen) -> Iterator[Text]:
     """Return a row for each fix that was tried, and below it what it sets and why it was kept."""
-    rows = [_HEADS, *(_cells(number, attempt) for number, attempt in enumerate(tries, 1))]
+    rows = [_HEADS, *(attempt_cells(number, attempt) for number, attempt in enumerate(tries, 1))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
     room = pen.width - sum(width + 2 for width in (widths[0], *widths[2:])) - 2
     widths[1] = max(_MIN_NAME_CELLS, min(widths[1], room))
@@ -93,7 +95,8 @@ def _attempt_lines(tries: Sequence[TriedFix], pen: Pen) -> Iterator[Text]:
         yield from _hang(f"{clean(attempt.summary)}: {clean(attempt.why)}", pen, _INDENT)
 
 
-def _cells(number: int, attempt: TriedFix) -> tuple[str, ...]:
+def attempt_cells(number: int, attempt: TriedFix) -> tuple[str, ...]:
+    """Return a fix that was tried as a row: predicted, measured, kept or dropped."""
     return (
         str(number),
         f"{clean(attempt.fix)} ({attempt.applicability.value})",
@@ -161,7 +164,8 @@ def _account_column(
     return apportion(sizes, total), shares(sizes)
 
 
-def _next_lines(state: TuningState, tuning: Tuning, path: Path | None, pen: Pen) -> Iterator[Text]:
+def next_commands(state: TuningState, tuning: Tuning, path: Path | None) -> list[tuple[str, str]]:
+    """Return what to type next, each with its purpose; ``path``: the file of what is proven."""
     command = shlex.join(state.command)
     if tuning.fixes and path is not None:
         commands = [
@@ -175,6 +179,11 @@ def _next_lines(state: TuningState, tuning: Tuning, path: Path | None, pen: Pen)
         commands = [("gapless report", "where the time goes, and what could help by hand")]
     if state.end is not None and ("budget" in state.end or "interrupted" in state.end):
         commands.append(("gapless tune --resume", "goes on from here"))
+    return commands
+
+
+def _next_lines(state: TuningState, tuning: Tuning, path: Path | None, pen: Pen) -> Iterator[Text]:
+    commands = next_commands(state, tuning, path)
     for index, (text, purpose) in enumerate(commands):
         yield from _hang(f"{'next:' if not index else '     '} {clean(text)}   {purpose}", pen, 0)
 

@@ -1,0 +1,53 @@
+"use strict";
+// What opens, what the keys do, and the figures one after the other.
+(() => {
+  for (const button of document.querySelectorAll("[data-opens]")) {
+    button.addEventListener("click", () => {
+      const details = document.getElementById(button.dataset.opens);
+      details.open = !details.open;
+      if (details.open) details.scrollIntoView({ block: "nearest" });
+    });
+  }
+
+  for (const button of document.querySelectorAll("[data-moves]")) {
+    button.addEventListener("click", () => gapless.move(button.dataset.moves));
+  }
+  const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "all" };
+  document.getElementById("chart-timeline")?.addEventListener("keydown", (event) => {
+    if (KEYS[event.key] === undefined || event.ctrlKey || event.metaKey) return;
+    gapless.move(KEYS[event.key]);
+    event.preventDefault();
+  });
+
+  const dress = () => {
+    gapless.figures.forEach(gapless.dress);
+    gapless.recolour_steps?.();
+    gapless.recolour_timeline?.();
+  };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
+
+  // Paper is light, and nothing can be opened on it: groups of the account are.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    document.documentElement.classList.add("paper");
+    dress();
+    gapless.views.forEach((view) => view.paint()); // now: what waits for a frame comes too late
+    opened = [...document.querySelectorAll("details.group:not([open])")];
+    for (const details of opened) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("paper");
+    dress();
+    for (const details of opened) details.open = false;
+  });
+
+  // The text can be read before the figures are there.
+  requestAnimationFrame(() => setTimeout(async () => {
+    await gapless.draw_gains();
+    await gapless.draw_arms();
+    const range = await gapless.draw_steps();
+    await gapless.draw_timeline();
+    await gapless.draw_series(range);
+    document.body.dataset.drawn = "all";
+  }));
+})();

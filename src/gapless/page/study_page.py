@@ -1,0 +1,123 @@
+"""A study as a page, in the order of what people look for."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gapless.model.picture import StripKind
+from gapless.model.run import RecordedRun
+from gapless.model.study import Study
+from gapless.page.account import account_tree
+from gapless.page.causes import diagnose
+from gapless.page.charts import chart_columns
+from gapless.page.document import render_page
+from gapless.page.sheets import sheets
+from gapless.report.brief import head_text, why_text
+from gapless.report.run.notable import notable_lines
+from gapless.report.run.page import step_sheet, text_sections, window_lines
+from gapless.report.run.sentences import headline as run_headline
+from gapless.report.run.unobserved import unobserved_lines
+from gapless.report.sections.account import account_sheet
+from gapless.report.sections.causes import replay_lines
+from gapless.report.sections.next_command import next_step, proven_lines
+from gapless.report.sections.run_status import life_line
+from gapless.report.sections.summary import health_lines, rank_lines, steps_lines
+from gapless.report.text.text import clean
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A part of the report that is sentences."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the page of a study; ``diffs`` are lines of what fixes would change, by their name.
+
+    Raises ``UsageError`` without the libraries that it needs.
+    """
+    recorded, tree = study.recorded, account_tree(study)
+    charts = chart_columns(study)
+    prose = [Prose(title, tuple(lines)) for title, lines in _prose(study) if lines]
+    command, purpose = next_step(study) if study.diagnosis is not None else ("", "")
+    picture = study.picture
+    context = {
+        "title": _title(study),
+        "head": _head(study),
+        "why": why_text(study),
+        "proven": list(proven_lines(study)),
+        "notes": [] if recorded is None else list(notable_lines(recorded)),
+        "next": (command, purpose),
+        "tree": tree,
+        "diagnosed": diagnose(study, diffs or {}),
+        "picture": picture if "picture" in charts else None,
+        "workers": picture is not None
+        and any(strip.kind is StripKind.WORKER for strip in picture.strips),
+        "steps": charts.get("steps"),
+        "series": charts.get("series"),
+        "sheets": list(sheets(study)),
+        "prose": prose,
+        "facts": list(_facts(study)),
+    }
+    return render_page("study", context, charts)
+
+
+def _title(study: Study) -> str:
+    recorded = study.recorded
+    if recorded is not None:
+        return clean(shlex.join(recorded.life.command))
+    return clean(", ".join(study.run.paths[:3]))
+
+
+def _head(study: Study) -> str:
+    """Return the headline of the terminal's report."""
+    recorded = study.recorded
+    sheet = account_sheet(study.account) if recorded is None else step_sheet(recorded)
+    if sheet is not None:
+        return head_text(study, sheet)
+    return "gapless" if recorded is None else run_headline(study, recorded, None)
+
+
+def _prose(study: Study) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the parts of the report that are sentences, health last."""
+    recorded = study.recorded
+    if recorded is not None:
+        yield from text_sections(study, recorded)
+        yield "not seen", list(unobserved_lines(study, recorded))
+        if recorded.windows or recorded.adopted:
+            yield "windows", list(window_lines(study, recorded))
+        return
+    if study.steps is not None:
+        yield "steps", list(steps_lines(study.steps, study.account))
+    yield "replay", list(replay_lines(study.diagnosis))
+    yield "ranks", list(rank_lines(study))
+    yield "health", list(health_lines(study.health))
+
+
+def _facts(study: Study) -> Iterator[tuple[str, str]]:
+    """Yield what was true of the run, as far as it is known."""
+    recorded, run = study.recorded, study.run
+    if recorded is not None:
+        yield from _run_facts(recorded)
+    else:
+        yield "files", clean(", ".join(run.paths))
+    if run.device is not None:
+        yield "device", clean(run.device)
+    if run.world is not None:
+        yield "world", str(run.world)
+    if len(run.ranks) > 1:
+        yield "ranks", ", ".join(map(str, run.ranks))
+    for name, text in run.versions:
+        yield clean(name), clean(text)
+
+
+def _run_facts(recorded: RecordedRun) -> Iterator[tuple[str, str]]:
+    yield "command", clean(shlex.join(recorded.life.command))
+    yield "run", f"{clean(recorded.life.id)} · {clean(life_line(recorded))}"
+    yield "folder", clean(recorded.life.path)
+    for loader in recorded.loaders:
+        settings = ", ".join(f"{name}={value}" for name, value in loader.settings.items())
+        where = "" if loader.file is None else f" at {loader.file}:{loader.line}"
+        yield f"loader{clean(where)}", clean(settings)
