@@ -233,21 +233,17 @@ def test_a_second_loader_feeds_a_training_while_it_is_on(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     plan = ArmPlan((sys.executable, "-c", LOADING), tmp_path / "arms")
-    edits = (
-        (SetArgument(LOADER, "num_workers", 2),),
-        (SetArgument(LOADER, "pin_memory", value=True),),
-    )
+    edits = tuple((SetArgument(LOADER, "num_workers", workers),) for workers in (2, 1))
     run = make_runner(plan)(ArmSpec("A", 0, (), 10**9, 90.0, switched=edits))
     assert (run.failure, run.code) == (None, 0)
     assert run.recording is not None
     steps = read_blocks(run.recording, [1, 1])
     assert steps is not None
     assert not steps.obstacles
-    speedup, same = steps.speedup(1), steps.speedup(2)
+    speedup = steps.speedup(1)
     assert speedup is not None
-    assert same is not None
     assert speedup.low > 1.3, "two workers sleep at the same time, and beside the training"
-    assert same.low < 1.1
+    assert len(steps.pairs(2)) >= 2, "workers that are forked later leave the first ones alone"
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def is_about_loaders(edit: Any) -> bool:
 
 def follow() -> None:
     """Know from now on which loaders the training goes through."""
+    forget()
 
     def watch(module: Any) -> None:
         _undos.append(targets.replace(module.DataLoader, "__iter__", _wrap_iter))

@@ -34,6 +34,7 @@ _MAX_SETTLING = 3.0  # times as long as a block may it take to settle, where ste
 _MAX_STRETCH = 2.0  # times as long as planned may a block take
 
 _state: dict[str, Any] = {"course": None}
+_parents: list[Any] = []  # courses
 
 
 class _BlockCourse:
@@ -119,7 +120,11 @@ def begin(plan: Any) -> None:
 
 
 def forget() -> None:
-    """Switch nothing: also in a forked child."""
+    """Switch nothing: also in a forked child.
+
+    There the parent's is kept: iterators that the child let go would end the parent's workers.
+    """
+    _parents.append(_state["course"])
     _state["course"] = None
 
 

@@ -33,6 +33,7 @@ _OUT_OF_MEMORY_TEXT: Final = re.compile(
     r"|^MemoryError|can't allocate memory|Cannot allocate memory",
     re.MULTILINE,
 )
+_SWITCHING_S: Final = 300.0, 2.0  # deadline of switched sides: to start, and times their seconds
 _KILLED: Final = frozenset({-int(signal.SIGKILL), 128 + int(signal.SIGKILL)})
 _WORKER_KILLED: Final = "is killed by signal: Killed"
 _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
@@ -130,10 +131,11 @@ def _isolate(
     settings = RecorderSettings(
         windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial
     )
+    deadline_s = plan.deadline_s
+    if spec.switched:  # it may hang between two steps, fed by loaders that it has not made
+        deadline_s = min(deadline_s, _SWITCHING_S[0] + _SWITCHING_S[1] * spec.seconds)
     run_spec = Launched(plan.command, plan.out, settings)
-    return isolated.IsolatedRun(
-        run_spec, output, plan.deadline_s, prefix, plan.variables, plan.folder
-    )
+    return isolated.IsolatedRun(run_spec, output, deadline_s, prefix, plan.variables, plan.folder)
 
 
 def _describe_arm(
