@@ -10,8 +10,8 @@ from gapless.model.host_code import CallLine
 from gapless.pricing.nested import drop_callers
 
 _CALLS = (
-    CallLine("/home/a/train.py", 33, "<module>", "/home/a/data.py", "Windows.sample", 0.5),
-    CallLine("/home/a/data.py", 9, "Windows.sample", "/home/a/data.py", "Windows.scale", 0.5),
+    CallLine("/job/train.py", 33, "<module>", "/job/data.py", "Windows.sample", 0.5),
+    CallLine("/job/data.py", 9, "Windows.sample", "/job/data.py", "Windows.scale", 0.5),
 )
 EVIDENCE = evidence_of(cpu(), {"busy.math": 10, "idle.host.python": 10}, *_CALLS)
 
