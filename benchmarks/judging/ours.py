@@ -11,7 +11,7 @@ from gapless.errors import UsageError
 from gapless.model.change import Change, Prediction
 from gapless.model.edit import Applicability, Proposal, edit_from_json, edit_to_json
 from gapless.model.estimate import Estimate
-from gapless.model.finding import Finding, TrialCandidate
+from gapless.model.finding import Finding, Remedy, TrialCandidate
 from gapless.model.study import Study
 from gapless.pricing.conclude import conclude
 from gapless.pricing.price import Prices, price_changes
@@ -80,7 +80,7 @@ def _recommend_finding(finding: Finding, proposals: Sequence[Proposal]) -> Recom
     remedy = next(iter((*finding.remedies, *proposed)), None)
     trial_note = "" if finding.share is None else ", to be tried"
     return Recommendation(
-        fix=None if remedy is None else remedy.fix,
+        fix=None if remedy is None else _fix_name(remedy),
         value=None if remedy is None else value_of(tuple(map(edit_to_json, remedy.edits))),
         causes=causes_named(detection.name),
         says=f"{detection.code} {detection.name}{trial_note}: {detection.summary}",
@@ -88,11 +88,15 @@ def _recommend_finding(finding: Finding, proposals: Sequence[Proposal]) -> Recom
     )
 
 
+def _fix_name(remedy: Remedy | Proposal) -> str:
+    return remedy.request.fix if isinstance(remedy, Remedy) else remedy.fix
+
+
 def _recommend_trial(candidate: TrialCandidate) -> Recommendation:
     """Put a cause that too little hangs on to be named as something to do, behind all findings."""
     detection, remedy = candidate.finding.detection, candidate.remedies[0]
     return Recommendation(
-        fix=remedy.fix,
+        fix=_fix_name(remedy),
         value=value_of(tuple(map(edit_to_json, remedy.edits))),
         causes=causes_named(detection.name),
         says=f"{detection.code} {detection.name}, to be tried: {detection.summary}",
