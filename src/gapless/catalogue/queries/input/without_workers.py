@@ -15,6 +15,7 @@ from gapless.model.evidence import Evidence
 # had a loader of either kind.
 _COLLATE_FACTOR: Final = Estimate(0.25, 0.6, 1.0)
 _MIN_ITERATIONS: Final = 2  # iterations
+_MIN_TAKEN_SHARE: Final = 0.25  # of the processors, by others: all waits may be for these
 _START_FACTOR: Final = Estimate(0.85, 1.0, 1.05)  # of the observed time to start and end workers
 
 
@@ -77,18 +78,21 @@ def estimate_contention_ns(loading: Loading, computing_share: float) -> Estimate
     return Estimate(min_ns, (min_ns + max_ns) / 2, max_ns)
 
 
-def estimate_held_up_ns(loading: Loading, evidence: Evidence) -> float:
+def estimate_held_up_ns(loading: Loading, evidence: Evidence) -> Estimate:
     """Return how long a fetch waits for processors that other processes took.
 
-    The training process would wait for them as its workers do. Raises ``NotObservedError``.
+    The training process would wait for them as its workers do. It is likely the share of the waits
+    for a processor that others took of all processors; at most all of them, if others took any.
+    Raises ``NotObservedError``.
     """
     recorded = evidence.study.recorded
     contention = None if recorded is None else recorded.contention
     if contention is None or not contention.processors or loading.queue_share >= 1:
-        return 0.0
+        return Estimate(0.0, 0.0, 0.0)
     queue_ns = loading.fetch_ns * loading.queue_share / (1 - loading.queue_share)
-    taken_cores = contention.cores + (contention.stolen or 0.0)
-    return queue_ns * min(1.0, taken_cores / contention.processors)
+    share = min(1.0, (contention.cores + (contention.stolen or 0.0)) / contention.processors)
+    max_ns = queue_ns if share >= _MIN_TAKEN_SHARE else share * queue_ns
+    return Estimate(share * queue_ns, share * queue_ns, max_ns)
 
 
 def estimate_without_workers(loading: Loading, evidence: Evidence) -> Estimate:
@@ -104,13 +108,13 @@ def estimate_without_workers(loading: Loading, evidence: Evidence) -> Estimate:
         loading.step_ns or 1.0,
     )
     contention_ns = estimate_contention_ns(loading, evidence.share("busy."))
-    saved_ns = loading.wait_ns - loading.sampler_ns - held_up_ns
+    saved_ns = loading.wait_ns - loading.sampler_ns
     low, mid, high = (
         (restart_ns * start_factor + saved_ns - making_ns + freed_ns) / step_ns
         for start_factor, making_ns, freed_ns in (
-            (_START_FACTOR.low, batch_ns.high, contention_ns.low),
-            (_START_FACTOR.mid, batch_ns.mid, contention_ns.mid),
-            (_START_FACTOR.high, batch_ns.low, contention_ns.high),
+            (_START_FACTOR.low, batch_ns.high + held_up_ns.high, contention_ns.low),
+            (_START_FACTOR.mid, batch_ns.mid + held_up_ns.mid, contention_ns.mid),
+            (_START_FACTOR.high, batch_ns.low + held_up_ns.low, contention_ns.high),
         )
     )
     return Estimate(low, mid, high)
