@@ -82,7 +82,7 @@ def plugin(subject: OpenedRecord) -> Answer:
 
 
 def _recommend_parallel(evidence: Evidence) -> Sequence[Recommendation]:
-    parallel = evidence.facts.parallel if evidence.facts is not None else ()
+    parallel = evidence.facts.parallel
     recommendations: list[Recommendation] = []
     if any(wrapper.kind == "data_parallel" for wrapper in parallel):
         recommendations.append(Recommendation("ddp", says="DataParallel"))
@@ -153,8 +153,7 @@ _USUAL_GAINS: Final[Mapping[str, float]] = {
 
 def constants(subject: OpenedRecord) -> Answer:
     """Recommend by a table of constant gains what can be done, the largest first."""
-    facts = subject.evidence.facts
-    loaders = bool(facts is not None and facts.loaders)
+    loaders = bool(subject.evidence.facts.loaders)
     applicable = [
         name
         for name in _USUAL_GAINS

@@ -105,9 +105,11 @@ def test_every_tenth_time_is_counted_on_when_an_edit_is_on_again() -> None:
 
 def test_the_peak_of_a_block_is_known_on_a_device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = list[dict[str, int]]()
-    monkeypatch.setattr(
-        block_memory.recorder, "fact", lambda _noun, _of, values: facts.append(values)
-    )
+
+    def keep_fact(_noun: str, _of: object, values: dict[str, int]) -> None:
+        facts.append(values)
+
+    monkeypatch.setattr(block_memory.recorder, "fact", keep_fact)
     block_memory.begin()
     block_memory.end(0)
     assert facts == [], "absent is absent"
