@@ -54,6 +54,8 @@ def switch(training: Training, monkeypatch: pytest.MonkeyPatch) -> SwitchedSteps
     n_sides = len(training.factors) - 1
     plan = plan_switches(n_sides, 1000.0)
     switching.begin({**vars(plan), "sides": [[] for _ in range(n_sides)]})
+    # Tests that put everything back in this process have switched all guarded functions off.
+    monkeypatch.setattr(vars(edges[0])["guarded"], "on", True)
     for number in range(MAX_STEPS):
         now_ms += training.take_step(side)
         log.add_mark("step", now_ms - 0.5, now_ms)
