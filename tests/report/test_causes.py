@@ -195,6 +195,7 @@ def test_what_is_seen_has_a_title_where_nothing_would_help(study: Study) -> None
     [
         (Estimate(0.9, 1.01, 1.09), "not surely worth it: 1.01× [0.90 … 1.09]"),
         (Estimate(0.98, 1.005, 1.05), "likely harmless here: worth at most 5.0 %"),
+        (Estimate(1.6, 1.7, 1.9), "explains the same time as a cause above: 1.70× [1.60 … 1.90]"),
     ],
 )
 def test_what_may_cost_something_is_not_harmless(worth: Estimate, text: str) -> None:

@@ -228,4 +228,6 @@ def _harmless_worth(estimate: Estimate) -> str:
         return f"harmless here: worth at most {max_gain}"
     if estimate.mid - 1 < _MIN_GAIN and estimate.high - 1 < _MAX_HARMLESS_GAIN:
         return f"likely harmless here: worth at most {max_gain}"
+    if estimate.low - 1 >= _MIN_GAIN:
+        return f"explains the same time as a cause above: {ratio_text(estimate)}"
     return f"not surely worth it: {ratio_text(estimate)}"
