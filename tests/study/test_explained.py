@@ -38,6 +38,11 @@ def test_settings_of_each_optimizer_are_compared() -> None:
     assert names(before, after) == {"foreach"}
 
 
+def test_what_one_run_did_not_record_is_no_difference() -> None:
+    machine = replace(BEFORE.machine, cpus=None)
+    assert find_fact_deltas(BEFORE, replace(BEFORE, machine=machine, precision=None)) == ()
+
+
 def test_a_loader_that_only_evaluates_is_left_out() -> None:
     evaluating = replace(loader(num_workers=7), trains=False)
     both = replace(BEFORE, loaders=(*BEFORE.loaders, evaluating))

@@ -52,6 +52,7 @@ _LOADER_SETTINGS: Final = (
 )
 _OPTIMIZER_SETTINGS: Final = ("foreach", "fused")
 _MODEL_SETTINGS: Final = ("parameters", "dtype", "channels_last", "compiled", "checkpoints")
+_UNSET: Final = frozenset({"prefetch_factor", "start_method", "foreach", "fused"})  # may be None
 _SIZES: Final = {"False": "0", "True": "1"}
 _MIN_SHARE: Final = 0.1  # of the largest change: smaller ones are explained by nothing
 
@@ -60,16 +61,21 @@ _Thing = TypeVar("_Thing", Loader, Optimizer, Model)
 
 
 def find_fact_deltas(a: Facts | None, b: Facts | None) -> tuple[FactDelta, ...]:
-    """Return what was set, or present, in one run and not in the other."""
+    """Return what was set, or present, in one run and not in the other.
+
+    What one run did not record is no difference.
+    """
     if a is None or b is None:
         return ()
     values = [dict(_iter_values(facts)) for facts in (a, b)]
+    in_both = {subject for subject, _ in values[0]} & {subject for subject, _ in values[1]}
     locations = [_locations(facts) for facts in (a, b)]
     deltas = list[FactDelta]()
     for key in dict.fromkeys((*values[0], *values[1])):
         before, after = (side.get(key) for side in values)
-        if before != after:
-            subject, name = key
+        subject, name = key
+        is_recorded = None not in (before, after) or name in _UNSET or subject not in in_both
+        if before != after and is_recorded:
             location = locations[1].get(subject) or locations[0].get(subject)
             deltas.append(FactDelta(subject, name, _text(before), _text(after), location))
     return tuple(deltas)
@@ -93,6 +99,7 @@ def _iter_values(facts: Facts) -> Iterator[tuple[tuple[str, str], object]]:
         for name in _MODEL_SETTINGS:
             yield (subject, name), getattr(model, name)
     settings = facts.precision.settings if facts.precision else dict[str, object]()
+    yield ("precision", "settings"), None  # of both: what one did not record is not gone
     for name, value in sorted(settings.items()):
         yield ("precision", name), value
 
