@@ -1,6 +1,7 @@
 """A moving average of the weights, kept up parameter by parameter."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
@@ -9,11 +10,14 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import averages, optimizer_steps, windows
 from gapless.catalogue.queries.averages import covers_tensors_once, find_averaging
+from gapless.catalogue.queries.between_operators import PYTHON
 from gapless.catalogue.rules.host.clip_loop import NORM_OPERATOR
-from gapless.model.change import Change, Omit
+from gapless.model.change import Change, HostChange, Omit
 from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
+from gapless.model.host_code import HostCode
 from gapless.model.study import Site
 
 _MIN_PARAMETERS: Final = 10  # parameters
@@ -23,6 +27,7 @@ _MUL: Final = "aten::mul_"
 _ADD: Final = "aten::add_"
 # Of seven passes over all weights: a blend reads two and writes one. On a CPU that takes the time.
 _REMAINS: Final = 3 / 7
+_LEAST_WALKING: Final = 0.5  # of the Python of an averaging function that goes at least
 # How often a step of a looping optimizer scales a tensor of each parameter, and blends one.
 _SCALES_BY_CLASS: Final = {"Adam": 1, "SGD": 1, "RMSprop": 1, "Adagrad": 0}
 _MAX_SCALES: Final = 2  # of AdamW, and of unknown optimizers
@@ -94,6 +99,21 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
                 operator(averages.ADD, calls=200, host_ms=1.3),
                 Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
                 Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
+            ),
+        ),
+        RuleFigure(
+            "Over state_dict(), sampled in a function of its own: its Python goes, too",
+            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
+            "spends 3.3 ms a step on that.",
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 20, "busy.elementwise": 6, "idle.host.python": 6},
+                operator("aten::_fused_adamw_", calls=1, host_ms=2),
+                operator(averages.MUL, calls=350, host_ms=2.4),
+                operator(averages.ADD, calls=200, host_ms=1.3),
+                Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
+                Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
+                HostCode("python", 0.1, 0.8, "/a/train.py", 24, "Average.update", None, 0.1, 400),
             ),
         ),
         RuleFigure(
@@ -202,7 +222,8 @@ def average_loop(evidence: Evidence) -> Detection | None:
     optimizer itself, of clipping, and on a CPU of ``torch._foreach_…``, which there loops over the
     tensors. For an average that makes new tensors (``d * average + (1 - d) * weight``): by a
     function of the user's that multiplies twice and adds once for each parameter, as stacks show;
-    without stacks, if as many tensors are copied into existing ones. So it is inferred.
+    without stacks, if as many tensors are copied into existing ones. So it is inferred. Where that
+    function was sampled, half to all of its Python goes with the loop.
     """
     count = optimizer_steps.count_tensors(evidence)
     if count is None or count < _MIN_PARAMETERS:
@@ -249,6 +270,7 @@ def _loop_detection(
     changes: list[Change] = [
         Omit((name,), keep=1 - (1 - remaining_share) * share) for name, share in shares.items()
     ]
+    changes += [change for location in locations for change in _walking(evidence, location)]
     return average_loop.detection(
         f"Beside the optimizer, {count} parameters are averaged one by one in each step; the host "
         f"spends {windows.ms(spent_ns)} a step on that.",
@@ -264,6 +286,32 @@ def _loop_detection(
         ),
         inferred=True,
     )
+
+
+def _walking(evidence: Evidence, location: Location | None) -> Iterator[Change]:
+    """Yield what goes of the Python that walks through the tensors, where samples show it.
+
+    Going through ``state_dict()`` and loading it again takes more of it than calling operators.
+    Updating all at once needs some of it still.
+    """
+    python_ns = evidence.account.leaves.get(PYTHON, 0)
+    if location is None or not python_ns:
+        return
+    share = sum(
+        code.share * code.inside
+        for code in evidence.host_code
+        if code.kind == "python" and _is_in(code, location)
+    )
+    gone = min(1.0, share * evidence.account.wall_ns / python_ns)
+    if gone:
+        least, most = (1 - part * gone for part in (1.0, _LEAST_WALKING))
+        yield HostChange((PYTHON,), Estimate(least, (least + most) / 2, most))
+
+
+def _is_in(code: HostCode, location: Location) -> bool:
+    """Return whether code was sampled in a function; windows may know its file by name alone."""
+    names = PurePath(code.file or "").name, (code.function or "").rpartition(".")[2]
+    return names == (PurePath(location.file).name, location.function)
 
 
 def _foreach_calls(evidence: Evidence, name: str) -> float:
