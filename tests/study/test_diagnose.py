@@ -107,6 +107,25 @@ def test_where_rules_could_not_look_the_outlook_is_no_all_clear() -> None:
     )
 
 
+@dataclass(frozen=True)
+class UnsureSimulator(ProductSimulator):
+    """Gives for anything a middle, and a low end that is less than nothing."""
+
+    mid: float = 1.1
+
+    def play(self, changes: Sequence[Change]) -> Prediction:
+        del changes  # it is the same for all
+        return Prediction(Estimate(0.9, self.mid, 1.3), "host")
+
+
+@pytest.mark.parametrize(("mid", "is_named"), [(1.1, True), (1.03, False)])
+def test_what_may_be_part_of_it_is_mentioned(*, mid: float, is_named: bool) -> None:
+    evidence = evidence_of(cpu(), {"busy.math": 80, "idle.host.python": 20})
+    diagnosis = diagnose(Prices(evidence, UnsureSimulator(mid=mid), Ceilings()), (READ_RULE,))
+    assert not diagnosis.findings
+    assert str(diagnosis.outlook).endswith("; fault-g903 may be part of it") is is_named
+
+
 def test_of_a_thread_that_no_rule_explains_the_sampled_lines_are_told() -> None:
     run = evidence_of(cpu(), {"busy.math": 40, "idle.host.python": 60})
     recorded = run.study.recorded

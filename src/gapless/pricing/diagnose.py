@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
+from typing import Final
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.rules import RULES
@@ -24,6 +25,8 @@ from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
 from gapless.pricing.words.activities import describe_host_samples
 from gapless.pricing.words.verdict import COMPUTE, verdict_of
 from gapless.pricing.worth_trying import choose_trials, name_by_account
+
+_MIN_UNSURE_GAIN: Final = 3 * LEAST_GAIN  # in the middle: what may be worth less is not named
 
 
 def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
@@ -65,7 +68,7 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
         abstentions=tuple(abstentions),
         outlook=None
         if findings or verdict is None
-        else describe_outlook(verdict, candidates, prices.evidence, abstentions),
+        else describe_outlook(verdict, candidates, prices.evidence, abstentions, other_findings),
         provisional=prices.provisional,
         fidelity=prices.simulator.fidelity,
         min_gain=LEAST_GAIN,
@@ -101,17 +104,31 @@ def describe_outlook(
     candidates: Sequence[TrialCandidate],
     evidence: Evidence,
     abstentions: Sequence[Abstention],
+    other_findings: Sequence[Finding] = (),
 ) -> str:
     """Describe why a step takes as long as it does, where no certain cause was found."""
     likely = [candidate.finding.detection for candidate in candidates if candidate.odds is not None]
     if likely:
         return f"{verdict.sentence}; the likeliest cause: {', '.join(map(_name_cause, likely[:1]))}"
+    if (unsure := _find_unsure(other_findings)) is not None:
+        return f"{verdict.sentence}; {_name_cause(unsure)} may be part of it"
     if verdict.owner == COMPUTE:
         return f"{verdict.sentence}; nothing was found that makes it slower than it has to be"
     if verdict.owner == "host" and (sample_lines := describe_host_samples(evidence)):
         return f"{verdict.sentence}{sample_lines}"
     unchecked = _describe_unchecked(evidence, abstentions)
     return f"{verdict.sentence}; nothing was found that could be changed about it{unchecked}"
+
+
+def _find_unsure(findings: Sequence[Finding]) -> Detection | None:
+    """Return the cause that is worth most in the middle of its interval, if that is something."""
+    gains = {
+        index: speedup.mid - 1
+        for index, finding in enumerate(findings)
+        if (speedup := finding.prediction.speedup) is not None
+    }
+    most = max(gains, key=lambda index: gains[index], default=None)
+    return None if most is None or gains[most] < _MIN_UNSURE_GAIN else findings[most].detection
 
 
 def _name_cause(detection: Detection) -> str:
