@@ -1,7 +1,6 @@
 """A moving average of the weights, kept up parameter by parameter."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
@@ -11,6 +10,7 @@ from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import averages, optimizer_steps, windows
 from gapless.catalogue.queries.averages import covers_tensors_once, find_averaging
 from gapless.catalogue.queries.between_operators import PYTHON
+from gapless.catalogue.queries.samples import is_function_of
 from gapless.catalogue.rules.host.clip_loop import NORM_OPERATOR
 from gapless.model.change import Change, HostChange, Omit
 from gapless.model.edit import Location
@@ -300,18 +300,12 @@ def _walking(evidence: Evidence, location: Location | None) -> Iterator[Change]:
     share = sum(
         code.share * code.inside
         for code in evidence.host_code
-        if code.kind == "python" and _is_in(code, location)
+        if code.kind == "python" and is_function_of(location.file, location.function or "", code)
     )
     gone = min(1.0, share * evidence.account.wall_ns / python_ns)
     if gone:
         least, most = (1 - part * gone for part in (1.0, _LEAST_WALKING))
         yield HostChange((PYTHON,), Estimate(least, (least + most) / 2, most))
-
-
-def _is_in(code: HostCode, location: Location) -> bool:
-    """Return whether code was sampled in a function; windows may know its file by name alone."""
-    names = PurePath(code.file or "").name, (code.function or "").rpartition(".")[2]
-    return names == (PurePath(location.file).name, location.function)
 
 
 def _foreach_calls(evidence: Evidence, name: str) -> float:
