@@ -7,7 +7,7 @@ from typing import Final
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Finding
-from gapless.pricing.worth_trying import value_of
+from gapless.pricing.worth_trying import saved_share
 
 _MIN_INNER_SHARE: Final = 0.5  # of what the outer cause saves: what is left of it is less
 
@@ -29,7 +29,7 @@ def _is_within(inner: Finding, outer: Finding, evidence: Evidence) -> bool:
     line, place = outer.detection.location, inner.detection.location
     if inner is outer or inner.detection.to_try or line is None or place is None:
         return False
-    is_most = _saved_share(inner) >= _MIN_INNER_SHARE * _saved_share(outer)
+    is_most = saved_share(inner) >= _MIN_INNER_SHARE * saved_share(outer)
     return is_most and _name(place) in _called_functions(line, evidence)
 
 
@@ -56,7 +56,3 @@ def _called_functions(line: Location, evidence: Evidence) -> frozenset[tuple[str
 def _name(location: Location) -> tuple[str, str]:
     """Return file and function, briefly: windows know neither folders nor classes."""
     return PurePath(location.file).name, (location.function or "").rpartition(".")[2]
-
-
-def _saved_share(finding: Finding) -> float:
-    return 1 - 1 / max(1.0, value_of(finding))

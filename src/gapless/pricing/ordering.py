@@ -12,7 +12,7 @@ from typing import Final
 from gapless.model.change import Change, Drop, HostChange, LoaderChange
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Finding
-from gapless.pricing.worth_trying import remedies_of, value_of
+from gapless.pricing.worth_trying import remedies_of, saved_share, value_of
 
 _MIN_FIX_SHARE: Final = 0.5  # of the time that the rewriting saves
 _WAITS: Final = ("idle.", "comm.")
@@ -52,16 +52,11 @@ def _sort_key(finding: Finding) -> tuple[float, float, str]:
 
 def _comes_before(fixable: Finding, unfixable: Finding) -> bool:
     """Return whether a cause with a fix comes before one without any."""
-    is_enough = _saved_share(fixable) >= _MIN_FIX_SHARE * _saved_share(unfixable)
+    is_enough = saved_share(fixable) >= _MIN_FIX_SHARE * saved_share(unfixable)
     return is_enough and bool(
         set(_waits_about(fixable.detection.changes))
         & set(_waits_about(unfixable.detection.changes))
     )
-
-
-def _saved_share(finding: Finding) -> float:
-    """Return the share of a step that goes at least."""
-    return 1 - 1 / max(1.0, value_of(finding))
 
 
 def _waits_about(changes: Iterable[Change]) -> Iterator[object]:

@@ -93,6 +93,11 @@ def value_of(finding: Finding) -> float:
     return max(low, 1 / (1 - SURELY_GONE * min(finding.share, _MAX_STAKE)))
 
 
+def saved_share(finding: Finding) -> float:
+    """Return the share of a step that goes at least without a cause."""
+    return 1 - 1 / max(1.0, value_of(finding))
+
+
 def choose_trials(prices: Prices, findings: Iterable[Finding]) -> tuple[TrialCandidate, ...]:
     """Return the causes worth a trial: likely ones first, then those with most at stake."""
     candidates = [
