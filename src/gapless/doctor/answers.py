@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gapless.doctor.gpus import GpuReading, GpuSurvey
+from gapless.doctor.interpreter import InterpreterReport, PackageFacts
 from gapless.model.checkup import CheckVerdict
 
 NUMBERS: Final = "{gpus}"  # in a remedy: the numbers of the GPUs, as nvidia-smi -i takes them
@@ -38,6 +39,16 @@ def bad(evidence: str, remedy: str) -> CheckAnswer:
 def unknown(why: str, remedy: str | None = None) -> CheckAnswer:
     """Answer that it could not be seen, and why."""
     return CheckAnswer(CheckVerdict.UNKNOWN, why, remedy)
+
+
+def find_cuda_build(interpreter: InterpreterReport) -> PackageFacts | CheckAnswer:
+    """Return what an interpreter says of its torch; without one for CUDA the answer instead."""
+    facts = interpreter.facts
+    if facts is None or not facts.complete or facts.torch is None:
+        return unknown(interpreter.why or "there is no torch to ask")
+    if facts.torch_why is not None:
+        return unknown("torch cannot be imported")
+    return ok("not needed: torch is built without CUDA") if facts.cuda is None else facts
 
 
 def combine(answers: Sequence[CheckAnswer]) -> CheckAnswer:

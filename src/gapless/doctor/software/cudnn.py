@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.doctor.answers import CheckAnswer, bad, ok, unknown, warn
+from gapless.doctor.answers import CheckAnswer, bad, find_cuda_build, ok, warn
 from gapless.doctor.subject import CheckSubject
 
 _PACKAGE: Final = "nvidia-cudnn-"
@@ -13,13 +13,9 @@ def examine(subject: CheckSubject) -> CheckAnswer:
 
     Another one in ``LD_LIBRARY_PATH`` is loaded first: slower kernels, or none.
     """
-    facts = subject.interpreter.facts
-    if facts is None or not facts.complete or facts.torch is None:
-        return unknown(subject.interpreter.why or "there is no torch to ask")
-    if facts.torch_why is not None:
-        return unknown("torch cannot be imported")
-    if facts.cuda is None:
-        return ok("not needed: torch is built without CUDA")
+    facts = find_cuda_build(subject.interpreter)
+    if isinstance(facts, CheckAnswer):
+        return facts
     if facts.cudnn is None:
         remedy = f"{subject.interpreter.python} -m pip install --force-reinstall torch"
         remedy = "unset LD_LIBRARY_PATH" if "LD_LIBRARY_PATH" in subject.environment else remedy

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.doctor.answers import CheckAnswer, ok, unknown, warn
+from gapless.doctor.answers import CheckAnswer, find_cuda_build, ok, warn
 from gapless.doctor.subject import CheckSubject
 
 _SWITCHED_OFF: Final = {
@@ -15,13 +15,9 @@ _SWITCHED_OFF: Final = {
 
 def examine(subject: CheckSubject) -> CheckAnswer:
     """Look at NCCL's version, and at ways of its that the environment switches off."""
-    facts, n_gpus = subject.interpreter.facts, len(subject.survey.gpus)
-    if facts is None or not facts.complete or facts.torch is None:
-        return unknown(subject.interpreter.why or "there is no torch to ask")
-    if facts.torch_why is not None:
-        return unknown("torch cannot be imported")
-    if facts.cuda is None:
-        return ok("not needed: torch is built without CUDA")
+    facts, n_gpus = find_cuda_build(subject.interpreter), len(subject.survey.gpus)
+    if isinstance(facts, CheckAnswer):
+        return facts
     off_value = {"NCCL_NVLS_ENABLE": "0"}
     names = [
         name for name in _SWITCHED_OFF if subject.environment.get(name) == off_value.get(name, "1")
