@@ -28,6 +28,12 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "codes.py", 9, "reseed", None, 
 _LONG_STEPS: Final = LongSteps(count=12, period=20, excess_ns=240_000_000, usual_ns=8_000_000)
 
 
+def _make_example(*calls: CallLine) -> Evidence:
+    """Return the example of a training in which calls were sampled."""
+    leaves = {"busy.math": 14, "idle.host.python": 6}
+    return evidence_of(example_facts.cpu(), leaves, _BACKWARD, _HOST_CODE, *calls)
+
+
 @rule(
     "G705",
     "occasional-work",
@@ -38,11 +44,7 @@ _LONG_STEPS: Final = LongSteps(count=12, period=20, excess_ns=240_000_000, usual
             "train.py:40 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms "
             "step.",
             with_steps(
-                evidence_of(
-                    example_facts.cpu(),
-                    {"busy.math": 14, "idle.host.python": 6},
-                    _BACKWARD,
-                    _HOST_CODE,
+                _make_example(
                     CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
                     CallLine("codes.py", 9, "reseed", "torch/functional.py", "cdist", 0.2),
                 ),
@@ -54,11 +56,7 @@ _LONG_STEPS: Final = LongSteps(count=12, period=20, excess_ns=240_000_000, usual
             "main.py:12 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms "
             "step.",
             with_steps(
-                evidence_of(
-                    example_facts.cpu(),
-                    {"busy.math": 14, "idle.host.python": 6},
-                    _BACKWARD,
-                    _HOST_CODE,
+                _make_example(
                     CallLine("main.py", 11, "main", "train.py", "train", 0.4),
                     CallLine("main.py", 12, "main", "draw.py", "draw", 0.58),
                 ),
@@ -69,11 +67,7 @@ _LONG_STEPS: Final = LongSteps(count=12, period=20, excess_ns=240_000_000, usual
             "No line was sampled as often as such steps take",
             None,
             with_steps(
-                evidence_of(
-                    example_facts.cpu(),
-                    {"busy.math": 14, "idle.host.python": 6},
-                    _BACKWARD,
-                    _HOST_CODE,
+                _make_example(
                     CallLine("train.py", 40, "train", "codes.py", "reseed", 0.1),
                 ),
                 long_steps=_LONG_STEPS,
@@ -82,13 +76,7 @@ _LONG_STEPS: Final = LongSteps(count=12, period=20, excess_ns=240_000_000, usual
         RuleFigure(
             "Steps that are all alike",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
-            ),
+            _make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62)),
         ),
     ],
 )
