@@ -296,7 +296,7 @@ def test_an_evaluation_that_was_seen_once_owns_no_steps() -> None:
     sentence = sentence_of(with_steps(run, sightings={"idle.io_main.eval": single_sighting}))
     assert sentence.startswith("50 % of each step the GPU waits for the training thread")
     assert sentence.endswith(
-        "50 % is computing; left aside: an evaluation seen once, 0.90 s, "
+        "50 % is computing; these shares leave aside an evaluation seen once, 0.90 s, "
         "40 % of the recorded steps' time"
     )
     periodic_sighting = replace(single_sighting, count=3, period=500.0)

@@ -46,7 +46,7 @@ def describe_rare(evidence: Evidence, rare_ns: Mapping[str, int]) -> str:
     frequency = f"once, {duration}" if sighting.count == 1 else f"twice, {duration} each"
     share = percent(rare_ns[main_leaf] / evidence.account.wall_ns)
     return (
-        f"; left aside: {_OCCASIONS[main_leaf]} seen {frequency}, "
+        f"; these shares leave aside {_OCCASIONS[main_leaf]} seen {frequency}, "
         f"{share} of the recorded steps' time"
     )
 
