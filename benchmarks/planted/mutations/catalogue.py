@@ -3,14 +3,25 @@
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.planted.mutations import feeding, sealed, stepping, switches
+from benchmarks.planted.mutations import (
+    chores,
+    feeding,
+    harmless,
+    models,
+    operators,
+    sampling,
+    sealed,
+    stepping,
+    switches,
+)
 from benchmarks.planted.mutations.plant import Plant
 
 OPEN: Final[tuple[Plant, ...]] = (
     *(*feeding.PLANTS, *stepping.PLANTS, *switches.PLANTS),
-    *switches.HARMLESS,
+    *(*chores.PLANTS, *models.PLANTS, *operators.PLANTS, *sampling.PLANTS),
+    *(*switches.HARMLESS, *harmless.HARMLESS),
 )
 SEALED: Final[tuple[Plant, ...]] = (*sealed.PLANTS, *sealed.HARMLESS)
-FAULTS: Final[tuple[Plant, ...]] = tuple(one for one in (*OPEN, *SEALED) if not one.decoy)
-DECOYS: Final[tuple[Plant, ...]] = tuple(one for one in (*OPEN, *SEALED) if one.decoy)
-MUTATIONS: Final[Mapping[str, Plant]] = {one.name: one for one in (*FAULTS, *DECOYS)}
+FAULTS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if not plant.decoy)
+DECOYS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if plant.decoy)
+MUTATIONS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in (*FAULTS, *DECOYS)}

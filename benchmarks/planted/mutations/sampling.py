@@ -1,17 +1,17 @@
-"""Faults of the unseen half in how batches come about; see ``sealed.py``."""
+"""Faults in how batches come about."""
 
 import ast
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.plant import Plant, Site, at_top
-from benchmarks.planted.mutations.sealed_parts import (
+from benchmarks.planted.mutations.parts import (
     amount,
     batch_of,
     data_of,
     flat,
     items,
 )
+from benchmarks.planted.mutations.plant import Plant, Site, at_top
 from benchmarks.planted.places import with_keywords
 from benchmarks.planted.source import Change, Replacement
 

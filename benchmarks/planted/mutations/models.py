@@ -1,9 +1,16 @@
-"""Faults of the unseen half in what is computed, forward and backward; see ``sealed.py``."""
+"""Faults in what is computed, forward and backward."""
 
 import ast
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.parts import (
+    amount,
+    batch_of,
+    before,
+    of_call,
+    of_model,
+)
 from benchmarks.planted.mutations.plant import (
     CUDA,
     ChangeOf,
@@ -12,13 +19,6 @@ from benchmarks.planted.mutations.plant import (
     at_top,
     before_backward,
     optimizers,
-)
-from benchmarks.planted.mutations.sealed_parts import (
-    amount,
-    batch_of,
-    before,
-    of_call,
-    of_model,
 )
 from benchmarks.planted.places import model_call
 from benchmarks.planted.source import Change, Insertion, Replacement, method_call

@@ -1,4 +1,4 @@
-"""Parts of the unseen half: how much of something to plant, and at which places."""
+"""How much of something to plant, and at which places."""
 
 import ast
 import re

@@ -1,8 +1,16 @@
-"""Faults of the unseen half in what the training thread does in a step; see ``sealed.py``."""
+"""Faults in what the training thread does in a step."""
 
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.parts import (
+    amount,
+    before,
+    behind,
+    of_call,
+    of_model,
+    of_output,
+)
 from benchmarks.planted.mutations.plant import (
     CUDA,
     ChangeOf,
@@ -10,14 +18,6 @@ from benchmarks.planted.mutations.plant import (
     Site,
     after_step,
     at_top,
-)
-from benchmarks.planted.mutations.sealed_parts import (
-    amount,
-    before,
-    behind,
-    of_call,
-    of_model,
-    of_output,
 )
 from benchmarks.planted.source import Change
 

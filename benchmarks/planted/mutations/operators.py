@@ -1,9 +1,9 @@
-"""Faults of the unseen half in operators written by hand, and in libraries; see ``sealed.py``."""
+"""Faults in operators written by hand, and in libraries."""
 
 from typing import Final
 
+from benchmarks.planted.mutations.parts import top_where
 from benchmarks.planted.mutations.plant import CPU, CUDA, Plant
-from benchmarks.planted.mutations.sealed_parts import top_where
 
 _MANY_OPERATORS: Final = ("G201", "G202", "G506")
 _CONVOLUTIONS: Final = ("Conv2d", "conv2d", "resnet", "ResNet", "DoubleConv")
