@@ -9,7 +9,7 @@ from gapless.catalogue.rules.host.anomaly_mode import CHECK_OPERATOR, anomaly_mo
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import CallLine, HostCode
 from gapless.model.study import Site
 
 _LEAVES = {"busy.elementwise": 4, "busy.math": 6, "idle.host.python": 10}
@@ -135,6 +135,22 @@ def test_the_line_of_a_loop_is_where_its_own_code_was_sampled() -> None:
         location = loops.find_loop_function(evidence, loop)
         assert location is not None
         assert (location.line, location.function) == (line, "fit")
+
+
+def test_the_line_of_a_loop_is_where_it_calls_what_the_window_saw_called_so_often() -> None:
+    loss, model = "/torch/nn/modules/loss.py", "/job/train.py"
+    evidence = _loop_evidence(
+        Site("aten::mul", "train.py", 31, "fit", 1_000_000, 4000),
+        source_line("train.py", 31, "fit", calls=1, host=9, total=14),
+        source_line("torch/nn/modules/loss.py", 90, "forward", calls=60, host=6, total=6),
+        source_line("train.py", 17, "forward", calls=1, host=6, total=6),
+        HostCode("python", 0.3, 1.0, "/job/train.py", 39, "fit", None, 0.3, 90),
+        CallLine("/job/train.py", 34, "fit", model, "Net.forward", 0.3),
+        CallLine("/job/train.py", 35, "fit", loss, "CrossEntropyLoss.forward", 0.2),
+    )
+    loop = loops.find_loop(evidence)
+    assert loop is not None
+    assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 35, "fit")
 
 
 def test_slow_calls_may_compute_and_promise_less_for_certain() -> None:

@@ -78,6 +78,20 @@ def test_the_stack_of_the_training_thread_is_counted_innermost_first(
     assert all(stack[1][1][2].startswith("test_") for stack in busy_stacks)
 
 
+def test_what_a_step_does_late_is_known_once_enough_steps_have_shown_how_long_they_take(
+    stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = time.monotonic_ns()
+    edges = [(0, now_ns - 20_000_000), (20, now_ns)]  # of 1 ms each
+    for last_edge, is_late in ((edges[0], False), (edges[1], True)):
+        monkeypatch.setattr(recorder, "last_edge", lambda edge=last_edge: edge)
+        busy_here(looks)
+        stacks._report()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        late_ns = sum(stack[5] for stack in stack_frames[-1]["stacks"])
+        assert (late_ns > 0) is is_late
+        assert late_ns <= sum(stack[2] + stack[3] for stack in stack_frames[-1]["stacks"])
+
+
 def test_where_there_is_no_room_stacks_are_counted_on(
     stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,27 @@ def test_a_replay_that_says_more_stands_and_one_that_says_less_is_raised() -> No
     assert vague.speedup.high == pytest.approx(1.8)
 
 
+def test_on_processors_that_all_work_what_workers_compute_less_is_shared_by_all() -> None:
+    vague = Prediction(Estimate(0.8, 1.1, 1.8), "feed")
+    change = LoaderChange(LOADER.id, stages={"other": 0.0})
+
+    def low_of(run_queue: float, tried: LoaderChange) -> float:
+        workers = example_workers(
+            2, {"other": 0.02, "collate": 0.01}, on_cpu=1 - run_queue, run_queue=run_queue
+        )
+        facts = cpu(LOADER, machine(cpus=2, device=None))
+        evidence = evidence_of(facts, STEP, example_use(LOADER, {"hand-over": 2.0}, workers))
+        prediction = apply_marks(evidence, [tried], vague)
+        assert prediction.speedup is not None
+        assert (prediction.speedup.mid, prediction.speedup.high) == (1.1, 1.8)
+        return prediction.speedup.low
+
+    assert 1.02 < low_of(0.5, change) < 1.1
+    assert low_of(0.05, change) == pytest.approx(0.8)  # they have processors of their own
+    persistent = LoaderChange(LOADER.id, stages={"other": 0.0}, prefetch_factor=4)
+    assert low_of(0.5, persistent) == pytest.approx(0.8)
+
+
 def test_where_no_fetch_was_recorded_nothing_is_told_of_a_loader_without_workers() -> None:
     evidence = run()
     assert evidence.study.recorded is not None

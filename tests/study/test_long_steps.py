@@ -39,3 +39,13 @@ def test_steps_that_take_turns_are_all_the_training() -> None:
 
 def test_two_long_steps_show_no_period() -> None:
     assert match_period(_NUMBERS[:40], _steps(20, 5, 30_000_000)[:40]) is None
+
+
+def test_what_comes_every_fiftieth_step_of_an_epoch_has_two_distances() -> None:
+    numbers = np.arange(141 * 8)
+    usual_ns = np.random.default_rng(1).integers(900_000, 1_800_000, len(numbers))
+    lengths = np.where(numbers % 141 % 50 == 0, 30_000_000, usual_ns).astype(np.int64)
+    long_steps = match_period(numbers, lengths)
+    assert long_steps is not None
+    assert (long_steps.count, long_steps.period) == (24, 47)
+    assert 28_000_000 < long_steps.excess_ns < 29_000_000

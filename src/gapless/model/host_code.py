@@ -40,6 +40,7 @@ class CallLine:
     callee_file: str  # of a module that is its forward, not what calls that
     callee: str
     share: float  # of the threads' time
+    late: float = 0.0  # of that time, too: in steps that took twice the mean one already
 
 
 @dataclass(frozen=True)

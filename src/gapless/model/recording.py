@@ -87,6 +87,7 @@ class StackCount:
     ran_ns: int = 0  # on a processor
     blocked_ns: int = 0  # off it, of that by what it waited for: "sleep", "file", "socket" …
     waits: tuple[tuple[str, int], ...] = ()
+    late_ns: int = 0  # of all of it: while the step took twice the mean one already
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ _state: dict[str, Any] = {
     "ended": False,
     "flushed": 0,
     "look": 0,  # when the next seldom look at an edge is due
+    "edge": None,  # the last one: its number, and when it ended
     "thread": -1,
     "ident": None,
 }
@@ -162,6 +163,7 @@ def edge(number: int, start: int, end: int) -> None:
     """Do what waits for step edges (for ``stepping``); this is the thread that steps."""
     if _state["ident"] != _thread.get_ident():
         _state.update(thread=_thread.get_native_id(), ident=_thread.get_ident())
+    _state["edge"] = number, end
     due = end >= _state["look"] or number < FIRST_EDGES
     for guard, action in (*_edges, *_seldom) if due else _edges:
         if guard.on:
@@ -171,6 +173,11 @@ def edge(number: int, start: int, end: int) -> None:
                 if guard.failed(error):
                     raise
     _state["look"] = end + EVERY_NS if due else _state["look"]
+
+
+def last_edge() -> tuple[int, int] | None:
+    """Return the number of the last step edge and when it ended; ``None``: there was none."""
+    return _state["edge"]
 
 
 def stepping_thread() -> tuple[int | None, int | None]:

@@ -121,14 +121,15 @@ def describe_outlook(
 
 
 def _find_unsure(findings: Sequence[Finding]) -> Detection | None:
-    """Return the cause that is worth most in the middle of its interval, if that is something."""
-    gains = {
-        index: speedup.mid - 1
+    """Return the surest cause of those that are worth something in the middle of their interval."""
+    lows = {
+        index: speedup.low
         for index, finding in enumerate(findings)
         if (speedup := finding.prediction.speedup) is not None
+        and speedup.mid - 1 >= _MIN_UNSURE_GAIN
     }
-    most = max(gains, key=lambda index: gains[index], default=None)
-    return None if most is None or gains[most] < _MIN_UNSURE_GAIN else findings[most].detection
+    surest = max(lows, key=lambda index: lows[index], default=None)
+    return None if surest is None else findings[surest].detection
 
 
 def _name_cause(detection: Detection) -> str:

@@ -16,6 +16,7 @@ from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.host_code import CallLine
 from gapless.model.tables import Line
 from gapless.model.work import Work
 from gapless.roofline.padding import sizes_of
@@ -194,13 +195,39 @@ def _find_direct_caller(
 
 
 def _refine_line(evidence: Evidence, location: Location) -> Location:
-    """Return the line of a function at which its own code was sampled most, if any was."""
+    """Return the line at which a function was sampled calling what a step calls many times.
+
+    Stacks of a window know functions only; a function that was running when the window began has
+    but one line in it. Without such samples it is the line of most of the function's own code.
+    """
+    line = _find_calling_line(evidence, location)
+    if line is not None:
+        return replace(location, file=line.file, line=line.line)
     top = samples.find_top_code(evidence)
     top_location = samples.code_location(top)
     is_same_function = top is not None and samples.is_function_of(
         location.file, location.function or "", top
     )
     return top_location if top_location is not None and is_same_function else location
+
+
+def _find_calling_line(evidence: Evidence, location: Location) -> CallLine | None:
+    min_calls = _MIN_CALLS * windows.count_steps(evidence)
+    repeated = {
+        (line.file, line.function)
+        for line in evidence.study.tables.lines
+        if line.calls >= min_calls
+    }
+    candidates = (
+        line
+        for line in evidence.call_lines
+        if samples.is_function_of(location.file, location.function or "", line)
+        and any(
+            line.callee.rpartition(".")[2] == function and line.callee_file.endswith(file)
+            for file, function in repeated
+        )
+    )
+    return max(candidates, key=lambda line: line.share, default=None)
 
 
 def _count_passes(evidence: Evidence, n_tensors: int) -> float:

@@ -10,7 +10,7 @@ from gapless.catalogue.queries import windows
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.host_code import HostCode
+from gapless.model.host_code import CallLine, HostCode
 from gapless.model.study import Site
 
 _MIN_EXPLAINED_SHARE: Final = 0.5  # of the time lost, sampled in one function
@@ -115,7 +115,7 @@ def is_site_of(site: Site, code: HostCode) -> bool:
     return is_function_of(site.file, site.function, code)
 
 
-def is_function_of(file: str | None, function: str, code: HostCode) -> bool:
+def is_function_of(file: str | None, function: str, code: HostCode | CallLine) -> bool:
     """Return whether a function in a window's stacks is the sampled one."""
     names = [(path or "").replace("\\", "/").rpartition("/")[2] for path in (file, code.file)]
     function_name = (code.function or "").rpartition(".")[2]

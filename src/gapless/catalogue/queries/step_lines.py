@@ -166,6 +166,11 @@ def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> s
         functions = functions | callers
 
 
+def is_loading(call: CallLine) -> bool:
+    """Return whether a call asks for the next batch."""
+    return call.callee.endswith("__next__") or "torch/utils/data/" in call.callee_file
+
+
 def _is_training(call: CallLine) -> bool:
     """Return whether a line calls part of training; names of steps and passes always count."""
     file = call.callee_file.replace("\\", "/")

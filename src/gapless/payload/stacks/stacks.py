@@ -38,6 +38,7 @@ MAX_REPORTED = {"training": 200, "worker": 40}
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
+LATE_FACTOR, LATE_EDGES = 2, 10  # times the mean step, once so many edges were passed
 ENTRY = 4  # bytes of code: where a function is entered, which is where it may let go of the GIL
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
@@ -51,8 +52,10 @@ _state: dict[str, Any] = {
     "told": 0,
     "tid": None,  # of the thread that looks
     "jitter": 1,
+    "edge": None,  # the first step edge seen
 }
-# By id of the code and line of each frame: looks, ns on a processor, ns off it, and these by kind
+# By id of the code and line of each frame: looks, ns on a processor, ns off it, and these by kind;
+# of all of it, ns in which the step was late
 _counts: dict[tuple[int, ...], list[Any]] = {}
 _codes: dict[int, Any] = {}  # by id; kept alive: to hash the codes themselves would take long
 
@@ -74,7 +77,7 @@ def start() -> None:
     _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
     _state["began"] = _state["told"] = time.monotonic_ns()
     _state["wait"] = REPORT_NS
-    _state["period"] = 1.0 / float(hz)
+    _state["period"], _state["edge"] = 1.0 / float(hz), None
     _begin()
 
 
@@ -111,7 +114,7 @@ def handle_fork() -> None:
     _counts.clear()
     _codes.clear()
     threads.forget()
-    _state.update(alarm=None, role=None, ident=None, tid=None)
+    _state.update(alarm=None, role=None, ident=None, tid=None, edge=None)
 
 
 def _begin() -> None:
@@ -206,11 +209,25 @@ def _look(elapsed_ns: int, ran: int | None) -> None:
     if entry is None:
         return
     entry[0] += 1
+    if _is_late():
+        entry[4] += elapsed_ns
     if waits is None:
         entry[1] += elapsed_ns
     else:
         entry[2] += elapsed_ns
         entry[3][waits] = entry[3].get(waits, 0) + elapsed_ns
+
+
+def _is_late() -> bool:
+    """Return whether the step takes far longer than steps do: something is done in it alone."""
+    edge, first = recorder.last_edge(), _state["edge"]
+    if edge is None:
+        return False
+    if first is None or edge[0] < first[0]:
+        first = _state["edge"] = edge
+    count = edge[0] - first[0]
+    mean_ns = (edge[1] - first[1]) / max(1, count)
+    return count >= LATE_EDGES and time.monotonic_ns() - edge[1] > LATE_FACTOR * mean_ns
 
 
 def _has_moved(ident: int, top: Any, instruction: int) -> bool:
@@ -247,7 +264,7 @@ def _entry(frame: Any) -> list[Any] | None:
     key = tuple(stack)
     entry = _counts.get(key)
     if entry is None and key and len(_counts) < MAX_STACKS:
-        entry = _counts[key] = [0, 0, 0, {}]
+        entry = _counts[key] = [0, 0, 0, {}, 0]
     return entry
 
 
@@ -258,14 +275,14 @@ def _report(*, last: bool = False) -> None:
     stacks = []
     role = _state["role"] or ("worker" if recorder.is_worker() else "training")
     ranked = sorted(_counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0]))
-    for key, (count, ran_ns, off_ns, kinds) in ranked[: MAX_REPORTED[role]]:
+    for key, (count, ran_ns, off_ns, kinds, late_ns) in ranked[: MAX_REPORTED[role]]:
         frames = [
             [code.co_filename, line, _name(code)]
             for number, line in zip(key[::2], key[1::2])
             if (code := _codes.get(number)) is not None
         ]
         if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
-            stacks.append([count, frames, ran_ns, off_ns, kinds])
+            stacks.append([count, frames, ran_ns, off_ns, kinds, late_ns])
     _counts.clear()
     if role == "training":
         threads.report_threads()

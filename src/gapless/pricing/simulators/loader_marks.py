@@ -6,13 +6,13 @@ for workers' start, and for each batch, go whatever the queue does: that is the 
 far off replays of queues were elsewhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
 
-from gapless.catalogue.queries.input.loaders import find_loading
+from gapless.catalogue.queries.input.loaders import MIN_QUEUE_SHARE, Loading, find_loading
 from gapless.catalogue.queries.input.without_workers import (
     estimate_persistence,
     estimate_without_workers,
@@ -31,6 +31,8 @@ def apply_marks(
 ) -> Prediction:
     """Return a prediction, no lower than that of the marks; theirs where there is none."""
     marked_speedup = _predict_by_marks(evidence, changes)
+    if prediction.speedup is not None and marked_speedup is None:
+        marked_speedup = _predict_by_processors(evidence, changes)
     if marked_speedup is None or marked_speedup.mid < _MIN_GAIN:
         return prediction
     if prediction.speedup is None:
@@ -78,6 +80,45 @@ def _predict_by_marks(evidence: Evidence, changes: Sequence[Change]) -> Estimate
             for share in (removed_share.low, removed_share.mid, removed_share.high)
         )
     )
+
+
+def _predict_by_processors(evidence: Evidence, changes: Sequence[Change]) -> Estimate | None:
+    """Return the least gain of workers that compute less, on the processors that train.
+
+    Where all processors are in use, a step takes at least the processor time of all its work,
+    divided by their number. ``None``: the change is another one, or workers hardly wait for
+    processors.
+    """
+    change = changes[0]
+    if len(changes) > 1 or not isinstance(change, LoaderChange) or not change.stages:
+        return None
+    loader = next(
+        (candidate for candidate in evidence.facts.loaders if candidate.id == change.loader), None
+    )
+    try:
+        loading = None if loader is None else find_loading(evidence, loader)
+        if (
+            loading is None
+            or change != LoaderChange(change.loader, stages=change.stages)
+            or not loading.processors.computes
+            or loading.queue_share < MIN_QUEUE_SHARE
+        ):
+            return None
+        freed_ns = _freed_ns(loading, change.stages) / loading.processors.count
+    except NotObservedError:
+        return None
+    speedup = 1 / (1 - min(_MAX_STEP_SHARE, freed_ns / loading.step_ns))
+    return Estimate(speedup, speedup, speedup)
+
+
+def _freed_ns(loading: Loading, factors: Mapping[str, float]) -> float:
+    """Return the processor time of a batch that goes with a part of its stages."""
+    freed_share = sum(
+        stage.share * (1 - factors[stage.name])
+        for stage in loading.workers.stages
+        if stage.name in factors
+    )
+    return (loading.cpu_ns or 0.0) * freed_share
 
 
 def _without_idle_settings(change: LoaderChange) -> LoaderChange:

@@ -25,6 +25,7 @@ _PROCESS_CHANNELS: Final = frozenset(("socket", "pipe", "file"))
 _CHANNEL_FILES: Final = (("/subprocess.py", "process"), ("multiprocessing/connection.py", "pipe"))
 StackFrame = tuple[str, int, str]
 _WeightedStack = tuple[StackCount, float]
+_UserCall = tuple[StackFrame, str, str]  # the user's frame, and the file and function it called
 _MODULE_CALLER: Final = "torch/nn/modules/module.py"  # what calls a module's forward
 _MAX_CALLS: Final = 60  # rows
 _T = TypeVar("_T")
@@ -132,20 +133,21 @@ def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
     )
     stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
     total_ns = sum(stack.ran_ns + stack.blocked_ns for stack in stacks)
-    spent_ns = Counter[tuple[StackFrame, str, str]]()
+    spent_ns, late_ns = Counter[_UserCall](), Counter[_UserCall]()
     for stack in stacks:
         for call in _user_calls(stack):
             spent_ns[call] += stack.ran_ns + stack.blocked_ns
+            late_ns[call] += stack.late_ns
     return tuple(
-        CallLine(*frame, file, function, ns / total_ns)
-        for (frame, file, function), ns in spent_ns.most_common(_MAX_CALLS)
+        CallLine(*call[0], *call[1:], ns / total_ns, late_ns[call] / total_ns)
+        for call, ns in spent_ns.most_common(_MAX_CALLS)
         if ns
     )
 
 
-def _user_calls(stack: StackCount) -> set[tuple[StackFrame, str, str]]:
+def _user_calls(stack: StackCount) -> set[_UserCall]:
     """Return each of the user's frames in a stack, with the function that it called."""
-    inner, calls = None, set[tuple[StackFrame, str, str]]()
+    inner, calls = None, set[_UserCall]()
     for frame in stack.frames:
         if inner is not None and not is_library(frame[0]):
             calls.add((frame, inner[0], inner[2]))

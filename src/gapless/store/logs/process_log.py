@@ -17,7 +17,7 @@ from gapless.store.logs.observed import parse_observation
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
 _T = TypeVar("_T")
-_LOOKS, _RAN, _OFF = "(looks)", "(ran)", "(off)"  # besides what a stack waited for
+_LOOKS, _RAN, _OFF, _LATE = "(looks)", "(ran)", "(off)", "(late)"  # besides what it waited for
 
 
 @dataclass(frozen=True)
@@ -160,19 +160,23 @@ def _parse_stacks(document: Object) -> dict[tuple[str, _Frames], Counter[str]] |
         return None
     counts: dict[tuple[str, _Frames], Counter[str]] = {}
     for stack in items(document.get("stacks")):
-        count, frames, ran_ns, blocked_ns, waits = (*items(stack), None, None, None, None, None)[:5]
+        count, frames, ran_ns, blocked_ns, waits, late_ns = (*items(stack), *[None] * 6)[:6]
         looks = integer(count)
         amounts = counts.setdefault((thread, tuple(map(_parse_frame, items(frames)))), Counter())
         amounts[_LOOKS] += 1 if looks is None else looks
         amounts[_RAN] += integer(ran_ns) or 0
         amounts[_OFF] += integer(blocked_ns) or 0
+        amounts[_LATE] += integer(late_ns) or 0
         amounts.update({kind: integer(ns) or 0 for kind, ns in members(waits).items()})
     return counts
 
 
 def _stack_count(thread: str, frames: _Frames, amounts: Counter[str]) -> StackCount:
-    waits = tuple((kind, ns) for kind, ns in amounts.items() if kind not in {_LOOKS, _RAN, _OFF})
-    return StackCount(thread, frames, amounts[_LOOKS], amounts[_RAN], amounts[_OFF], waits)
+    own_keys = {_LOOKS, _RAN, _OFF, _LATE}
+    waits = tuple((kind, ns) for kind, ns in amounts.items() if kind not in own_keys)
+    return StackCount(
+        thread, frames, amounts[_LOOKS], amounts[_RAN], amounts[_OFF], waits, amounts[_LATE]
+    )
 
 
 def _parse_end(document: Object) -> tuple[int, str | None] | None:

@@ -1,5 +1,6 @@
-"""Work in a few steps, at regular distances, that takes a large part of the training's time."""
+"""Work in a few steps that takes a large part of the training's time."""
 
+from dataclasses import dataclass
 from math import log
 from typing import Final
 
@@ -13,7 +14,7 @@ from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import Detection, Measure
+from gapless.model.finding import SAME_LINE, Detection, Measure
 from gapless.model.host_code import CallLine, HostCode
 from gapless.model.rhythm import LongSteps
 from gapless.model.run import RecordedRun
@@ -22,6 +23,10 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 _LEAVES: Final = (*step_lines.THREAD_LEAVES, "step")  # all that the thread does, split or not
 _TRUE_SHARE: Final = Estimate(0.8, 1.0, 1.05)  # of what long steps take more than the others
 _MAX_REMOVED_SHARE: Final = 0.98  # of these leaves
+# Of what long steps take more than the others: samples late in a step begin at twice the mean one.
+_MIN_LATE_SHARE: Final = 0.3
+_MIN_LATE_PART: Final = 0.6  # of the time of a line: what is done in each step is late seldom
+_LUMPS: Final = "idle.io_main"  # checkpoints, evaluations, loggers: of rules of their own
 _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long steps: a logarithm
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2)
 _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "codes.py", 9, "reseed", None, 0.3, 400)
@@ -74,6 +79,23 @@ def _make_example(*calls: CallLine) -> Evidence:
             ),
         ),
         RuleFigure(
+            "Now and then, but steps are late hardly anywhere else",
+            "train.py:40 is done in a few steps, which last far longer than the others: it takes "
+            "5.0 ms of each 20.0 ms step.",
+            _make_example(
+                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
+                CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.02),
+            ),
+        ),
+        RuleFigure(
+            "Late wherever they are: others use the machine",
+            None,
+            _make_example(
+                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.05),
+                CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.06),
+            ),
+        ),
+        RuleFigure(
             "Steps that are all alike",
             None,
             _make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62)),
@@ -81,7 +103,7 @@ def _make_example(*calls: CallLine) -> Evidence:
     ],
 )
 def occasional_work(evidence: Evidence) -> Detection | None:
-    """Recognise work that a few steps do at regular distances, and that takes much of the time.
+    """Recognise work that a few steps do, and that takes much of the time.
 
     ## Why it costs time
     What is done every twentieth step, and takes as long as forty steps, takes two thirds of the
@@ -91,60 +113,127 @@ def occasional_work(evidence: Evidence) -> Detection | None:
     ## How it is measured
     By the lengths of all steps, without waits for data and without evaluations, checkpoints and
     loggers, which have rules of their own: every N-th is at least twice as long as the others, N
-    being four or more, and was seen three times or more. What other processes do comes at no such
-    distance. The line is that at which the function that trains, or one that calls it, was sampled
-    calling something else for as much of the time as these steps take more than the others. The
-    price is that of steps without it.
+    being four or more, and was seen three times or more; or one or two distances recur between all
+    that are (every fiftieth step of an epoch, and the rest of it). What other processes do comes at
+    no such distance. The line is that at which the function that trains, or one that calls it, was
+    sampled most while a step took twice the mean one already; in runs without such samples, that at
+    which it was sampled calling something else for as much of the time as these steps take more
+    than the others. The price is that of steps without it.
+
+    At no such distance, a line counts in which the samples stood mostly in steps that were late, if
+    checkpoints, evaluations and loggers do not take as long: what slows the whole machine makes all
+    lines late.
     """
     recorded, step_ns = evidence.study.recorded, evidence.step_ns
     if recorded is None:
         raise NotObservedError("run", "only a recorded run shows all steps")
-    long_steps = None if recorded.steps is None else recorded.steps.long_steps
-    if long_steps is None or not step_ns:
-        return None
-    share = long_steps.excess_ns / long_steps.period / step_ns
-    location = _find_line(recorded, share)
+    works = (_find_regular_work(evidence, recorded), _find_late_work(evidence, recorded))
+    work = max(filter(None, works), key=lambda work: work.share.mid, default=None)
     thread_share = evidence.share(*_LEAVES)
-    if share < _MIN_STEP_SHARE or location is None or not thread_share:
+    if work is None or not step_ns or work.share.mid < _MIN_STEP_SHARE or not thread_share:
         return None
-    ends = (_TRUE_SHARE.high, _TRUE_SHARE.mid, _TRUE_SHARE.low)
-    kept = (1 - min(_MAX_REMOVED_SHARE, end * share / thread_share) for end in ends)
+    ends = (work.share.high, work.share.mid, work.share.low)
+    kept = (1 - min(_MAX_REMOVED_SHARE, share / thread_share) for share in ends)
     return occasional_work.detection(
-        f"{name_line(location)} is done every {long_steps.period} steps, "
-        f"{windows.ms(long_steps.excess_ns)} each: it takes "
-        f"{windows.format_step_part(evidence, share * step_ns)}.",
+        f"{name_line(work.location)} {work.words} "
+        f"{windows.format_step_part(evidence, work.share.mid * step_ns)}.",
         HostChange(_LEAVES, Estimate(*kept)),
-        location=location,
-        measures=(
-            Measure("steps that last longer", long_steps.count, ""),
-            Measure("longer than the others by", long_steps.excess_ns, "ns"),
-        ),
+        location=work.location,
+        measures=work.measures,
         no_remedy=(
             "do it less often, if training needs it at all; else see what takes long in it: loops "
             "over data, files, copies"
         ),
+        unless=SAME_LINE,
         inferred=True,
     )
 
 
-def _find_line(recorded: RecordedRun, share: float) -> Location | None:
-    """Return the line that was sampled for such a share, beside what trains; ``None``: no line."""
-    looks = sum(code.looks for code in recorded.host_code[:1])
+@dataclass(frozen=True)
+class _Work:
+    """What a few steps do: its line, what it takes of all time, and by what that is known."""
+
+    location: Location
+    share: Estimate
+    words: str
+    measures: tuple[Measure, ...]
+
+
+def _find_regular_work(evidence: Evidence, recorded: RecordedRun) -> _Work | None:
+    """Return what long steps at regular distances do."""
+    long_steps = None if recorded.steps is None else recorded.steps.long_steps
+    if long_steps is None or not evidence.step_ns:
+        return None
+    share = long_steps.excess_ns / long_steps.period / evidence.step_ns
+    location = _find_line(recorded, share)
+    if location is None:
+        return None
+    return _Work(
+        location,
+        Estimate(*(end * share for end in (_TRUE_SHARE.low, _TRUE_SHARE.mid, _TRUE_SHARE.high))),
+        f"is done every {long_steps.period} steps, {windows.ms(long_steps.excess_ns)} each: it "
+        "takes",
+        (
+            Measure("steps that last longer", long_steps.count, ""),
+            Measure("longer than the others by", long_steps.excess_ns, "ns"),
+        ),
+    )
+
+
+def _find_late_work(evidence: Evidence, recorded: RecordedRun) -> _Work | None:
+    """Return the call in which steps were late, if it is hardly made in other steps.
+
+    What others do to the machine makes all lines of a step late, each as long as it takes.
+    """
+    calls, looks = _other_calls(recorded), _count_looks(recorded)
+    latest = max(calls, key=lambda call: call.late, default=None)
+    if (
+        latest is None
+        or latest.late < _MIN_LATE_PART * latest.share
+        or evidence.share(_LUMPS) > latest.late / 2
+    ):
+        return None
+    return _Work(
+        Location(latest.file, latest.line, latest.function),
+        estimate_share(latest.share, looks),
+        "is done in a few steps, which last far longer than the others: it takes",
+        (
+            Measure("sampled in it, of the thread", latest.share, "share"),
+            Measure("of that in steps that were late", latest.late, "share"),
+        ),
+    )
+
+
+def _count_looks(recorded: RecordedRun) -> int:
+    return sum(code.looks for code in recorded.host_code[:1])
+
+
+def _other_calls(recorded: RecordedRun) -> list[CallLine]:
+    """Return what functions that train, and those that call them, call beside training."""
     calls = recorded.call_lines
     steps = {(call.file, call.function) for call in calls if call.callee == step_lines.BACKWARD}
-    if not looks or not steps:
-        return None
     training_functions = step_lines.add_callers(steps, calls)
-    mismatches = {
-        call: _measure_mismatch(call.share, share, looks)
+    return [
+        call
         for call in calls
         if (call.file, call.function) in training_functions
         and (call.callee_file, call.callee) not in training_functions
         and call.callee != step_lines.BACKWARD
-    }
-    nearest = min(mismatches, key=lambda call: mismatches[call], default=None)
-    if nearest is None or mismatches[nearest] > _MAX_MISMATCH:
+        and not step_lines.is_loading(call)
+    ]
+
+
+def _find_line(recorded: RecordedRun, share: float) -> Location | None:
+    """Return the line that was sampled for such a share, beside what trains; ``None``: no line."""
+    calls, looks = _other_calls(recorded), _count_looks(recorded)
+    if not looks or not calls:
         return None
+    nearest = max(calls, key=lambda call: call.late)
+    if nearest.late < _MIN_LATE_SHARE * share:
+        mismatches = {call: _measure_mismatch(call.share, share, looks) for call in calls}
+        nearest = min(mismatches, key=lambda call: mismatches[call])
+        if mismatches[nearest] > _MAX_MISMATCH:
+            return None
     return Location(nearest.file, nearest.line, nearest.function)
 
 
