@@ -82,9 +82,8 @@ def test_what_a_step_does_late_is_known_once_enough_steps_have_shown_how_long_th
     stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = time.monotonic_ns()
-    edges = [(0, now_ns - 20_000_000), (20, now_ns)]  # of 1 ms each
-    for last_edge, is_late in ((edges[0], False), (edges[1], True)):
-        monkeypatch.setattr(recorder, "last_edge", lambda edge=last_edge: edge)
+    for edge, is_late in (((0, now_ns - 20_000_000), False), ((20, now_ns), True)):  # of 1 ms each
+        monkeypatch.setitem(recorder._state, "edge", edge)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         busy_here(looks)
         stacks._report()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         late_ns = sum(stack[5] for stack in stack_frames[-1]["stacks"])

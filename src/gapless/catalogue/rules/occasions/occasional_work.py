@@ -150,7 +150,7 @@ def occasional_work(evidence: Evidence) -> Detection | None:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _OccasionalWork:
     """What a few steps do: its line, what it takes of all time, and by what that is known."""
 
     location: Location
@@ -159,7 +159,7 @@ class _Work:
     measures: tuple[Measure, ...]
 
 
-def _find_regular_work(evidence: Evidence, recorded: RecordedRun) -> _Work | None:
+def _find_regular_work(evidence: Evidence, recorded: RecordedRun) -> _OccasionalWork | None:
     """Return what long steps at regular distances do."""
     long_steps = None if recorded.steps is None else recorded.steps.long_steps
     if long_steps is None or not evidence.step_ns:
@@ -168,7 +168,7 @@ def _find_regular_work(evidence: Evidence, recorded: RecordedRun) -> _Work | Non
     location = _find_line(recorded, share)
     if location is None:
         return None
-    return _Work(
+    return _OccasionalWork(
         location,
         Estimate(*(end * share for end in (_TRUE_SHARE.low, _TRUE_SHARE.mid, _TRUE_SHARE.high))),
         f"is done every {long_steps.period} steps, {windows.ms(long_steps.excess_ns)} each: it "
@@ -180,7 +180,7 @@ def _find_regular_work(evidence: Evidence, recorded: RecordedRun) -> _Work | Non
     )
 
 
-def _find_late_work(evidence: Evidence, recorded: RecordedRun) -> _Work | None:
+def _find_late_work(evidence: Evidence, recorded: RecordedRun) -> _OccasionalWork | None:
     """Return the call in which steps were late, if it is hardly made in other steps.
 
     What others do to the machine makes all lines of a step late, each as long as it takes.
@@ -193,7 +193,7 @@ def _find_late_work(evidence: Evidence, recorded: RecordedRun) -> _Work | None:
         or evidence.share(_LUMPS) > latest.late / 2
     ):
         return None
-    return _Work(
+    return _OccasionalWork(
         Location(latest.file, latest.line, latest.function),
         estimate_share(latest.share, looks),
         "is done in a few steps, which last far longer than the others: it takes",
