@@ -4,6 +4,7 @@ import linecache
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,6 +79,22 @@ def test_anomaly_detection_is_told_with_the_line_that_switched_it_on() -> None:
     file, _, line = on.values["anomaly_at"].rpartition(":")
     assert file == __file__
     assert "set_detect_anomaly" in linecache.getline(file, int(line))
+
+
+def test_a_library_that_is_off_is_told_with_the_line_of_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "# mkldnn.enabled = False\nif torch.backends.mkldnn.enabled == 1:\n    {line}\n"
+    for number, line in ((3, "torch.backends.mkldnn.enabled = False"), (0, "print()")):
+        script = tmp_path / f"train{number}.py"
+        monkeypatch.setattr(sys.modules["__main__"], "__file__", str(script), raising=False)
+        place = f"{script}:{number}" if number else None
+        script.write_text(text.format(line=line))
+        monkeypatch.setattr(torch._C, "_get_mkldnn_enabled", lambda: False)
+        with hooking.install_hooks("precision") as recorder:
+            recorder.edge()
+        (fact,) = recorder.facts_about("precision")
+        assert (fact.values["mkldnn_enabled"], fact.values["library_at"]) == (False, place)
 
 
 def test_the_newer_names_of_tf32_do_not_make_reading_fail() -> None:

@@ -134,6 +134,13 @@ def torch_setting(facts: Facts, name: str) -> object:
     return None if facts.precision is None else facts.precision.settings.get(name)
 
 
+def setting_location(facts: Facts, name: str) -> Location | None:
+    """Return a setting that names a line; ``None`` if it was not observed."""
+    line_ref = torch_setting(facts, name)
+    file, _, line = line_ref.rpartition(":") if isinstance(line_ref, str) else ("", "", "")
+    return Location(file, int(line), None) if file and line.isdecimal() else None
+
+
 def autocast_dtypes(facts: Facts) -> tuple[str, ...]:
     """Return the types that were seen in regions of autocast."""
     dtypes = torch_setting(facts, "autocast")

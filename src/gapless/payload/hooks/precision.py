@@ -7,6 +7,7 @@ older names for TF32 raise where a script uses the newer ones, so the newer ones
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
 
@@ -16,6 +17,7 @@ from . import calls
 
 _PERIOD_NS = 10_000_000_000  # ns between looks, after the first ones
 _LOOKS = (1, 2, 3, 10)
+_MAX_SOURCE = 1_000_000  # characters of a script that are looked through
 _ENVIRONMENT = (  # the names that may be written down; no others are
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -59,6 +61,7 @@ _autocast: dict[Any, Any] = {}  # device: dtype, of the autocast regions that we
 _scalers: list[Any] = []  # (enabled, location)
 _anomaly_locations: list[Any] = []  # where anomaly detection was switched on, the last one
 _written: dict[Any, Any] = {}
+_library_lines: dict[Any, Any] = {}  # by script and the libraries that are off
 _edges = 0
 _last_ns = 0
 
@@ -155,6 +158,7 @@ def precision(torch: Any) -> Any:
         "default_dtype": str(torch.get_default_dtype()),
         "cudnn_enabled": _ask(c, "_get_cudnn_enabled"),
         "mkldnn_enabled": _ask(c, "_get_mkldnn_enabled"),
+        "library_at": _find_library_line(c),
         "cudnn_benchmark": _ask(c, "_get_cudnn_benchmark"),
         "cudnn_deterministic": _ask(c, "_get_cudnn_deterministic"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
@@ -168,6 +172,33 @@ def precision(torch: Any) -> Any:
         "efficient_sdp": _ask(c, "_get_mem_efficient_sdp_enabled"),
         "math_sdp": _ask(c, "_get_math_sdp_enabled"),
     }
+
+
+def _find_library_line(c: Any) -> Any:
+    """Return where the script switches a library off, by its text; ``None``: it was not found.
+
+    A setting is no call that could be seen; its name is in the line that sets it.
+    """
+    names = tuple(name for name in ("cudnn", "mkldnn") if _ask(c, f"_get_{name}_enabled") is False)
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not names or not path:
+        return None
+    if (path, names) not in _library_lines:
+        _library_lines[path, names] = _search_source(path, names)
+    return _library_lines[path, names]
+
+
+def _search_source(path: str, names: tuple[str, ...]) -> Any:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read(_MAX_SOURCE).splitlines()
+    except OSError:
+        return None
+    setting = re.compile(rf"\b({'|'.join(names)})\s*\.\s*(enabled\s*=(?!=)|(set_)?flags\s*\()")
+    for number, line in enumerate(lines, 1):
+        if setting.search(line.partition("#")[0]):
+            return f"{path}:{number}"
+    return None
 
 
 def _tf32(torch: Any) -> Any:

@@ -87,7 +87,7 @@ def _predict_by_processors(evidence: Evidence, changes: Sequence[Change]) -> Est
 
     Where all processors are in use, a step takes at least the processor time of all its work,
     divided by their number. ``None``: the change is another one, or workers hardly wait for
-    processors.
+    processors, or there are more workers than processors: then they wait for one another.
     """
     change = changes[0]
     if len(changes) > 1 or not isinstance(change, LoaderChange) or not change.stages:
@@ -102,6 +102,7 @@ def _predict_by_processors(evidence: Evidence, changes: Sequence[Change]) -> Est
             or change != LoaderChange(change.loader, stages=change.stages)
             or not loading.processors.computes
             or loading.queue_share < MIN_QUEUE_SHARE
+            or loading.loader.num_workers > loading.processors.count
         ):
             return None
         freed_ns = _freed_ns(loading, change.stages) / loading.processors.count

@@ -26,7 +26,12 @@ _CHANNEL_FILES: Final = (("/subprocess.py", "process"), ("multiprocessing/connec
 StackFrame = tuple[str, int, str]
 _WeightedStack = tuple[StackCount, float]
 _UserCall = tuple[StackFrame, str, str]  # the user's frame, and the file and function it called
-_MODULE_CALLER: Final = "torch/nn/modules/module.py"  # what calls a module's forward
+# What only passes a call on: to a module's forward, or out of the compiler's sight.
+_FORWARDERS: Final = (
+    "torch/nn/modules/module.py",
+    "torch/_compile.py",
+    "torch/_dynamo/eval_frame.py",
+)
 _MAX_CALLS: Final = 60  # rows
 _T = TypeVar("_T")
 
@@ -152,7 +157,7 @@ def _user_calls(stack: StackCount) -> set[_UserCall]:
         if inner is not None and not is_library(frame[0]):
             calls.add((frame, inner[0], inner[2]))
         # A forward pass outside Python (a scripted module) has no frame of its own.
-        is_forward = frame[0].replace("\\", "/").endswith(_MODULE_CALLER)
+        is_forward = frame[0].replace("\\", "/").endswith(_FORWARDERS)
         if not is_recorder(frame[0]) and (inner is None or not is_forward):
             inner = frame
     return calls

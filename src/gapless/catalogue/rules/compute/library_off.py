@@ -3,6 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.selectors import setting_location
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.work import example_work
@@ -105,6 +106,7 @@ def library_off(evidence: Evidence, precision: Precision) -> Detection | None:
             evidence.study.work,
             lambda work: factor if _uses_library(work, on_device=evidence.on_device) else NO_CHANGE,
         ),
+        location=setting_location(evidence.facts, "library_at"),
         measures=(Measure(f"without {library}, a step", spent_ns, "ns"),),
         no_remedy=f"leave torch.backends.{flag}.enabled as it is from the start: True",
     )

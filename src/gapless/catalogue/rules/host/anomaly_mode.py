@@ -3,14 +3,13 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.declare.selectors import torch_setting
+from gapless.catalogue.declare.selectors import setting_location, torch_setting
 from gapless.catalogue.effects.debug_switches import CHECK_OPERATOR, changes_without_checks
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.queries import windows
-from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 
@@ -64,7 +63,7 @@ def anomaly_mode(evidence: Evidence) -> Detection | None:
         f"Anomaly detection is on: {windows.format_count(n_checks)} results of the backward pass "
         "a step are checked for NaN, and the stack of each operation is recorded.",
         *changes_without_checks(evidence),
-        location=_switch_location(evidence),
+        location=setting_location(evidence.facts, "anomaly_at"),
         measures=(Measure("checks a step", n_checks, ""),),
         helps=(debug_off.request(),),
         no_remedy=(
@@ -72,10 +71,3 @@ def anomaly_mode(evidence: Evidence) -> Detection | None:
             "asked: gapless try --fix debug-off --override --risky"
         ),
     )
-
-
-def _switch_location(evidence: Evidence) -> Location | None:
-    """Return where it was switched on; ``None`` if that was not observed."""
-    line_ref = torch_setting(evidence.facts, "anomaly_at")
-    file, _, line = line_ref.rpartition(":") if isinstance(line_ref, str) else ("", "", "")
-    return Location(file, int(line), None) if file and line.isdecimal() else None

@@ -17,6 +17,7 @@ from gapless.model.run import DeviceState
 from gapless.roofline.recomputed import keep_activations
 
 _MIN_STEP_SHARE: Final = 0.01  # of the step
+_CHECKPOINT_FILE: Final = "torch/utils/checkpoint.py"
 _MAX_MEMORY_SHARE: Final = 0.6  # of the device's memory: above it, there may be no room
 _CHECKPOINTED_FACTS: Final = example_facts.gpu(example_facts.model(checkpoints=True))
 _RECOMPUTED_WORK: Final = (
@@ -94,10 +95,7 @@ def recomputed_activations(evidence: Evidence) -> Detection | None:
         f"{windows.format_step_part(evidence, ns_per_window_step(evidence, spent_ns))} recompute "
         f"activations; {room}.",
         *keep_activations(rows),
-        location=windows.find_calling_function(
-            evidence, "CheckpointFunction", "torch.utils.checkpoint.*"
-        )
-        or _model_location(evidence),
+        location=_checkpoint_location(evidence) or _model_location(evidence),
         measures=(
             Measure("computed again, a step", ns_per_window_step(evidence, spent_ns), "ns"),
             *memory_measures,
@@ -105,6 +103,15 @@ def recomputed_activations(evidence: Evidence) -> Detection | None:
         helps=(checkpointing_off.request(),) if has_modules else (),
         no_remedy=None if has_modules else "Leave torch.utils.checkpoint out.",
     )
+
+
+def _checkpoint_location(evidence: Evidence) -> Location | None:
+    """Return the line that was sampled most in checkpointed code, else the function in stacks."""
+    calls = [call for call in evidence.call_lines if call.callee_file.endswith(_CHECKPOINT_FILE)]
+    if calls:
+        top = max(calls, key=lambda call: call.share)
+        return Location(top.file, top.line, top.function)
+    return windows.find_calling_function(evidence, "CheckpointFunction", "torch.utils.checkpoint.*")
 
 
 def _model_location(evidence: Evidence) -> Location | None:

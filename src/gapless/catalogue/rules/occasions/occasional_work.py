@@ -189,6 +189,7 @@ def _find_late_work(evidence: Evidence, recorded: RecordedRun) -> _OccasionalWor
     latest = max(calls, key=lambda call: call.late, default=None)
     if (
         latest is None
+        or not looks
         or latest.late < _MIN_LATE_PART * latest.share
         or evidence.share(_LUMPS) > latest.late / 2
     ):
