@@ -90,7 +90,7 @@ def test_a_library_that_is_off_is_told_with_the_line_of_the_script(
         monkeypatch.setattr(sys.modules["__main__"], "__file__", str(script), raising=False)
         place = f"{script}:{number}" if number else None
         script.write_text(text.format(line=line))
-        monkeypatch.setattr(torch._C, "_get_mkldnn_enabled", lambda: False)
+        monkeypatch.setattr("torch._C._get_mkldnn_enabled", lambda: False)
         with hooking.install_hooks("precision") as recorder:
             recorder.edge()
         (fact,) = recorder.facts_about("precision")
