@@ -55,7 +55,7 @@ def add_depth(parser: argparse.ArgumentParser) -> None:
         "--section",
         metavar="NAME",
         action="append",
-        help="print this part: causes, steps, loaders, ranks, replay, machine, kernels …",
+        help="print this part: causes, steps, loaders, ranks, calls, machine, kernels …",
     )
 
 
