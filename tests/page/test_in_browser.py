@@ -1,22 +1,14 @@
 """The page in a real browser: nothing complains, nothing is asked of the network, clicks work."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from gapless.model.study import Study
 from gapless.page.study_page import study_page
-from tests.page.browser import Browser, start_browser
+from tests.page.browser import Browser, open_drawn
 from tests.page.opening import open_pictured
 from tests.page.test_study_page import HOSTILE, hostile_trace
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
-    folder = tmp_path_factory.mktemp("browser")
-    with start_browser(folder) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +16,6 @@ def run_page(recorded: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages") / "run.html"
     path.write_text(study_page(recorded), encoding="utf-8")
     return path
-
-
-def open_drawn(browser: Browser, path: Path) -> None:
-    """Open a page and wait until its figures are drawn."""
-    browser.errors.clear()
-    browser.requests.clear()
-    browser.open(path)
-    browser.wait("document.body.dataset.drawn")
 
 
 @pytest.fixture(scope="module")

@@ -347,7 +347,8 @@ def test_values_of_the_wrong_type_are_absent() -> None:
 
 
 def test_set_up_and_what_was_not_kept_are_apart_from_other_stacks() -> None:
-    training: dict[str, object] = {"stacks": [[2, [["a.py", 3, "main"]], 40, 0, {}]], "rest": [1, 20, 5]}
+    stack: list[object] = [2, [["a.py", 3, "main"]], 40, 0, {}]
+    training: dict[str, object] = {"stacks": [stack], "rest": [1, 20, 5]}
     process = read_single(
         drawing.process(),
         wire.text_frame(wire.STACKS, {"thread": "setup", **training}),

@@ -10,10 +10,10 @@ from gapless.recorded.training.calls import call_trees
 from gapless.recorded.training.processes import trainings
 from tests.study.recording import Log, recording
 
-SCRIPT: Final = ("/home/a/train.py", 30, "<module>")
-MAIN: Final = ("/home/a/train.py", 12, "main")
+SCRIPT: Final = ("/code/train.py", 30, "<module>")
+MAIN: Final = ("/code/train.py", 12, "main")
 PAYLOAD: Final = "/x/site-packages/gapless/payload/"
-STEP: Final = ("/home/a/train.py", 20, "step")
+STEP: Final = ("/code/train.py", 20, "step")
 
 
 def trained(*stacks: StackCount) -> Log:
@@ -38,7 +38,7 @@ def test_set_up_and_training_are_one_tree_whose_times_sum() -> None:
     log = trained(
         StackCount("setup", (SCRIPT,), 2, 0, 40),
         StackCount("training", (STEP, MAIN, SCRIPT), 3, 50, 10),
-        StackCount("training", (("/home/a/train.py", 14, "main"), SCRIPT), 1, 100),
+        StackCount("training", (("/code/train.py", 14, "main"), SCRIPT), 1, 100),
     )
     log.rare_stacks.append(StackCount("training", (), 4, 7, 3))
     (tree,) = trees_of(log)
@@ -73,7 +73,7 @@ def test_wrappers_of_the_recorder_are_passed_over_and_its_own_work_is_a_node() -
 
 
 def test_a_stack_that_was_cut_hangs_from_what_was_not_kept() -> None:
-    deep = tuple(("/home/a/deep.py", 3, f"f{depth}") for depth in range(wire.MAX_FRAMES))
+    deep = tuple(("/code/deep.py", 3, f"f{depth}") for depth in range(wire.MAX_FRAMES))
     (tree,) = trees_of(trained(StackCount("training", deep, 1, 5)))
     (root,) = tree.roots
     assert (tree.nodes[root].function, tree.nodes[root].line) == (

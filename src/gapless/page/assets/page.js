@@ -23,6 +23,7 @@
     gapless.figures.forEach(gapless.dress);
     gapless.recolour_steps?.();
     gapless.recolour_timeline?.();
+    gapless.recolour_flame?.();
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 
@@ -48,6 +49,7 @@
     const range = await gapless.draw_steps();
     await gapless.draw_timeline();
     await gapless.draw_series(range);
+    await gapless.draw_flame();
     document.body.dataset.drawn = "all";
   }));
 })();

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from gapless.model.calls import CallNode, CallTree
@@ -18,6 +19,7 @@ _PASSING_SHARE: Final = 0.95  # of a library's call: so much in one that it call
 _PLUMBING: Final = "torch/nn/modules/module.py"  # what calls a forward pass: that has the name
 _MODULE: Final = "<module>"
 _MAX_INDENT: Final = 24  # levels
+_MIN_PLACE_CELLS: Final = 8  # a file and a line in less say nothing
 _DIM: Final = "bright_black"
 
 
@@ -138,9 +140,10 @@ def _branch_lines(branch: CallBranch, depth: int, pen: Pen) -> Iterator[Text]:
     indent = "  " * min(depth, _MAX_INDENT)
     room = max(12, pen.width - len(figures) - len(indent))
     name = cut_middle(branch.name, room)
-    place = cut_middle(branch.place, max(0, room - len(name) - 2))
-    style = "bold" if branch.is_users else ""
-    yield Text.assemble(figures, indent, (name, style), "  ", (place, _DIM))
+    line = Text.assemble(figures, indent, (name, "bold" if branch.is_users else ""))
+    if (place_room := room - cell_len(name) - 2) >= _MIN_PLACE_CELLS:
+        line.append(f"  {cut_middle(branch.place, place_room)}", _DIM)
+    yield line
     for called in branch.branches:
         yield from _branch_lines(called, depth + 1, pen)
 
