@@ -67,9 +67,16 @@ class CallTree:
         return sum(node.own_looks for node in self.nodes) + self.rare_looks
 
     def chains(self) -> Iterator[tuple[tuple[CallNode, ...], CallNode]]:
-        """Yield each node that spent time itself, and the chain of calls that ends in it."""
-        chains: list[tuple[CallNode, ...]] = []
-        for node in self.nodes:
-            chains.append((*(chains[node.parent] if node.parent >= 0 else ()), node))
-            if node.own_ns or node.own_looks:
-                yield chains[-1], node
+        """Yield each node that spent time itself, with the chain of calls that ends in it.
+
+        In the order of the tree, of what one calls the longest first.
+        """
+        waiting: list[tuple[int, tuple[CallNode, ...]]] = [
+            (number, ()) for number in reversed(self.roots)
+        ]
+        while waiting:
+            number, outer = waiting.pop()
+            chain = (*outer, self.nodes[number])
+            if self.nodes[number].own_ns or self.nodes[number].own_looks:
+                yield chain, self.nodes[number]
+            waiting += [(called, chain) for called in reversed(self.children[number])]

@@ -162,7 +162,8 @@ def _watch(alarm: Any, period: float) -> None:
             due = time.monotonic_ns() + int(1e9 * pause)
             if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
                 return
-            gil_switch.shorten_interval()
+            is_setup = _state["role"] == "setup"
+            gil_switch.shorten_interval(gil_switch.SOON_S if is_setup else gil_switch.AT_ONCE_S)
             try:
                 ran = _clock()
                 if _wait_for_stop(alarm, due):
