@@ -223,7 +223,7 @@ def test_what_imports_modules_is_in_no_stack_and_what_is_not_kept_is_summed() ->
     ((count, frames, *amounts),) = report["stacks"]
     assert (count, amounts, report["rest"], report["looks"]) == (
         1,
-        [0, 7, {"file": 7}],
+        [0, 7, {"file": 7}, 0],
         [1, 3, 0],
         2,
     )
