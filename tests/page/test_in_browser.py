@@ -1,5 +1,6 @@
 """The page in a real browser: nothing complains, nothing is asked of the network, clicks work."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,23 @@ def test_it_fits_a_narrow_window(browser: Browser, run_page: Path) -> None:
     open_drawn(browser, run_page)
     assert browser.value("document.documentElement.scrollWidth") == 400
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_steps_are_on_a_logarithmic_scale_where_one_dwarfs_the_others(
+    browser: Browser, recorded: Study, run_page: Path, tmp_path: Path
+) -> None:
+    scale = "gapless.figures[0].y_scale.type"
+    open_drawn(browser, run_page)
+    assert browser.value(scale) == "LinearScale"
+    assert recorded.recorded is not None
+    assert recorded.recorded.pace is not None
+    lengths_ns = recorded.recorded.pace.lengths_ns.copy()
+    lengths_ns[-1] = 100 * int(lengths_ns.max())
+    pace = replace(recorded.recorded.pace, lengths_ns=lengths_ns)
+    study = replace(recorded, recorded=replace(recorded.recorded, pace=pace))
+    path = tmp_path / "wide.html"
+    path.write_text(study_page(study), encoding="utf-8")
+    open_drawn(browser, path)
+    assert browser.value(scale) == "LogScale"
+    assert "logarithmic" in browser.value("document.getElementById('steps-title').textContent")
+    assert browser.errors == []

@@ -27,13 +27,13 @@
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 
-  // Paper is light, and nothing can be opened on it: groups of the account are.
+  // Paper is light, and nothing can be opened on it: groups of the account and the call trees are.
   let opened = [];
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("paper");
     dress();
     gapless.views.forEach((view) => view.paint()); // now: what waits for a frame comes too late
-    opened = [...document.querySelectorAll("details.group:not([open])")];
+    opened = [...document.querySelectorAll("details.group:not([open]), #calls details.sheet:not([open])")];
     for (const details of opened) details.open = true;
   });
   addEventListener("afterprint", () => {
