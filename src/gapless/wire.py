@@ -42,6 +42,7 @@ FRAMES = {
     TRIAL: "trial",  # what a trial's arm observed: losses, what was trained on
     HOSTS: "hosts",  # other machines that the run has connections to, since the last such frame
 }
+MAX_FRAMES = 100  # of a sampled stack, from the innermost
 PACKED = (MARKS, BATCHES, MARK_SUMS, BATCH_SUMS)
 
 # ── Marks: what happened on a thread of the training process ────────────────────────────────────

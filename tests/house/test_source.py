@@ -32,7 +32,8 @@ BASES_OF_LIBRARIES: Final = {
     "FunctionProxy",
     "App",
     "ModalScreen",
-}  # FunctionProxy: for another; App and ModalScreen: Textual's
+    "TBPlugin",
+}  # FunctionProxy: for another; App and ModalScreen: Textual's; TBPlugin: TensorBoard's
 CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
     "src/gapless/cli.py",

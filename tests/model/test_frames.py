@@ -1,4 +1,4 @@
-"""An account as a frame and in a notebook; the nouns' own small sums."""
+"""An account as a frame; the nouns' own small sums."""
 
 import importlib.util
 import sys
@@ -12,8 +12,6 @@ from gapless.model import frame
 from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import ChargeDelta, OperationDelta
 from gapless.model.ledger import Row
-from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Tables
 
 
 def account(steps: int | None = 1) -> Account:
@@ -72,26 +70,6 @@ def test_a_frame_without_a_library_says_what_to_install(nothing_installed: set[s
     nothing_installed.remove("narwhals")
     with pytest.raises(NotFoundError, match="polars, pandas or pyarrow"):
         account().to_frame()
-
-
-def study(full_account: Account) -> Study:
-    health = StudyHealth("kineto", 1, 0, 0, False, 1, None, 0, (), ())  # noqa: FBT003
-    run = RunInfo((), (), None, None, ())
-    return Study(run, health, None, full_account, Tables((), (), (), (), (), (), ()))
-
-
-def test_a_notebook_shows_the_account() -> None:
-    html = study(account())._repr_html_()  # pyright: ignore[reportPrivateUsage]
-    assert "<td>compute</td><td>0.001</td><td>70.0%</td>" in html
-    assert "<td>sum</td><td>0.001</td><td>100.0%</td>" in html
-    assert "ms a step" in html
-
-
-def test_a_notebook_shows_a_capture_without_steps_and_an_empty_one() -> None:
-    page_html = study(account(steps=None))._repr_html_()  # pyright: ignore[reportPrivateUsage]
-    assert "a step" not in page_html
-    empty = study(Account(0, None, {}, {}, {}, ()))._repr_html_()  # pyright: ignore[reportPrivateUsage]
-    assert "<td>0.000</td><td>0.0%</td>" in empty
 
 
 def test_the_devices_work_is_busy_time_alone() -> None:

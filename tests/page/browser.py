@@ -173,3 +173,11 @@ def start_browser(folder: Path, *flags: str) -> Generator[Browser]:
             os.close(ask_write)
             os.close(answer_read)
             process.kill()
+
+
+def open_drawn(browser: Browser, path: Path) -> None:
+    """Open a page and wait until its figures are drawn."""
+    browser.errors.clear()
+    browser.requests.clear()
+    browser.open(path)
+    browser.wait("document.body.dataset.drawn")

@@ -1,11 +1,13 @@
 """The studies that most tests of pages are about, made once."""
 
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from gapless.model.study import Study
+from tests.page.browser import Browser, start_browser
 from tests.page.opening import open_pictured
 
 DATA: Final = Path(__file__).parents[1] / "data"
@@ -20,3 +22,10 @@ def traced() -> Study:
 def recorded() -> Study:
     (folder,) = [path for path in (DATA / "runs").iterdir() if path.is_dir()]
     return open_pictured(folder)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
+    folder = tmp_path_factory.mktemp("browser")
+    with start_browser(folder) as browser:
+        yield browser

@@ -1,22 +1,15 @@
 """The page in a real browser: nothing complains, nothing is asked of the network, clicks work."""
 
-from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gapless.model.study import Study
 from gapless.page.study_page import study_page
-from tests.page.browser import Browser, start_browser
+from tests.page.browser import Browser, open_drawn
 from tests.page.opening import open_pictured
 from tests.page.test_study_page import HOSTILE, hostile_trace
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[Browser]:
-    folder = tmp_path_factory.mktemp("browser")
-    with start_browser(folder) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +17,6 @@ def run_page(recorded: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages") / "run.html"
     path.write_text(study_page(recorded), encoding="utf-8")
     return path
-
-
-def open_drawn(browser: Browser, path: Path) -> None:
-    """Open a page and wait until its figures are drawn."""
-    browser.errors.clear()
-    browser.requests.clear()
-    browser.open(path)
-    browser.wait("document.body.dataset.drawn")
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +135,23 @@ def test_it_fits_a_narrow_window(browser: Browser, run_page: Path) -> None:
     open_drawn(browser, run_page)
     assert browser.value("document.documentElement.scrollWidth") == 400
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_steps_are_on_a_logarithmic_scale_where_one_dwarfs_the_others(
+    browser: Browser, recorded: Study, run_page: Path, tmp_path: Path
+) -> None:
+    scale = "gapless.figures[0].y_scale.type"
+    open_drawn(browser, run_page)
+    assert browser.value(scale) == "LinearScale"
+    assert recorded.recorded is not None
+    assert recorded.recorded.pace is not None
+    lengths_ns = recorded.recorded.pace.lengths_ns.copy()
+    lengths_ns[-1] = 100 * int(lengths_ns.max())
+    pace = replace(recorded.recorded.pace, lengths_ns=lengths_ns)
+    study = replace(recorded, recorded=replace(recorded.recorded, pace=pace))
+    path = tmp_path / "wide.html"
+    path.write_text(study_page(study), encoding="utf-8")
+    open_drawn(browser, path)
+    assert browser.value(scale) == "LogScale"
+    assert "logarithmic" in browser.value("document.getElementById('steps-title').textContent")
+    assert browser.errors == []

@@ -18,12 +18,12 @@ import pytest
 
 from gapless import wire
 from gapless.payload import recorder
-from gapless.payload.stacks import blocked, gil_switch, stacks
+from gapless.payload.stacks import blocked, counting, gil_switch, stacks
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 RAN, OFF, KINDS = 2, 3, 4  # of what is written of a stack
-_counts, _look = stacks._counts, stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+_counts, _look = counting.counts, stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_what_is_asked_of_a_thread_that_went_on_is_not_believed(
     monkeypatch.setattr(sys, "_current_frames", lambda: {1: next(frames)})
     monkeypatch.setattr(recorder, "stepping_thread", lambda: (1, 1))
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: "sleep")
-    monkeypatch.setattr(stacks, "_entry", lambda _: entry)
+    monkeypatch.setattr(counting, "_entry", lambda _: entry)
     _look(7, None)
     assert entry == ([1, 7, 0, {}] if moves else [1, 0, 7, {"sleep": 7}])
 
@@ -269,6 +269,6 @@ def test_a_function_that_is_just_entered_is_not_blamed_for_what_its_caller_did(
     monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame(2, caller)})
     monkeypatch.setattr(recorder, "stepping_thread", lambda: (1, 1))
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: None)
-    monkeypatch.setattr(stacks, "_entry", frames.append)
+    monkeypatch.setattr(counting, "_entry", frames.append)
     _look(1, None)
     assert frames == [caller]

@@ -1,9 +1,10 @@
 """Stacks are sampled by a thread that nobody sees, and that is gone while a process forks."""
 
+import inspect
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import stacks
+from gapless.payload.stacks import counting, stacks
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -161,3 +162,71 @@ def test_the_first_looks_at_a_training_come_more_often(monkeypatch: pytest.Monke
     assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(0.1)
     monkeypatch.setitem(_STATE, "role", "worker")
     assert pause(0.1, 0) == pytest.approx(0.1)
+
+
+def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(
+    looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks.stop()
+    stack_frames.clear()
+
+    def register(_: Callable[[], None]) -> None:
+        """Do what a recorder does that never begins."""
+
+    for action in ("on_first", "on_stop", "on_child"):
+        monkeypatch.setattr(recorder, action, register)
+    stacks.install()
+    busy_here(looks)
+    stacks.start()
+    busy_here(looks)
+    stacks.stop()
+    assert [frame["thread"] for frame in stack_frames] == ["setup", "training"]
+    for frame in stack_frames:
+        n_looks = sum(stack[0] for stack in frame["stacks"])
+        assert n_looks + frame["rest"][0] >= frame["looks"] >= n_looks > 5
+
+
+def test_the_set_up_of_a_worker_is_none_of_the_training(
+    looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks.stop()
+    stack_frames.clear()
+    monkeypatch.setitem(_STATE, "role", "setup")
+    counting.add(inspect.currentframe(), 5, None)
+    monkeypatch.setattr(recorder, "is_worker", lambda: True)
+    stacks.start()
+    busy_here(looks)
+    stacks.stop()
+    assert [frame["thread"] for frame in stack_frames] == ["worker"]
+
+
+def test_set_up_that_never_ends_is_looked_at_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stacks, "_jitter", lambda: 1.0)
+    pause = stacks._pause_s  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setitem(_STATE, "role", "setup")
+    monkeypatch.setitem(_STATE, "began", time.monotonic_ns())
+    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTOR)
+    monkeypatch.setitem(_STATE, "began", time.monotonic_ns() - 3_600_000_000_000)
+    assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(3600 / stacks.SETUP_PART, rel=0.01)
+
+
+def test_what_imports_modules_is_in_no_stack_and_what_is_not_kept_is_summed() -> None:
+    counting.forget()
+    imported: dict[str, Any] = {}
+    code = "import sys; frame = sys._getframe()"
+    exec(compile(code, "<frozen importlib._bootstrap>", "exec"), imported)  # noqa: S102
+    counting.add(imported["frame"], 7, "file")
+    counting.add(inspect.currentframe(), 3, None)
+    report = counting.take(1)
+    ((count, frames, *amounts),) = report["stacks"]
+    assert (count, amounts, report["rest"], report["looks"]) == (
+        1,
+        [0, 7, {"file": 7}, 0],
+        [1, 3, 0],
+        2,
+    )
+    assert frames
+    assert not [file for file, _, _ in frames if file.startswith("<frozen importlib")]
+    assert counting.take(1) == {"stacks": [], "looks": 0, "rest": [0, 0, 0]}

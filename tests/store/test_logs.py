@@ -346,6 +346,24 @@ def test_values_of_the_wrong_type_are_absent() -> None:
     }
 
 
+def test_set_up_and_what_was_not_kept_are_apart_from_other_stacks() -> None:
+    stack: list[object] = [2, [["a.py", 3, "main"]], 40, 0, {}]
+    training: dict[str, object] = {"stacks": [stack], "rest": [1, 20, 5]}
+    process = read_single(
+        drawing.process(),
+        wire.text_frame(wire.STACKS, {"thread": "setup", **training}),
+        *[wire.text_frame(wire.STACKS, {"thread": "training", **training})] * 2,
+        wire.text_frame(wire.STACKS, {"thread": "worker", "stacks": [], "rest": [0, 0, 0]}),
+    )
+    frames = (("a.py", 3, "main"),)
+    assert process.stacks == (StackCount("training", frames, 4, 80),)
+    assert process.setup_stacks == (StackCount("setup", frames, 2, 40),)
+    assert process.rare_stacks == (
+        StackCount("setup", (), 1, 20, 5),
+        StackCount("training", (), 2, 40, 10),
+    )
+
+
 def test_json_of_any_shape_is_no_traceback() -> None:
     dice = random.Random(7)
     values: list[Any] = [None, 5, -1.5, "a", [], {}, [[1, [["f"]]]], {"a": {"b": 1}}, True]

@@ -42,6 +42,7 @@ class Log:
     facts: list[Fact] = field(default_factory=list[Fact])
     windows: list[Window] = field(default_factory=list[Window])
     stacks: list[StackCount] = field(default_factory=list[StackCount])
+    rare_stacks: list[StackCount] = field(default_factory=list[StackCount])
     unobserved: list[Unobserved] = field(default_factory=list[Unobserved])
     sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
     batch_sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
@@ -135,7 +136,9 @@ class Log:
             batches=Batches(columns),
             facts=tuple(self.facts),
             unobserved=tuple(self.unobserved),
-            stacks=tuple(self.stacks),
+            stacks=tuple(stack for stack in self.stacks if stack.thread != "setup"),
+            setup_stacks=tuple(stack for stack in self.stacks if stack.thread == "setup"),
+            rare_stacks=tuple(self.rare_stacks),
             windows=tuple(self.windows),
             counters=(),
             read={},

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from gapless.model.study import Study
     from gapless.study import Options
 
+_EXPORTS = ("perfetto", "speedscope", "parquet")  # options that name what is written for others
+_PICTURED = ("html", "perfetto")  # options that need what only a page draws
+
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add options that select and order: ranks, steps, shapes, rows."""
@@ -45,6 +48,15 @@ def add_forms(parser: argparse.ArgumentParser, *, of_study: bool = False) -> Non
         parser.add_argument(
             "--perfetto", metavar="FILE", type=Path, help="write a window for ui.perfetto.dev"
         )
+        parser.add_argument(
+            "--speedscope",
+            metavar="FILE",
+            type=Path,
+            help="write the calls of a run for www.speedscope.app",
+        )
+        parser.add_argument(
+            "--parquet", metavar="DIR", type=Path, help="write the tables as Parquet files"
+        )
     parser.add_argument("--width", metavar="N", type=positive, help="columns (of the terminal)")
 
 
@@ -55,7 +67,7 @@ def add_depth(parser: argparse.ArgumentParser) -> None:
         "--section",
         metavar="NAME",
         action="append",
-        help="print this part: causes, steps, loaders, ranks, replay, machine, kernels …",
+        help="print this part: causes, steps, loaders, ranks, calls, machine, kernels …",
     )
 
 
@@ -90,32 +102,56 @@ def study_options(arguments: argparse.Namespace) -> "Options":
         leaf=getattr(arguments, "leaf", None),
         pieces=arguments.top,
         cache=not arguments.no_cache,
-        pictured=writes_file(arguments),
+        pictured=any(getattr(arguments, name, None) is not None for name in _PICTURED),
     )
 
 
 def writes_file(arguments: argparse.Namespace) -> bool:
-    """Return whether a study is drawn into a file, instead of printed."""
-    return any(getattr(arguments, name, None) is not None for name in ("html", "perfetto"))
+    """Return whether a study is written into files, instead of printed."""
+    return any(getattr(arguments, name, None) is not None for name in ("html", *_EXPORTS))
 
 
 def write_study_file(study: "Study", arguments: argparse.Namespace) -> None:
-    """Write the page of a study, or its window for Perfetto, and say where it is.
+    """Write the page of a study, or what other viewers read, and say where it is.
 
-    Raises ``UsageError`` if it cannot be written, or there is no window.
+    Raises ``UsageError`` if it cannot be written, or if nothing is there to write.
     """
     if arguments.html is not None:
         from gapless.page.study_page import study_page
 
         write_page(study_page(study, _find_diffs(study)), arguments.html)
-        return
+    elif arguments.perfetto is not None:
+        _write_perfetto(study, arguments.perfetto)
+    elif arguments.speedscope is not None:
+        _write_speedscope(study, arguments.speedscope)
+    else:
+        from gapless.report.sheet_parquet import write_parquet
+
+        for path in write_parquet(study, arguments.parquet):
+            print(f"table: {path}")
+
+
+def _write_perfetto(study: "Study", path: Path) -> None:
     from gapless.errors import UsageError
     from gapless.report.documents.perfetto import perfetto_json
 
     if study.picture is None:
         raise UsageError("there is no window to draw: this run has none that was read")
-    write_file(perfetto_json(study.picture), arguments.perfetto)
-    print(f"trace: {arguments.perfetto} (open it at ui.perfetto.dev, or in chrome://tracing)")
+    write_file(perfetto_json(study.picture), path)
+    print(f"trace: {path} (open it at ui.perfetto.dev, or in chrome://tracing)")
+
+
+def _write_speedscope(study: "Study", path: Path) -> None:
+    import shlex
+
+    from gapless.errors import UsageError
+    from gapless.report.documents.speedscope import speedscope_json
+
+    if study.recorded is None or not study.recorded.calls:
+        raise UsageError("there are no calls to write: only of recorded runs stacks are sampled")
+    name = shlex.join(study.recorded.life.command)
+    write_file(speedscope_json(study.recorded.calls, name), path)
+    print(f"calls: {path} (open it at www.speedscope.app)")
 
 
 def _find_diffs(study: "Study") -> Mapping[str, Sequence[str]]:
@@ -131,9 +167,14 @@ def check_file(arguments: argparse.Namespace) -> None:
     """Raise ``UsageError`` if the file of a study could not be written, or is one form of two."""
     from gapless.errors import UsageError
 
+    exports = [name for name in _EXPORTS if getattr(arguments, name) is not None]
     others = (arguments.json, arguments.markdown, arguments.csv, arguments.html)
-    if arguments.perfetto is not None and any(others):
-        raise UsageError("--perfetto writes a file of its own; leave out the other form")
+    if exports and (len(exports) > 1 or any(others)):
+        raise UsageError(f"--{exports[0]} writes a file of its own; leave out the other form")
+    if arguments.parquet is not None:
+        from gapless.report.sheet_parquet import check_parquet
+
+        check_parquet()
     check_page(arguments.html)
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from gapless.model.change import Change, LoaderChange, Prediction
 from gapless.model.edit import Applicability, Edit, FixRequest, Location
+from gapless.model.notebook import diagnosis_html
 
 
 @dataclass(frozen=True)
@@ -151,3 +152,7 @@ class Diagnosis:
     # Seen, not sure to be worth naming, and worth a trial: neither findings nor present.
     to_try: tuple[TrialCandidate, ...] = ()
     verdict: StepVerdict | None = None  # None: there are no steps
+
+    def _repr_html_(self) -> str:
+        """Show the findings in a notebook."""
+        return diagnosis_html(self)

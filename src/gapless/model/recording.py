@@ -80,7 +80,7 @@ class Unobserved:
 class StackCount:
     """One sampled stack of one thread, innermost frame first: (file, line, function)."""
 
-    thread: str  # "training" or "worker"
+    thread: str  # "training", "worker", or "setup": before the process stepped or loaded
     frames: tuple[tuple[str, int, str], ...]
     count: int  # of looks of a thread beside it, which sees it where it lets go of the GIL
     # What it stands for in time, without bias; 0 everywhere: it was not measured.
@@ -138,6 +138,8 @@ class Process:
     batch_sums: Sums | None = None
     end_kind: str | None = None  # it ended: "exit", "os._exit", "check", "trial" …
     trial: "ArmObservation | None" = None  # in a trial's arm
+    setup_stacks: tuple[StackCount, ...] = ()  # since torch was looked for, until it trained
+    rare_stacks: tuple[StackCount, ...] = ()  # without frames: sums, by thread, of what is not kept
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gapless.model.account import Account
+from gapless.model.calls import CallTree
 from gapless.model.footprint import Footprint
 from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
 from gapless.model.picture import Pace
@@ -291,4 +292,5 @@ class RecordedRun:
     call_lines: tuple[CallLine, ...] = ()  # most time first
     hook_lines: tuple[HotLine, ...] = ()  # of modules' and tensors' hooks, with all they call
     fetch_waits: tuple[FetchWait, ...] = ()  # of making batches, most first
+    calls: tuple[CallTree, ...] = ()  # of whole processes, by rank; of workers last
     pace: Pace | None = None  # where it was asked for (``Options.pictured``)

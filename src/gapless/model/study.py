@@ -7,7 +7,7 @@ from gapless.model.account import Account, RowAccount
 from gapless.model.edit import Proposal
 from gapless.model.finding import Diagnosis
 from gapless.model.ledger import Row
-from gapless.model.notebook import account_html
+from gapless.model.notebook import study_html
 from gapless.model.picture import Picture
 from gapless.model.run import RecordedRun
 from gapless.model.tables import Tables
@@ -141,5 +141,5 @@ class Study:
     leaves: tuple[Leaf, ...] = ()  # … every leaf with its longest pieces
 
     def _repr_html_(self) -> str:
-        """Show the account in a notebook."""
-        return account_html(self.account)
+        """Show the account and the findings in a notebook."""
+        return study_html(self)

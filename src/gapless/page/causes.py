@@ -81,7 +81,7 @@ def diagnose(study: Study, diffs: Mapping[str, Sequence[str]]) -> Diagnosed | No
             for row in remedy_rows(study)
         ),
         forecasts=tuple(_forecasts(study)),
-        to_try=tuple(try_lines(diagnosis)),
+        to_try=tuple(line.removeprefix("worth trying: ") for line in try_lines(diagnosis)),
         refused=tuple(refused_lines(study)),
         harmless=tuple(harmless_lines(diagnosis)),
         abstentions=tuple(

@@ -10,6 +10,7 @@ from gapless.model.picture import Picture
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.model.trace import Int64
+from gapless.page.calls import flame_columns
 from gapless.report.sections.summary import row_ns
 from gapless.report.text.names import short_name
 from gapless.report.text.numbers import duration, unit_for
@@ -31,6 +32,8 @@ def chart_columns(study: Study) -> dict[str, Any]:
         charts["steps"] = steps
     if recorded is not None and recorded.pace is not None and recorded.machine:
         charts["series"] = _series(recorded, recorded.pace.span_ns)
+    if recorded is not None and recorded.calls:
+        charts["calls"] = flame_columns(recorded.calls)
     if study.picture is not None and study.picture.strips:
         charts["picture"] = _picture(study.picture)
     return charts

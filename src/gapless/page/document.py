@@ -15,7 +15,7 @@ from gapless.model.version import version
 _FOLDER: Final = Path(__file__).parent
 _LIBRARY: Final = ("bokeh.min.js", "bokeh-api.min.js")
 _STYLES: Final = ("page.css",)
-_SCRIPTS: Final = ("tables.js", "charts.js", "timeline.js", "trials.js", "page.js")
+_SCRIPTS: Final = ("tables.js", "charts.js", "timeline.js", "flame.js", "trials.js", "page.js")
 # What could end a script or begin a comment in it, or is no text in older JavaScript.
 _UNSAFE: Final = re.compile("[<>&\u2028\u2029]")
 _ADVICE: Final = "a page needs bokeh and Jinja2: pip install 'gapless[html]'"

@@ -8,6 +8,7 @@ from gapless.model.picture import StripKind
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.page.account import account_tree
+from gapless.page.calls import call_sheets
 from gapless.page.causes import diagnose
 from gapless.page.charts import chart_columns
 from gapless.page.document import render_page
@@ -57,6 +58,7 @@ def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -
         and any(strip.kind is StripKind.WORKER for strip in picture.strips),
         "steps": charts.get("steps"),
         "series": charts.get("series"),
+        "calls": call_sheets(study),
         "sheets": list(sheets(study)),
         "prose": prose,
         "facts": list(_facts(study)),

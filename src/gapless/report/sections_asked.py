@@ -18,6 +18,7 @@ from gapless.report.run.sentences import footing as run_footing
 from gapless.report.run.unobserved import unobserved_lines
 from gapless.report.sections.account import account_sheet
 from gapless.report.sections.account_screen import AccountCaption, account_lines
+from gapless.report.sections.calls import calls_lines
 from gapless.report.sections.causes import replay_lines
 from gapless.report.sections.grids import NAMES
 from gapless.report.sections.remedies import remedy_screen
@@ -51,6 +52,7 @@ def _run_sections(study: Study, recorded: RecordedRun, pen: Pen) -> dict[str, Se
     found_sections["causes"] = list(remedy_screen(study, pen))
     for name, lines in text_sections(study, recorded):
         found_sections[name] = list(section(name, lines, pen))
+    found_sections["calls"] = list(calls_lines(recorded.calls, pen))
     found_sections["machine"] = list(machine_lines(recorded.machine, pen))
     found_sections["unseen"] = list(section("unseen", list(unobserved_lines(study, recorded)), pen))
     found_sections["windows"] = list(section("windows", window_lines(study, recorded), pen))

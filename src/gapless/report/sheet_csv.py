@@ -36,20 +36,25 @@ NAMES: Final = (_ACCOUNT, *_ROWS)
 
 
 def table_csv(study: Study, name: str) -> str:
-    """Write a table; "account" has a line for each row (device and step), a column for each leaf.
+    """Write a table. Raises ``UsageError`` for an unknown name."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(table_rows(study, name))
+    return out.getvalue()
 
-    Raises ``UsageError`` for an unknown name.
+
+def table_rows(study: Study, name: str) -> Iterator[Sequence[object]]:
+    """Yield the heads of a table, then its rows.
+
+    "account" has a row for each device and step, a column for each leaf. Raises ``UsageError`` for
+    an unknown name.
     """
     if name not in NAMES:
         raise UsageError(f"there is no table {name!r}; there are: {', '.join(NAMES)}")
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     if name == _ACCOUNT:
-        writer.writerows(_account(study.account))
-    else:
-        writer.writerow(_heads(_ROWS[name]))
-        writer.writerows(_cells(row) for row in getattr(study.tables, name))
-    return out.getvalue()
+        yield from _account(study.account)
+        return
+    yield _heads(_ROWS[name])
+    yield from (_cells(row) for row in getattr(study.tables, name))
 
 
 def _heads(row_type: type) -> list[str]:

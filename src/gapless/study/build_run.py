@@ -45,6 +45,7 @@ from gapless.recorded.steps.pace import step_pace
 from gapless.recorded.steps.rows import charge_training
 from gapless.recorded.steps.step_times import run_steps
 from gapless.recorded.steps.timeline import timeline
+from gapless.recorded.training.calls import call_trees
 from gapless.recorded.training.fetch_waits import fetch_waits
 from gapless.recorded.training.hooks import hook_lines
 from gapless.recorded.training.lines import (
@@ -134,6 +135,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         call_lines=call_lines(row.training.process for row in stepping_rows),
         fetch_waits=fetch_waits(processes),
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
+        calls=call_trees(rank_trainings),
         pace=step_pace(stepping_trainings, span) if options.pictured else None,
     )
     study = replace(

@@ -50,6 +50,7 @@ gapless.show = async (element, ...figures) => {
 
 (() => {
   const { steps, series } = gapless.columns;
+  const STRETCH = 20; // times the median step: the longest one that a linear scale still shows well
 
   gapless.draw_steps = async () => {
     const element = document.getElementById("chart-steps");
@@ -59,11 +60,16 @@ gapless.show = async (element, ...figures) => {
     const begin = steps.end === undefined ? Math.min(...steps.x) : 0;
     const margin = (end - begin || 1) * 0.02;
     const range = new Bokeh.Range1d({ start: begin - margin, end: end + margin, bounds: "auto" });
-    const top = Math.max(...steps.y) * 1.08;
+    // One step that takes twenty times as long as others would press these into a line.
+    const sorted = [...steps.y].sort((a, b) => a - b), top = sorted.at(-1), median = sorted[n >> 1];
+    const is_wide = top > STRETCH * median && sorted[0] > 0;
     const figure = gapless.figure({
-      height: 220, x_range: range, y_range: new Bokeh.Range1d({ start: 0, end: top }),
-      tools: "xpan,xbox_zoom,reset,tap",
+      height: 220, x_range: range, tools: "xpan,xbox_zoom,reset,tap",
+      y_axis_type: is_wide ? "log" : "linear",
+      y_range: new Bokeh.Range1d(is_wide ? { start: sorted[0] * 0.8, end: top * 1.3 } : { start: 0, end: top * 1.08 }),
     });
+    if (is_wide) figure.left[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
+    if (is_wide) document.querySelector("#steps-title small").textContent += ", on a logarithmic scale";
     const colour = (i) => (steps.outlier[i] ? "data" : steps.profiled[i] ? "observer" : "communication");
     const source = new Bokeh.ColumnDataSource({
       data: {

@@ -23,16 +23,17 @@
     gapless.figures.forEach(gapless.dress);
     gapless.recolour_steps?.();
     gapless.recolour_timeline?.();
+    gapless.recolour_flame?.();
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 
-  // Paper is light, and nothing can be opened on it: groups of the account are.
+  // Paper is light, and nothing can be opened on it: groups of the account and the call trees are.
   let opened = [];
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("paper");
     dress();
     gapless.views.forEach((view) => view.paint()); // now: what waits for a frame comes too late
-    opened = [...document.querySelectorAll("details.group:not([open])")];
+    opened = [...document.querySelectorAll("details.group:not([open]), #calls details.sheet:not([open])")];
     for (const details of opened) details.open = true;
   });
   addEventListener("afterprint", () => {
@@ -48,6 +49,7 @@
     const range = await gapless.draw_steps();
     await gapless.draw_timeline();
     await gapless.draw_series(range);
+    await gapless.draw_flame();
     document.body.dataset.drawn = "all";
   }));
 })();

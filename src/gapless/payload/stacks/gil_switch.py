@@ -12,24 +12,28 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-AT_ONCE_S = 2e-6  # Python counts it in microseconds; an unusual value, so that it is known as ours
+# Python counts them in microseconds; unusual values, so that they are known as ours. A thread that
+# waits for the GIL wakes so often, and imports hold it for long: there that would take processors.
+AT_ONCE_S = 2e-6
+SOON_S = 51e-6
 SLACK_NS = 1_000  # by which the kernel may let a wait of this thread end late; 50 µs are usual
 PR_SET_TIMERSLACK = 29  # of Linux (prctl.h)
 
+_OURS = (AT_ONCE_S, SOON_S)
 _state: dict[str, Any] = {"user's": None, "held": False}
 
 
-def shorten_interval() -> None:
+def shorten_interval(interval_s: float = AT_ONCE_S) -> None:
     """Let a thread that asks for the GIL have it at the holder's next bytecode; not while held."""
     if not _state["held"]:
         _remember()
-        sys.setswitchinterval(AT_ONCE_S)
+        sys.setswitchinterval(interval_s)
 
 
 def restore() -> None:
     """Set the interval as it was, unless it has been set by the user since."""
     interval = _state["user's"]
-    if interval is not None and sys.getswitchinterval() == AT_ONCE_S:
+    if interval is not None and sys.getswitchinterval() in _OURS:
         sys.setswitchinterval(interval)
 
 
@@ -49,7 +53,7 @@ def release() -> None:
 
 def _remember() -> None:
     interval = sys.getswitchinterval()
-    if interval != AT_ONCE_S:  # else the user has read ours, and set it again
+    if interval not in _OURS:  # else the user has read ours, and set it again
         _state["user's"] = interval
 
 

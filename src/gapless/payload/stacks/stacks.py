@@ -1,5 +1,8 @@
 """Look a few times a second at what the training thread (or the worker) is doing in Python.
 
+It begins when torch is looked for: until the process is known to step or load, that is set-up,
+counted by itself, and what never steps is looked at ever more rarely.
+
 Each look stands for the time since the one before: on a processor, or off it, by what the thread
 waited for. That is true only where a look comes whenever its time has come, whoever holds the GIL
 (``gil_switch``): so our thread wakes twice. First some time before the look, to shorten the switch
@@ -21,7 +24,7 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 from ..log import thinning
-from . import blocked, gil_switch, threads
+from . import blocked, counting, gil_switch, threads
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
@@ -30,11 +33,10 @@ FIRST_LOOKS, EARLY_FACTOR = 1000, 3.0
 REPORT_NS = 5_000_000_000  # what was seen is written so long after the start, then ever more rarely
 SPACING = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
-DEPTH = 40  # frames of a stack, from the innermost
-MAX_STACKS = 2000  # different stacks that are counted between two reports
-MAX_CODES = 20_000
+NEVER_NS = 1 << 62  # set-up is written when it is over
+SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
-MAX_REPORTED = {"training": 200, "worker": 40}
+MAX_REPORTED = {"setup": 200, "training": 200, "worker": 40}
 PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
@@ -54,38 +56,35 @@ _state: dict[str, Any] = {
     "jitter": 1,
     "edge": None,  # the first step edge seen
 }
-# By id of the code and line of each frame: looks, ns on a processor, ns off it, and these by kind;
-# of all of it, ns in which the step was late
-_counts: dict[tuple[int, ...], list[Any]] = {}
-_codes: dict[int, Any] = {}  # by id; kept alive: to hash the codes themselves would take long
 
 
 def install() -> None:
-    """Begin when this process is known to step or load, end when the recorder leaves."""
+    """Begin with set-up, go on when this process steps or loads, end when the recorder leaves."""
     recorder.on_first(start)
     recorder.on_stop(stop)
     recorder.on_child(handle_fork)
+    blocked.prepare()  # here: what our thread would import now, the user's might import, too
+    _begin_as("setup")
 
 
 def start() -> None:
-    """Begin to look at this thread, if that is wanted."""
-    hz = recorder.options().get("stacks_hz", HZ)
-    if not hz or _state["alarm"] is not None:
+    """Look at this thread from now on, if that is wanted: it steps or loads."""
+    if _state["role"] not in {None, "setup"}:
         return
-    worker = recorder.is_worker()
-    _state["role"] = "worker" if worker else "training"
-    _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
-    _state["began"] = _state["told"] = time.monotonic_ns()
-    _state["wait"] = REPORT_NS
-    _state["period"], _state["edge"] = 1.0 / float(hz), None
-    _begin()
+    _end()
+    if recorder.is_worker():  # its set-up is none of the training's
+        counting.forget()
+        _begin_as("worker")
+    else:
+        _report(last=True)
+        _begin_as("training")
 
 
 def stop() -> None:
     """End, and queue what was seen."""
     _end()
-    _state["role"] = None
     _report(last=True)
+    _state["role"] = None
 
 
 def finish() -> None:
@@ -111,10 +110,21 @@ def resume() -> None:
 def handle_fork() -> None:
     """Forget the parent's, in a forked child."""
     gil_switch.restore()
-    _counts.clear()
-    _codes.clear()
+    counting.forget()
     threads.forget()
     _state.update(alarm=None, role=None, ident=None, tid=None, edge=None)
+
+
+def _begin_as(role: str) -> None:
+    hz = recorder.options().get("stacks_hz", HZ)
+    if not hz:
+        return
+    _state["role"] = role
+    _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
+    _state["began"] = _state["told"] = time.monotonic_ns()
+    _state["wait"] = NEVER_NS if role == "setup" else REPORT_NS
+    _state["period"], _state["edge"] = 1.0 / float(hz), None
+    _begin()
 
 
 def _begin() -> None:
@@ -152,7 +162,8 @@ def _watch(alarm: Any, period: float) -> None:
             due = time.monotonic_ns() + int(1e9 * pause)
             if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
                 return
-            gil_switch.shorten_interval()
+            is_setup = _state["role"] == "setup"
+            gil_switch.shorten_interval(gil_switch.SOON_S if is_setup else gil_switch.AT_ONCE_S)
             try:
                 ran = _clock()
                 if _wait_for_stop(alarm, due):
@@ -173,8 +184,12 @@ def _watch(alarm: Any, period: float) -> None:
 
 def _pause_s(period: float, looks: int) -> float:
     """Return how long to wait for the next look, after so many."""
-    often = _state["role"] == "training" and looks < FIRST_LOOKS
-    return (period / EARLY_FACTOR if often else period) * _jitter()
+    role = _state["role"]
+    if role != "worker" and looks < FIRST_LOOKS:
+        period /= EARLY_FACTOR
+    if role == "setup":
+        period = max(period, (time.monotonic_ns() - _state["began"]) / 1e9 / SETUP_PART)
+    return period * _jitter()
 
 
 def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
@@ -205,17 +220,8 @@ def _look(elapsed_ns: int, ran: int | None) -> None:
     if waits is not None and _has_moved(ident, top, instruction):
         waits = None
     # A function that is just entered has done nothing yet.
-    entry = _entry(top.f_back if instruction <= ENTRY and top.f_back is not None else top)
-    if entry is None:
-        return
-    entry[0] += 1
-    if _is_late():
-        entry[4] += elapsed_ns
-    if waits is None:
-        entry[1] += elapsed_ns
-    else:
-        entry[2] += elapsed_ns
-        entry[3][waits] = entry[3].get(waits, 0) + elapsed_ns
+    frame = top.f_back if instruction <= ENTRY and top.f_back is not None else top
+    counting.add(frame, elapsed_ns, waits, is_late=_is_late())
 
 
 def _is_late() -> bool:
@@ -248,49 +254,13 @@ def _clock() -> int | None:
         return None
 
 
-def _entry(frame: Any) -> list[Any] | None:
-    """Return what is counted of a stack; None where there are too many."""
-    stack: list[int] = []
-    if len(_codes) > MAX_CODES:  # made anew again and again
-        _counts.clear()
-        _codes.clear()
-    while frame is not None and len(stack) < 2 * DEPTH:
-        code = frame.f_code
-        number = id(code)
-        if number not in _codes:
-            _codes[number] = code
-        stack += (number, frame.f_lineno or 0)
-        frame = frame.f_back
-    key = tuple(stack)
-    entry = _counts.get(key)
-    if entry is None and key and len(_counts) < MAX_STACKS:
-        entry = _counts[key] = [0, 0, 0, {}, 0]
-    return entry
-
-
 def _report(*, last: bool = False) -> None:
     _state["told"] = time.monotonic_ns()
-    if not thinning.affords(last=last):
+    role = _state["role"]
+    if role is None or not thinning.affords(last=last):
         return  # they are counted on
-    stacks = []
-    role = _state["role"] or ("worker" if recorder.is_worker() else "training")
-    ranked = sorted(_counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0]))
-    for key, (count, ran_ns, off_ns, kinds, late_ns) in ranked[: MAX_REPORTED[role]]:
-        frames = [
-            [code.co_filename, line, _name(code)]
-            for number, line in zip(key[::2], key[1::2])
-            if (code := _codes.get(number)) is not None
-        ]
-        if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
-            stacks.append([count, frames, ran_ns, off_ns, kinds, late_ns])
-    _counts.clear()
+    report = {"thread": role, **counting.take(MAX_REPORTED[role])}
     if role == "training":
         threads.report_threads()
-    if stacks:
-        report = {"thread": role, "stacks": stacks, "looks": sum(counts[0] for _, counts in ranked)}
+    if report["stacks"]:
         recorder.write(wire.STACKS, report)
-
-
-def _name(code: Any) -> str:
-    """Return the name of a function, with its class where Python knows it (3.11)."""
-    return getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")

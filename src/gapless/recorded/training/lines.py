@@ -12,7 +12,7 @@ from gapless.model.recording import Process, StackCount
 
 _MAX_LINES: Final = 20
 _MIN_SHARE: Final = 0.01  # of the samples
-_WORKER_LOOP: Final = "_worker_loop"  # of torch.utils.data
+WORKER_LOOP: Final = "_worker_loop"  # of torch.utils.data
 _LOADER_PATH: Final = "torch/utils/data/"
 _SAMPLING_FUNCTION: Final = "_next_index"  # of torch.utils.data, too
 _TORCH: Final = "torch"  # an innermost frame of torch's computes, or launches what does
@@ -313,7 +313,7 @@ def _loader_activity(stack: StackCount) -> tuple[str, StackFrame | None]:
 def _user_line(stack: StackCount) -> StackFrame | None:
     """Return the user's line, ``None`` for a worker that waits: its loop only has its starter."""
     for frame in stack.frames:
-        if stack.thread == "worker" and frame[2] == _WORKER_LOOP:
+        if stack.thread == "worker" and frame[2] == WORKER_LOOP:
             return None
         if not is_library(frame[0]):
             return frame

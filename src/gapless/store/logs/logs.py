@@ -146,6 +146,8 @@ def _process(name: str, group: _ProcessFrames, records: Mapping[int, Columns]) -
         batch_sums=_sums(records[wire.BATCH_SUMS]),
         end_kind=process_log.end_kind,
         trial=process_log.trial,
+        setup_stacks=process_log.setup_stacks,
+        rare_stacks=process_log.rare_stacks,
     )
 
 

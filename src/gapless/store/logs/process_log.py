@@ -6,7 +6,7 @@ of another version.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gapless import wire
@@ -17,7 +17,10 @@ from gapless.store.logs.observed import parse_observation
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
 _T = TypeVar("_T")
+_SETUP = "setup"  # the thread of stacks from before the process stepped or loaded
 _LOOKS, _RAN, _OFF, _LATE = "(looks)", "(ran)", "(off)", "(late)"  # besides what it waited for
+_AMOUNTS = (_LOOKS, _RAN, _OFF)
+_REST = " (rest)"  # ends the thread of the sum of stacks that were not kept
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class ProcessLog:
         Unobserved, ...
     ]  # what it could not observe, and frames that were not understood
     stacks: tuple[StackCount, ...]
+    setup_stacks: tuple[StackCount, ...]
+    rare_stacks: tuple[StackCount, ...]
     windows: tuple[Window, ...]
     counters: tuple[Object, ...]
     read: Mapping[str, int]
@@ -50,10 +55,11 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
         counts[unobserved.what, unobserved.why] = max(
             unobserved.count, counts.get((unobserved.what, unobserved.why), 0)
         )
-    stacks: dict[tuple[str, _Frames], Counter[str]] = {}
+    amounts_by_key: dict[tuple[str, _Frames], Counter[str]] = {}
     for amounts_by_stack in reader.parse_frames(wire.STACKS, _parse_stacks):
         for stack, amounts in amounts_by_stack.items():
-            stacks.setdefault(stack, Counter()).update(amounts)
+            amounts_by_key.setdefault(stack, Counter()).update(amounts)
+    stacks = [_stack_count(*stack, amounts) for stack, amounts in amounts_by_key.items()]
     ends = list(reader.parse_frames(wire.END, _parse_end))
     trials = list(reader.parse_frames(wire.TRIAL, parse_observation))
     counters = tuple(reader.parse_frames(wire.COUNTERS, lambda counters: counters))
@@ -63,7 +69,15 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
             *(Unobserved(subject, why, count) for (subject, why), count in counts.items()),
             *reader.count_unparsed(),
         ),
-        stacks=tuple(_stack_count(*stack, amounts) for stack, amounts in stacks.items()),
+        stacks=tuple(
+            stack for stack in stacks if stack.thread != _SETUP and not stack.thread.endswith(_REST)
+        ),
+        setup_stacks=tuple(stack for stack in stacks if stack.thread == _SETUP),
+        rare_stacks=tuple(
+            replace(stack, thread=stack.thread.removesuffix(_REST))
+            for stack in stacks
+            if stack.thread.endswith(_REST) and stack.count
+        ),
         windows=tuple(windows.values()),
         counters=counters,
         read=files.read,
@@ -168,6 +182,10 @@ def _parse_stacks(document: Object) -> dict[tuple[str, _Frames], Counter[str]] |
         amounts[_OFF] += integer(blocked_ns) or 0
         amounts[_LATE] += integer(late_ns) or 0
         amounts.update({kind: integer(ns) or 0 for kind, ns in members(waits).items()})
+    rest = tuple(map(integer, items(document.get("rest"))))
+    if len(rest) == len(_AMOUNTS):
+        amounts = counts.setdefault((f"{thread}{_REST}", ()), Counter())
+        amounts.update({kind: value or 0 for kind, value in zip(_AMOUNTS, rest, strict=True)})
     return counts
 
 

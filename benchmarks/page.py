@@ -1,0 +1,157 @@
+"""How soon the page of a run is there, in a browser: ``python -m benchmarks.page --out FILE``.
+
+Two pages in turns (A B B A), each in a browser that has just been started and opens it once: one
+of a trace with a hundred thousand events, and one of the few steps that it was grown from. Of each:
+when its text is painted, and when all of its figures are drawn. Docs: benchmarks/README.md.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import machine, versions, write_result
+from benchmarks.make_big_trace import grow_trace, read_text, split_events
+from gapless.page.study_page import study_page
+from gapless.study import Options, open_study
+from tests.page.browser import find_browser, start_browser
+
+BASE: Final = Path(__file__).parents[1] / "tests" / "data" / "two_ranks.rank0.json.gz"
+EVENTS: Final = 100_000
+# Times are taken in the page, from the start of its navigation.
+WATCH: Final = (
+    "new MutationObserver((_, it) => { if (document.body?.dataset.drawn) {"
+    " window.drawn_ms = performance.now(); it.disconnect(); } })"
+    ".observe(document, {subtree: true, childList: true, attributes: true});"
+)
+PAINTED: Final = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+
+
+@dataclass(frozen=True)
+class PageMade:
+    """A page on disk, and what is in it."""
+
+    name: str
+    path: Path
+    events: int  # of the trace
+    bars: int  # of the timeline, as many as a page draws
+    bytes: int
+    study_s: float
+    writing_s: float
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A page opened once: seconds from the start of the navigation."""
+
+    page: str
+    painted_s: float | None
+    drawn_s: float
+
+
+def grow_base(out: Path) -> Path:
+    """Write a trace of at least so many events as are asked for."""
+    text = read_text(BASE)
+    base = split_events(text)
+    copies = -(-EVENTS // len(base.events)) + 1
+    out.write_bytes(b"".join(grow_trace(base, len(text) * copies)))
+    return out
+
+
+def make_page(name: str, trace: Path, folder: Path) -> PageMade:
+    """Study a trace and write its page."""
+    start = time.perf_counter()
+    study = open_study([trace], Options(cache=False, pictured=True))
+    studied = time.perf_counter()
+    path = folder / f"{name}.html"
+    path.write_text(study_page(study), encoding="utf-8")
+    written = time.perf_counter()
+    strips = () if study.picture is None else study.picture.strips
+    return PageMade(
+        name=name,
+        path=path,
+        events=study.health.events,
+        bars=sum(len(strip.start) for strip in strips),
+        bytes=path.stat().st_size,
+        study_s=round(studied - start, 3),
+        writing_s=round(written - studied, 3),
+    )
+
+
+def open_once(page: PageMade, folder: Path) -> Opening:
+    """Open a page in a fresh browser."""
+    with start_browser(folder) as browser:
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        browser.open(page.path)
+        browser.wait("window.drawn_ms")
+        drawn_ms, painted_ms = browser.value("window.drawn_ms"), browser.value(PAINTED)
+    painted_s = None if painted_ms is None else round(painted_ms / 1e3, 3)
+    return Opening(page.name, painted_s, round(drawn_ms / 1e3, 3))
+
+
+def summarize(openings: Sequence[Opening], name: str) -> dict[str, Any]:
+    """Return the median, the shortest and the longest of what was measured of a page."""
+    own = [opening for opening in openings if opening.page == name]
+    painted = [opening.painted_s for opening in own if opening.painted_s is not None]
+    drawn = [opening.drawn_s for opening in own]
+    return {
+        "openings": len(own),
+        **{
+            key: {
+                "median": round(statistics.median(values), 3),
+                "shortest": min(values),
+                "longest": max(values),
+            }
+            for key, values in (("painted_s", painted), ("drawn_s", drawn))
+            if values
+        },
+    }
+
+
+def main() -> None:
+    """Measure and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="of A B B A")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    version = subprocess.run(
+        [find_browser(), "--version"], capture_output=True, text=True, check=True
+    )
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary)
+        pages = (
+            make_page("large", grow_base(folder / "large.json"), folder),
+            make_page("small", BASE, folder),
+        )
+        turns = [pages[index] for _ in range(arguments.rounds) for index in (0, 1, 1, 0)]
+        load_before = os.getloadavg()[0]
+        openings = [
+            open_once(page, folder / f"profile-{number}") for number, page in enumerate(turns)
+        ]
+    result = {
+        "machine": machine(),
+        "load": {"before": load_before, "after": os.getloadavg()[0]},  # of a minute, ours in it
+        "browser": version.stdout.strip(),
+        "versions": versions(("bokeh", "jinja2")),
+        "pages": {
+            page.name: {
+                **{
+                    key: value for key, value in asdict(page).items() if key not in {"name", "path"}
+                },
+                **summarize(openings, page.name),
+            }
+            for page in pages
+        },
+        "openings": [asdict(opening) for opening in openings],
+    }
+    print(write_result(result, arguments.out))
+
+
+if __name__ == "__main__":
+    main()
