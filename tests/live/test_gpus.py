@@ -27,7 +27,7 @@ def running(gpu: int) -> list[SimpleNamespace]:
 def samples(gpu: int, since_us: int) -> list[SimpleNamespace]:
     """Return what pmon would show: two looks at this process on one GPU, one on the other."""
     assert since_us == 0
-    percents = (20, 40) if gpu == 0 else (60,)
+    percents = (20, 30) if gpu == 0 else (50,)
     return [SimpleNamespace(pid=os.getpid(), smUtil=percent) for percent in percents]
 
 
@@ -49,10 +49,7 @@ def test_who_computes_on_which_gpu() -> None:
     gpus = open_gpus()
     assert gpus is not None
     assert gpus.names() == {"gpu0": "NVIDIA H100", "gpu1": "NVIDIA H100"}
-    assert gpus.use_by_process(0) == {
-        os.getpid(): GpuShare(12, pytest.approx(0.9)),
-        1: GpuShare(None, None),
-    }
+    assert gpus.use_by_process(0) == {os.getpid(): GpuShare(12, 0.75), 1: GpuShare(None, None)}
     assert gpus.used_by(frozenset({1})) == ("gpu0",)
     assert gpus.used_by(frozenset({os.getpid()})) == ("gpu0", "gpu1")
 

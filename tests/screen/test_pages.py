@@ -130,13 +130,13 @@ not seen: GPUs: NVML: no driver
 def test_the_processes_on_gpus_as_text() -> None:
     training, kernel = UNWATCHED.processes
     training = replace(
-        training, command="/usr/bin/python /src/train.py /data", gpu_memory=9 << 30, gpu_busy=1.25
+        training, command="/usr/bin/python /src/train.py", gpu_memory=9 << 30, gpu_busy=1.25
     )
     text = page(replace(UNWATCHED, processes=(training, kernel)), 120)
     assert "\n".join(text.splitlines()[9:]) == snapshot("""\
 
      pid     user      cpu  ready    memory    read/s   write/s    gpu   gpu mem  command
-      70       me R   2.50   30 %   3.0 GiB  0.2 GB/s    0 KB/s  125 %   9.0 GiB  python train.py /data\
+      70       me R   2.50   30 %   3.0 GiB  0.2 GB/s    0 KB/s  125 %   9.0 GiB  python train.py\
 """)
 
 
