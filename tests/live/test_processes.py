@@ -9,6 +9,7 @@ from gapless.live.cores import CoreMeter
 from gapless.live.gpus import GpuShare
 from gapless.live.outside.target import exact_command
 from gapless.live.outside.thread_use import ThreadMeter
+from gapless.live.outside.threads import busiest_threads, read_threads
 from gapless.live.processes import ProcessTable
 
 S = 10**9
@@ -120,6 +121,28 @@ def test_the_account_of_a_thread_sums_to_the_time(tmp_path: Path) -> None:
     assert sum(use.waits.values()) == use.otherwise_ns
     assert use.waits["a message"] == 2 * use.disk_ns
     assert use.looks == 5
+
+
+def test_threads_are_told_apart(tmp_path: Path) -> None:
+    def draw(ran_ms: dict[int, int]) -> None:
+        for thread, milliseconds in ran_ms.items():
+            draw_process(tmp_path, 7)
+            task = tmp_path / "7" / "task" / str(thread)
+            task.mkdir(exist_ok=True)
+            (task / "stat").write_text((tmp_path / "7" / "stat").read_text())
+            (task / "schedstat").write_text(f"{milliseconds * 10**6} 0 1")
+            (task / "comm").write_text(f"thread {thread}\n")
+
+    draw({7: 100, 8: 0, 9: 5})
+    first = read_threads(7, tmp_path)
+    draw({7: 600, 8: 900, 9: 5, 10: 250})
+    shares = busiest_threads(first, read_threads(7, tmp_path), S)
+    assert [(share.name, share.processors) for share in shares] == [
+        ("thread 8", 0.9),
+        ("thread 7", 0.5),
+        ("thread 10", 0.25),
+    ]
+    assert read_threads(99, tmp_path) == {}
 
 
 def test_trainings_come_first(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ import pytest
 from inline_snapshot import snapshot
 from rich.cells import cell_len
 
-from gapless.live.outside.attached import Attached, GpuUse, LineUse, ProcessUse, ThreadUse
+from gapless.live.outside.attached import (
+    Attached,
+    GpuUse,
+    LineUse,
+    ProcessUse,
+    ThreadShare,
+    ThreadUse,
+)
 from gapless.live.view import LiveView
 from gapless.report.text.console import pen_for
 from gapless.screen.attached_lines import attached_lines
@@ -37,6 +44,7 @@ ATTACHED = Attached(
     count=8,
     exact="cd /src && gapless run python train.py",
     notes=("GPUs: something",),
+    threads=(ThreadShare(70, "python", 0.6), ThreadShare(75, "pt_autograd_0", 0.4)),
 )
 
 
@@ -209,6 +217,7 @@ where the time of its main thread goes
   waiting otherwise          20.0 %  ████▊
      for a message 15 % · for a lock 5 %
 process 1.50 processors · 9 threads · 3.0 GiB · 0.2 GB/s read from disks · 0.3 GB/s read in all
+threads main 0.60 · pt_autograd_0 0.40
 workers 71: works 60 %, waits for a processor 10 %, for a disk 10 %, else 20 % · 1.50 processors · …
         2 processes were started meanwhile
 gpu0    NVIDIA A100 · a kernel ran 23 % of the time · memory 55.9 GiB of 74.5 GiB · 212 W · 1410
