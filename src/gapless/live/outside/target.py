@@ -63,7 +63,7 @@ def _python_children(pid: int, proc: Path) -> Iterator[int]:
     for child in sorted(statuses):  # parents first, but for a wrapped counter
         if statuses[child].parent in below:
             below.add(child)
-            if is_python(child, proc):
+            if child != os.getpid() and is_python(child, proc):
                 yield child
 
 
