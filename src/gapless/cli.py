@@ -47,7 +47,7 @@ start here:
   gapless run python train.py    where the time of yours goes
   gapless try                    what the first proposal is worth, measured
   gapless open trace.json.gz     the same for a trace of torch.profiler
-  gapless watch                  a training that runs, or the machine, on a screen
+  gapless watch                  a training that runs, or the machine, as it is now
   gapless doctor                 what is wrong with the machine itself
 
 gapless COMMAND --help tells more, with examples.
@@ -202,7 +202,9 @@ def _fold(text: str, width: int) -> str:
             ]
             paragraphs.append("\n".join(folded_lines))
         else:
-            paragraphs.append(fill(paragraph, width))
+            paragraphs.append(
+                fill(paragraph, width, break_on_hyphens=False, break_long_words=False)
+            )
     return "\n\n".join(paragraphs)
 
 
@@ -234,9 +236,9 @@ def _unknown_command_text(command: str) -> str:
 
 
 def _report_error(error: GaplessError) -> int:
-    from gapless.report.text.text import clean
+    from gapless.commands.options import tell
 
-    print(f"gapless: {clean(str(error))} (gapless explain {error.slug})", file=sys.stderr)  # noqa: T201
+    tell(f"{error} (gapless explain {error.slug})")
     return 2
 
 

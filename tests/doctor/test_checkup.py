@@ -1,5 +1,6 @@
 """The checkup as a whole: nothing stops it, nothing is left behind, what is printed of it."""
 
+import errno
 import io
 import json
 import os
@@ -18,6 +19,7 @@ from gapless import cli
 from gapless.doctor import checks, pages
 from gapless.doctor.interpreter import InterpreterQuery, choose_interpreter
 from gapless.doctor.sample_files import MAX_FILES, choose_files
+from gapless.doctor.subject import read_folder
 from gapless.launch import probing
 from gapless.launch.probing import ProbeRequest
 from gapless.model.checkup import CheckResult, Checkup, CheckVerdict
@@ -261,3 +263,14 @@ def test_an_interrupt_ends_what_was_started(tmp_path: Path) -> None:
     out, errors = process.communicate(timeout=60)
     assert (process.returncode, out, errors) == (130, b"", b"")
     assert not Path(f"/proc/{number.read_text().strip()}").exists()
+
+
+def test_a_folder_that_may_not_be_listed_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert read_folder(tmp_path).why == f"{tmp_path}: Permission denied"
+    assert read_folder(tmp_path / "gone").why == f"{tmp_path / 'gone'}: No such file or directory"

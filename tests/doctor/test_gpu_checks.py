@@ -39,7 +39,7 @@ LOAD = GpuLoad(20, (5, 16), 1905, 61, 690.0, {0x4: 0.5})
         ("gpu-link", {"link": None}, "unknown", "does not show"),
         ("gpu-clocks", {}, "ok", "345 of 1980 MHz at rest"),
         ("gpu-clocks", {"throttle": 0x40}, "bad", "too hot"),
-        ("gpu-clocks", {"throttle": 0x2}, "warn", "somebody set its clocks"),
+        ("gpu-clocks", {"throttle": 0x2}, "warn", "its clocks are limited by a setting"),
         ("gpu-clocks", {"load": LOAD}, "ok", "at its power limit in 50% of the samples"),
         ("gpu-clocks", {"load": replace(LOAD, throttled={0x80: 0.4})}, "bad", "power supply"),
         ("gpu-clocks", {"load": replace(LOAD, throttled={0x80: 0.05})}, "ok", "1905 of"),

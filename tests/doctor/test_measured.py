@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from gapless.doctor.gpus import GpuLoad
 from gapless.doctor.measured.peaks import find_peaks
 from gapless.doctor.subject import DataFolder
+from gapless.model.checkup import CheckResult
 from gapless.model.machine import Constant, Constants
 from tests.doctor.drawing import SURVEY, check, draw, measure, measured, survey
 
@@ -15,20 +17,22 @@ PINNED = {"copy.h2d.pinned.bandwidth": 55e9, "copy.d2h.pinned.bandwidth": 53e9}
 @pytest.mark.parametrize(
     ("name", "memory", "half"),
     [
-        ("NVIDIA H100 80GB HBM3", 3.35e12, 989e12),
-        ("NVIDIA H100 PCIe", 2.0e12, 756e12),
-        ("NVIDIA H100 NVL", 3.9e12, 835e12),
-        ("NVIDIA H200", 4.8e12, 989e12),
+        ("NVIDIA H100 80GB HBM3", 3.35e12, 989.4e12),
+        ("NVIDIA H100 PCIe", 2.0e12, 756.5e12),
+        ("NVIDIA H100 NVL", 3.9e12, 835.5e12),
+        ("NVIDIA H200", 4.8e12, 989.4e12),
         ("NVIDIA A100-SXM4-80GB", 2.039e12, 312e12),
         ("NVIDIA A100-SXM4-40GB", 1.555e12, 312e12),
         ("NVIDIA A100 80GB PCIe", 1.935e12, 312e12),
-        ("NVIDIA A10G", 0.6e12, 70e12),
         ("NVIDIA A10", 0.6e12, 125e12),
         ("NVIDIA L4", 0.3e12, 121e12),
         ("NVIDIA L40S", 0.864e12, 362e12),
         ("Tesla T4", 0.32e12, 65e12),
         ("Tesla V100-PCIE-16GB", 0.9e12, 112e12),
-        ("NVIDIA GeForce RTX 4090", 1.008e12, 165e12),
+        ("NVIDIA GeForce RTX 4090", 1.008e12, 165.2e12),
+        ("NVIDIA GeForce RTX 5090", 1.792e12, 209.5e12),
+        ("NVIDIA B200", 7.7e12, 2250e12),
+        ("NVIDIA RTX 6000 Ada Generation", 0.96e12, 364.2e12),
     ],
 )
 def test_a_card_is_found_by_its_name(name: str, memory: float, half: float) -> None:
@@ -39,7 +43,17 @@ def test_a_card_is_found_by_its_name(name: str, memory: float, half: float) -> N
 
 @pytest.mark.parametrize(
     "name",
-    [None, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "AMD MI300X"],
+    [
+        None,
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 4080 SUPER",
+        "NVIDIA A10G",
+        "NVIDIA A100-SXM-64GB",
+        "Tesla V100-FHHL-16GB",
+        "AMD MI300X",
+    ],
 )
 def test_other_cards_have_no_peaks(name: str | None) -> None:
     assert find_peaks(name) is None
@@ -48,7 +62,7 @@ def test_other_cards_have_no_peaks(name: str | None) -> None:
 @pytest.mark.parametrize(
     ("name", "figures", "verdict", "words"),
     [
-        ("products", {"gemm.bf16": 680e12, "gemm.fp16": 650e12}, "ok", "69% of the 989"),
+        ("products", {"gemm.bf16": 680e12, "gemm.fp16": 650e12}, "ok", "69% of the 989.4"),
         ("products", {"gemm.bf16": 300e12}, "warn", "30%"),
         ("products", {"gemm.fp16": 90e12}, "bad", "9%"),
         ("products", {}, "unknown", "was not measured"),
@@ -78,6 +92,18 @@ def test_a_card_that_is_not_listed_or_divided_is_not_judged(tmp_path: Path) -> N
     divided = draw(tmp_path, survey=survey(mig=True), gpu_measurements=slow)
     assert check("products", divided).verdict == "ok"
     assert check("products", draw(tmp_path, survey=SURVEY)).verdict == "unknown"
+
+
+def test_products_that_a_power_limit_holds_down_are_no_fault(tmp_path: Path) -> None:
+    slow = measured({"gemm.fp16": 0.35 * 989.4e12})
+
+    def judge(held_share: float) -> CheckResult:
+        load = GpuLoad(40, (5, 16), 1200, 70, 700.0, {0x4: held_share})
+        return check("products", draw(tmp_path, survey=survey(load=load), gpu_measurements=slow))
+
+    assert judge(0.1).verdict == "warn"
+    assert judge(0.9).verdict == "ok"
+    assert judge(0.9).evidence.endswith("which its power limits")
 
 
 def test_why_it_was_not_measured_is_said(tmp_path: Path) -> None:

@@ -104,7 +104,12 @@ def test_a_baseline_is_written_and_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "is no baseline"), ("[]", "is no baseline"), ('{"format": 9}', "by a newer gapless")],
+    [
+        ("{", "is no baseline"),
+        ("[]", "is no baseline"),
+        ("[" * 100_000, "is no baseline"),
+        ('{"format": 9}', "by a newer gapless"),
+    ],
 )
 def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "gapless-gate.json"

@@ -1,7 +1,10 @@
 """Logs that are followed while they grow, and what is known of a run by them."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from unittest.mock import Mock
@@ -125,6 +128,20 @@ def test_a_run_is_seen_to_grow(growing: GrowingRun) -> None:
     }
     growing.grow(10)
     assert look(watcher)[1].steps == 70
+
+
+def test_who_asked_for_no_windows_is_told_so(tmp_path: Path) -> None:
+    code = "import time; time.sleep(60)"
+    options = {**os.environ, wire.OPTIONS: json.dumps({"windows": False})}
+    with subprocess.Popen([sys.executable, "-c", code], env=options) as process:
+        try:
+            growing = GrowingRun(tmp_path / "2026-run", pid=process.pid)
+            growing.begin()
+            growing.grow(60)
+            _, run = look(RunWatcher(growing.folder))
+        finally:
+            process.kill()
+    assert run.no_windows == "the run was started with --no-windows"
 
 
 def test_what_cannot_be_computed_is_said_and_the_rest_is_shown(

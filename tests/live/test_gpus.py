@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gapless.live.gpus import held_reasons, open_gpus
+from gapless.live.gpus import GpuShare, held_reasons, open_gpus
 from gapless.live.outside import attaching
 from gapless.live.outside.attaching import Observer
 
@@ -24,6 +24,13 @@ def running(gpu: int) -> list[SimpleNamespace]:
     return [own, SimpleNamespace(pid=1, usedGpuMemory=None)]
 
 
+def samples(gpu: int, since_us: int) -> list[SimpleNamespace]:
+    """Return what pmon would show: two looks at this process on one GPU, one on the other."""
+    assert since_us == 0
+    percents = (20, 30) if gpu == 0 else (50,)
+    return [SimpleNamespace(pid=os.getpid(), smUtil=percent) for percent in percents]
+
+
 @pytest.fixture(autouse=True)
 def nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in: Any = SimpleNamespace(
@@ -33,6 +40,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetHandleByIndex=lambda number: number,  # pyright: ignore[reportUnknownLambdaType]
         nvmlDeviceGetName=lambda _: b"NVIDIA H100",  # pyright: ignore[reportUnknownLambdaType]
         nvmlDeviceGetComputeRunningProcesses=running,
+        nvmlDeviceGetProcessUtilization=samples,
     )
     monkeypatch.setitem(sys.modules, "pynvml", stand_in)
 
@@ -41,7 +49,7 @@ def test_who_computes_on_which_gpu() -> None:
     gpus = open_gpus()
     assert gpus is not None
     assert gpus.names() == {"gpu0": "NVIDIA H100", "gpu1": "NVIDIA H100"}
-    assert gpus.memory_by_process() == {os.getpid(): 12, 1: None}
+    assert gpus.use_by_process(0) == {os.getpid(): GpuShare(12, 0.75), 1: GpuShare(None, None)}
     assert gpus.used_by(frozenset({1})) == ("gpu0",)
     assert gpus.used_by(frozenset({os.getpid()})) == ("gpu0", "gpu1")
 

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from gapless.live.activity import Activity, ActivityMeter, describe_wait, read_clock
+from gapless.live.cores import CoreMeter
+from gapless.live.gpus import GpuShare
 from gapless.live.outside.target import exact_command
 from gapless.live.outside.thread_use import ThreadMeter
+from gapless.live.outside.threads import busiest_threads, read_threads
 from gapless.live.processes import ProcessTable
 
 S = 10**9
@@ -64,7 +67,9 @@ def test_a_thread_is_described_by_what_the_kernel_counted(tmp_path: Path) -> Non
     assert activity is not None
     assert activity == Activity("S", 0.1, 0.5, "futex_wait_queue")
     assert activity.describe() == "waits for a processor 50 % of the time"
-    assert meter.look(8, S) is None
+    gone = meter.look(8, S)
+    assert gone is not None
+    assert gone.describe() == "ended"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +123,28 @@ def test_the_account_of_a_thread_sums_to_the_time(tmp_path: Path) -> None:
     assert use.looks == 5
 
 
+def test_threads_are_told_apart(tmp_path: Path) -> None:
+    def draw(ran_ms: dict[int, int]) -> None:
+        for thread, milliseconds in ran_ms.items():
+            draw_process(tmp_path, 7)
+            task = tmp_path / "7" / "task" / str(thread)
+            task.mkdir(exist_ok=True)
+            (task / "stat").write_text((tmp_path / "7" / "stat").read_text())
+            (task / "schedstat").write_text(f"{milliseconds * 10**6} 0 1")
+            (task / "comm").write_text(f"thread {thread}\n")
+
+    draw({7: 100, 8: 0, 9: 5})
+    first = read_threads(7, tmp_path)
+    draw({7: 600, 8: 900, 9: 5, 10: 250})
+    shares = busiest_threads(first, read_threads(7, tmp_path), S)
+    assert [(share.name, share.processors) for share in shares] == [
+        ("thread 8", 0.9),
+        ("thread 7", 0.5),
+        ("thread 10", 0.25),
+    ]
+    assert read_threads(99, tmp_path) == {}
+
+
 def test_trainings_come_first(tmp_path: Path) -> None:
     table = ProcessTable(tmp_path)
     for seconds in (0, 2):
@@ -126,10 +153,11 @@ def test_trainings_come_first(tmp_path: Path) -> None:
         draw_process(tmp_path, 9, command="sleep 100")
         draw_process(tmp_path, 10, state="Z")
         views = table.look(seconds * S, {})
-    training, other = views
+    training, other, idle = views
     assert (training.pid, training.is_training, training.on_processor) == (7, True, 0.2)
     assert (training.read_per_s, training.threads, training.command) == (1.0, 3, "python train.py")
     assert (other.pid, other.is_training, other.on_processor) == (8, False, 1.0)
+    assert (idle.pid, idle.on_processor) == (9, 0.0)
 
 
 def test_without_proc_there_are_no_processes(tmp_path: Path) -> None:
@@ -138,8 +166,37 @@ def test_without_proc_there_are_no_processes(tmp_path: Path) -> None:
 
 def test_who_computes_on_a_gpu_is_a_training(tmp_path: Path) -> None:
     draw_process(tmp_path, 9, command="./a.out")
-    (view,) = ProcessTable(tmp_path).look(0, {9: 5 << 30})
+    (view,) = ProcessTable(tmp_path).look(0, {9: GpuShare(5 << 30, 0.4)})
     assert (view.is_training, view.gpu_memory, view.on_processor) == (True, 5 << 30, None)
+    assert view.gpu_busy == 0.4
+
+
+def test_what_came_since_the_last_look_took_all_of_it_since_then(tmp_path: Path) -> None:
+    table = ProcessTable(tmp_path)
+    draw_process(tmp_path, 7, ran_ticks=500)
+    (first,) = table.look(0, {})
+    assert (first.on_processor, first.read_per_s) == (None, None)
+    draw_process(tmp_path, 8, ran_ticks=150, io=(4000, 0))
+    new, old = table.look(2 * S, {})
+    assert (new.pid, new.on_processor, new.read_per_s) == (8, 0.75, 2000.0)
+    assert (old.pid, old.on_processor) == (7, 0.0)
+    assert table.processors == 0.75
+
+
+def test_each_processor_is_told_apart(tmp_path: Path) -> None:
+    def draw(first_ticks: int, second_ticks: int) -> None:
+        rows = [
+            f"cpu{number} {ticks} 0 0 900 50 0 0 0 0 0"
+            for number, ticks in enumerate((first_ticks, second_ticks))
+        ]
+        (tmp_path / "stat").write_text("\n".join(["cpu 9 9 9 9 9 9 9 9 9 9", *rows, "intr 1 2"]))
+
+    cores = CoreMeter(tmp_path)
+    draw(100, 100)
+    assert cores.look(0) == ()
+    draw(300, 150)
+    assert cores.look(2 * S) == (1.0, 0.25)
+    assert CoreMeter(tmp_path / "nowhere").look(0) == ()
 
 
 def test_the_command_of_a_rank_is_its_launchers(tmp_path: Path) -> None:

@@ -108,6 +108,29 @@ def test_without_a_run_processes_are_listed() -> None:
     drive(WatchApp(Still(UNWATCHED), 60), steps)
 
 
+def test_processes_are_sorted_by_a_key() -> None:
+    async def steps(pilot: "Pilot[Any]", app: WatchApp) -> None:
+        assert "kswapd0" not in text_of(app, "processes")
+        await pilot.press("s")
+        first, second = text_of(app, "processes").splitlines()[1:3]
+        assert "9 GiB" not in first
+        assert ("kswapd0" in first, "train.py" in second) == (True, True)
+        assert app.active_bindings["s"].enabled
+        assert "w" not in app.active_bindings
+
+    big = replace(UNWATCHED.processes[1], memory=9 << 40)
+    view = replace(UNWATCHED, processes=(UNWATCHED.processes[0], big))
+    drive(WatchApp(Still(view), 60), steps)
+
+
+def test_a_run_has_windows_and_no_order_of_processes() -> None:
+    async def steps(_: "Pilot[Any]", app: WatchApp) -> None:
+        assert "w" in app.active_bindings
+        assert "s" not in app.active_bindings
+
+    drive(WatchApp(Still(WATCHED), 60), steps)
+
+
 def test_held_it_looks_no_more() -> None:
     watcher = Still(WATCHED)
 

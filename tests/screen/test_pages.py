@@ -10,7 +10,14 @@ import pytest
 from inline_snapshot import snapshot
 from rich.cells import cell_len
 
-from gapless.live.outside.attached import Attached, GpuUse, LineUse, ProcessUse, ThreadUse
+from gapless.live.outside.attached import (
+    Attached,
+    GpuUse,
+    LineUse,
+    ProcessUse,
+    ThreadShare,
+    ThreadUse,
+)
 from gapless.live.view import LiveView
 from gapless.report.text.console import pen_for
 from gapless.screen.attached_lines import attached_lines
@@ -37,6 +44,7 @@ ATTACHED = Attached(
     count=8,
     exact="cd /src && gapless run python train.py",
     notes=("GPUs: something",),
+    threads=(ThreadShare(70, "python", 0.6), ThreadShare(75, "pt_autograd_0", 0.4)),
 )
 
 
@@ -116,14 +124,27 @@ gapless watch · box · no run is watched: the machine
 
 cpu     3.10 of 8 processors ███▉
         the run 2.85 · others 0.20 · idle for a disk 0.03
+        each ██▅▄▁▁▁▁
 memory  40.0 GiB of 64.0 GiB free · shared 1.0 GiB of 32.0 GiB
 disk    nvme0n1 read 0.2 GB/s, written 0 KB/s, busy 63 %
 network eth0 in 1 KB/s, out 0 KB/s
 not seen: GPUs: NVML: no driver
 
-     pid user        cpu  ready     memory     read/s    write/s  command
-      70 me         2.50   30 %    3.0 GiB   0.2 GB/s     0 KB/s  python train.py
-       9 me         0.00   30 %    3.0 GiB          –          –  [kswapd0]\
+     pid      cpu    memory    read/s   write/s  command
+      70 R   2.50   3.0 GiB  0.2 GB/s    0 KB/s  python train.py\
+""")
+
+
+def test_the_processes_on_gpus_as_text() -> None:
+    training, kernel = UNWATCHED.processes
+    training = replace(
+        training, command="/usr/bin/python /src/train.py", gpu_memory=9 << 30, gpu_busy=1.25
+    )
+    text = page(replace(UNWATCHED, processes=(training, kernel)), 120)
+    assert "\n".join(text.splitlines()[9:]) == snapshot("""\
+
+     pid     user      cpu  ready    memory    read/s   write/s    gpu   gpu mem  command
+      70       me R   2.50   30 %   3.0 GiB  0.2 GB/s    0 KB/s  125 %   9.0 GiB  python train.py\
 """)
 
 
@@ -150,15 +171,26 @@ def test_the_slowest_of_many_ranks_are_shown() -> None:
     )
     lines = page(replace(WATCHED, run=replace(RUN, ranks=ranks)), 100).splitlines()
     (first,) = [line for line in lines if line.startswith("ranks")]
-    assert first.split(" · ")[0].endswith("rank 19")
+    assert first.split() == ["ranks", "rank", "step", "a", "step", "for", "data", "main", "thread"]
+    (slowest,) = lines[lines.index(first) + 1 :][:1]
+    assert slowest.split()[:3] == ["19", "2,300", "59.00"]
     assert any("4 more, whose steps are shorter" in line for line in lines)
 
 
 def test_a_run_that_is_over_says_so() -> None:
-    text = page(replace(WATCHED, run=replace(RUN, status="killed", recent_account=None)), 100)
-    assert "killed after 92" in text
+    over = replace(RUN, status="killed", exit_code=-9, recent_account=None)
+    text = page(replace(WATCHED, run=over), 100)
+    assert "killed by signal 9 after 92" in text
     assert "the run is over: this is how it ended" in text
     assert "where a step went  (2,200 steps)" in text
+
+
+def test_until_the_run_is_studied_it_says_so() -> None:
+    unstudied = replace(RUN, cause=None, account=None)
+    text = page(replace(WATCHED, run=unstudied), 100)
+    assert "now     studying the run so far …" in text
+    failed = replace(unstudied, notes=("the whole run cannot be studied: no room",))
+    assert "studying" not in page(replace(WATCHED, run=failed), 100)
 
 
 @pytest.mark.parametrize("view", [WATCHED, UNWATCHED])
@@ -185,6 +217,7 @@ where the time of its main thread goes
   waiting otherwise          20.0 %  ████▊
      for a message 15 % · for a lock 5 %
 process 1.50 processors · 9 threads · 3.0 GiB · 0.2 GB/s read from disks · 0.3 GB/s read in all
+threads main 0.60 · pt_autograd_0 0.40
 workers 71: works 60 %, waits for a processor 10 %, for a disk 10 %, else 20 % · 1.50 processors · …
         2 processes were started meanwhile
 gpu0    NVIDIA A100 · a kernel ran 23 % of the time · memory 55.9 GiB of 74.5 GiB · 212 W · 1410

@@ -99,4 +99,5 @@ UNWATCHED = replace(
         process(9, "[kswapd0]\x1b[31m", is_training=False),
     ),
     notes=("GPUs: NVML: no driver",),
+    cores=(1.0, 1.0, 0.5, 0.4, 0.1, 0.1, 0.0, 0.0),
 )

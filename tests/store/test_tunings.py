@@ -52,6 +52,7 @@ def test_reads_a_plain_list_of_edits(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", "is no JSON document"),
+        ("[" * 100_000, "is no JSON document"),
         ("{}", "holds no proven fixes"),
         ('[{"kind": "dance"}]', "holds no edits"),
         ('{"schema": 1, "tuning": {"command": []}}', "not whole"),

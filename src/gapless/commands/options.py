@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _EXPORTS = ("perfetto", "speedscope", "parquet")  # options that name what is written for others
 _PICTURED = ("html", "perfetto")  # options that need what only a page draws
+_USUAL_CELLS = 80  # of a line, where the terminal does not say
+_SPARE_CELLS = 5  # of a line of progress: " …", and "^C" of who interrupts it
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -208,6 +210,28 @@ def write_file(content: bytes, path: Path) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
+def tell(sentence: str) -> None:
+    """Print a sentence of our own on stderr; on a terminal it is folded at spaces."""
+    from gapless.report.text.text import clean
+
+    text = f"gapless: {clean(sentence)}"
+    if sys.stderr.isatty():
+        from textwrap import fill
+
+        text = fill(text, _columns(), break_on_hyphens=False, break_long_words=False)
+    print(text, file=sys.stderr, flush=True)
+
+
+def _columns() -> int:
+    """Return the cells of a line of the terminal on stderr."""
+    import os
+    from contextlib import suppress
+
+    with suppress(OSError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_CELLS
+    return _USUAL_CELLS
+
+
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
     """Return a function that shows a few words on stderr, if a terminal; cleared at the end."""
@@ -222,13 +246,8 @@ def progress() -> Generator[Callable[[str], None]]:
 
 def _show(words: str) -> None:
     """Show words in place of the previous ones; a line that wrapped could not be cleared."""
-    import os
-    from contextlib import suppress
-
     from gapless.report.text.text import clean, cut_middle
 
-    columns = 80
-    with suppress(OSError):
-        columns = os.get_terminal_size(sys.stderr.fileno()).columns or columns
-    line = cut_middle(clean(words), max(1, columns - 3))
-    print(f"\r\x1b[K{line} …", end="", file=sys.stderr, flush=True)
+    line = cut_middle(clean(words), max(1, _columns() - _SPARE_CELLS))
+    shown = f"{line} …" if line else ""
+    print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)

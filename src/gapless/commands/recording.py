@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gapless.commands.options import add_depth, positive, progress
+from gapless.commands.options import add_depth, positive, progress, tell
 from gapless.errors import GaplessError, UsageError
 
 _NOTHING_SEEN: Final = 2
@@ -99,7 +99,7 @@ def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
     try:
         command_result = run(replace(run_spec, on_idle=import_end_modules))
     except StartError as error:
-        print(f"gapless: {error}", file=sys.stderr)
+        tell(str(error))
         return error.code
     outcome = None
     with interruptible(), contain_failures() as failures:
@@ -213,4 +213,4 @@ def speak(sentence: str, arguments: argparse.Namespace) -> None:
     """Print a line of ours on stderr, unless quiet."""
     if not arguments.quiet:
         with suppress(OSError):
-            print(f"gapless: {sentence}", file=sys.stderr, flush=True)
+            tell(sentence)

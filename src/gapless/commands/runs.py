@@ -4,7 +4,7 @@ A run is named by its id, by the beginning of it, or as "last". A packed run is 
 its logs and windows, with ~ for your home folder; the command line is in it as you typed it.
 
 Examples:
-  gapless runs                                newest first
+  gapless runs                                newest first; as gapless runs list
   gapless runs show last
   gapless runs delete 2026-11-20 --force
   gapless runs pack last -o slow.tar.zst      then: gapless runs unpack slow.tar.zst
@@ -24,26 +24,32 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     _add_place(parser, None)
     acts = parser.add_subparsers(metavar="ACT")
 
-    def add_act(name: str, summary: str) -> argparse.ArgumentParser:
-        subparser = acts.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
+    def add_act(name: str, summary: str, example: str) -> argparse.ArgumentParser:
+        subparser = acts.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=f"example: gapless runs {name} {example}",
+        )
         subparser.error = parser.error
         subparser.set_defaults(act=name)
         _add_place(subparser, argparse.SUPPRESS)
         return subparser
 
-    add_act("list", "list the runs, newest first; also without ACT")
-    add_act("show", "show what a run holds").add_argument("run", metavar="ID")
-    delete = add_act("delete", "delete runs with all that they hold")
+    add_act("list", "list the runs, newest first", "--json")
+    add_act("show", "show what a run holds", "last").add_argument("run", metavar="ID")
+    delete = add_act("delete", "delete runs with all that they hold", "2026-11-20")
     delete.add_argument("runs", metavar="ID", nargs="+")
     delete.add_argument("--force", action="store_true", help="also runs that go on")
-    pack = add_act("pack", "write a run into one file to send, and list what is in it")
+    pack = add_act(
+        "pack", "write a run into one file to send, and list what is in it", "last -o slow.zip"
+    )
     pack.add_argument("run", metavar="ID")
     pack.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help=".tar.zst or .zip (ID.tar.zst)"
     )
-    add_act("unpack", "add a packed run to the others").add_argument(
-        "file", metavar="FILE", type=Path
-    )
+    unpack = add_act("unpack", "add a packed run to the others", "slow.zip")
+    unpack.add_argument("file", metavar="FILE", type=Path)
 
 
 def _add_place(parser: argparse.ArgumentParser, default: str | None) -> None:

@@ -43,7 +43,7 @@ def list_edits(arguments: argparse.Namespace) -> int:
 
 def measure_machine(arguments: argparse.Namespace) -> int:
     """Measure the machine in the interpreter of the run, print that, and keep it."""
-    from gapless.commands.options import progress
+    from gapless.commands.options import progress, tell
     from gapless.report.sections.machine_constants import constant_lines, constants_json
     from gapless.study.machine_constants import ReusePolicy, constants
     from gapless.study.run_constants import find_interpreter
@@ -63,13 +63,13 @@ def measure_machine(arguments: argparse.Namespace) -> int:
     else:
         print(*constant_lines(measured_constants), sep="\n")
     if not measured_constants.alone:
-        print("gapless: others used the machine: no prediction will use this", file=sys.stderr)
+        tell("others used the machine: no prediction will use this")
     return int(measured_constants.place is None)
 
 
 def try_edits(arguments: argparse.Namespace) -> int:
     """Try what is requested, print it, and keep it with the run."""
-    from gapless.commands.options import check_page, progress
+    from gapless.commands.options import check_page, progress, tell
     from gapless.verify import plan, requests, trial
 
     check_page(arguments.html)
@@ -94,7 +94,7 @@ def try_edits(arguments: argparse.Namespace) -> int:
             outcome = trial.attempt(task, recording, say)
         except KeyboardInterrupt:
             say("")  # the progress line is cleared
-            print("gapless: interrupted before two arms could be compared", file=sys.stderr)
+            tell("interrupted before two arms could be compared")
             return _INTERRUPTED
     _print_outcome(outcome, arguments)
     was_interrupted = outcome.trial is not None and plan.INTERRUPTED in outcome.trial.notes
@@ -206,6 +206,7 @@ def ask_permission(
 
     Raises ``UsageError`` where that was not permitted.
     """
+    from gapless.commands.options import tell
     from gapless.launch.trial import sandbox, side_effects
 
     effects = (
@@ -219,7 +220,7 @@ def ask_permission(
     )
     if unpermitted and not arguments.yes:
         for line in side_effects.describe_side_effects(effects, why_no_view=why):
-            print(f"gapless: {line}", file=sys.stderr)
+            tell(line)
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError("; ".join(side_effects.refusal(unpermitted)))
         print(

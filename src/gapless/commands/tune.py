@@ -25,7 +25,9 @@ Examples:
   gapless tune --fix more-workers foreach    only these two
   gapless tune --skip compile                all that is proposed but that
   gapless tune --resume                      go on where it stopped
-  gapless tune --out tuned.json -- python train.py && gapless run --with tuned.json python train.py
+  gapless tune --out tuned.json -- python train.py
+  gapless run --with tuned.json python train.py
+      the training with what was proven
 
 """
 

@@ -52,6 +52,11 @@ class CheckupRequest:
 
 def check_machine(request: CheckupRequest, say: Say) -> Checkup:
     """Check the machine; ``say`` is told what is being done. It leaves nothing behind."""
+    return judge_machine(request, read_machine(request, say))
+
+
+def read_machine(request: CheckupRequest, say: Say) -> CheckSubject:
+    """Read the machine, and measure it unless that is not wanted."""
     subject = read_host(request.data or Path.cwd())
     say("reading the machine")
     patience_s = _FAST_S if request.is_fast else _PATIENCE_S
@@ -62,8 +67,11 @@ def check_machine(request: CheckupRequest, say: Say) -> Checkup:
         say(f"asking {request.choice.python} for its packages")
         report = query.wait(request.began_s + patience_s - time.monotonic())
     subject = replace(subject, survey=survey, busy=busy, interpreter=report)
-    if not request.is_fast:
-        subject = _measure(subject, request.data, say)
+    return subject if request.is_fast else _measure(subject, request.data, say)
+
+
+def judge_machine(request: CheckupRequest, subject: CheckSubject) -> Checkup:
+    """Run the checks on what was read."""
     return Checkup(
         _describe(subject),
         run_checks(subject, is_measured=not request.is_fast),

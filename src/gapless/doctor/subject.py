@@ -102,6 +102,8 @@ def read_folder(path: Path) -> DataFolder:
     """Return the file system of a folder or file."""
     try:
         number = path.stat().st_dev
+        if path.is_dir():
+            os.scandir(path).close()
     except OSError as error:
         return DataFolder(str(path), why=f"{path}: {error.strerror}")
     device = (os.major(number), os.minor(number))

@@ -98,7 +98,7 @@ def read_baseline(path: Path) -> Baseline:
             "revision: --against git:main"
         )
         raise UsageError(msg) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path} is no baseline of gapless: {error}") from error
 
 

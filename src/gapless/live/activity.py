@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PROC: Final = Path("/proc")
-_TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
+TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _WORKS: Final = 0.5  # share of the time on a processor from which a thread is said to work
 _SHORT_OF_PROCESSORS: Final = 0.2  # likewise, that it was ready and waited for one
 _WAITS: Final = (  # how names of kernel functions begin in which a thread waits: for what
@@ -72,7 +72,7 @@ def read_clock(pid: int, thread: int | None = None, proc: Path = PROC) -> Thread
     try:
         text = (folder / "stat").read_bytes()
         words = text[text.rindex(b")") + 2 :].split()
-        state, ran_ns = words[0].decode(), (int(words[11]) + int(words[12])) * _TICK_NS
+        state, ran_ns = words[0].decode(), (int(words[11]) + int(words[12])) * TICK_NS
     except (OSError, ValueError, IndexError):
         return None
     ready_ns = None
@@ -86,6 +86,9 @@ def read_clock(pid: int, thread: int | None = None, proc: Path = PROC) -> Thread
     return ThreadClock(state, ran_ns, ready_ns, waits_in)
 
 
+_GONE: Final = Activity("X", 0.0, None, None)
+
+
 @dataclass
 class ActivityMeter:
     """Threads that are looked at again and again."""
@@ -96,11 +99,11 @@ class ActivityMeter:
     )
 
     def look(self, pid: int, now_ns: int, thread: int | None = None) -> Activity | None:
-        """Return what a thread did since the last look; ``None``: there was none, or it is gone."""
+        """Return what a thread did since the last look, or that it is gone; ``None`` at first."""
         key, clock = (pid, thread or pid), read_clock(pid, thread, self.proc)
         if clock is None:
             self._clocks.pop(key, None)
-            return None
+            return _GONE
         before = self._clocks.get(key)
         self._clocks[key] = (now_ns, clock)
         return None if before is None else activity_between(before, (now_ns, clock))

@@ -3,11 +3,20 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from gapless.launch.samplers import AbsentError
 from gapless.launch.samplers.gpu import open_library
 from gapless.recorded.machine.devices import CLOCK_REASONS
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """What one process has of the GPUs, all of them together; ``None``: NVML hides it."""
+
+    memory: int | None = None  # bytes
+    busy: float | None = None  # multiprocessors: 1.5 is all of one GPU's and half of another's
 
 
 @dataclass(frozen=True)
@@ -26,13 +35,27 @@ class Gpus:
                 names[gpu] = name.decode() if isinstance(name, bytes) else str(name)
         return names
 
-    def memory_by_process(self) -> dict[int, int | None]:
-        """Return the memory of processes that compute on a GPU, in bytes; ``None``: hidden."""
-        sizes: dict[int, int | None] = {}
+    def use_by_process(self, since_unix_us: int) -> dict[int, GpuShare]:
+        """Return what each process that computes on a GPU has of it, and used of it since then."""
+        busy = self._busy_by_process(since_unix_us)
+        shares: dict[int, GpuShare] = {}
         for _, pid, size in self._running():
-            known = sizes.get(pid)
-            sizes[pid] = known if size is None else size + (known or 0)
-        return sizes
+            known = shares.get(pid, GpuShare()).memory
+            memory = known if size is None else size + (known or 0)
+            shares[pid] = GpuShare(memory, busy.get(pid))
+        return shares
+
+    def _busy_by_process(self, since_unix_us: int) -> dict[int, float]:
+        """Return how many GPUs' multiprocessors each process kept busy, as nvidia-smi pmon does."""
+        busy: dict[int, float] = {}
+        for handle in self.handles.values():
+            percents: dict[int, list[int]] = {}
+            with suppress(self.nvml.NVMLError):  # not on a slice (MIG), nor where none ran
+                for sample in self.nvml.nvmlDeviceGetProcessUtilization(handle, since_unix_us):
+                    percents.setdefault(int(sample.pid), []).append(int(sample.smUtil))
+            for pid, values in percents.items():
+                busy[pid] = busy.get(pid, 0.0) + fmean(values) / 100
+        return busy
 
     def used_by(self, pids: frozenset[int]) -> tuple[str, ...]:
         """Return the GPUs on which some of these processes compute."""

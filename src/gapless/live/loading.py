@@ -138,9 +138,12 @@ def _worker_view(worker: Process, look: Look, *, is_full: bool) -> WorkerView:
 
 
 def _describe(activity: Activity | None, *, is_full: bool) -> str:
-    """Say what a worker does; where the queue is full, it has nothing to do."""
+    """Say what a worker does; where the queue is full, it has nothing to do.
+
+    It is not seen where it runs on another machine, nor at the first look.
+    """
     if activity is None:
-        return "has just started"
+        return "is not seen"
     doing = activity.describe()
     return "is idle: the queue is full" if is_full and doing.startswith("waits") else doing
 

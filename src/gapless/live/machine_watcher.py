@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from gapless.launch.process_tree import Tree
-from gapless.live.gpus import Gpus, held_reasons, open_gpus
+from gapless.live.cores import CoreMeter
+from gapless.live.gpus import Gpus, GpuShare, held_reasons, open_gpus
 from gapless.live.machine import MachineSampler
+from gapless.live.pauses import Pause
 from gapless.live.processes import ProcessTable
-from gapless.live.view import LiveView
+from gapless.live.view import LiveView, ProcessView
 
+_TABLE_RATIO: Final = 80  # times what a look at all processes takes: until the next one
 _NO_SPOOL: Final = Path("/nonexistent/gapless-spool")
 
 
@@ -21,9 +24,13 @@ class MachineWatcher:
     """The machine, and what is known of its processes so far."""
 
     table: ProcessTable = field(default_factory=ProcessTable)
+    cores: CoreMeter = field(default_factory=CoreMeter)
     _sampler: MachineSampler | None = None
     _gpus: Gpus | None = None
     _gpu_names: dict[str, str] = field(default_factory=dict[str, str])
+    _processes: tuple[ProcessView, ...] = ()
+    _table_pause: Pause = field(default_factory=lambda: Pause(_TABLE_RATIO, 0.0))
+    _asked_us: int = field(default_factory=lambda: time.time_ns() // 1000)
 
     def look(self) -> LiveView:
         """Return what is to be seen now; rates are there from the second look on."""
@@ -34,12 +41,18 @@ class MachineWatcher:
             self._gpus = open_gpus()
             self._gpu_names = {} if self._gpus is None else self._gpus.names()
         self._sampler.sample(now_ns)
-        gpu_memory = {} if self._gpus is None else self._gpus.memory_by_process()
+        cores = self.cores.look(now_ns)
+        if self._table_pause.is_due():
+            with self._table_pause.measure():
+                self._processes = self.table.look(now_ns, self._gpu_shares())
         figures = {
             name: value
             for name, value in self._sampler.figures.items()
             if name not in {"cpu.tree", "cpu.foreign"}  # there is no run that they could be of
         }
+        total = figures.get("cpu.total")
+        if total is not None and self._processes:
+            figures["cpu.unlisted"] = max(0.0, total - 100 * self.table.processors)
         return LiveView(
             host=platform.node(),
             taken_unix_ns=time.time_ns(),
@@ -48,9 +61,15 @@ class MachineWatcher:
             held=held_reasons(figures),
             gpu_names=self._gpu_names,
             processors=os.cpu_count(),
-            processes=self.table.look(now_ns, gpu_memory),
+            processes=self._processes,
             notes=tuple(self._sampler.notes),
+            cores=cores,
         )
+
+    def _gpu_shares(self) -> dict[int, GpuShare]:
+        """Return who computes on the GPUs, and how much since the last look at processes."""
+        since_us, self._asked_us = self._asked_us, time.time_ns() // 1000
+        return {} if self._gpus is None else self._gpus.use_by_process(since_us)
 
     def await_window(self, n_windows: int) -> None:
         """Await nothing: there is no run."""

@@ -2,23 +2,33 @@
 
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gapless.launch.process_tree import Status, read
 from gapless.launch.samplers import Growth
 from gapless.live.activity import PROC, ActivityMeter
+from gapless.live.gpus import GpuShare
 from gapless.live.view import ProcessView
 
 _TORCH: Final = b"libtorch"  # of the files that a process has mapped
+_COUNTERS: Final = ("cpu", "read_bytes", "write_bytes")  # the last two as the kernel names them
 _PYTHON: Final = ("python", "torchrun", "accelerate", "deepspeed")
-_MAX_DETAILED: Final = 40  # of the busiest processes memory, disks and threads are asked for
-_MIN_SHOWN_CPU: Final = 0.005  # of a processor: a process that takes less is not shown
+_MAX_SHOWN: Final = 20  # by each of what processes are sorted by
 _NS: Final = 10**9
-GpuMemory = Mapping[int, int | None]  # of processes that compute on a GPU: bytes, if known
+GpuShares = Mapping[int, GpuShare]  # of processes that compute on a GPU
+
+
+class _Taken(NamedTuple):
+    """What a process took since the last look, as far as the kernel tells of it."""
+
+    status: Status
+    cpu: float | None  # ns a second
+    read: float | None  # bytes a second
+    written: float | None
 
 
 @dataclass
@@ -26,34 +36,45 @@ class ProcessTable:
     """The processes that are looked at again and again."""
 
     proc: Path = PROC
-    _cpu: Growth = field(default_factory=Growth)
-    _io: Growth = field(default_factory=Growth)
+    processors: float = 0.0  # that all processes took which were there at the last look
+    _looked_ns: int | None = None
+    _seen: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])  # number, start
+    _growth: Growth = field(default_factory=Growth)
     _commands: dict[tuple[int, int], tuple[str, bool]] = field(
         default_factory=dict[tuple[int, int], tuple[str, bool]]
     )
     _meter: ActivityMeter | None = None
 
-    def look(self, now_ns: int, gpu_memory: GpuMemory) -> tuple[ProcessView, ...]:
-        """Return the processes that do something, or look like trainings; these first."""
-        statuses = dict(self._statuses())
-        rates = {
-            pid: self._cpu.rate(f"{pid} {status.started}", now_ns, status.cpu_ns)
-            for pid, status in statuses.items()
+    def look(self, now_ns: int, gpu_shares: GpuShares) -> tuple[ProcessView, ...]:
+        """Return those that take most of processors, memory, disks or a GPU; trainings first."""
+        taken = {pid: self._measure(pid, status, now_ns) for pid, status in self._statuses()}
+        self._looked_ns = now_ns
+        self.processors = sum(use.cpu or 0.0 for use in taken.values()) / _NS
+        counters = {
+            f"{pid} {use.status.started} {what}" for pid, use in taken.items() for what in _COUNTERS
         }
-        self._cpu.keep_only({f"{pid} {status.started}" for pid, status in statuses.items()})
-        order = sorted(statuses, key=lambda pid: (pid not in gpu_memory, -(rates[pid] or 0.0)))
+        self._growth.keep_only(counters)
         views = [
-            self._view(pid, statuses[pid], rates[pid], now_ns, gpu_memory)
-            for pid in order[:_MAX_DETAILED]
+            self._view(pid, taken[pid], now_ns, gpu_shares.get(pid))
+            for pid in _find_largest(taken, gpu_shares)
         ]
-        self._forget(statuses)
-        shown_views = [
-            view
-            for view in views
-            if view.is_training or (view.on_processor or 0.0) >= _MIN_SHOWN_CPU
-        ]
-        shown_views.sort(key=lambda view: (not view.is_training, -(view.on_processor or 0.0)))
-        return tuple(shown_views)
+        self._seen = {(pid, use.status.started) for pid, use in taken.items()}
+        self._commands = {key: text for key, text in self._commands.items() if key in self._seen}
+        views.sort(key=lambda view: (not view.is_training, -(view.on_processor or 0.0)))
+        return tuple(views)
+
+    def _measure(self, pid: int, status: Status, now_ns: int) -> _Taken:
+        counts = {"cpu": status.cpu_ns}
+        if status.resident:  # else the kernel's own, which it counts no bytes of
+            counts |= read_io(pid, self.proc)
+        is_new, rates = (pid, status.started) not in self._seen, list[float | None]()
+        for what in _COUNTERS:
+            counter, count = f"{pid} {status.started} {what}", counts.get(what)
+            if is_new and self._looked_ns is not None:  # it came since then: all is new of it
+                self._growth.rate(counter, self._looked_ns, 0)
+            rates.append(None if count is None else self._growth.rate(counter, now_ns, count))
+        cpu, read_bytes, written = rates
+        return _Taken(status, cpu, read_bytes, written)
 
     def _statuses(self) -> Iterator[tuple[int, Status]]:
         names: list[str] = []
@@ -65,30 +86,25 @@ class ProcessTable:
                 if status is not None and not status.is_over:
                     yield int(name), status
 
-    def _view(
-        self, pid: int, status: Status, rate: float | None, now_ns: int, gpu_memory: GpuMemory
-    ) -> ProcessView:
+    def _view(self, pid: int, taken: _Taken, now_ns: int, gpu: GpuShare | None) -> ProcessView:
         self._meter = self._meter or ActivityMeter(self.proc)
-        activity = self._meter.look(pid, now_ns)
+        activity, status = self._meter.look(pid, now_ns), taken.status
         command, has_torch = self._command(pid, status)
-        counts = read_io(pid, self.proc)
         return ProcessView(
             pid=pid,
             user=owner_of(pid, self.proc),
             command=command,
-            is_training=has_torch or pid in gpu_memory,
+            is_training=has_torch or gpu is not None,
             state="?" if activity is None else activity.state,
-            on_processor=None if rate is None else rate / _NS,
+            on_processor=None if taken.cpu is None else taken.cpu / _NS,
             ready=None if activity is None else activity.ready,
             threads=status.threads,
             memory=status.resident,
-            read_per_s=self._rate(f"{pid} r", now_ns, counts.get("read_bytes")),
-            written_per_s=self._rate(f"{pid} w", now_ns, counts.get("write_bytes")),
-            gpu_memory=gpu_memory.get(pid),
+            read_per_s=taken.read,
+            written_per_s=taken.written,
+            gpu_memory=None if gpu is None else gpu.memory,
+            gpu_busy=None if gpu is None else gpu.busy,
         )
-
-    def _rate(self, name: str, now_ns: int, count: int | None) -> float | None:
-        return None if count is None else self._io.rate(name, now_ns, count)
 
     def _command(self, pid: int, status: Status) -> tuple[str, bool]:
         """Return the command line, and whether torch is loaded; looked up until it is."""
@@ -98,9 +114,19 @@ class ProcessTable:
             known = self._commands[key] = read_command(pid, self.proc), has_torch(pid, self.proc)
         return known
 
-    def _forget(self, statuses: Mapping[int, Status]) -> None:
-        starts = {(pid, status.started) for pid, status in statuses.items()}
-        self._commands = {key: text for key, text in self._commands.items() if key in starts}
+
+def _find_largest(taken: Mapping[int, _Taken], gpu_shares: GpuShares) -> dict[int, None]:
+    """Return the processes on GPUs, and those that take most of anything else."""
+    measures: tuple[Callable[[int], float], ...] = (
+        lambda pid: taken[pid].cpu or 0.0,
+        lambda pid: taken[pid].status.resident,
+        lambda pid: (taken[pid].read or 0.0) + (taken[pid].written or 0.0),
+    )
+    largest = dict.fromkeys(pid for pid in gpu_shares if pid in taken)
+    for measure in measures:
+        order = sorted(taken, key=measure, reverse=True)[:_MAX_SHOWN]
+        largest |= dict.fromkeys(pid for pid in order if measure(pid) > 0)
+    return largest
 
 
 def read_command(pid: int, proc: Path = PROC) -> str:
@@ -141,3 +167,13 @@ def read_io(pid: int, proc: Path = PROC) -> dict[str, int]:
             name, _, number = line.partition(":")
             counts[name] = int(number)
     return counts
+
+
+def read_environment(pid: int, proc: Path = PROC) -> dict[str, str]:
+    """Return the variables that a process was started with; empty where that cannot be read."""
+    variables: dict[str, str] = {}
+    with suppress(OSError):
+        for entry in (proc / str(pid) / "environ").read_bytes().split(b"\0"):
+            name, _, value = entry.decode(errors="replace").partition("=")
+            variables[name] = value
+    return variables

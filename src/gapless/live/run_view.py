@@ -6,16 +6,19 @@ from typing import Final
 
 import numpy as np
 
+from gapless import wire
 from gapless.live.activity import Activity
 from gapless.live.gpus import held_reasons
 from gapless.live.loading import loader_views
+from gapless.live.processes import read_environment
 from gapless.live.recent import RecentSteps, count_steps, pace_of, wait_share
 from gapless.live.run_tail import RunNow, elapsed_ns
 from gapless.live.view import RankView, RunView
-from gapless.model.recording import Recording
+from gapless.model.recording import Process, Recording
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.recorded.training.processes import Training, trainings
+from gapless.store.logs.fields import parse
 from gapless.store.run.manifest import RUNNING
 
 _STALL_NS: Final = 5 * 10**9  # without a step: that long, and so many times a usual one
@@ -74,7 +77,7 @@ def build_run_view(moment: Moment, notes: Sequence[str]) -> RunView:
         account_age_ns=moment.now_ns - moment.studied_ns if moment.study is not None else None,
         refined_by=0 if whole_account is None else whole_account.refined_by,
         windows=count_windows(run_now.recording),
-        no_windows=_why_no_windows(run_now.recording),
+        no_windows=_why_no_windows(moment),
         cause=_present_cause(moment, ranks) if is_running else _last_cause(recent),
         ranks=ranks,
         loaders=loaders,
@@ -91,16 +94,24 @@ def count_windows(recording: Recording) -> int:
     return max(counts, default=0)
 
 
-def _why_no_windows(recording: Recording) -> str | None:
-    return next(
-        (
-            unobserved.why
-            for process in recording.processes
-            for unobserved in process.unobserved
-            if unobserved.what == _WINDOWS
-        ),
-        None,
-    )
+def _why_no_windows(moment: Moment) -> str | None:
+    """Return why there will be no window, as the recorder said it, or as it was told to."""
+    processes = moment.run_now.recording.processes
+    for process in processes:
+        for unobserved in process.unobserved:
+            if unobserved.what == _WINDOWS:
+                return unobserved.why
+    if moment.is_here and any(map(_wants_no_windows, processes)):
+        return "the run was started with --no-windows"
+    return None
+
+
+def _wants_no_windows(process: Process) -> bool:
+    """Return whether the recorder of a training process was told to make no windows."""
+    if process.worker is not None or process.end is not None:
+        return False
+    options = parse(read_environment(process.pid).get(wire.OPTIONS, "").encode()) or {}
+    return options.get("windows") is False
 
 
 def _recorded(study: Study | None) -> RecordedRun | None:

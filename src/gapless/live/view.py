@@ -103,6 +103,7 @@ class ProcessView:
     read_per_s: float | None  # bytes from disks
     written_per_s: float | None
     gpu_memory: int | None  # bytes
+    gpu_busy: float | None = None  # GPUs whose multiprocessors it kept busy: 1.5 is one and a half
 
 
 @dataclass(frozen=True)
@@ -118,3 +119,4 @@ class LiveView:
     processors: int | None
     processes: tuple[ProcessView, ...]  # without a run; trainings first
     notes: tuple[str, ...]
+    cores: tuple[float, ...] = ()  # without a run: how busy each processor was, as shares

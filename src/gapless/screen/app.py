@@ -20,11 +20,13 @@ from gapless.live.view import LiveView
 from gapless.report.text.console import Pen, pen_for
 from gapless.screen.once import Watcher
 from gapless.screen.page import page_sections
+from gapless.screen.process_lines import ORDERS
 
 STUDY_THREAD: Final = "gapless study"
 _WIDE_CELLS: Final = 150  # from so many columns on the machine stands beside the run
 _HISTORY: Final = 60  # looks that curves are of
 _MARGIN_CELLS: Final = 2  # a scroll bar
+_SECOND_LOOK_S: Final = 0.6  # after the first, which shows no rates: nobody is to wait for them
 _HELP: Final = """\
 gapless watch
 
@@ -32,6 +34,7 @@ gapless watch
   p          hold the picture, and go on
   w          ask the recorder for a window now: torch.profiler over a few
              steps, which makes the account of a step finer
+  s          (without a run) sort processes by processors, memory, disk, GPU
   ?          this help
   arrows     scroll
 
@@ -70,6 +73,7 @@ class WatchApp(App[None]):
         Binding("q", "quit", "quit"),
         Binding("p", "hold", "hold"),
         Binding("w", "window", "a window now"),
+        Binding("s", "sort", "sort"),
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
@@ -86,6 +90,7 @@ class WatchApp(App[None]):
         self.interval_s = interval_s
         self.view: LiveView | None = None
         self.is_held = False
+        self.order = next(iter(ORDERS))  # of processes
         self.histories: dict[str, deque[float | None]] = {}
         self._is_looking = False
         self._study: threading.Thread | None = None
@@ -108,6 +113,7 @@ class WatchApp(App[None]):
         self.query_one("#left").focus()
         self.set_interval(self.interval_s, self.look_again)
         self.look_again()
+        self.set_timer(_SECOND_LOOK_S, self.look_again)
 
     def on_resize(self) -> None:
         """Draw the page for the new width, once that is known."""
@@ -145,7 +151,9 @@ class WatchApp(App[None]):
         """Show a moment, unless the picture is held."""
         if self.is_held or view is self.view:
             return
-        self.view = view
+        is_first, self.view = self.view is None, view
+        if is_first:
+            self.refresh_bindings()
         self._remember(view)
         self.draw()
 
@@ -167,7 +175,7 @@ class WatchApp(App[None]):
         is_wide = self.size.width >= _WIDE_CELLS and view.run is not None
         width = (self.size.width // 2 if is_wide else self.size.width) - _MARGIN_CELLS
         histories = {name: tuple(points) for name, points in self.histories.items()}
-        sections = page_sections(view, _pen(width), histories)
+        sections = page_sections(view, _pen(width), histories, self.order)
         machine = sections.get("machine", [])
         self.query_one("#right").display = is_wide
         self._put("run", sections["run"])
@@ -190,6 +198,19 @@ class WatchApp(App[None]):
         self.is_held = not self.is_held
         self.sub_title = "held" if self.is_held else ""
         self.notify("held; p goes on" if self.is_held else "goes on", timeout=2)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer a window of a run, and an order of processes without one."""
+        _ = parameters
+        has_run = self.view is not None and self.view.run is not None
+        return {"window": has_run, "sort": not has_run}.get(action, True)
+
+    def action_sort(self) -> None:
+        """Sort processes by the next of what they take."""
+        orders = list(ORDERS)
+        self.order = orders[(orders.index(self.order) + 1) % len(orders)]
+        self.notify(f"sorted by {self.order}", timeout=2)
+        self.draw()
 
     def action_help(self) -> None:
         """Show what the keys do."""

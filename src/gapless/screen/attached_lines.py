@@ -9,9 +9,10 @@ from rich.text import Text
 
 from gapless.live.outside.attached import Attached, GpuUse, ProcessUse, ThreadUse
 from gapless.report.text.console import Pen, bar
-from gapless.report.text.numbers import rate, size
+from gapless.report.text.numbers import size
 from gapless.report.text.text import clean, cut_end, pad
 from gapless.report.text.wrap import fold
+from gapless.screen.machine_lines import bytes_rate
 from gapless.screen.run_lines import DIM, LABEL_CELLS, labelled
 
 _NAME_CELLS: Final = 26
@@ -30,6 +31,8 @@ def attached_lines(attached: Attached, pen: Pen) -> Iterator[Text]:
     yield from _thread_account(attached.main.thread, pen)
     process_text = _process_text(attached.main)
     yield from labelled("process", fold(process_text, pen.width - LABEL_CELLS))
+    if attached.threads:
+        yield from labelled("threads", fold(_threads_text(attached), pen.width - LABEL_CELLS))
     yield from labelled("workers", list(_worker_lines(attached, pen)))
     for gpu in attached.gpus:
         yield from labelled(gpu.name, fold(_gpu_text(gpu), pen.width - LABEL_CELLS))
@@ -71,8 +74,16 @@ def _process_text(process: ProcessUse) -> str:
         (process.written_per_s, "written"),
     ):
         if value is not None and value >= _MIN_BYTES:
-            parts.append(f"{rate(value)} {words}")
+            parts.append(f"{bytes_rate(value)} {words}")
     return " · ".join(parts)
+
+
+def _threads_text(attached: Attached) -> str:
+    """Return how much each thread was on a processor; the main thread has no other name."""
+    return " · ".join(
+        f"{'main' if share.thread == attached.pid else clean(share.name)} {share.processors:.2f}"
+        for share in attached.threads
+    )
 
 
 def _worker_lines(attached: Attached, pen: Pen) -> Iterator[Text]:
@@ -112,7 +123,7 @@ def _gpu_text(gpu: GpuUse) -> str:
     parts += [] if gpu.power is None else [f"{gpu.power:.0f} W"]
     parts += [] if gpu.clock_sm is None else [f"{gpu.clock_sm:.0f} MHz"]
     if gpu.pcie_rx is not None and gpu.pcie_tx is not None:
-        parts.append(f"PCIe in {rate(gpu.pcie_rx)}, out {rate(gpu.pcie_tx)}")
+        parts.append(f"PCIe in {bytes_rate(gpu.pcie_rx)}, out {bytes_rate(gpu.pcie_tx)}")
     parts += [f"held back by {', '.join(gpu.held)}"] if gpu.held else []
     return " · ".join(filter(None, parts))
 

@@ -1,12 +1,12 @@
-"""The lines about the machine: GPUs, processors, memory, disks, network; and its processes."""
+"""The lines about the machine: GPUs, processors, memory, disks, network."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.text import Text
 
-from gapless.live.view import LiveView, ProcessView
+from gapless.live.view import LiveView
 from gapless.report.text.console import Pen, bar, spark
 from gapless.report.text.numbers import rate, size
 from gapless.report.text.text import clean, cut_end, pad
@@ -18,6 +18,8 @@ _MAX_NETWORKS: Final = 4
 _GAUGE_CELLS: Final = 10
 _SPARK_CELLS: Final = 30
 _MIN_SPARK_CELLS: Final = 8
+_EACH: Final = "each "
+_MIN_PERCENT: Final = 0.5  # of a processor: less is not mentioned
 _MEGA: Final = 1_000_000
 _FULL_BYTES: Final = 0.95  # of a memory: from there on it is shown as full
 _GPU_STATE: Final = {"power": "{:.0f} W", "clock_sm": "{:.0f} MHz", "temperature": "{:.0f} °C"}
@@ -51,7 +53,7 @@ def _gpu_lines(view: LiveView, gpu: str, pen: Pen, histories: Histories) -> Iter
     parts += [form.format(figures[name]) for name, form in _GPU_STATE.items() if name in figures]
     if "pcie_rx" in figures and "pcie_tx" in figures:
         received, sent = figures["pcie_rx"], figures["pcie_tx"]
-        parts.append(f"PCIe in {_bytes_rate(received)}, out {_bytes_rate(sent)}")
+        parts.append(f"PCIe in {bytes_rate(received)}, out {bytes_rate(sent)}")
     if view.run is not None and figures.get("others"):
         parts.append(f"{figures['others']:.0f} processes of others")
     held = view.held.get(gpu, ())
@@ -97,8 +99,9 @@ def _processor_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator
             ("cpu.tree", "the run"),
             ("cpu.foreign", "others"),
             ("cpu.stolen", "stolen"),
+            ("cpu.unlisted", "processes that ended, or are hidden"),
         )
-        if figures.get(name)
+        if figures.get(name, 0.0) >= _MIN_PERCENT
     ]
     if figures.get("cpu.wait"):
         parts.append(f"idle for a disk {figures['cpu.wait'] / 100:.2f}")
@@ -113,6 +116,16 @@ def _processor_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator
     yield line
     if parts:
         yield Text(cut_end(" · ".join(parts), pen.width - LABEL_CELLS), DIM)
+    yield from _core_lines(view.cores, pen)
+
+
+def _core_lines(cores: Sequence[float], pen: Pen) -> Iterator[Text]:
+    """Draw each processor: one of many that is busy all the time is a thread that all wait for."""
+    room = pen.width - LABEL_CELLS - len(_EACH)
+    for start in range(0, len(cores), room):
+        part = cores[start : start + room]
+        label = _EACH if start == 0 else " " * len(_EACH)
+        yield Text.assemble((label, DIM), (spark(part, 1.0, len(part), pen.signs), "cyan"))
 
 
 def _memory_lines(figures: Figures, pen: Pen) -> Iterator[Text]:
@@ -137,8 +150,8 @@ def _disk_lines(figures: Figures, pen: Pen) -> Iterator[Text]:
     pressure = figures.get("pressure.io.some")
     for index, name in enumerate(names[:_MAX_DISKS]):
         text = (
-            f"{clean(name)} read {_bytes_rate(figures[f'disk.{name}.read'])}, "
-            f"written {_bytes_rate(figures.get(f'disk.{name}.written', 0.0))}, "
+            f"{clean(name)} read {bytes_rate(figures[f'disk.{name}.read'])}, "
+            f"written {bytes_rate(figures.get(f'disk.{name}.written', 0.0))}, "
             f"busy {figures.get(f'disk.{name}.busy', 0.0):.0f} %"
         )
         if index == 0 and pressure is not None:
@@ -156,41 +169,16 @@ def _network_lines(figures: Figures, pen: Pen) -> Iterator[Text]:
         )
         yield Text(
             cut_end(
-                f"{clean(name)} in {_bytes_rate(received)}, out {_bytes_rate(sent)}",
+                f"{clean(name)} in {bytes_rate(received)}, out {bytes_rate(sent)}",
                 pen.width - LABEL_CELLS,
             )
         )
 
 
-def _bytes_rate(per_s: float) -> str:
+def bytes_rate(per_s: float) -> str:
     """Format bytes a second; those of an idle machine are small."""
     return rate(per_s) if per_s >= _MEGA else f"{per_s / 1e3:.0f} KB/s"
 
 
 def _names(figures: Figures, pattern: str) -> list[str]:
     return [matched[1] for name in figures if (matched := re.fullmatch(pattern, name))]
-
-
-def process_lines(processes: Sequence[ProcessView], pen: Pen) -> Iterator[Text]:
-    """Return the processes as a table; those that look like trainings first."""
-    has_gpu = any(process.gpu_memory is not None for process in processes)
-    gpu_head = f"{'GPU mem':>10}" if has_gpu else ""
-    head = (
-        f"{'pid':>8} {'user':<9}{'cpu':>6} {'ready':>6}{'memory':>11}{'read/s':>11}{'write/s':>11}"
-        f"{gpu_head}  command"
-    )
-    yield Text(cut_end(head, pen.width), "bold")
-    for process in processes:
-        gpu = f"{_amount(process.gpu_memory, size):>10}" if has_gpu else ""
-        ready = "–" if process.ready is None else f"{process.ready * 100:.0f} %"
-        taken = "–" if process.on_processor is None else f"{process.on_processor:.2f}"
-        text = (
-            f"{process.pid:>8} {cut_end(clean(process.user), 8):<9}{taken:>6} {ready:>6}"
-            f"{size(process.memory):>11}{_amount(process.read_per_s, _bytes_rate):>11}"
-            f"{_amount(process.written_per_s, _bytes_rate):>11}{gpu}  {clean(process.command)}"
-        )
-        yield Text(cut_end(text, pen.width), "bold" if process.is_training else "")
-
-
-def _amount(value: float | None, form: Callable[[float], str]) -> str:
-    return "–" if value is None else form(value)

@@ -9,23 +9,26 @@ from gapless.live.view import LiveView
 from gapless.report.text.console import Pen
 from gapless.report.text.text import clean
 from gapless.screen.loader_lines import loader_lines
-from gapless.screen.machine_lines import machine_lines, process_lines
+from gapless.screen.machine_lines import machine_lines
+from gapless.screen.process_lines import process_lines
 from gapless.screen.run_lines import Histories, run_lines
 
 NO_HISTORY: Final[Histories] = {}
 Sections = Mapping[str, list[Text]]
 
 
-def page_sections(view: LiveView, pen: Pen, histories: Histories = NO_HISTORY) -> Sections:
-    """Return the lines of each part of the page: run, data, machine, processes."""
-    sections = _sections(view, pen, histories)
+def page_sections(
+    view: LiveView, pen: Pen, histories: Histories = NO_HISTORY, order: str = "cpu"
+) -> Sections:
+    """Return the lines of each part of the page: run, data, machine, processes (in this order)."""
+    sections = _sections(view, pen, histories, order)
     for lines in sections.values():
         for line in lines:
             line.truncate(pen.width, overflow="ellipsis")
     return sections
 
 
-def _sections(view: LiveView, pen: Pen, histories: Histories) -> Sections:
+def _sections(view: LiveView, pen: Pen, histories: Histories, order: str) -> Sections:
     run = view.run
     if run is None:
         head = Text.assemble(
@@ -34,7 +37,7 @@ def _sections(view: LiveView, pen: Pen, histories: Histories) -> Sections:
         return {
             "run": [head],
             "machine": list(machine_lines(view, pen, histories)),
-            "processes": list(process_lines(view.processes, pen)),
+            "processes": list(process_lines(view.processes, pen, order)),
         }
     return {
         "run": list(run_lines(run, pen, histories)),

@@ -31,10 +31,12 @@ def run_lines(run: RunView, pen: Pen, histories: Histories) -> Iterator[Text]:
     yield from head_lines(run, pen)
     if run.cause is not None:
         yield from labelled("now", fold(clean(run.cause), pen.width - LABEL_CELLS, "bold"))
+    elif run.account is None and run.status == "running" and not run.notes:
+        yield from labelled("now", [Text("studying the run so far …", DIM)])
     yield from pace_lines(run, pen, histories)
     yield from account_lines(run, pen)
     if len(run.ranks) > 1:
-        yield from rank_lines(run.ranks, pen)
+        yield from rank_lines(run.ranks)
 
 
 def labelled(label: str, lines: Sequence[Text]) -> Iterator[Text]:
@@ -51,7 +53,8 @@ def head_lines(run: RunView, pen: Pen) -> Iterator[Text]:
         (run.status, _STATUS_STYLES.get(run.status, "")),
     )
     if run.exit_code is not None:
-        line.append(f", exit code {run.exit_code}")
+        is_signal = run.exit_code < 0
+        line.append(f" by signal {-run.exit_code}" if is_signal else f", exit code {run.exit_code}")
     if run.elapsed_ns is not None:
         verb = "for" if run.status == "running" else "after"
         line.append(f" {verb} {span(run.elapsed_ns)}")
@@ -146,27 +149,22 @@ def _shares(account: Account | None) -> dict[str, float]:
     return {name: account.groups.get(name, 0) / account.wall_ns for name in names}
 
 
-def rank_lines(ranks: Sequence[RankView], pen: Pen) -> Iterator[Text]:
+def rank_lines(ranks: Sequence[RankView]) -> Iterator[Text]:
     """Return a line for each rank, the slowest first where there are too many."""
     shown = list(ranks)
     if len(shown) > _MAX_RANKS:
         shown.sort(key=lambda rank: -(rank.median_ns or 0))
-    lines = [
-        Text(cut_end(_rank_text(rank), pen.width - LABEL_CELLS)) for rank in shown[:_MAX_RANKS]
-    ]
+    head = f"{'rank':>4}  {'step':>9}  {'a step':>9}  {'for data':>8}  main thread"
+    lines = [Text(head, DIM)]
+    lines += [Text(_rank_text(rank)) for rank in shown[:_MAX_RANKS]]
     if len(ranks) > _MAX_RANKS:
         lines.append(Text(f"{len(ranks) - _MAX_RANKS} more, whose steps are shorter", DIM))
     yield from labelled("ranks", lines)
 
 
 def _rank_text(rank: RankView) -> str:
-    parts = [f"rank {rank.rank}" if rank.rank is not None else f"process {rank.pid}"]
-    if rank.steps is not None:
-        parts.append(f"step {rank.steps:,}")
-    if rank.median_ns is not None:
-        parts.append(f"{duration(rank.median_ns)} a step")
-    if rank.wait_share is not None:
-        parts.append(f"waits for data {percent(rank.wait_share)}")
-    if rank.doing is not None:
-        parts.append(f"its main thread {rank.doing}")
-    return " · ".join(parts)
+    number = rank.pid if rank.rank is None else rank.rank
+    step = "–" if rank.steps is None else f"{rank.steps:,}"
+    median = "–" if rank.median_ns is None else duration(rank.median_ns)
+    wait = "–" if rank.wait_share is None else percent(rank.wait_share)
+    return f"{number:>4}  {step:>9}  {median:>9}  {wait:>8}  {rank.doing or '–'}"

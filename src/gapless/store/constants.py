@@ -71,7 +71,7 @@ def _read(blob_key: str) -> Constants | None:
         return None
     try:
         constants = msgspec.json.decode(data, type=Constants)
-    except msgspec.DecodeError:  # a ValidationError is one
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # or a ValidationError
         return None
     return constants if constants.schema == SCHEMA else None
 

@@ -92,7 +92,7 @@ def read_journal(folder: Path) -> PatchJournal:
     """Return the journal in the folder of a patch. Raises ``GaplessError`` if it cannot be read."""
     try:
         journal = msgspec.json.decode((folder / _NAME).read_bytes(), type=PatchJournal)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise GaplessError(f"{folder / _NAME} cannot be read: {error}") from None
     if journal.version > VERSION:
         raise GaplessError(f"{folder / _NAME} is of a later gapless; upgrade to undo it")

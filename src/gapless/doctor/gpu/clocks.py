@@ -40,7 +40,7 @@ def _examine_gpu(gpu: GpuReading) -> CheckAnswer:
         return warn(f"it is too hot; {words}", cooling)
     if _SET_CLOCKS in reasons:
         return warn(
-            f"somebody set its clocks; {words}",
+            f"its clocks are limited by a setting; {words}",
             f"sudo nvidia-smi -i {NUMBERS} -rac; sudo nvidia-smi -i {NUMBERS} -rgc",
         )
     is_slow = _is_slow(gpu) and _POWER not in reasons

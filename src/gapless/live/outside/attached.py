@@ -40,6 +40,15 @@ class ProcessUse:
 
 
 @dataclass(frozen=True)
+class ThreadShare:
+    """A thread of the training process, by the name that the kernel has of it."""
+
+    thread: int  # its number; the main thread has that of the process
+    name: str
+    processors: float  # share of the time that it was on one
+
+
+@dataclass(frozen=True)
 class GpuUse:
     """A GPU that the training computes on: means over the looks."""
 
@@ -80,3 +89,4 @@ class Attached:
     count: int | None  # processors that the machine has
     exact: str  # the command that would give the exact account
     notes: tuple[str, ...]
+    threads: tuple[ThreadShare, ...] = ()  # of the process, those on a processor most

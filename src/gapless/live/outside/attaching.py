@@ -14,10 +14,11 @@ from gapless.launch.process_tree import Status, Tree
 from gapless.live.activity import PROC
 from gapless.live.gpus import held_reasons, open_gpus
 from gapless.live.machine import MachineSampler
-from gapless.live.outside.attached import Attached, GpuUse, ProcessUse, ThreadUse
+from gapless.live.outside.attached import Attached, GpuUse, ProcessUse, ThreadShare, ThreadUse
 from gapless.live.outside.stack_looks import StackLooks
 from gapless.live.outside.target import check_target, exact_command, is_recorded
 from gapless.live.outside.thread_use import ThreadMeter
+from gapless.live.outside.threads import ThreadTimes, busiest_threads, read_threads
 from gapless.live.processes import read_command, read_io
 
 _LOOK_S: Final = 0.05  # between two looks at threads
@@ -76,6 +77,8 @@ class Observer:
     processes: dict[int, _Watched] = field(default_factory=dict[int, _Watched])
     figures: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     n_at_start: int = 0
+    first_threads: tuple[int, ThreadTimes] = (0, {})
+    threads: tuple[ThreadShare, ...] = ()
 
     def __post_init__(self) -> None:
         self.tree = Tree(self.pid, _NO_SPOOL, self.proc)
@@ -84,6 +87,7 @@ class Observer:
     def observe(self, seconds: float) -> bool:
         """Look for so long; return whether the process was there to the end."""
         self.machine.open()
+        self.first_threads = time.monotonic_ns(), read_threads(self.pid, self.proc)
         until_s, looks = time.monotonic() + seconds, 0
         while True:
             now_ns = time.monotonic_ns()
@@ -102,6 +106,9 @@ class Observer:
 
     def _look_at_processes(self, now_ns: int) -> None:
         self.tree.look()
+        start_ns, first = self.first_threads
+        threads = read_threads(self.pid, self.proc)
+        self.threads = busiest_threads(first, threads, now_ns - start_ns) or self.threads
         for pid, status in self.tree.statuses().items():
             seen = now_ns, status, read_io(pid, self.proc)
             watched = self.processes.get(pid)
@@ -156,6 +163,7 @@ def attach(
         count=os.cpu_count(),
         exact=command,
         notes=(*notes, *observer.machine.notes),
+        threads=observer.threads,
     )
 
 

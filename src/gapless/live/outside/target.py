@@ -10,7 +10,7 @@ from gapless import wire
 from gapless.errors import NotFoundError, UsageError
 from gapless.launch.process_tree import Status, read
 from gapless.live.activity import PROC
-from gapless.live.processes import has_torch, owner_of, read_command
+from gapless.live.processes import has_torch, owner_of, read_command, read_environment
 
 _LAUNCHERS: Final = ("torchrun", "torch.distributed", "accelerate", "deepspeed", "lightning")
 _PYTHON: Final = "python"
@@ -63,7 +63,7 @@ def _python_children(pid: int, proc: Path) -> Iterator[int]:
     for child in sorted(statuses):  # parents first, but for a wrapped counter
         if statuses[child].parent in below:
             below.add(child)
-            if is_python(child, proc):
+            if child != os.getpid() and is_python(child, proc):
                 yield child
 
 
@@ -106,8 +106,4 @@ def _command_process(pid: int, proc: Path) -> int:
 
 def is_recorded(pid: int, proc: Path = PROC) -> bool:
     """Return whether a process was started with ``gapless run``."""
-    try:
-        environment = (proc / str(pid) / "environ").read_bytes()
-    except OSError:
-        return False
-    return any(entry.startswith(f"{wire.SPOOL}=".encode()) for entry in environment.split(b"\0"))
+    return wire.SPOOL in read_environment(pid, proc)

@@ -73,7 +73,7 @@ def _read_document(path: Path) -> "dict[str, object] | list[object]":
         return msgspec.json.decode(path.read_bytes(), type=dict[str, object] | list[object])
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON document of that kind: {error}") from None
 
 
@@ -97,5 +97,5 @@ def read_state(run: Path) -> TuningState | None:
         if document.get("schema") != SCHEMA:
             return None
         return msgspec.convert(document["state"], TuningState)
-    except (OSError, KeyError, msgspec.DecodeError):
+    except (OSError, KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -96,6 +96,16 @@ def _make_example(*calls: CallLine) -> Evidence:
             ),
         ),
         RuleFigure(
+            "No function is known by samples of its own",
+            None,
+            evidence_of(
+                example_facts.cpu(),
+                {"busy.math": 14, "idle.host.python": 6},
+                _BACKWARD,
+                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
+            ),
+        ),
+        RuleFigure(
             "Steps that are all alike",
             None,
             _make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62)),
