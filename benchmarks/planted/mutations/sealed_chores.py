@@ -168,7 +168,7 @@ if len(_reported) % {round} == 0:
 
 def _reported(site: Site) -> Sequence[Change] | None:
     """Make a long report each so many steps."""
-    number = amount(site, 0.6, _ROUND * _SHARE)
+    number = amount(site, 0.88, _ROUND * _SHARE)
     text = _REPORT.replace("{round}", str(_ROUND)).replace("{n}", str(number))
     return after_step(text, "_reported = []\n")(site)
 
@@ -177,7 +177,7 @@ PLANTS: Final = (
     Plant(
         "metrics-pushed",
         "metrics-pushed",
-        _chore(_PUSH, 900.0, _SERVED),
+        _chore(_PUSH, 220.0, _SERVED),
         (*_PYTHON, "G702", "G220"),
         _QUIET,
         at_line=True,
@@ -185,7 +185,7 @@ PLANTS: Final = (
     Plant(
         "rows-committed",
         "databases",
-        _chore(_COMMIT, 90.0, _BASE),
+        _chore(_COMMIT, 45.0, _BASE),
         _FILES,
         _QUIET,
         at_line=True,
@@ -195,7 +195,7 @@ PLANTS: Final = (
         "window-statistics",
         _chore(
             "_spread = _statistics.pstdev(_window)",
-            1.0,
+            0.52,
             "import statistics as _statistics\n_window = [0.37 * _at for _at in range({n})]\n",
         ),
         _PYTHON,
@@ -212,14 +212,14 @@ PLANTS: Final = (
     Plant(
         "callers-looked-up",
         "stacks-inspected",
-        _chore(_INSPECT, 1500.0, "import inspect as _inspect\n_callers = []\n"),
+        _chore(_INSPECT, 1200.0, "import inspect as _inspect\n_callers = []\n"),
         _PYTHON,
         at_line=True,
     ),
     Plant(
         "calls-checked",
         "call-checks",
-        _chore(_BIND, 25.0, _BOUND, early=True),
+        _chore(_BIND, 18.0, _BOUND, early=True),
         _PYTHON,
         at_line=True,
     ),
@@ -233,14 +233,14 @@ PLANTS: Final = (
     Plant(
         "warned-each-step",
         "warnings",
-        _chore(_WARN, 15.0, _TOLD, early=True),
+        _chore(_WARN, 18.0, _TOLD, early=True),
         (*_FILES, "G219"),
         at_line=True,
     ),
     Plant(
         "loop-of-events",
         "event-loops",
-        _chore(_SEND, 250.0, f"{_ASYNC}\n\n_sendings = []\n"),
+        _chore(_SEND, 105.0, f"{_ASYNC}\n\n_sendings = []\n"),
         (*_PYTHON, "G702"),
         _QUIET,
         at_line=True,
@@ -248,7 +248,7 @@ PLANTS: Final = (
     Plant(
         "settings-reloaded",
         "reloading",
-        _chore(_RELOAD, 400.0, _LOADED),
+        _chore(_RELOAD, 97.0, _LOADED),
         (*_PYTHON, "G215"),
         at_line=True,
     ),
@@ -257,7 +257,7 @@ PLANTS: Final = (
         "deques",
         _chore(
             "_picked = [_plays[_draws.randrange(len(_plays))] for _ in range({n})]",
-            3.0,
+            1.75,
             _MEMORY,
             early=True,
         ),
@@ -267,14 +267,14 @@ PLANTS: Final = (
     Plant(
         "edits-counted",
         "text-metrics",
-        _chore("_edits = _distance(_said, 'furious sleep')", 2.0, _DISTANCE, early=True),
+        _chore("_edits = _distance(_said, 'furious sleep')", 5.2, _DISTANCE, early=True),
         (*_PYTHON, "G203"),
         at_line=True,
     ),
     Plant(
         "process-maps-read",
         "process-tables",
-        _chore(_MAPS, 1500.0, "_maps_read = []\n"),
+        _chore(_MAPS, 520.0, "_maps_read = []\n"),
         (*_PYTHON, "G215"),
         at_line=True,
     ),

@@ -26,9 +26,9 @@ _CHORE: Final = ("G214", "G203")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
 _TORCH: Final = "import torch as _torch\n"
 _MOST: Final = 30_000_000  # elements of one tensor
-_EACH_US: Final = 0.002, 0.00003  # an element of a square that is computed, on CPU and GPU
+_EACH_US: Final = 0.0012, 0.00003  # an element of a square that is computed, on CPU and GPU
 _GROWN_US: Final = 0.0006, 0.000005  # an element that is copied
-_SORTED_US: Final = 0.09, 0.0004
+_SORTED_US: Final = 0.05, 0.0004
 
 
 def _sized(text: str, unit_us: Unit, top: str = "", power: float = 1.0) -> ChangeOf:
@@ -65,7 +65,7 @@ def _apart(site: Site) -> Sequence[Change] | None:
         "        (_chosen[_pair % 7] - _chosen[_pair % 5]).pow(2)\n"
         "    )"
     )
-    return of_output(text, (45.0, 190.0))(site)
+    return of_output(text, (14.0, 90.0))(site)
 
 
 def _noisy(site: Site) -> Sequence[Change] | None:
@@ -137,7 +137,7 @@ PLANTS: Final = (
     Plant(
         "waves-made-again",
         "tables-recomputed",
-        _placed(_TABLE, (9.0, 40.0), _TORCH),
+        _placed(_TABLE, (8.0, 30.0), _TORCH),
         (*_MANY, *_CHORE),
         at_line=True,
     ),
@@ -151,14 +151,14 @@ PLANTS: Final = (
     Plant(
         "diagonal-multiplied",
         "needless-products",
-        _placed(_DIAGONAL, (0.00003, 0.0000001), _TORCH, 3.0),
+        _placed(_DIAGONAL, (0.000025, 0.0000001), _TORCH, 3.0),
         ("G519", *_CHORE),
         at_line=True,
     ),
     Plant(
         "squares-before-vectors",
         "needless-products",
-        _placed(_ORDER, (0.00003, 0.0000001), _TORCH, 3.0),
+        _placed(_ORDER, (0.000025, 0.0000001), _TORCH, 3.0),
         _CHORE,
         at_line=True,
     ),
@@ -172,21 +172,21 @@ PLANTS: Final = (
     Plant(
         "cells-counted-singly",
         "cells",
-        of_output(_CELLS, 9.0, _TORCH),
+        of_output(_CELLS, 7.0, _TORCH),
         (*_READ, "G203"),
         at_line=True,
     ),
     Plant(
         "tensor-summed-by-python",
         "tensors-iterated",
-        of_output(_ITERATED, (220.0, 900.0)),
+        of_output(_ITERATED, (115.0, 500.0)),
         (*_READ, "G203", "G506"),
         at_line=True,
     ),
     Plant(
         "head-made-anew",
         "modules-anew",
-        _placed(_ANEW, (0.5, 0.5), _TORCH),
+        _placed(_ANEW, (0.28, 0.3), _TORCH),
         ("G202", "G302", "G301", *_CHORE),
         at_line=True,
     ),
@@ -219,7 +219,7 @@ PLANTS: Final = (
     Plant(
         "bank-compared",
         "memory-banks",
-        _placed(_BANK, (1.2, 0.002), _TORCH),
+        _placed(_BANK, (0.32, 0.002), _TORCH),
         _CHORE,
         at_line=True,
     ),
