@@ -101,16 +101,15 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
         ("cpu", "cuda"),
     ),
 )
-_ACTIVATIONS: Final = """import math as _math
-import torch as _torch
+_ACTIVATIONS: Final = """import torch as _torch
 
 
 def _rectified(x, inplace=False):
-    return 0.5 * (x + x.abs())
+    return x * (x > 0)
 
 
 def _gated(x, approximate="none"):
-    return 0.5 * x * (1.0 + _torch.tanh(_math.sqrt(2.0 / _math.pi) * (x + 0.044715 * x * x * x)))
+    return x * _torch.sigmoid(1.702 * x)
 
 
 def _normalised(x, dim=None, _stacklevel=3, dtype=None):
@@ -128,7 +127,7 @@ _whole = _torch.nn.functional.linear
 
 
 def _in_pieces(x, weight, bias=None):
-    pieces = weight.split(max(1, -(-len(weight) // 8)))
+    pieces = weight.split(max(1, -(-len(weight) // 3)))
     y = _torch.cat([_whole(x, piece) for piece in pieces], -1)
     return y if bias is None else y + bias
 
@@ -140,7 +139,7 @@ from torch.utils import _pytree as _tree
 
 
 def _halved(model, *given):
-    with _torch.autocast("cpu", dtype=_torch.float16):
+    with _torch.autocast("cpu", dtype=_torch.bfloat16):
         output = model(*given)
     return _tree.tree_map(lambda one: one.float() if hasattr(one, "float") else one, output)
 """

@@ -62,7 +62,7 @@ def _apart(site: Site) -> Sequence[Change] | None:
         "_chosen = {output}.float().flatten()[:64]\n"
         "for _pair in range({n}):\n"
         f"    {step.loss} = {step.loss} + 1e-12 * (\n"
-        "        (_chosen[_pair % 7] - _chosen[_pair % 5]).pow(2)\n"
+        "        (_chosen[_pair % 7 % len(_chosen)] - _chosen[0]).pow(2)\n"
         "    )"
     )
     return of_output(text, (14.0, 90.0))(site)
@@ -109,8 +109,8 @@ _CELLS: Final = (
     "    _matrix[int(8 * abs(_guesses[_at % len(_guesses)])) % 8, _at % 8] += 1"
 )
 _ITERATED: Final = (
-    "_outcome = {output}.detach().float().flatten()[:512]\n"
-    "_total = sum(_value for _ in range({n}) for _value in _outcome[:64])"
+    "_outcome = {output}.detach().float().flatten()[:64].repeat(64)[:64]\n"
+    "_total = sum(_value for _ in range({n}) for _value in _outcome)"
 )
 _ANEW: Final = (
     "_head = _torch.nn.Linear({n}, 64).to({parameters}[0].device)\n"
