@@ -71,11 +71,18 @@ def _apart(site: Site) -> Sequence[Change] | None:
 def _noisy(site: Site) -> Sequence[Change] | None:
     """Add noise to gradients, one parameter after the other."""
     step = site.step
-    if step is None or step.optimizer is None:
+    if step is None or step.optimizer is None or "SparseAdam" in site.source.text:
         return None
     line = (step.backward.end_lineno or step.backward.lineno) + 1
     text = filled_in(_NOISE, site)
     return [at_top(site, _TORCH), Insertion(line, text, step.backward.col_offset)]
+
+
+def _sorted(site: Site) -> Sequence[Change] | None:
+    """Sort gradients for the value at which to cut them, where they are dense."""
+    if "SparseAdam" in site.source.text:
+        return None
+    return _placed(_SORTED, _SORTED_US, _TORCH)(site)
 
 
 _TABLE: Final = (
@@ -165,7 +172,7 @@ PLANTS: Final = (
     Plant(
         "gradients-sorted",
         "order-statistics",
-        _placed(_SORTED, _SORTED_US, _TORCH),
+        _sorted,
         ("G206", *_CHORE),
         at_line=True,
     ),
