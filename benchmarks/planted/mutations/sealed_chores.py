@@ -19,7 +19,7 @@ _SHARE: Final = 0.55  # of a healthy step
 _PYTHON: Final = ("G202", "G214")
 _FILES: Final = (*_PYTHON, "G215", "G702")
 _QUIET: Final = ("no-logging", "log-every")
-_COPY_US: Final = 2000.0  # of a small model
+_COPY_US: Final = 4000.0  # of a small model
 _ROUND: Final = 20  # steps from one report to the next
 
 
@@ -47,8 +47,14 @@ def _snapshot(site: Site) -> Sequence[Change] | None:
     model = site.source.segment(hit[1].func)
     line = (step.after.end_lineno or step.after.lineno) + 1
     number = amount(site, _COPY_US, _SHARE)
-    text = f"_best_models = [_copy.deepcopy({model}) for _ in range({number})]"
-    return [at_top(site, "import copy as _copy\n"), Insertion(line, text, step.after.col_offset)]
+    every = max(1, round(_COPY_US / (_SHARE * 1e6 * site.step_s)))
+    text = (
+        "_kept_models.append(0)\n"
+        f"if len(_kept_models) % {every} == 0:\n"
+        f"    _best_models = [_copy.deepcopy({model}) for _ in range({number})]"
+    )
+    top = at_top(site, "import copy as _copy\n_kept_models = []\n")
+    return [top, Insertion(line, text, step.after.col_offset)]
 
 
 _SERVED: Final = """import http.server as _server
@@ -183,12 +189,7 @@ PLANTS: Final = (
         at_line=True,
     ),
     Plant(
-        "rows-committed",
-        "databases",
-        _chore(_COMMIT, 45.0, _BASE),
-        _FILES,
-        _QUIET,
-        at_line=True,
+        "rows-committed", "databases", _chore(_COMMIT, 45.0, _BASE), _FILES, _QUIET, at_line=True
     ),
     Plant(
         "spread-of-a-window",
@@ -212,14 +213,14 @@ PLANTS: Final = (
     Plant(
         "callers-looked-up",
         "stacks-inspected",
-        _chore(_INSPECT, 1200.0, "import inspect as _inspect\n_callers = []\n"),
+        _chore(_INSPECT, 8000.0, "import inspect as _inspect\n_callers = []\n"),
         _PYTHON,
         at_line=True,
     ),
     Plant(
         "calls-checked",
         "call-checks",
-        _chore(_BIND, 18.0, _BOUND, early=True),
+        _chore(_BIND, 22.0, _BOUND, early=True),
         _PYTHON,
         at_line=True,
     ),

@@ -26,17 +26,22 @@ _CHORE: Final = ("G214", "G203")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
 _TORCH: Final = "import torch as _torch\n"
 _MOST: Final = 30_000_000  # elements of one tensor
-_EACH_US: Final = 0.0012, 0.00003  # an element of a square that is computed, on CPU and GPU
-_GROWN_US: Final = 0.0006, 0.000005  # an element that is copied
+_EACH_US: Final = 0.002, 0.00003  # an element of a square that is computed, on CPU and GPU
+_GROWN_US: Final = 0.0012, 0.000005  # an element that is copied
 _SORTED_US: Final = 0.05, 0.0004
+
+
+def _side(site: Site, unit_us: Unit, power: float) -> str:
+    """Give the side that makes a share of the step, no larger than memory has room for."""
+    side = amount(site, unit_us, _SHARE) ** (1 / power)
+    return str(max(4, int(min(side, _MOST ** (1 / min(power, 2.0))))))
 
 
 def _sized(text: str, unit_us: Unit, top: str = "", power: float = 1.0) -> ChangeOf:
     """Put lines before the backward pass whose ``{n}`` costs a share of the step, by a power."""
 
     def change(site: Site) -> Sequence[Change] | None:
-        number = min(_MOST, amount(site, unit_us, _SHARE))
-        side = str(max(4, int(number ** (1 / power))))
+        side = _side(site, unit_us, power)
         return before_backward(text.replace("{n}", side), top.replace("{n}", side))(site)
 
     return change
@@ -46,8 +51,7 @@ def _placed(text: str, unit_us: Unit, top: str = "", power: float = 1.0) -> Chan
     """Put such lines behind the step, which know the device of the parameters."""
 
     def change(site: Site) -> Sequence[Change] | None:
-        number = min(_MOST, amount(site, unit_us, _SHARE))
-        side = str(max(4, int(number ** (1 / power))))
+        side = _side(site, unit_us, power)
         return after_step(text.replace("{n}", side), top.replace("{n}", side))(site)
 
     return change
@@ -65,7 +69,7 @@ def _apart(site: Site) -> Sequence[Change] | None:
         "        (_chosen[_pair % 7 % len(_chosen)] - _chosen[0]).pow(2)\n"
         "    )"
     )
-    return of_output(text, (14.0, 90.0))(site)
+    return of_output(text, (60.0, 250.0))(site)
 
 
 def _noisy(site: Site) -> Sequence[Change] | None:
@@ -158,14 +162,14 @@ PLANTS: Final = (
     Plant(
         "diagonal-multiplied",
         "needless-products",
-        _placed(_DIAGONAL, (0.000025, 0.0000001), _TORCH, 3.0),
+        _placed(_DIAGONAL, (0.0000125, 0.0000001), _TORCH, 3.0),
         ("G519", *_CHORE),
         at_line=True,
     ),
     Plant(
         "squares-before-vectors",
         "needless-products",
-        _placed(_ORDER, (0.000025, 0.0000001), _TORCH, 3.0),
+        _placed(_ORDER, (0.0000125, 0.0000001), _TORCH, 3.0),
         _CHORE,
         at_line=True,
     ),
@@ -226,7 +230,7 @@ PLANTS: Final = (
     Plant(
         "bank-compared",
         "memory-banks",
-        _placed(_BANK, (0.32, 0.002), _TORCH),
+        _placed(_BANK, (0.5, 0.002), _TORCH),
         _CHORE,
         at_line=True,
     ),
