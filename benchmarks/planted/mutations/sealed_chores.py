@@ -213,7 +213,7 @@ PLANTS: Final = (
     Plant(
         "callers-looked-up",
         "stacks-inspected",
-        _chore(_INSPECT, 8000.0, "import inspect as _inspect\n_callers = []\n"),
+        _chore(_INSPECT, 12000.0, "import inspect as _inspect\n_callers = []\n"),
         _PYTHON,
         at_line=True,
     ),

@@ -26,7 +26,7 @@ _CHORE: Final = ("G214", "G203")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
 _TORCH: Final = "import torch as _torch\n"
 _MOST: Final = 30_000_000  # elements of one tensor
-_EACH_US: Final = 0.002, 0.00003  # an element of a square that is computed, on CPU and GPU
+_EACH_US: Final = 0.005, 0.00003  # an element of a square that is computed, on CPU and GPU
 _GROWN_US: Final = 0.0012, 0.000005  # an element that is copied
 _SORTED_US: Final = 0.05, 0.0004
 
@@ -69,7 +69,7 @@ def _apart(site: Site) -> Sequence[Change] | None:
         "        (_chosen[_pair % 7 % len(_chosen)] - _chosen[0]).pow(2)\n"
         "    )"
     )
-    return of_output(text, (60.0, 250.0))(site)
+    return of_output(text, (90.0, 300.0))(site)
 
 
 def _noisy(site: Site) -> Sequence[Change] | None:
