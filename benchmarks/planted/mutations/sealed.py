@@ -10,6 +10,7 @@ from typing import Final
 from benchmarks.planted.mutations import sealed_chores, sealed_items, sealed_models
 from benchmarks.planted.mutations.parts import of_call, top_where
 from benchmarks.planted.mutations.plant import (
+    BOTH,
     CPU,
     CUDA,
     DECOY,
@@ -62,27 +63,27 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
     (
         "stop-file",
         after_step("_stopped = _os.path.exists('planted.stop')", "import os as _os\n"),
-        ("cpu", "cuda"),
+        BOTH,
     ),
-    ("no-sleep", before_backward("_time.sleep(0)", "import time as _time\n"), ("cpu", "cuda")),
-    ("named-forward", of_call("_named({model}, {arguments})", _NAMED), ("cpu", "cuda")),
+    ("no-sleep", before_backward("_time.sleep(0)", "import time as _time\n"), BOTH),
+    ("named-forward", of_call("_named({model}, {arguments})", _NAMED), BOTH),
     (
         "imported-in-step",
         before_backward("import json as _json\nimport torch.profiler as _profiler"),
-        ("cpu", "cuda"),
+        BOTH,
     ),
-    ("collector-frozen", top_where("import gc as _gc\n_gc.freeze()\n", ()), ("cpu", "cuda")),
-    ("workers-begun", _begun, ("cpu", "cuda")),
-    ("debugged-never", after_step(_GUARDED, _SWITCHED), ("cpu", "cuda")),
+    ("collector-frozen", top_where("import gc as _gc\n_gc.freeze()\n", ()), BOTH),
+    ("workers-begun", _begun, BOTH),
+    ("debugged-never", after_step(_GUARDED, _SWITCHED), BOTH),
     ("cache-of-none", after_step("_torch.cuda.empty_cache()", "import torch as _torch\n"), CPU),
-    ("idle-pool", top_where(_POOL, ()), ("cpu", "cuda")),
-    ("spare-model", top_where(_SPARE, ()), ("cpu", "cuda")),
+    ("idle-pool", top_where(_POOL, ()), BOTH),
+    ("spare-model", top_where(_SPARE, ()), BOTH),
     (
         "numbers-drawn",
         before_backward(
             "_drawn = _chance.random()", "import random as _random\n_chance = _random.Random(1)\n"
         ),
-        ("cpu", "cuda"),
+        BOTH,
     ),
     (
         "closed-context",
@@ -91,14 +92,14 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
             "    _finite = {loss}.detach().isfinite()",
             "import contextlib as _contextlib\nimport torch as _torch\n",
         ),
-        ("cpu", "cuda"),
+        BOTH,
     ),
     (
         "signals-handled",
         top_where(
             "import signal as _signal\n_signal.signal(_signal.SIGUSR1, lambda *_: None)\n", ()
         ),
-        ("cpu", "cuda"),
+        BOTH,
     ),
 )
 _ACTIVATIONS: Final = """import torch as _torch
