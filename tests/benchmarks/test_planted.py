@@ -50,7 +50,7 @@ class Net(nn.Module):
     def forward(self, x):
         with torch.autocast("cpu", enabled=False):
             x = self.norms[0](self.convolution(x.view(-1, 1, 2, 4)))
-            x = self.norms[1](self.dropout(x.flatten(1)))
+            x = self.norms[1](self.dropout(nn.functional.relu(x.flatten(1))))
             return self.layer(x) + self.offset(torch.arange(len(x), device=x.device) % 4)
 
 
