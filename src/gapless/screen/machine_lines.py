@@ -55,7 +55,7 @@ def _gpu_lines(view: LiveView, gpu: str, pen: Pen, histories: Histories) -> Iter
         received, sent = figures["pcie_rx"], figures["pcie_tx"]
         parts.append(f"PCIe in {bytes_rate(received)}, out {bytes_rate(sent)}")
     if view.run is not None and figures.get("others"):
-        parts.append(f"{figures['others']:.0f} processes of others")
+        parts.append(f"{figures['others']:.0f} other processes")
     held = view.held.get(gpu, ())
     if held:
         yield Text(f"its clock is held back by {', '.join(held)}", "yellow")
