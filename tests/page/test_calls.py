@@ -38,7 +38,7 @@ def test_bars_lie_within_their_caller_and_begin_where_the_one_before_ends(called
 
 def test_the_tree_has_the_names_of_the_report_as_text(called: Study) -> None:
     page = Page(study_page(called))
-    assert "main thread: 8 looks at Python stacks stand for 1.00 µs of 4.00 µs" in page.text
+    assert "main thread: 8 samples of Python stacks stand for 1.00 µs of 4.00 µs" in page.text
     assert "85.0 % 10.0 % main train.py:12" in page.text
     assert clean(HOSTILE_CALL) in page.text
     assert not [tag for tag, values in page.elements if tag == "img" or "onerror" in values]

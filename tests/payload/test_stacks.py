@@ -4,6 +4,7 @@ import inspect
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.log import thinning
 from gapless.payload.stacks import counting, stacks
+from tests.payload.watching import read_logs, run_plain, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -230,3 +232,21 @@ def test_what_imports_modules_is_in_no_stack_and_what_is_not_kept_is_summed() ->
     assert frames
     assert not [file for file, _, _ in frames if file.startswith("<frozen importlib")]
     assert counting.take(1) == {"stacks": [], "looks": 0, "rest": [0, 0, 0]}
+
+
+def test_a_program_is_sampled_from_its_first_import_of_torch_on(tmp_path: Path) -> None:
+    script = script_command("train_after_set_up.py")
+    plain = run_plain(script, tmp_path)
+    recorded = run_recorded(script, tmp_path, tmp_path / "spool")
+    assert recorded == plain
+    (log,) = read_logs(tmp_path / "spool").values()
+    reports = [text for kind, text in log.texts if kind == wire.STACKS]
+    seen_ns = Counter[tuple[str, str]]()
+    for report in reports:
+        for _, frames, ran_ns, off_ns, *_ in report["stacks"]:
+            assert not [file for file, _, _ in frames if file.startswith("<frozen importlib")]
+            names = {function for file, _, function in frames if file.endswith("set_up.py")}
+            seen_ns.update({(report["thread"], name): ran_ns + off_ns for name in names})
+    assert 0.3e9 < seen_ns["setup", "set_up"] < seen_ns["setup", "<module>"]
+    assert seen_ns["training", "main"] > 0.2e9
+    assert not seen_ns["training", "set_up"]

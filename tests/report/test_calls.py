@@ -31,7 +31,7 @@ def test_calls_below_the_share_are_left_out_and_libraries_are_folded() -> None:
 def test_the_lines_say_what_was_seen_and_stay_within_the_width() -> None:
     lines = printed(called_tree())
     assert lines[0].startswith(
-        "calls    main thread: 8 looks at Python stacks stand for 1.00 µs of 4.00"
+        "calls    main thread: 8 samples of Python stacks stand for 1.00 µs of 4.00"
     )
     assert "0.15 µs of it before the training" in " ".join(" ".join(lines[:2]).split())
     assert "        70.0 %  70.0 %      Conv2d.forward  torch/nn/modules/conv.py:6" in [

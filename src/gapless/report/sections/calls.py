@@ -107,9 +107,9 @@ def _short_file(node: CallNode) -> str:
 
 
 def seen_text(tree: CallTree) -> str:
-    """Say what the sampler saw of a thread, and of how many looks that is."""
-    looks = "one look" if tree.looks == 1 else f"{count(tree.looks)} looks"
-    text = f"{tree.title}: {looks} at Python stacks stand for {span(tree.seen_ns)}"
+    """Say what the sampler saw of a thread, and of how many samples that is."""
+    samples = "one sample" if tree.looks == 1 else f"{count(tree.looks)} samples"
+    text = f"{tree.title}: {samples} of Python stacks stand for {span(tree.seen_ns)}"
     text += f" of {span(tree.life_ns)}"
     if tree.setup_ns:
         text += f", {span(tree.setup_ns)} of it before the training"
