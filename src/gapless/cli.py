@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _PIPE_CLOSED
     except OSError as error:  # no room left, as a rule
         _drop_output()
-        return _report_error(GaplessError(f"the system refuses: {error}"))
+        return _report_error(GaplessError(_describe_refusal(error)))
     except Exception as error:
         if os.environ.get("GAPLESS_DEBUG"):
             raise
@@ -240,6 +240,14 @@ def _report_error(error: GaplessError) -> int:
 
     tell(f"{error} (gapless explain {error.slug})")
     return 2
+
+
+def _describe_refusal(error: OSError) -> str:
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib takes a third of what --help may take
+    except FileNotFoundError:
+        return "the folder that this shell is in was removed; cd into one that is there"
+    return f"the system refuses: {error}"
 
 
 def _report_bug(error: Exception) -> int:

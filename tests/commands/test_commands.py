@@ -355,3 +355,12 @@ def test_an_encoding_without_our_signs_gets_others_as_wide(folder: Path) -> None
     pairs = list(zip(ascii_page.splitlines(), utf8_page.splitlines(), strict=True))
     assert len(pairs) > 20
     assert [len(a) for a, _ in pairs if "#" not in a] == [len(b) for a, b in pairs if "#" not in a]
+
+
+def test_a_folder_that_was_removed_is_named_as_the_reason(tmp_path: Path) -> None:
+    script = f'rmdir "$PWD"; exec "{sys.executable}" -m gapless runs'
+    process = subprocess.run(
+        ["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 2
+    assert "the folder that this shell is in was removed" in process.stderr

@@ -65,6 +65,15 @@ def test_runs_are_listed(arguments: list[str], capsys: pytest.CaptureFixture[str
     assert total.endswith(str(Path(".gapless") / "runs"))
 
 
+def test_when_a_run_began_whose_manifest_is_lost_is_not_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (Path(".gapless") / "runs" / "2026-a" / "run.json").unlink()
+    assert run("list") == 0
+    lost = next(line for line in read_lines(capsys) if line.startswith("2026-a"))
+    assert lost.split()[:3] == ["2026-a", "–", "killed"]
+
+
 def test_one_run_is_one_run(capsys: pytest.CaptureFixture[str]) -> None:
     size = Path(".gapless/runs/2026-b/run.json").stat().st_size
     assert run("delete", "2026-b") == 0

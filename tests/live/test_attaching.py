@@ -198,6 +198,12 @@ def test_figures_are_read_in_words() -> None:
     gpu = GpuUse("gpu0", "", 0.3, None, None, None, None, None, None, ())
     sentences: list[tuple[ThreadUse, list[ThreadUse], list[GpuUse], str]] = [
         (waiting, [], [], "the main thread works 10 % of the time, and waits else"),
+        (
+            waiting,
+            [waiting, waiting],
+            [],
+            "the main thread works 10 % of the time, and waits else; its 2 workers work 10 % of it",
+        ),
         (waiting, [working], [], "all workers work without a pause while it waits: it likely"),
         (queueing, [], [], "processors are short: 60 % of the time a thread waits for one"),
         (waiting, [reading], [], "a disk keeps a process waiting 70 % of the time"),

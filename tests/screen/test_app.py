@@ -21,6 +21,7 @@ from tests.live.growing import GrowingRun
 from tests.screen.views import RUN, UNWATCHED, WATCHED
 
 pytest.importorskip("textual")
+from rich.text import Text
 from textual.widgets import Static
 from textual.worker import WorkerCancelled
 
@@ -242,3 +243,21 @@ def test_a_window_is_asked_for(tmp_path: Path) -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     assert ask_for_window(None) == ("no run is watched: there is nothing to ask", False)
     assert ask_for_window(RUN) == ("the run is over: there will be no window", False)
+
+
+def test_without_colours_bars_are_drawn_as_text_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def styles(app: WatchApp) -> set[str]:
+        content = app.screen_stack[0].query_one("#run", Static).content
+        assert isinstance(content, Text)
+        return {str(span.style) for span in content.spans}
+
+    async def coloured(_: "Pilot[Any]", app: WatchApp) -> None:
+        assert {"bold", "red"} <= styles(app)
+
+    async def plain(_: "Pilot[Any]", app: WatchApp) -> None:
+        assert styles(app) == {"bold"}
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    drive(WatchApp(Still(WATCHED), 60), coloured)
+    monkeypatch.setenv("NO_COLOR", "1")
+    drive(WatchApp(Still(WATCHED), 60), plain)

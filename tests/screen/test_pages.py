@@ -185,6 +185,13 @@ def test_a_run_that_is_over_says_so() -> None:
     assert "where a step went  (2,200 steps)" in text
 
 
+def test_how_a_run_ended_is_not_cut_on_a_narrow_terminal() -> None:
+    over = replace(RUN, status="killed", exit_code=-15, recent_account=None)
+    first, second, command = page(replace(WATCHED, run=over), 80).splitlines()[:3]
+    assert first.endswith("killed by signal 15 after 92.0 s ·")
+    assert (second, command) == ("2,300 steps", "python train.py --epochs 90")
+
+
 def test_until_the_run_is_studied_it_says_so() -> None:
     unstudied = replace(RUN, cause=None, account=None)
     text = page(replace(WATCHED, run=unstudied), 100)

@@ -1,5 +1,6 @@
 """Run folders: finished, running, killed, damaged, of a later version."""
 
+import errno
 import fcntl
 import gzip
 import json
@@ -443,3 +444,15 @@ def test_a_run_whose_launcher_left_ended_as_its_command_did(
     fields = {"status": "running", "launcher": dead_pid, "host": HOST, "exit_code": code}
     run = drawing.write_run(tmp_path / "r", {"rank0.log": LOG}, **fields)
     assert load(run).manifest.status == status
+
+
+def test_logs_that_may_not_be_listed_are_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = drawing.write_run(tmp_path / "2026-a", {})
+
+    def refuse(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert Unobserved("logs", "Permission denied") in load(run).unobserved

@@ -1,5 +1,6 @@
 """The runs of a folder: listed, found, deleted."""
 
+import errno
 import json
 import os
 import shutil
@@ -213,3 +214,18 @@ def test_a_file_that_goes_while_it_is_counted_is_no_error(
 
     monkeypatch.setattr(Path, "lstat", refuse)
     assert runs.run_entry(runs_folder / "2026-b1").bytes == 0
+
+
+def test_a_run_that_may_not_be_looked_at_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("2026-a", "2026-b"):
+        drawing.write_run(tmp_path / name, {})
+
+    def look(folder: Path) -> bool:
+        if folder.name == "2026-b":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return True
+
+    monkeypatch.setattr(runs, "is_run", look)
+    assert [entry.path.name for entry in runs.list_runs(tmp_path)] == ["2026-a"]

@@ -205,13 +205,12 @@ def _write_out(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     from gapless.apply.files.diffs import diff_bytes
     from gapless.commands import fix_text
     from gapless.report.text.text import clean
-    from gapless.store.atomic import write_atomically
+    from gapless.store.atomic import write_named_file
 
     if not draft.patch.files:
         raise UsageError(f"there is no patch: {_unwritten_text(draft)}")
     try:
-        with write_atomically(arguments.out.absolute()) as unfinished:
-            unfinished.write_bytes(diff_bytes(fix_text.diff_lines(draft)))
+        write_named_file(arguments.out, diff_bytes(fix_text.diff_lines(draft)))
     except OSError as error:
         raise GaplessError(f"{arguments.out} cannot be written: {error.strerror}") from None
     if arguments.json:

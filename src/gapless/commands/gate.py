@@ -100,7 +100,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Measure, print the verdict, and return 1 if it is red."""
     import tempfile
 
-    from gapless.commands.options import progress
+    from gapless.commands.options import progress, write_file
     from gapless.errors import UsageError
     from gapless.gate import budgets
     from gapless.gate.deciding import decide, update
@@ -121,9 +121,9 @@ def main(arguments: argparse.Namespace) -> int:
             print(f"{task.baseline}: written, {n_sessions} session{'s' * (n_sessions > 1)}")
             return 0
         result = decide(task, say)
-    if arguments.save is not None:
-        arguments.save.write_text(measured_json(result), encoding="utf-8")
     _print_result(result, arguments)
+    if arguments.save is not None:
+        write_file(measured_json(result).encode(), arguments.save)
     return int(result.is_red)
 
 

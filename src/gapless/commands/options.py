@@ -203,9 +203,10 @@ def write_page(page: str, path: Path, stream: TextIO | None = None) -> None:
 def write_file(content: bytes, path: Path) -> None:
     """Write a file. Raises ``UsageError`` where nothing can be written."""
     from gapless.errors import UsageError
+    from gapless.store.atomic import write_named_file
 
     try:
-        path.write_bytes(content)
+        write_named_file(path, content)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -95,6 +95,8 @@ def _cells(run: RunLine) -> tuple[str, ...]:
 
 def _age_text(run: RunLine) -> str:
     """Return how long ago a run began, in the largest unit with at least two."""
+    if not run.started_unix_ns:  # its run.json is lost
+        return _UNKNOWN
     seconds = time.time() - run.started_unix_ns / 1e9
     name, unit = next(
         (name_and_unit for name_and_unit in _UNITS if seconds >= 2 * name_and_unit[1]), ("s", 1)

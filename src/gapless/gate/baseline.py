@@ -10,6 +10,7 @@ from gapless.errors import UsageError
 from gapless.gate.figures import ArmFigures, figures_from_json, figures_to_json
 from gapless.model.recording import Recording
 from gapless.recorded.facts import facts as facts_of
+from gapless.store.atomic import write_named_file
 
 FILE: Final = "gapless-gate.json"
 FORMAT: Final = 1
@@ -115,7 +116,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
         '"sessions": []', f'"sessions": [\n{sessions}\n]'
     )
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        write_named_file(path, f"{text}\n".encode())
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -113,7 +113,6 @@ class WatchApp(App[None]):
         self.query_one("#left").focus()
         self.set_interval(self.interval_s, self.look_again)
         self.look_again()
-        self.set_timer(_SECOND_LOOK_S, self.look_again)
 
     def on_resize(self) -> None:
         """Draw the page for the new width, once that is known."""
@@ -154,6 +153,7 @@ class WatchApp(App[None]):
         is_first, self.view = self.view is None, view
         if is_first:
             self.refresh_bindings()
+            self.set_timer(_SECOND_LOOK_S, self.look_again)
         self._remember(view)
         self.draw()
 
@@ -186,6 +186,8 @@ class WatchApp(App[None]):
 
     def _put(self, name: str, lines: Sequence[Text]) -> None:
         part, text = self.query_one(f"#{name}", Static), Text("\n").join(lines)
+        if self.no_color:  # Textual would turn red bars into a grey that nobody sees
+            text.spans = [span for span in text.spans if str(span.style).startswith("bold")]
         if part.content != text:  # what is as it was costs nothing
             n_before = str(part.content).count("\n")
             part.display = bool(lines)

@@ -109,7 +109,7 @@ def _processor_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator
         parts.append(f"held back by its limit {figures['cpu.throttled']:.0f} % of the time")
     pressure = figures.get("pressure.cpu.some")
     if pressure is not None:
-        parts.append(f"somebody waits for one {min(pressure, 100):.0f} % of the time")
+        parts.append(f"waited for {min(pressure, 100):.0f} % of the time")
     if count:
         points = [None if point is None else point / count for point in histories.get("cpu", ())]
         _append_history(line, points, pen)
@@ -155,7 +155,7 @@ def _disk_lines(figures: Figures, pen: Pen) -> Iterator[Text]:
             f"busy {figures.get(f'disk.{name}.busy', 0.0):.0f} %"
         )
         if index == 0 and pressure is not None:
-            text += f" · somebody waits for a disk {min(pressure, 100):.0f} % of the time"
+            text += f" · waited for {min(pressure, 100):.0f} % of the time"
         yield Text(cut_end(text, pen.width - LABEL_CELLS))
 
 

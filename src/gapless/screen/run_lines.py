@@ -62,7 +62,7 @@ def head_lines(run: RunView, pen: Pen) -> Iterator[Text]:
         line.append(f" · {run.steps:,} steps")
     if run.behind_ns is not None and run.behind_ns > _MIN_BEHIND_NS:
         line.append(f" · last record {span(run.behind_ns)} ago")
-    yield line
+    yield from line.wrap(pen.console, pen.width)
     yield Text(cut_end(clean(" ".join(run.command)), pen.width), DIM)
     if run.status not in {"running", "gone"}:
         yield Text("the run is over: this is how it ended", "yellow")

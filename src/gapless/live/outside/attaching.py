@@ -227,6 +227,10 @@ def read_figures(main: ProcessUse, workers: Sequence[ProcessUse], gpus: Sequence
         parts.append("all workers work without a pause while it waits: it likely waits for data")
     if not parts:
         parts.append(f"the main thread works {_percent(working)} of the time, and waits else")
+        if workers:
+            share = fmean(worker.thread.share(worker.thread.on_processor_ns) for worker in workers)
+            whose = "its worker works" if len(workers) == 1 else f"its {len(workers)} workers work"
+            parts.append(f"{whose} {_percent(share)} of it")
     return "; ".join(parts)
 
 

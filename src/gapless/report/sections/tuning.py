@@ -21,7 +21,7 @@ from gapless.report.text.wrap import fold
 
 _MAX_REMAINING: Final = 6  # proposals that were not tried
 _INDENT: Final = 5
-_HEADS: Final = ("", "tried, each on top of what is kept above it", "predicted", "measured", "")
+_HEADS: Final = ("", "tried on what is kept above", "predicted", "measured", "")
 _MIN_NAME_CELLS: Final = 16
 _ACCOUNTS: Final = "where a step goes"
 _DIM: Final = "bright_black"

@@ -1,7 +1,7 @@
 """Recordings: a run folder as a value."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,11 +41,23 @@ def load(folder: str | os.PathLike[str]) -> Recording:
         )
     document = manifest.read(run_folder)
     is_running = goes_on(document, run_folder)
-    unobserved = () if document.is_readable else (Unobserved(manifest.NAME, "missing, or no JSON"),)
+    unobserved = tuple(_unreadable_parts(run_folder, document))
     if not is_running:
         document, notes = _settle_run(document, run_folder)
         unobserved += notes
     return _read(run_folder, document, is_running=is_running, unobserved=unobserved)
+
+
+def _unreadable_parts(folder: Path, document: ManifestDocument) -> Iterator[Unobserved]:
+    """Yield what of a run cannot be read, apart from single logs."""
+    if not document.is_readable:
+        yield Unobserved(manifest.NAME, "missing, or no JSON")
+    try:
+        os.scandir(folder / recovery.LOGS).close()
+    except FileNotFoundError:
+        pass  # nothing was recorded, or the logs lie elsewhere
+    except OSError as error:
+        yield Unobserved(recovery.LOGS, error.strerror or str(error))
 
 
 def _settle_run(

@@ -48,8 +48,14 @@ def _newest_first(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise NotFoundError(f"{folder}: {error.strerror}") from error
-    runs = [path for path in paths if not path.is_symlink() and is_run(path)]
+    runs = [path for path in paths if not path.is_symlink() and _is_readable_run(path)]
     return sorted(runs, key=lambda run: (_started_unix_ns(run), run.name), reverse=True)
+
+
+def _is_readable_run(path: Path) -> bool:
+    with suppress(PermissionError):  # that of somebody else; the others are shown
+        return is_run(path)
+    return False
 
 
 def _started_unix_ns(run: Path) -> int:

@@ -13,7 +13,7 @@ from gapless.errors import UsageError
 from gapless.model.edit import Edit
 from gapless.model.tuning import Tuning, TuningState
 from gapless.model.version import version
-from gapless.store.atomic import write_atomically
+from gapless.store.atomic import write_atomically, write_named_file
 from gapless.store.logs.fields import integer
 
 SCHEMA: Final = 1
@@ -23,8 +23,7 @@ STATE: Final = "tuning.json"  # there, too: how far it has come
 
 def write_tuning(tuning: Tuning, path: Path) -> None:
     """Write proven fixes to a file, completely or not at all. Raises ``OSError``."""
-    with write_atomically(path) as unfinished:
-        unfinished.write_text(json.dumps(tuning_object(tuning), indent=1) + "\n", encoding="utf-8")
+    write_named_file(path, f"{json.dumps(tuning_object(tuning), indent=1)}\n".encode())
 
 
 def tuning_object(tuning: Tuning) -> dict[str, Any]:
