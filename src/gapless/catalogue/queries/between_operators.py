@@ -81,6 +81,17 @@ def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, E
     return code, Estimate(low_ns, mid_ns, max(mid_ns, min(sampled_ns.high, max_ns)))
 
 
+def include_samples(evidence: Evidence, code: HostCode, held_ns: Estimate) -> Estimate:
+    """Return an interval that holds what samples show of Python, too.
+
+    They count the operators that code calls beside training, which go with it, and windows do not.
+    """
+    if not code.looks or not evidence.step_ns:
+        return held_ns
+    sampled_ns = samples.estimate_share(code.share, code.looks).high * evidence.step_ns
+    return Estimate(held_ns.low, held_ns.mid, max(held_ns.high, sampled_ns))
+
+
 def estimate_direct_calls(evidence: Evidence, excess: Excess) -> Estimate:
     """Return how long the operators take that the user's functions call directly, in sampled time.
 

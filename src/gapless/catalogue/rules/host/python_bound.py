@@ -8,13 +8,14 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.examples.work import example_work
-from gapless.catalogue.queries import loops, samples, windows
+from gapless.catalogue.queries import loops, samples, step_lines, windows
 from gapless.catalogue.queries.between_operators import (
     PYTHON,
     SILENT,
     Excess,
     estimate_direct_calls,
     find_hold_up,
+    include_samples,
     measure_excess,
 )
 from gapless.catalogue.queries.loops import Loop
@@ -229,12 +230,11 @@ def python_bound(evidence: Evidence) -> Detection | None:
     maximum overhead of calling the step's operators, 4 µs each, is subtracted. Times without frames
     in any thread count too; if processes were seen to wait for processors, only as far as sampled
     stacks show them. The function in which most of it was sampled is named, and what it does there:
-    Python, a library, or a wait off the processor. Samples tell how long it takes, within their
-    statistical error; then only a quarter of the 4 µs is subtracted from the time between
-    operators. Operators that the function itself calls, as stacks of a window show, do not count as
-    Python. Calls of files, and of what writes text, are other causes (files-in-step,
-    chores-in-step). With several ranks it is the minimum over the ranks: an excess of one belongs
-    to that rank (straggling-rank).
+    Python, a library, or a wait. Samples tell how long it takes, within their statistical error;
+    then only a quarter of the 4 µs is subtracted. Without a device the interval holds what windows
+    and what samples show. Operators that the function itself calls do not count as Python. Calls of
+    files, and of what writes text, are other causes (files-in-step, chores-in-step). Of several
+    ranks the minimum counts: an excess of one belongs to that rank (straggling-rank).
 
     On the CPU alone, loops over data are looked for: operators of less than 100 µs, or of one
     sample or time step at a time, that are called twenty times for each backward pass and four
@@ -260,6 +260,8 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
     leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
+    if code is not None and not evidence.on_device:
+        leaves, held_ns = step_lines.THREAD_LEAVES, include_samples(evidence, code, held_ns)
     # All of these leaves: of several ranks, and where processes wait, the excess is less than that.
     total_ns = max(evidence.per_step(*leaves), held_ns.high)
     remaining = Estimate(*(1 - ns / total_ns for ns in (held_ns.high, lost_ns, held_ns.low)))
