@@ -173,7 +173,7 @@ def scout(task: TrialTask, report_progress: Progress, *, takes_window: bool = Fa
     plan = replace(
         _plan_arms(task, task.home, ()), variables=offline.variables(os.environ, log_folder)
     )
-    edits = (*task.base_edits, *_logging_edits(log_folder))
+    edits = (*task.base_edits, *logging_edits(log_folder))
     spec = ArmSpec(UNEDITED, 0, edits, _SCOUT_STEPS, _SCOUT_S, takes_window)
     scout_arm, recording = arm.run(plan, spec)
     if scout_arm.failed is not None or recording is None:
@@ -203,13 +203,13 @@ def _plan_arms(task: TrialTask, out: Path, files: tuple[Path, ...]) -> arm.ArmPl
 
 def _make_runner(plan: arm.ArmPlan, base_edits: tuple[Edit, ...]) -> RunArm:
     """Return what runs an arm: both sides carry the base, and keep loggers in its folder."""
-    run_arm, log_edits = arm.make_runner(plan), _logging_edits(plan.out / "offline")
+    run_arm, log_edits = arm.make_runner(plan), logging_edits(plan.out / "offline")
     return lambda spec: run_arm(
         replace(spec, edits=(*stack_edits(spec.edits, base_edits), *log_edits))
     )
 
 
-def _logging_edits(folder: Path) -> tuple[Edit, ...]:
+def logging_edits(folder: Path) -> tuple[Edit, ...]:
     """Return the edits that keep loggers in a folder; variables are those of the arms' plan."""
     return tuple(edit for edit in offline.edits({}, folder) if isinstance(edit, Wrap))
 
