@@ -32,7 +32,7 @@ from gapless.pricing.price import Prices, price_changes
 from gapless.replay.predict.calibration import EXPECTED
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.verify.requests import TrialRequest
-from gapless.verify.specs import Candidate
+from gapless.verify.specs import ArmMode, Candidate
 from gapless.verify.trial import TrialTask, attempt
 
 SLOPE: Final = 0.15  # of the delay, by which measured and predicted may differ
@@ -228,7 +228,7 @@ def main() -> int:
         plan = plan_checks(prices)
         task = TrialTask(
             TrialRequest(), command, folder, Path(recording.path).parent, has_private_view=False,
-            budget_s=options.budget, candidates=plan.candidates, windows=False, is_fresh=True,
+            budget_s=options.budget, candidates=plan.candidates, windows=False, mode=ArmMode.FRESH,
         )  # fmt: skip
         trial = attempt(task, recording, say).trial if plan.candidates else None
     checks = plan.checks

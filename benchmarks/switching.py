@@ -30,7 +30,7 @@ from gapless.verify.arms.arm import ArmPlan, make_runner
 from gapless.verify.arms.blocks import read_blocks
 from gapless.verify.arms.switchable import explain_obstacle
 from gapless.verify.in_process import conduct_both_ways
-from gapless.verify.specs import Candidate, TrialSettings
+from gapless.verify.specs import ArmMode, Candidate, TrialSettings
 from tests.zoo.cases import CASES, Case
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ def compare(
         begun_s = time.monotonic()
         settings = TrialSettings(
             name, plan.command, windows=False, budget_s=budget_s,
-            max_budget_s=MAX_GROWTH * budget_s, is_fresh=name == "fresh",
-            is_in_process=name != "fresh",
+            max_budget_s=MAX_GROWTH * budget_s,
+            mode=ArmMode.FRESH if name == "fresh" else ArmMode.SWITCHED,
         )  # fmt: skip
         try:
             trials[name] = conduct_both_ways(tried, settings, make_runner(plan), lambda _: None)

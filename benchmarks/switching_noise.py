@@ -18,7 +18,7 @@ from benchmarks.machine import machine, versions, write_result
 from gapless.model.edit import Applicability, SetGlobal
 from gapless.verify.arms.arm import ArmPlan, make_runner
 from gapless.verify.in_process import conduct_both_ways
-from gapless.verify.specs import Candidate, TrialSettings
+from gapless.verify.specs import ArmMode, Candidate, TrialSettings
 
 TRAINING: Final = Path(__file__).parent / "trainings" / "stepping.py"
 THREADS: Final = 1
@@ -52,7 +52,7 @@ def measure(budget_s: float) -> dict[str, Any]:
     candidate = Candidate(("no-change",), "threads as they are", (edit,), Applicability.IDENTICAL)
     settings = TrialSettings(
         "noise", (sys.executable, str(TRAINING)), windows=False, budget_s=budget_s,
-        is_in_process=True,
+        mode=ArmMode.SWITCHED,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         variables = {"OMP_NUM_THREADS": str(THREADS), "PYTHONPATH": os.environ.get("PYTHONPATH")}

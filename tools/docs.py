@@ -81,6 +81,11 @@ def reading_costs() -> str:
     return costs.reading_table().replace("](benchmarks/", "](../benchmarks/")
 
 
+def recording_costs() -> str:
+    """Return the table of what recording costs a training, with links as from ``docs/``."""
+    return costs.recording_table().replace("](benchmarks/", "](../benchmarks/")
+
+
 def groups() -> str:
     """Return the table of groups: how each is printed, and its leaves."""
     rows = ["| group | printed as | leaves |", "|---|---|---|"]
@@ -173,6 +178,17 @@ PAGES: Final[Mapping[str, Makers]] = {
         "shown": accuracy.gpu_table,
     },
     "docs/the-account.md": {"groups": groups, "names": names},
+    "docs/compared.md": {
+        "tools": accuracy.tools,
+        "reading": reading_costs,
+        "recording": recording_costs,
+    },
+    "docs/cost.md": {
+        "recording": recording_costs,
+        "reading": reading_costs,
+        "watching": costs.watching_sentence,
+    },
+    "docs/predictions.md": {"families": accuracy.families},
     "docs/cli.md": {"commands": command_pages},
     "docs/doctor.md": {"checks": doctor_pages.check_table},
     "docs/development.md": {"rooms": rooms.room_map},

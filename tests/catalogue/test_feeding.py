@@ -11,11 +11,11 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.prefetch import prefetch
+from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
 from gapless.catalogue.queries.input.loaders import (
     Loading,
     find_loading,
     find_waited_loading,
-    request_workers,
 )
 from gapless.catalogue.rules.input.sampler_bound import sampler_bound
 from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES

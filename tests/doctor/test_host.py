@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gapless.catalogue.declare.cpu_lists import format_cpu_list
 from gapless.doctor.gpus import GpuSurvey
-from gapless.doctor.host_files import parse_numbers, write_numbers
+from gapless.doctor.host_files import parse_numbers
 from gapless.doctor.subject import BusyProcess, DataFolder, Limit, Space
 from tests.doctor.drawing import SURVEY, check, draw
 
@@ -303,5 +304,5 @@ def test_an_old_kernel_and_what_it_runs_in(tmp_path: Path) -> None:
 
 def test_lists_of_processors_are_read_and_written() -> None:
     assert parse_numbers("0-3,8\n") == {0, 1, 2, 3, 8}
-    assert write_numbers(frozenset({0, 1, 2, 3, 8, 10, 11})) == "0-3,8,10-11"
+    assert format_cpu_list(frozenset({0, 1, 2, 3, 8, 10, 11})) == "0-3,8,10-11"
     assert parse_numbers(None) == frozenset()

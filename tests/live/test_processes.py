@@ -1,5 +1,6 @@
 """Threads and processes, from a /proc that is drawn."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from gapless.live.activity import Activity, ActivityMeter, describe_wait, read_clock
 from gapless.live.cores import CoreMeter
 from gapless.live.gpus import GpuShare
+from gapless.live.machine_watcher import MachineWatcher
 from gapless.live.outside.target import exact_command
 from gapless.live.outside.thread_use import ThreadMeter
 from gapless.live.outside.threads import busiest_threads, read_threads
@@ -175,7 +177,7 @@ def test_what_came_since_the_last_look_took_all_of_it_since_then(tmp_path: Path)
     table = ProcessTable(tmp_path)
     draw_process(tmp_path, 7, ran_ticks=500)
     (first,) = table.look(0, {})
-    assert (first.on_processor, first.read_per_s) == (None, None)
+    assert (first.on_processor, first.read_per_s, table.processors) == (None, None, None)
     draw_process(tmp_path, 8, ran_ticks=150, io=(4000, 0))
     new, old = table.look(2 * S, {})
     assert (new.pid, new.on_processor, new.read_per_s) == (8, 0.75, 2000.0)
@@ -207,3 +209,12 @@ def test_the_command_of_a_rank_is_its_launchers(tmp_path: Path) -> None:
     draw_process(tmp_path, 9, command="python a.py", parent=8)
     expected = "gapless run python -m torch.distributed.run --nproc-per-node 2 a.py"
     assert exact_command(9, tmp_path) == expected
+
+
+def test_the_second_look_at_a_machine_has_rates_whatever_the_first_took() -> None:
+    watcher = MachineWatcher()
+    assert "cpu.unlisted" not in watcher.look().machine
+    time.sleep(0.05)
+    view = watcher.look()
+    assert any(process.on_processor is not None for process in view.processes)
+    assert 0 <= view.machine["cpu.unlisted"] <= view.machine["cpu.total"]

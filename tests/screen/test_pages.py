@@ -78,7 +78,7 @@ data    train.py:41 · 2 workers · 1 of 4 batches ready ███
 
 gpu0    SM  23 % ██▎         memory 61.0 GiB of 80.0 GiB
         its clock is held back by heat
-        NVIDIA A100 · 212 W · 1410 MHz · 84 °C · PCIe in 2.5 GB/s, out 0.1 GB/s
+        NVIDIA A100 · 212 W · 1410 MHz · 84 °C · memory busy 12 % · PCIe in 2.5 GB/s, out 0.1 GB/s
 cpu     3.10 of 8 processors ███▉
         the run 2.85 · others 0.20 · idle for a disk 0.03
 memory  40.0 GiB of 64.0 GiB free · shared 1.0 GiB of 32.0 GiB
@@ -109,7 +109,8 @@ data    train.py:41 · 2 workers · 1 of 4 batches ready ███
 
 gpu0    SM  23 % ██▎         memory 61.0 GiB of 80.0 GiB
         its clock is held back by heat
-        NVIDIA A100 · 212 W · 1410 MHz · 84 °C · PCIe in 2.5 GB/s, out 0.1 GB/s
+        NVIDIA A100 · 212 W · 1410 MHz · 84 °C · memory busy 12 % · PCIe in
+        2.5 GB/s, out 0.1 GB/s
 cpu     3.10 of 8 processors ███▉
         the run 2.85 · others 0.20 · idle for a disk 0.03
 memory  40.0 GiB of 64.0 GiB free · shared 1.0 GiB of 32.0 GiB

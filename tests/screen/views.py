@@ -75,7 +75,7 @@ MACHINE = {
     "network.eth0.received": 1200.0, "network.eth0.sent": 0.0, "network.lo.received": 5.0,
     "gpu0.sm": 23.0, "gpu0.memory_used": 61 * GIB, "gpu0.memory_total": 80 * GIB,
     "gpu0.power": 212.0, "gpu0.clock_sm": 1410.0, "gpu0.temperature": 84.0,
-    "gpu0.pcie_rx": 2.5e9, "gpu0.pcie_tx": 1e8, "gpu0.throttle": 32.0,
+    "gpu0.memory_util": 12.0, "gpu0.pcie_rx": 2.5e9, "gpu0.pcie_tx": 1e8, "gpu0.throttle": 32.0,
 }  # fmt: skip
 WATCHED = LiveView(
     host="box",

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,8 @@ from gapless.verify.arms.arm import ArmPlan, make_runner
 from gapless.verify.arms.blocks import read_blocks
 from gapless.verify.arms.switchable import explain_obstacle
 from gapless.verify.budget import TrialBudgetError
-from gapless.verify.in_process import choose_way, conduct_both_ways
-from gapless.verify.specs import ArmRun, ArmSpec, Candidate, TrialSettings
+from gapless.verify.in_process import choose_mode, conduct_both_ways
+from gapless.verify.specs import ArmMode, ArmRun, ArmSpec, Candidate, TrialSettings
 from tests.study.recording import Log, recording
 from tests.verify.arms import Machine, record_steps
 
@@ -99,7 +98,9 @@ def turns_of_b(b_ms: float) -> list[tuple[int, float]]:
 
 
 def try_both(
-    blocks: Recording | None, candidates: tuple[Candidate, ...], **changes: bool
+    blocks: Recording | None,
+    candidates: tuple[Candidate, ...],
+    mode: ArmMode = ArmMode.FRESH_FIRST,
 ) -> tuple[Trial, Machine]:
     """Try candidates on a machine whose fresh sides are all a tenth faster."""
     machine = Machine({"A": 10.0, "B": 9.0, "C": 9.0})
@@ -107,8 +108,8 @@ def try_both(
     def run(spec: ArmSpec) -> ArmRun:
         return ArmRun(blocks, 0) if spec.switched else machine.run(spec)
 
-    settings = TrialSettings("01", ("python",), clock=machine.clock, windows=False)
-    trial = conduct_both_ways(candidates, replace(settings, **changes), run, lambda _: None)
+    settings = TrialSettings("01", ("python",), clock=machine.clock, windows=False, mode=mode)
+    trial = conduct_both_ways(candidates, settings, run, lambda _: None)
     return trial, machine
 
 
@@ -194,10 +195,10 @@ def test_a_side_that_fails_in_one_process_gets_fresh_ones(
 
 def test_the_way_can_be_forced() -> None:
     candidates = (candidate("b", SKIP), candidate("c", SetArgument(LOADER, "batch_size", 1)))
-    trial, machine = try_both(None, candidates, is_fresh=True)
+    trial, machine = try_both(None, candidates, ArmMode.FRESH)
     assert {side.method for side in trial.sides} == {Method.FRESH}
     blocks = record_blocks(turns_of_b(8.0))
-    trial, machine = try_both(blocks, candidates, is_in_process=True)
+    trial, machine = try_both(blocks, candidates, ArmMode.SWITCHED)
     assert not machine.specs
     assert [side.name for side in trial.sides] == ["B"]
     assert "not tried in one process: c: DataLoader takes batch_size when it is made" in trial.notes
@@ -263,10 +264,10 @@ def test_the_budget_decides_the_way_where_the_user_does_not(
     slow_start = record_steps([100.0] * 40, start=5000.0)
     if way == "refused":
         with pytest.raises(TrialBudgetError):
-            choose_way((side,), settings, slow_start)
+            choose_mode((side,), settings, slow_start)
         return
-    chosen = choose_way((side,), settings, slow_start)
-    assert (chosen.is_fresh, chosen.is_in_process) == (way == "fresh", False)
+    chosen = choose_mode((side,), settings, slow_start)
+    assert chosen.mode is (ArmMode.FRESH if way == "fresh" else ArmMode.FRESH_FIRST)
 
 
 def test_what_cannot_be_switched_must_fit_beside_what_can() -> None:
@@ -274,6 +275,6 @@ def test_what_cannot_be_switched_must_fit_beside_what_can() -> None:
     edits = SKIP, SetGlobal("torch.backends.cudnn.benchmark", value=True)
     sides = tuple(Candidate((str(edit),), "", (edit,), Applicability.IDENTICAL) for edit in edits)
     roomy, tight = (TrialSettings("01", ("python",), budget_s=seconds) for seconds in (50.0, 4.0))
-    assert not choose_way(sides, roomy, slow_start).is_in_process
+    assert choose_mode(sides, roomy, slow_start).mode is ArmMode.FRESH
     with pytest.raises(TrialBudgetError):
-        choose_way(sides, tight, slow_start)
+        choose_mode(sides, tight, slow_start)

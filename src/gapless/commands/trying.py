@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gapless.model.edit import Proposal
     from gapless.model.recording import Recording
     from gapless.verify.requests import TrialRequest
+    from gapless.verify.specs import ArmMode
     from gapless.verify.trial import TrialOutcome
 
 _MAX_RUNS: Final = 5  # runs of a command
@@ -86,8 +87,7 @@ def try_edits(arguments: argparse.Namespace) -> int:
         budget_s=arguments.budget,
         out=arguments.out,
         steps=arguments.steps,
-        is_fresh=arguments.fresh,
-        is_in_process=arguments.in_process,
+        mode=_arm_mode(arguments),
     )
     with progress() as say:
         try:
@@ -99,6 +99,14 @@ def try_edits(arguments: argparse.Namespace) -> int:
     _print_outcome(outcome, arguments)
     was_interrupted = outcome.trial is not None and plan.INTERRUPTED in outcome.trial.notes
     return _INTERRUPTED if was_interrupted else 0
+
+
+def _arm_mode(arguments: argparse.Namespace) -> "ArmMode":
+    from gapless.verify.specs import ArmMode
+
+    if arguments.fresh:
+        return ArmMode.FRESH
+    return ArmMode.SWITCHED if arguments.in_process else ArmMode.FRESH_FIRST
 
 
 def _build_request(arguments: argparse.Namespace) -> "TrialRequest":

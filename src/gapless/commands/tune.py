@@ -132,6 +132,7 @@ def _begin(
     from gapless.model.tuning import TuningState
     from gapless.tune.workbench import TuningTask
     from gapless.verify.requests import TrialRequest
+    from gapless.verify.specs import ArmMode
     from gapless.verify.trial import TrialTask, scout
 
     recording, command, folder = find_subject(arguments)
@@ -143,7 +144,7 @@ def _begin(
         folder=folder,
         home=runs_home(arguments),
         has_private_view=ask_permission(arguments, recording, folder),
-        is_fresh=arguments.fresh,
+        mode=ArmMode.FRESH if arguments.fresh else ArmMode.SWITCHED_FIRST,
     )
     if recording is None:
         recording = scout(trial_task, report_progress, takes_window=True).recording

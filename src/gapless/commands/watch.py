@@ -5,7 +5,8 @@ Without RUN it is the newest run of .gapless/runs that goes on; where none does,
 processors, memory, disks, network, and the processes that use them, trainings first.
 
 It reads what the recorder writes, and /proc and NVML beside it: the training does not notice.
-Keys: q quits, p holds the picture, w asks the recorder for a window now, ? shows help.
+Keys: q quits, p holds the picture, ? shows help; of a run w asks the recorder for a window now;
+without one s sorts the processes.
 
 Examples:
   gapless watch

@@ -83,14 +83,3 @@ def parse_numbers(text: str | None) -> frozenset[int]:
         if first.isdecimal():
             numbers.update(range(int(first), int(end or first) + 1))
     return frozenset(numbers)
-
-
-def write_numbers(numbers: frozenset[int]) -> str:
-    """Return numbers as the kernel lists them."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ",".join("-".join(map(str, run)) for run in runs)

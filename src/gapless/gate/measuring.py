@@ -10,11 +10,11 @@ from typing import Final
 from gapless.errors import GaplessError
 from gapless.gate.figures import BASE, NEW, ArmFigures, add_blocks, read_figures
 from gapless.launch.trial import offline, sandbox
-from gapless.model.edit import Edit, Wrap
 from gapless.model.recording import Recording
 from gapless.verify.arms import arm
 from gapless.verify.arms.steady import ArmSteps, read_steps
 from gapless.verify.specs import ArmSpec
+from gapless.verify.trial import logging_edits
 
 _MAX_STEPS: Final = 1_000_000  # of the first arm, which ends by time
 _MIN_STEPS: Final = 40  # of an arm: ten of warm-up, and blocks
@@ -92,7 +92,7 @@ class ArmRunner:
         stop = self.stop_step + _WINDOW_STEPS * windowed
         seconds = self.arm_s if is_first else max(_MAX_ARM_S, 4 * self.arm_s)
         return ArmSpec(
-            side.name, index, _logging_edits(self.out / "offline"), stop, seconds, windowed
+            side.name, index, logging_edits(self.out / "offline"), stop, seconds, windowed
         )
 
 
@@ -164,7 +164,3 @@ def _explain(side: SourceSide, why: str | None, folder: str | None) -> str:
     name = {BASE: "the base revision", NEW: "this revision"}[side.name]
     reason = "it does not train" if why in {None, arm.NO_STEPS} else why
     return "\n".join([f"{name} could not be measured: {reason}", *(f"  | {line}" for line in tail)])
-
-
-def _logging_edits(folder: Path) -> tuple[Edit, ...]:
-    return tuple(edit for edit in offline.edits({}, folder) if isinstance(edit, Wrap))

@@ -42,7 +42,7 @@ class MachineWatcher:
             self._gpu_names = {} if self._gpus is None else self._gpus.names()
         self._sampler.sample(now_ns)
         cores = self.cores.look(now_ns)
-        if self._table_pause.is_due():
+        if self.table.processors is None or self._table_pause.is_due():
             with self._table_pause.measure():
                 self._processes = self.table.look(now_ns, self._gpu_shares())
         figures = {
@@ -50,9 +50,9 @@ class MachineWatcher:
             for name, value in self._sampler.figures.items()
             if name not in {"cpu.tree", "cpu.foreign"}  # there is no run that they could be of
         }
-        total = figures.get("cpu.total")
-        if total is not None and self._processes:
-            figures["cpu.unlisted"] = max(0.0, total - 100 * self.table.processors)
+        total, listed = figures.get("cpu.total"), self.table.processors
+        if total is not None and listed is not None:
+            figures["cpu.unlisted"] = max(0.0, total - 100 * listed)
         return LiveView(
             host=platform.node(),
             taken_unix_ns=time.time_ns(),

@@ -36,7 +36,7 @@ class ProcessTable:
     """The processes that are looked at again and again."""
 
     proc: Path = PROC
-    processors: float = 0.0  # that all processes took which were there at the last look
+    processors: float | None = None  # that all took which were there at the last look
     _looked_ns: int | None = None
     _seen: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])  # number, start
     _growth: Growth = field(default_factory=Growth)
@@ -48,8 +48,9 @@ class ProcessTable:
     def look(self, now_ns: int, gpu_shares: GpuShares) -> tuple[ProcessView, ...]:
         """Return those that take most of processors, memory, disks or a GPU; trainings first."""
         taken = {pid: self._measure(pid, status, now_ns) for pid, status in self._statuses()}
+        if self._looked_ns is not None:
+            self.processors = sum(use.cpu or 0.0 for use in taken.values()) / _NS
         self._looked_ns = now_ns
-        self.processors = sum(use.cpu or 0.0 for use in taken.values()) / _NS
         counters = {
             f"{pid} {use.status.started} {what}" for pid, use in taken.items() for what in _COUNTERS
         }

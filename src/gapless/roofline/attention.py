@@ -13,6 +13,7 @@ from typing import Final
 from gapless.model.change import Change
 from gapless.model.estimate import Estimate
 from gapless.model.work import Work
+from gapless.roofline.padding import sizes_of
 from gapless.roofline.roofline import NO_CHANGE, Roof, kind_of, remove_launches, scale_changes
 
 FUSED: Final = re.compile(r"flash|fmha|efficient_attention|cudnn_attention|sdpa", re.IGNORECASE)
@@ -55,7 +56,7 @@ def find_unfused(rows: Sequence[Work]) -> UnfusedAttention | None:
         _square(sizes)
         for work in rows
         if "softmax" in work.operator and "log_softmax" not in work.operator
-        for sizes in _read_sizes(work)[:1]
+        for sizes in sizes_of(work)[:1]
         if len(sizes) > 2 and sizes[-1] >= _MIN_KEYS and sizes[-2] >= _MIN_KEYS  # noqa: PLR2004 - scores
     }
     members = [
@@ -63,14 +64,13 @@ def find_unfused(rows: Sequence[Work]) -> UnfusedAttention | None:
         for work in rows
         if kind_of(work) != "convolution"
         and (
-            any(_square(sizes) in scores for sizes in _read_sizes(work))
-            or _makes_scores(work, scores)
+            any(_square(sizes) in scores for sizes in sizes_of(work)) or _makes_scores(work, scores)
         )
     ]
     if not scores or not members:
         return None
     products = [row for row in members if row.flops]
-    heads = {_square(sizes) for row in products for sizes in _read_sizes(row)[:2]}
+    heads = {_square(sizes) for row in products for sizes in sizes_of(row)[:2]}
     members += [row for row in rows if row not in members and _lays_out(row, heads)]
     return UnfusedAttention(
         rows=tuple(members),
@@ -154,7 +154,7 @@ def _sum_ns(rows: Iterable[Work]) -> int:
 
 def _makes_scores(work: Work, scores: set[_Square]) -> bool:
     """Return whether a product's result is shaped like scores."""
-    pair = _read_sizes(work)[:2]
+    pair = sizes_of(work)[:2]
     if not work.flops or len(pair) < 2 or min(map(len, pair)) < 3:  # noqa: PLR2004 - batches
         return False
     return _square((*pair[0][:-1], pair[1][-1])) in scores
@@ -166,16 +166,10 @@ def _lays_out(work: Work, heads: set[_Square]) -> bool:
     A fused kernel reads them by their strides.
     """
     copies = work.operator == "aten::copy_" and work.leaf == "busy.layout"
-    return copies and any(_square(sizes) in heads for sizes in _read_sizes(work)[:1])
+    return copies and any(_square(sizes) in heads for sizes in sizes_of(work)[:1])
 
 
 def _square(sizes: tuple[int, ...]) -> _Square:
     """Return a key for scores, independent of joined heads and batch and of their orientation."""
     low, high = sorted(sizes[-2:]) if len(sizes) > 2 else (0, 0)  # noqa: PLR2004 - heads
     return prod(sizes), low, high
-
-
-def _read_sizes(work: Work) -> list[tuple[int, ...]]:
-    """Read sizes as they are recorded: "[96, 1024, 64] [96, 64, 1024]"."""
-    texts = re.findall(r"\[([\d, ]*)\]", work.inputs or "")
-    return [tuple(int(size) for size in text.split(",") if size.strip()) for text in texts]

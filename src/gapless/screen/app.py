@@ -2,6 +2,7 @@
 
 import io
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -129,14 +130,18 @@ class WatchApp(App[None]):
 
     @work(thread=True, group="look")
     def _look(self) -> None:
+        is_first = self.view is None
         try:
-            view = self.watcher.look()
+            self.call_from_thread(self.show, self.watcher.look())
+            if is_first:
+                time.sleep(_SECOND_LOOK_S)
+                view = self.watcher.look()
+                if self.is_running:  # else it was left meanwhile
+                    self.call_from_thread(self.show, view)
         except GaplessError as error:
             self.call_from_thread(self.exit, message=f"gapless: {error}", return_code=2)
-            return
         finally:
             self._is_looking = False
-        self.call_from_thread(self.show, view)
 
     def _begin_study(self) -> None:
         """Study beside it, in a thread that nobody waits for who leaves."""
@@ -153,7 +158,6 @@ class WatchApp(App[None]):
         is_first, self.view = self.view is None, view
         if is_first:
             self.refresh_bindings()
-            self.set_timer(_SECOND_LOOK_S, self.look_again)
         self._remember(view)
         self.draw()
 

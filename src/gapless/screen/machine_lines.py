@@ -22,7 +22,12 @@ _EACH: Final = "each "
 _MIN_PERCENT: Final = 0.5  # of a processor: less is not mentioned
 _MEGA: Final = 1_000_000
 _FULL_BYTES: Final = 0.95  # of a memory: from there on it is shown as full
-_GPU_STATE: Final = {"power": "{:.0f} W", "clock_sm": "{:.0f} MHz", "temperature": "{:.0f} °C"}
+_GPU_STATE: Final = {
+    "power": "{:.0f} W",
+    "clock_sm": "{:.0f} MHz",
+    "temperature": "{:.0f} °C",
+    "memory_util": "memory busy {:.0f} %",  # of the time, as nvidia-smi dmon has it
+}
 Figures = Mapping[str, float]
 
 

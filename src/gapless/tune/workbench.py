@@ -25,7 +25,7 @@ from gapless.tune.choice import Agenda, edits_of
 from gapless.tune.rounds import MeasureTask, TimeLimit, Workbench
 from gapless.verify import trial as trials_of_command
 from gapless.verify.requests import TrialRequest, check_permission, make_candidate
-from gapless.verify.specs import Candidate
+from gapless.verify.specs import ArmMode, Candidate
 from gapless.verify.trial import TrialTask, scout
 
 ARMS: Final = "tuning"  # in the folder of the run: records and arms on top of kept fixes
@@ -62,8 +62,7 @@ def make_workbench(task: TuningTask, report_progress: Progress) -> Workbench:
             _limit_task(task, measured.limit, [make_candidate(measured.proposal)]),
             base_edits=measured.base_edits,
             windows=False,
-            is_fresh=task.trial.is_fresh or measured.is_fresh,
-            prefers_switching=True,
+            mode=ArmMode.FRESH if measured.is_fresh else task.trial.mode,
         )
         words = f"{measured.proposal.fix}, {measured.proposal.summary}"
         if measured.base_edits:
@@ -75,7 +74,7 @@ def make_workbench(task: TuningTask, report_progress: Progress) -> Workbench:
         return _attempt(trial_task, load(Path(measured.record)), report_arm)
 
     def prove(state: TuningState, limit: TimeLimit) -> Trial:
-        trial_task = replace(_limit_task(task, limit, [join_fixes(state)]), is_fresh=True)
+        trial_task = replace(_limit_task(task, limit, [join_fixes(state)]), mode=ArmMode.FRESH)
         trial = _attempt(
             trial_task, load(task.run), lambda line: report_progress(f"final proof: {line}")
         )

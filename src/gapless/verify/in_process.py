@@ -16,7 +16,15 @@ from gapless.verify.arms.steady import step_time
 from gapless.verify.arms.switchable import explain_obstacle
 from gapless.verify.budget import TrialBudgetError, check_budget
 from gapless.verify.plan import ON_DEVICE, Progress, conduct
-from gapless.verify.specs import UNEDITED, ArmRun, ArmSpec, Candidate, RunArm, TrialSettings
+from gapless.verify.specs import (
+    UNEDITED,
+    ArmMode,
+    ArmRun,
+    ArmSpec,
+    Candidate,
+    RunArm,
+    TrialSettings,
+)
 
 _SHARE: Final = 0.5  # of the budget, where other sides need fresh processes
 _MAX_FOREIGN_SHARE: Final = 0.1  # of the processors
@@ -47,14 +55,15 @@ def conduct_both_ways(
 
     Raises what ``plan.conduct`` does, where nothing was measured in one process.
     """
-    if settings.is_fresh:
+    if settings.mode is ArmMode.FRESH:
         return conduct(candidates, settings, run_arm, report_progress, first_run)
     start_s = settings.clock() if settings.start_s is None else settings.start_s
     settings = replace(settings, start_s=start_s)
     sides = dict(zip(lengths.name_sides(candidates), candidates, strict=True))
     obstacles = {name: explain_obstacle(side.edits) for name, side in sides.items()}
     switchable = {name: side for name, side in sides.items() if obstacles[name] is None}
-    if not switchable and not settings.is_in_process:
+    is_switched_only = settings.mode is ArmMode.SWITCHED
+    if not switchable and not is_switched_only:
         return conduct(candidates, settings, run_arm, report_progress, first_run)
     switched = _switch(switchable, sides, settings, run_arm, report_progress)
     reasons = {name: why for name, why in obstacles.items() if why is not None}
@@ -62,7 +71,7 @@ def conduct_both_ways(
     rest = {name: side for name, side in sides.items() if name not in switched.sides}
     fresh = None
     notes = list(switched.notes)
-    if rest and not settings.is_in_process:
+    if rest and not is_switched_only:
         notes += _name_reasons("fresh processes for", rest, reasons)
         try:
             fresh = conduct(tuple(rest.values()), settings, run_arm, report_progress, first_run)
@@ -75,36 +84,32 @@ def conduct_both_ways(
     return _join(switched, fresh, rest, settings, notes)
 
 
-def choose_way(
-    candidates: Sequence[Candidate],
-    settings: TrialSettings,
-    recording: Recording,
-    *,
-    prefers_switching: bool = False,
+def choose_mode(
+    candidates: Sequence[Candidate], settings: TrialSettings, recording: Recording
 ) -> TrialSettings:
     """Return settings that say how candidates are measured, where the user did not.
 
     In fresh processes, which show losses, data and whole jobs as well; where the budget does not
     hold those, what can be switched in one process, and the others in fresh ones. Raises
-    ``UsageError`` where it does not hold that either. With ``prefers_switching`` what can be
+    ``UsageError`` where it does not hold that either. With ``SWITCHED_FIRST`` what can be
     switched gets fresh processes only where one process does not show it.
     """
-    if settings.is_in_process:
+    if settings.mode is ArmMode.SWITCHED:
         return settings
     can_all = all(explain_obstacle(side.edits) is None for side in candidates)
-    if prefers_switching and can_all and not settings.is_fresh:
+    if settings.mode is ArmMode.SWITCHED_FIRST and can_all:
         return settings
     try:
         check_budget(candidates, settings, recording)
     except TrialBudgetError:
         rest = tuple(side for side in candidates if explain_obstacle(side.edits) is not None)
-        if settings.is_fresh or len(rest) == len(candidates):
+        if settings.mode is ArmMode.FRESH or len(rest) == len(candidates):
             raise
         left = None if settings.max_budget_s is None else _SHARE * settings.max_budget_s
         half = replace(settings, budget_s=_SHARE * settings.budget_s, max_budget_s=left)
         check_budget(rest, half, recording)
         return settings
-    return replace(settings, is_fresh=True)
+    return replace(settings, mode=ArmMode.FRESH)
 
 
 def _name_reasons(

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from gapless.model.account import Account
@@ -12,6 +13,15 @@ from gapless.model.recording import Recording
 
 OUT_OF_MEMORY: Final = "out of memory"  # of ``ArmRun.failure``: the one failure that is a result
 UNEDITED: Final = "A"
+
+
+class ArmMode(StrEnum):
+    """How the arms of a trial run: each in a process of its own, or switched in turns in one."""
+
+    FRESH = "fresh"  # every arm in a process of its own
+    FRESH_FIRST = "fresh first"  # as far as the budget holds it; else what cannot be switched
+    SWITCHED_FIRST = "switched first"  # only what cannot be switched gets processes of its own
+    SWITCHED = "switched"  # what cannot be switched while a training runs is not tried
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,7 @@ class TrialSettings:
     steps: int | None = None  # of an arm, as requested by the user; None: as needed
     pairs: int = 3  # of each side, before it may be decided, as far as the budget suffices
     start_s: float | None = None  # on the clock; None: with the first arm
-    is_fresh: bool = False  # every arm in a process of its own
-    is_in_process: bool = False  # what cannot be switched while a training runs is not tried
+    mode: ArmMode = ArmMode.FRESH_FIRST
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from gapless.store.run.sources import write_sources
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.verify.arms import arm, page_cache
-from gapless.verify.in_process import choose_way, conduct_both_ways
+from gapless.verify.in_process import choose_mode, conduct_both_ways
 from gapless.verify.requests import (
     Shortlist,
     StudyForecast,
@@ -32,6 +32,7 @@ from gapless.verify.requests import (
 )
 from gapless.verify.specs import (
     UNEDITED,
+    ArmMode,
     ArmRun,
     ArmSpec,
     Candidate,
@@ -67,9 +68,7 @@ class TrialTask:
     candidates: tuple[Candidate, ...] = ()  # what is tried; none: what is requested
     base_edits: tuple[Edit, ...] = ()  # that both sides carry: what is tried comes on top
     windows: bool = True  # an arm more of each side shows where its steps go
-    is_fresh: bool = False  # no edit is switched while a training runs
-    is_in_process: bool = False  # no edit gets processes of its own
-    prefers_switching: bool = False  # what can be switched is, also where fresh processes fit
+    mode: ArmMode = ArmMode.FRESH_FIRST
 
 
 @dataclass(frozen=True)
@@ -121,11 +120,11 @@ def _attempt_recorded(
     plan = _plan_arms(task, folder, page_cache.find_cold_files(recording, facts))
     settings = _trial_settings(task, recording, facts, plan, shortlist)
     if scout_run is None:
-        settings = choose_way(
-            shortlist.candidates, settings, recording, prefers_switching=task.prefers_switching
-        )
+        settings = choose_mode(shortlist.candidates, settings, recording)
     else:
-        settings = replace(settings, start_s=scout_run.start_s, is_fresh=not task.is_in_process)
+        is_switched = settings.mode is ArmMode.SWITCHED
+        mode = ArmMode.SWITCHED if is_switched else ArmMode.FRESH
+        settings = replace(settings, start_s=scout_run.start_s, mode=mode)
     first_run = None if scout_run is None else scout_run.run
     try:
         offline.make(folder / "offline")
@@ -174,7 +173,7 @@ def scout(task: TrialTask, report_progress: Progress, *, takes_window: bool = Fa
     plan = replace(
         _plan_arms(task, task.home, ()), variables=offline.variables(os.environ, log_folder)
     )
-    edits = (*task.base_edits, *_logging_edits(log_folder))
+    edits = (*task.base_edits, *logging_edits(log_folder))
     spec = ArmSpec(UNEDITED, 0, edits, _SCOUT_STEPS, _SCOUT_S, takes_window)
     scout_arm, recording = arm.run(plan, spec)
     if scout_arm.failed is not None or recording is None:
@@ -204,13 +203,13 @@ def _plan_arms(task: TrialTask, out: Path, files: tuple[Path, ...]) -> arm.ArmPl
 
 def _make_runner(plan: arm.ArmPlan, base_edits: tuple[Edit, ...]) -> RunArm:
     """Return what runs an arm: both sides carry the base, and keep loggers in its folder."""
-    run_arm, log_edits = arm.make_runner(plan), _logging_edits(plan.out / "offline")
+    run_arm, log_edits = arm.make_runner(plan), logging_edits(plan.out / "offline")
     return lambda spec: run_arm(
         replace(spec, edits=(*stack_edits(spec.edits, base_edits), *log_edits))
     )
 
 
-def _logging_edits(folder: Path) -> tuple[Edit, ...]:
+def logging_edits(folder: Path) -> tuple[Edit, ...]:
     """Return the edits that keep loggers in a folder; variables are those of the arms' plan."""
     return tuple(edit for edit in offline.edits({}, folder) if isinstance(edit, Wrap))
 
@@ -231,8 +230,8 @@ def _trial_settings(
         max_budget_s=_MAX_STRETCH * usual_s if task.budget_s is None else task.max_budget_s,
         cache="cold" if plan.cold else "warm",
         steps=task.steps,
-        is_fresh=task.is_fresh or facts.world.ranks > 1,  # ranks would switch at different steps
-        is_in_process=task.is_in_process,
+        # ranks would switch at different steps
+        mode=ArmMode.FRESH if facts.world.ranks > 1 else task.mode,
         windows=task.windows
         and not ablations_only,  # ablations have no accounts of a training that could be
         pairs=2 if ablations_only else 3,

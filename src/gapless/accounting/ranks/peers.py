@@ -42,7 +42,7 @@ def find_ties(trace: Trace, acts: Activities) -> Ties:
     is_wait = (gpu.wait_event[detail] > 0) & (gpu.wait_stream[detail] >= 0)
     is_wait &= np.array(["Wait" in name for name in trace.names], bool)[events.name[records]]
     tie_rows = list[tuple[int, int, int]]()
-    start_of = _call_starts(trace) if is_wait.any() else {}
+    start_of = call_starts(trace) if is_wait.any() else {}
     for record, row in zip(records[is_wait].tolist(), detail[is_wait].tolist(), strict=True):
         wait_start = start_of.get(int(events.correlation[record]))
         record_start = start_of.get(int(gpu.wait_event[row]))
@@ -98,7 +98,8 @@ def _explain_wait(piece: Charges, ties: Ties, charges_by_device: Mapping[int, Ch
     return stack_charges([edges[0], peer_charges, edges[1]])
 
 
-def _call_starts(trace: Trace) -> dict[int, int]:
+def call_starts(trace: Trace) -> dict[int, int]:
+    """Return when each call began, by correlation id."""
     events = trace.events
     calls = np.flatnonzero(np.isin(events.category, category.CALLS) & (events.correlation > 0))
     return dict(zip(events.correlation[calls].tolist(), events.start[calls].tolist(), strict=True))

@@ -2,10 +2,11 @@
 
 from functools import partial
 
+from gapless.catalogue.declare.cpu_lists import format_cpu_list
 from gapless.doctor.answers import CheckAnswer, examine_gpus, ok, unknown, warn
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.host.numa import read_nodes
-from gapless.doctor.host_files import parse_numbers, write_numbers
+from gapless.doctor.host_files import parse_numbers
 from gapless.doctor.subject import CheckSubject
 
 
@@ -30,5 +31,6 @@ def _examine_gpu(subject: CheckSubject, gpu: GpuReading) -> CheckAnswer:
         n_allowed = len(subject.allowed_cpus)
         return ok(f"{len(allowed_near)} of the {n_allowed} processors are near it")
     node = subject.files.number(f"{folder}/numa_node")
-    evidence = f"it is near processors {write_numbers(near)}, and this process may use others only"
+    near_text = format_cpu_list(near)
+    evidence = f"it is near processors {near_text}, and this process may use others only"
     return warn(evidence, f"numactl --cpunodebind={node} --membind={node} python train.py")

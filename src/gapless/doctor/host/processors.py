@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from gapless.catalogue.declare.cpu_lists import format_cpu_list
 from gapless.doctor.answers import CheckAnswer, bad, ok, unknown, warn
-from gapless.doctor.host_files import HostFiles, write_numbers
+from gapless.doctor.host_files import HostFiles
 from gapless.doctor.subject import CheckSubject
 
 _MAX_HELD_SHARE: Final = 0.05  # of periods in which the quota stopped the group
@@ -22,7 +23,7 @@ def examine(subject: CheckSubject) -> CheckAnswer:
         return unknown("this system does not say which processors a process may use")
     n_allowed = len(subject.allowed_cpus)
     quota = read_quota(subject.files)
-    words = f"{n_allowed} of {subject.n_cpus} processors ({write_numbers(subject.allowed_cpus)})"
+    words = f"{n_allowed} of {subject.n_cpus} processors ({format_cpu_list(subject.allowed_cpus)})"
     if quota is not None and quota < n_allowed - _ROUNDING:
         held = _held_share(subject.files)
         held_words = "" if held is None else f"; it was held back in {held:.0%} of its periods"

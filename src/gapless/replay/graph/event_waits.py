@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from gapless.accounting.ranks.peers import call_starts
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
 from gapless.replay.graph.launch_order import EnqueuedWork
@@ -48,13 +49,6 @@ def wait_records(trace: Trace, word: str) -> Int64:
     is_match = np.array([word in name for name in trace.names], bool)
     events = trace.events
     return np.flatnonzero((events.category == category.SYNC) & is_match[events.name])
-
-
-def call_starts(trace: Trace) -> dict[int, int]:
-    """Return when each call began, by correlation id."""
-    events = trace.events
-    calls = np.flatnonzero(np.isin(events.category, category.CALLS) & (events.correlation > 0))
-    return dict(zip(events.correlation[calls].tolist(), events.start[calls].tolist(), strict=True))
 
 
 def _find_ties(

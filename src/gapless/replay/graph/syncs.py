@@ -6,10 +6,11 @@ from typing import Final
 import numpy as np
 
 from gapless.accounting.host.tags import ALLOC
+from gapless.accounting.ranks.peers import call_starts
 from gapless.model import category
 from gapless.model.trace import Events, Int64
 from gapless.replay.graph.anchors import Anchors
-from gapless.replay.graph.event_waits import call_starts, wait_records
+from gapless.replay.graph.event_waits import wait_records
 from gapless.replay.graph.imputation import Bool
 from gapless.replay.graph.launch_order import NEVER, EnqueuedWork
 from gapless.replay.graph.nodes import Op

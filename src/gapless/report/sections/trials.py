@@ -139,10 +139,10 @@ def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
     widths[1] = max(1, min(widths[1], _name_room(widths, pen)))
     table_width = sum(widths) + _GAP_CELLS + 2 * len(widths[2:])
     for index, row in enumerate(rows[:2]):
-        yield Text(_row(row, widths), style="" if index else "bright_black")
+        yield Text(table_row(row, widths), style="" if index else "bright_black")
     for side, row in zip(trial.sides, rows[2:], strict=True):
         verdict_text = (words(side.verdict), _STYLE.get(side.verdict, "yellow"))
-        yield Text.assemble(pad(_row(row, widths), table_width), "  ", verdict_text)
+        yield Text.assemble(pad(table_row(row, widths), table_width), "  ", verdict_text)
 
 
 def trial_rows(trial: Trial) -> list[tuple[str, ...]]:
@@ -170,7 +170,8 @@ def _cells(side: Side) -> tuple[str, ...]:
     )
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+def table_row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return a row of a table: an index, a name that may be cut, figures to the right."""
     name = pad(cut_middle(cells[1], widths[1]), widths[1])
     figures = "  ".join(
         pad(cell, width, right=True) for cell, width in zip(cells[2:], widths[2:], strict=False)

@@ -13,10 +13,10 @@ from gapless.model.rounding import apportion
 from gapless.model.trial import Trial
 from gapless.model.tuning import TriedFix, Tuning, TuningState
 from gapless.report.sections.account import ALWAYS, account_sheet
-from gapless.report.sections.trials import ratio_text
+from gapless.report.sections.trials import ratio_text, table_row
 from gapless.report.text.console import Pen, pen_for
 from gapless.report.text.numbers import duration, percent, shares, span
-from gapless.report.text.text import clean, cut_middle, pad
+from gapless.report.text.text import clean, cut_middle
 from gapless.report.text.wrap import fold
 
 _MAX_REMAINING: Final = 6  # proposals that were not tried
@@ -88,9 +88,9 @@ def _attempt_lines(tries: Sequence[TriedFix], pen: Pen) -> Iterator[Text]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
     room = pen.width - sum(width + 2 for width in (widths[0], *widths[2:])) - 2
     widths[1] = max(_MIN_NAME_CELLS, min(widths[1], room))
-    yield Text(_row(rows[0], widths), _DIM)
+    yield Text(table_row(rows[0], widths), _DIM)
     for row, attempt in zip(rows[1:], tries, strict=True):
-        line = Text(_row(row[:-1], widths))
+        line = Text(table_row(row[:-1], widths))
         yield line.append(f"  {row[-1]}", "green" if attempt.is_kept else "yellow")
         yield from _hang(f"{clean(attempt.summary)}: {clean(attempt.why)}", pen, _INDENT)
 
@@ -104,14 +104,6 @@ def attempt_cells(number: int, attempt: TriedFix) -> tuple[str, ...]:
         "not measured" if attempt.speedup is None else ratio_text(attempt.speedup),
         "kept" if attempt.is_kept else "dropped",
     )
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    name = pad(cut_middle(cells[1], widths[1]), widths[1])
-    figures = "  ".join(
-        pad(cell, width, right=True) for cell, width in zip(cells[2:], widths[2:], strict=False)
-    )
-    return f"  {pad(cells[0], widths[0])}  {name}  {figures}".rstrip()
 
 
 def _proof_lines(proof: Trial, pen: Pen) -> Iterator[Text]:

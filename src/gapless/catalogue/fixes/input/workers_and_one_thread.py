@@ -9,7 +9,8 @@ from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.more_workers import more_workers
 from gapless.catalogue.fixes.input.one_thread import one_thread
-from gapless.model.edit import Proposal, SetArgument, SetGlobal
+from gapless.catalogue.queries.input.loaders import Loading
+from gapless.model.edit import FixRequest, Proposal, SetArgument, SetGlobal
 from gapless.model.facts import Facts, Loader
 
 
@@ -80,3 +81,24 @@ def workers_and_one_thread(facts: Facts, option: Option) -> tuple[Proposal, ...]
         )
 
     return propose_for_loaders(workers_and_one_thread, facts, option, propose)
+
+
+def request_workers(loading: Loading, fixed_count: int | None = None) -> tuple[FixRequest, ...]:
+    """Return the fixes that set the numbers of workers to try, the likeliest first.
+
+    Where the training computes on the same processors, its own threads get in the way of workers.
+    ``fixed_count``: this number and no other.
+    """
+    numbers = (
+        (loading.target_workers(), *loading.alternative_workers())
+        if fixed_count is None
+        else (fixed_count,)
+    )
+    return tuple(fix for n_workers in numbers for fix in _request_count(loading, n_workers))
+
+
+def _request_count(loading: Loading, n_workers: int) -> tuple[FixRequest, ...]:
+    plain_request = loading.request(more_workers, n_workers)
+    if not loading.is_crowded(n_workers):
+        return (plain_request,)
+    return (loading.request(workers_and_one_thread, n_workers), plain_request)

@@ -9,8 +9,6 @@ from typing import Final
 
 from gapless.catalogue.declare.fix import Fix
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.fixes.input.more_workers import more_workers
-from gapless.catalogue.fixes.input.workers_and_one_thread import workers_and_one_thread
 from gapless.catalogue.queries.input.own_processors import Processors, find_processors
 from gapless.model.change import LoaderChange
 from gapless.model.edit import FixRequest
@@ -121,6 +119,15 @@ class Loading:
         cpu_ns = self.fetch_ns if self.cpu_ns is None else self.cpu_ns
         work_ns = self.work_ns + self.sampler_ns
         return cpu_ns / max(work_ns, self.fetch_ns / max(1, n_workers), 1.0)
+
+    def is_crowded(self, n_workers: int) -> bool:
+        """Return whether so many workers need processors that the training's own threads use.
+
+        Workers that are blocked need none. Raises ``NotObservedError``.
+        """
+        threads = self.processors.threads or 1
+        n_busy = round(self.busy_processors(n_workers))
+        return self.processors.computes and threads > 1 and n_busy + threads > self.processors.count
 
     def target_workers(self) -> int:
         """Return how many workers to try: enough, or as many as the processors can feed."""
@@ -284,46 +291,13 @@ def measure_loading(loading: Loading) -> tuple[Measure, ...]:
     )
 
 
-def request_workers(loading: Loading, fixed_count: int | None = None) -> tuple[FixRequest, ...]:
-    """Return the fixes that set the numbers of workers to try, the likeliest first.
-
-    Where the training computes on the same processors, its own threads get in the way of workers.
-    ``fixed_count``: this number and no other.
-    """
-    numbers = (
-        (loading.target_workers(), *loading.alternative_workers())
-        if fixed_count is None
-        else (fixed_count,)
-    )
-    return tuple(fix for n_workers in numbers for fix in _request_count(loading, n_workers))
-
-
 def change_workers(loading: Loading, fixed_count: int | None = None) -> LoaderChange:
-    """Return the change that the first of those fixes makes."""
+    """Return the change that the first fix of ``request_workers`` makes."""
     n_workers = loading.target_workers() if fixed_count is None else fixed_count
     return LoaderChange(
         loading.loader.id,
         num_workers=n_workers,
-        intra_op_threads=1 if _is_crowded(loading, n_workers) else None,
-    )
-
-
-def _request_count(loading: Loading, n_workers: int) -> tuple[FixRequest, ...]:
-    plain_request = loading.request(more_workers, n_workers)
-    if not _is_crowded(loading, n_workers):
-        return (plain_request,)
-    return (loading.request(workers_and_one_thread, n_workers), plain_request)
-
-
-def _is_crowded(loading: Loading, n_workers: int) -> bool:
-    """Return whether so many workers need processors that the training's own threads use.
-
-    Workers that are blocked need none.
-    """
-    threads = loading.processors.threads or 1
-    n_busy = round(loading.busy_processors(n_workers))
-    return (
-        loading.processors.computes and threads > 1 and n_busy + threads > loading.processors.count
+        intra_op_threads=1 if loading.is_crowded(n_workers) else None,
     )
 
 

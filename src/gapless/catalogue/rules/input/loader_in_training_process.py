@@ -7,13 +7,13 @@ from gapless.catalogue.declare.traps import find_workers_trap
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import MS, STEPS, example_use, example_workers, operator
+from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
 from gapless.catalogue.queries.input.data_waits import detect_own_loading
 from gapless.catalogue.queries.input.loaders import (
     Loading,
     change_workers,
     find_loading,
     measure_loading,
-    request_workers,
 )
 from gapless.catalogue.queries.input.stages import describe_main_stage
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR, WORKER_ITERATOR

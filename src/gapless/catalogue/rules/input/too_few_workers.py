@@ -7,6 +7,7 @@ from gapless.catalogue.declare.traps import find_workers_trap
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
+from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
 from gapless.catalogue.queries.input.data_waits import detect_late_workers
 from gapless.catalogue.queries.input.late_batches import is_restart_bound
 from gapless.catalogue.queries.input.loaders import (
@@ -14,7 +15,6 @@ from gapless.catalogue.queries.input.loaders import (
     change_workers,
     find_waited_loading,
     measure_loading,
-    request_workers,
 )
 from gapless.catalogue.queries.input.stages import describe_main_stage
 from gapless.catalogue.queries.trace_facts import WORKER_ITERATOR

@@ -7,6 +7,7 @@ from gapless.catalogue.declare.traps import find_workers_trap
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
 from gapless.catalogue.queries.input.fetch_waits import (
     describe_wait,
     find_blocked_loading,
@@ -14,7 +15,7 @@ from gapless.catalogue.queries.input.fetch_waits import (
     leave_out_waits,
     wait_location,
 )
-from gapless.catalogue.queries.input.loaders import Loading, measure_loading, request_workers
+from gapless.catalogue.queries.input.loaders import Loading, measure_loading
 from gapless.catalogue.queries.windows import ms
 from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
