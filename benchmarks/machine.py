@@ -46,7 +46,7 @@ def machine() -> dict[str, object]:
 
 
 def write_result(result: object, out: Path | None) -> str:
-    """Return a result as JSON, written to a file, too, if one is asked for: there without blanks."""
+    """Return a result as JSON, written to a file, too, if one is asked for (there on one line)."""
     if out is not None:
         out.write_text(json.dumps(result, separators=(",", ":")) + "\n")
     return json.dumps(result, indent=1)

@@ -18,7 +18,7 @@ def main() -> None:
         model(torch.ones(2, 4)).sum().backward()
         optimizer.step()
         time.sleep(0.03)
-    print([parameter.tolist() for parameter in model.parameters()])
+    print([repr(parameter) for parameter in model.parameters()])
 
 
 main()

@@ -225,11 +225,11 @@ def python_bound(evidence: Evidence) -> Detection | None:
     all of them pays once.
 
     ## How it is measured
-    By the time between the training thread's operators that nothing else explains (no operator,
-    call, wait or mark), in which the device is idle; without a device, that time itself. The
-    maximum overhead of calling the step's operators, 4 µs each, is subtracted. Times without frames
-    in any thread count too; if processes were seen to wait for processors, only as far as sampled
-    stacks show them. The function in which most of it was sampled is named, and what it does there:
+    By the time between the training thread's operators that nothing else explains, in which the
+    device is idle; without a device, that time itself. The maximum overhead of calling the step's
+    operators, 4 µs each, is subtracted. Times without frames in any thread count too; if processes
+    were seen to wait for processors, only as far as sampled stacks show them. The function in which
+    most of it was sampled is named, and what it does there:
     Python, a library, or a wait. Samples tell how long it takes, within their statistical error;
     then only a quarter of the 4 µs is subtracted. Without a device the interval holds what windows
     and what samples show. Operators that the function itself calls do not count as Python. Calls of
@@ -262,7 +262,6 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
     if code is not None and not evidence.on_device:
         leaves, held_ns = step_lines.THREAD_LEAVES, include_samples(evidence, code, held_ns)
-    # All of these leaves: of several ranks, and where processes wait, the excess is less than that.
     total_ns = max(evidence.per_step(*leaves), held_ns.high)
     remaining = Estimate(*(1 - ns / total_ns for ns in (held_ns.high, lost_ns, held_ns.low)))
     shares = () if code is None else (code.share * code.inside,)
@@ -296,9 +295,8 @@ def _find_other_code(evidence: Evidence, loop: Loop) -> HostCode | None:
 
 def _code_ns(evidence: Evidence, code: HostCode) -> float:
     """Return how long sampled code takes in a step."""
-    estimate = samples.estimate_held_ns(
-        evidence, code, estimate_direct_calls(evidence, measure_excess(evidence))
-    )
+    calls_ns = estimate_direct_calls(evidence, measure_excess(evidence))
+    estimate = samples.estimate_held_ns(evidence, code, calls_ns)
     return samples.code_ns(evidence, code) if estimate is None else estimate.mid
 
 
