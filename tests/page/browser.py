@@ -98,15 +98,12 @@ class Browser:
             " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
             " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
+        self.click_at(*where)
+
+    def click_at(self, x: float, y: float) -> None:
+        """Click at a place in the window."""
         for kind in ("mousePressed", "mouseReleased"):
-            self.call(
-                "Input.dispatchMouseEvent",
-                type=kind,
-                x=where[0],
-                y=where[1],
-                button="left",
-                clickCount=1,
-            )
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
         """Take a picture of the page, as PNG."""

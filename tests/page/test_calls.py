@@ -73,15 +73,7 @@ def test_a_click_on_a_bar_widens_it(opened: Browser) -> None:
         "(() => { const r = document.getElementById('chart-calls').getBoundingClientRect();"
         " return [r.x + r.width * 0.4, r.y + 18 * 1.5 + 5]; })()"
     )
-    for kind in ("mousePressed", "mouseReleased"):
-        opened.call(
-            "Input.dispatchMouseEvent",
-            type=kind,
-            x=place[0],
-            y=place[1],
-            button="left",
-            clickCount=1,
-        )
+    opened.click_at(*place)
     opened.wait("gapless.flame_state.zoomed === 1")
     assert opened.value("gapless.figures.at(-1).x_range.end") == 850
     opened.click("#calls-all")

@@ -149,8 +149,10 @@ def _write_speedscope(study: "Study", path: Path) -> None:
     from gapless.errors import UsageError
     from gapless.report.documents.speedscope import speedscope_json
 
-    if study.recorded is None or not study.recorded.calls:
+    if study.recorded is None:
         raise UsageError("there are no calls to write: only of recorded runs stacks are sampled")
+    if not study.recorded.calls:
+        raise UsageError("there are no calls to write: no stack of this run was sampled")
     name = shlex.join(study.recorded.life.command)
     write_file(speedscope_json(study.recorded.calls, name), path)
     print(f"calls: {path} (open it at www.speedscope.app)")

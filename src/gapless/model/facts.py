@@ -196,3 +196,7 @@ class Facts:
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()
     inferred: bool = False  # they follow from a trace: no recorder noted them
+
+    def find_loader(self, number: int) -> Loader | None:
+        """Return the loader of an id; ``None``: none was recorded."""
+        return next((loader for loader in self.loaders if loader.id == number), None)

@@ -31,7 +31,6 @@ def copy_effect(*, non_blocking: bool, ahead: bool = False) -> Effect:
 
 def _is_known(evidence: Evidence, change: LoaderChange) -> bool:
     """Return whether a loader feeds the training and was recorded well enough to be replayed."""
-    loaders = evidence.facts.loaders
-    loader = next((candidate for candidate in loaders if candidate.id == change.loader), None)
+    loader = evidence.facts.find_loader(change.loader)
     use = None if loader is None or loader.trains is False else evidence.loader_use(loader)
     return use is not None and use.workers is not None and use.workers.fetches > 0

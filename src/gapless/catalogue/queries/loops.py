@@ -218,16 +218,14 @@ def _find_calling_line(evidence: Evidence, location: Location) -> CallLine | Non
         for line in evidence.study.tables.lines
         if line.calls >= min_calls
     }
-    candidates = (
-        line
-        for line in evidence.call_lines
-        if samples.is_function_of(location.file, location.function or "", line)
-        and any(
-            line.callee.rpartition(".")[2] == function and line.callee_file.endswith(file)
+    return samples.find_call(
+        evidence,
+        location,
+        lambda call: any(
+            call.callee.rpartition(".")[2] == function and call.callee_file.endswith(file)
             for file, function in repeated
-        )
+        ),
     )
-    return max(candidates, key=lambda line: line.share, default=None)
 
 
 def _count_passes(evidence: Evidence, n_tensors: int) -> float:

@@ -1,8 +1,8 @@
 """What sampled stacks show of the training thread's own code: where it is and what it does."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
-from pathlib import PurePath
 from typing import Final
 
 from gapless.catalogue.declare.selectors import name_line
@@ -127,16 +127,21 @@ def find_called_line(evidence: Evidence, location: Location, callee: str) -> Loc
 
     Stacks of windows name a function by its first line, or where it was when the window began.
     """
-    recorded = evidence.study.recorded
-    calls = [
-        call
-        for call in (() if recorded is None else recorded.call_lines)
-        if call.callee.rpartition(".")[2] == callee.rpartition(".")[2]
-        and PurePath(call.file).name == PurePath(location.file).name
-        and call.function.rpartition(".")[2] == (location.function or "").rpartition(".")[2]
-    ]
-    top = max(calls, key=lambda call: call.share, default=None)
+    name = callee.rpartition(".")[2]
+    top = find_call(evidence, location, lambda call: call.callee.rpartition(".")[2] == name)
     return location if top is None else replace(location, line=top.line)
+
+
+def find_call(
+    evidence: Evidence, location: Location, is_meant: Callable[[CallLine], bool]
+) -> CallLine | None:
+    """Return the call of a function that was sampled most, among those that are meant."""
+    calls = (
+        call
+        for call in evidence.call_lines
+        if is_function_of(location.file, location.function or "", call) and is_meant(call)
+    )
+    return max(calls, key=lambda call: call.share, default=None)
 
 
 def code_location(code: HostCode | None) -> Location | None:

@@ -58,9 +58,7 @@ def _predict_by_marks(evidence: Evidence, changes: Sequence[Change]) -> Estimate
         LoaderChange(change.loader, num_workers=0),
     )
     change = _without_idle_settings(change)
-    loader = next(
-        (candidate for candidate in evidence.facts.loaders if candidate.id == change.loader), None
-    )
+    loader = evidence.facts.find_loader(change.loader)
     if loader is None or not loader.num_workers or change not in (keep_alive, no_workers):
         return None
     try:
@@ -92,9 +90,7 @@ def _predict_by_processors(evidence: Evidence, changes: Sequence[Change]) -> Est
     change = changes[0]
     if len(changes) > 1 or not isinstance(change, LoaderChange) or not change.stages:
         return None
-    loader = next(
-        (candidate for candidate in evidence.facts.loaders if candidate.id == change.loader), None
-    )
+    loader = evidence.facts.find_loader(change.loader)
     try:
         loading = None if loader is None else find_loading(evidence, loader)
         if (

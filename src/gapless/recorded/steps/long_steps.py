@@ -24,7 +24,7 @@ _MIN_COUNT: Final = 3  # long steps: two whole periods
 _MAX_STEPS: Final = 10_000  # steps that are looked at
 _MIN_RATIO: Final = 2.0  # times the usual step
 _MIN_LONG_SHARE: Final = 0.8  # of the steps at such distances
-_DISTANCE_RANKS: Final = (0, 1)  # of distances: within an epoch, and over the end of one
+_MAX_DISTANCES: Final = 2  # between long steps: within an epoch, and over the end of one
 _MAX_CHANCE: Final = 0.01  # that long steps at random come so regularly
 
 
@@ -74,24 +74,24 @@ def _match_distances(numbers: Int64, lengths: Int64) -> LongSteps | None:
     The period is the mean distance.
     """
     is_long = lengths > _MIN_RATIO * np.median(lengths)
-    n_long, n_others = int(is_long.sum()), int((~is_long).sum())
-    if n_long < _MIN_COUNT + len(_DISTANCE_RANKS) or n_long * _MIN_PERIOD > len(lengths):
+    n_long = int(is_long.sum())
+    if n_long < _MIN_COUNT + _MAX_DISTANCES or n_long * _MIN_PERIOD > len(lengths):
         return None
     distances = np.diff(numbers[is_long])
     counts = np.sort(np.unique(distances, return_counts=True)[1])[::-1]
-    n_usual = int(counts[: len(_DISTANCE_RANKS)].sum())
+    n_usual = int(counts[:_MAX_DISTANCES].sum())
     if n_usual < _MIN_LONG_SHARE * len(distances):
         return None
     # Of steps that are long at random, no distance is likelier than the share of such steps.
-    random_share = min(1.0, len(_DISTANCE_RANKS) * n_long / len(lengths))
-    n_choices = float(distances.max()) ** len(_DISTANCE_RANKS)
+    random_share = min(1.0, _MAX_DISTANCES * n_long / len(lengths))
+    n_choices = float(distances.max()) ** _MAX_DISTANCES
     combinations = (
         lgamma(len(distances) + 1) - lgamma(n_usual + 1) - lgamma(len(distances) - n_usual + 1)
     )
     if log(n_choices) + combinations + n_usual * log(random_share) > log(_MAX_CHANCE):
         return None
     usual = float(lengths[~is_long].mean())
-    period = round(float(distances.mean())) if n_others else 0
+    period = round(float(distances.mean()))
     return LongSteps(n_long, period, round(float(lengths[is_long].mean()) - usual), round(usual))
 
 
