@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import recorder
+from gapless.payload import own_threads, recorder
 from gapless.payload.stacks import blocked, counting, gil_switch, stacks
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -38,7 +38,7 @@ def stack_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any
     monkeypatch.setattr(recorder, "options", lambda: {"stacks_hz": 50})
     monkeypatch.setattr(recorder, "stepping_thread", lambda: (None, None))
     monkeypatch.setattr(stacks, "REPORT_NS", 1 << 62)  # all is told at the end
-    monkeypatch.setattr(stacks, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(own_threads, "FORK_S", PATIENCE_S)
     yield stack_frames
     stacks.stop()
 

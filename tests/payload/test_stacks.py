@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import recorder
+from gapless.payload import own_threads, recorder
 from gapless.payload.log import thinning
 from gapless.payload.stacks import counting, stacks
 from tests.payload.watching import read_logs, run_plain, run_recorded, script_command
@@ -29,7 +29,7 @@ def stack_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any
 
     monkeypatch.setattr(recorder, "write", write)
     monkeypatch.setattr(recorder, "options", lambda: {"stacks_hz": 200})
-    monkeypatch.setattr(stacks, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(own_threads, "FORK_S", PATIENCE_S)
     stacks.start()
     yield stack_frames
     stacks.stop()

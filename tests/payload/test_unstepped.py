@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import recorder, unstepped
+from gapless.payload import own_threads, recorder, unstepped
 from tests.payload.watching import run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -35,7 +35,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("FIRST_NS", "WRITE_NS", "SHORT_NS"):
         monkeypatch.setattr(unstepped, name, 20_000_000)
     monkeypatch.setattr(unstepped, "PERIOD_S", 0.005)
-    monkeypatch.setattr(unstepped, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(own_threads, "FORK_S", PATIENCE_S)
     monkeypatch.setattr(unstepped, "_write", write_once)
     WRITTEN.clear()
     unstepped.install()

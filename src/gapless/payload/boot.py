@@ -148,7 +148,12 @@ def _prepare() -> None:
 
 
 def _at_exit() -> None:
+    from . import unstepped
+    from .stacks import stacks
+
     finish("exit")
+    for thread in (stacks, unstepped):
+        _run_safely("threads", thread.wait_for_end)
 
 
 def finish(exit_kind: str) -> None:

@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from .. import wire
-from . import identities, patching, recorder, tracebacks
+from . import identities, own_threads, patching, recorder, tracebacks
 from .log import process
 from .stacks import locations
 
@@ -29,10 +29,9 @@ SHORT_NS = 1_000_000_000  # a process that ends so soon leaves nothing
 DEPTH = 24  # frames of the user's of a stack, from the innermost
 MAX_STACKS = 500  # different stacks
 MAX_WRITTEN = 60  # of them
-PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 NOUNS = ("optimizer", "loader", "model")
 
-_state: dict[str, Any] = {"alarm": None, "tid": None, "on": False}
+_state: dict[str, Any] = {"alarm": None, "tid": own_threads.NONE, "on": False}
 _counts: dict[tuple[Any, ...], int] = {}  # by locations, the innermost first
 
 
@@ -71,14 +70,15 @@ def finish() -> None:
             _write(last=True)
 
 
+def wait_for_end() -> None:
+    """Wait until the thread has ended, before the interpreter does."""
+    own_threads.wait_for_end(_state, own_threads.EXIT_S)
+
+
 def pause() -> None:
     """End the thread for a fork."""
-    if not _let_go():
-        return
-    task, until = f"/proc/self/task/{_state['tid']}", time.monotonic() + PATIENCE_S
-    while (_state["tid"] is None or os.path.exists(task)) and time.monotonic() < until:
-        task = f"/proc/self/task/{_state['tid']}"
-        time.sleep(0.0001)
+    _let_go()
+    own_threads.wait_for_end(_state, own_threads.FORK_S)
 
 
 def resume() -> None:
@@ -89,15 +89,14 @@ def resume() -> None:
 
 def _handle_fork() -> None:
     """Do nothing in a forked child: its parent is looked at."""
-    _state.update(on=False, alarm=None, tid=None)
+    _state.update(on=False, alarm=None, tid=own_threads.NONE)
     _counts.clear()
 
 
-def _let_go() -> bool:
+def _let_go() -> None:
     alarm, _state["alarm"] = _state["alarm"], None
     if alarm is not None:
         alarm.release()
-    return alarm is not None
 
 
 def _begin() -> None:
@@ -107,7 +106,7 @@ def _begin() -> None:
     try:
         _thread.start_new_thread(_watch, (alarm,))
     except RuntimeError:  # no more threads are allowed
-        _state.update(alarm=None, on=False)
+        _state.update(alarm=None, tid=own_threads.NONE, on=False)
 
 
 def _watch(alarm: Any) -> None:

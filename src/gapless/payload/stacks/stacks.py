@@ -16,13 +16,12 @@ begins again after it, so that a fork warns of no thread which the user does not
 from __future__ import annotations
 
 import _thread
-import os
 import sys
 import time
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder
+from .. import own_threads, patching, recorder
 from ..log import thinning
 from . import blocked, counting, gil_switch, threads
 
@@ -37,7 +36,6 @@ NEVER_NS = 1 << 62  # set-up is written when it is over
 SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
 MAX_REPORTED = {"setup": 200, "training": 200, "worker": 40}
-PATIENCE_S = 0.05  # how long a fork waits for the thread to end
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
 LATE_FACTOR, LATE_EDGES = 2, 10  # times the mean step, once so many edges were passed
@@ -52,7 +50,7 @@ _state: dict[str, Any] = {
     "native": None,
     "began": 0,
     "told": 0,
-    "tid": None,  # of the thread that looks
+    "tid": own_threads.NONE,  # of the thread that looks
     "jitter": 1,
     "edge": None,  # the first step edge seen
 }
@@ -88,12 +86,17 @@ def stop() -> None:
 
 
 def finish() -> None:
-    """Queue what was seen, for the end of the process: the thread ends with it."""
+    """Queue what was seen, for the end of the process, and ask the thread to end."""
     alarm, _state["alarm"] = _state["alarm"], None
     if alarm is not None:
         alarm.release()
         gil_switch.restore()
     _report(last=True)
+
+
+def wait_for_end() -> None:
+    """Wait until the thread has ended, before the interpreter does."""
+    own_threads.wait_for_end(_state, own_threads.EXIT_S)
 
 
 def pause() -> None:
@@ -112,7 +115,7 @@ def handle_fork() -> None:
     gil_switch.restore()
     counting.forget()
     threads.forget()
-    _state.update(alarm=None, role=None, ident=None, tid=None, edge=None)
+    _state.update(alarm=None, role=None, ident=None, tid=own_threads.NONE, edge=None)
 
 
 def _begin_as(role: str) -> None:
@@ -134,7 +137,7 @@ def _begin() -> None:
     try:
         _thread.start_new_thread(_watch, (alarm, _state["period"]))
     except RuntimeError as error:
-        _state["alarm"] = _state["role"] = None
+        _state.update(alarm=None, role=None, tid=own_threads.NONE)
         recorder.report_unobserved("stacks", repr(error))
 
 
@@ -144,10 +147,7 @@ def _end() -> None:
         return
     _state["alarm"] = None
     alarm.release()
-    task, until = f"/proc/self/task/{_state['tid']}", time.monotonic() + PATIENCE_S
-    while (_state["tid"] is None or os.path.exists(task)) and time.monotonic() < until:
-        task = f"/proc/self/task/{_state['tid']}"
-        time.sleep(0.0001)
+    own_threads.wait_for_end(_state, own_threads.FORK_S)
 
 
 def _watch(alarm: Any, period: float) -> None:
