@@ -47,12 +47,15 @@ def test_the_end_of_a_process_waits_for_a_thread_in_a_look(
         looks.append(1)
         time.sleep(0.3)
 
+    def write(*_: object) -> None:
+        return None
+
     def options() -> dict[str, Any]:
         return {"stacks_hz": 100}
 
     monkeypatch.setattr(stacks, "_look", look)
     monkeypatch.setattr(recorder, "options", options)
-    monkeypatch.setattr(recorder, "write", lambda *_: None)  # pyright: ignore
+    monkeypatch.setattr(recorder, "write", write)
     stacks.start()
     wait_until(lambda: looks)
     task = Path(f"/proc/self/task/{stacks._state['tid']}")  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
@@ -82,7 +85,11 @@ def test_what_our_thread_collects_at_the_end_is_collected_before_the_interpreter
     script.write_text(_SCRIPT, "utf-8")
     command = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(tmp_path / "runs")]
     result = subprocess.run(
-        [*command, "--", sys.executable, str(script)], capture_output=True, text=True, timeout=120
+        [*command, "--", sys.executable, str(script)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert result.returncode == 0, result.stderr
     lines = result.stdout.split("\n")
