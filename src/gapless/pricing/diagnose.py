@@ -16,6 +16,7 @@ from gapless.model.finding import (
     StepVerdict,
     TrialCandidate,
 )
+from gapless.pricing.bounding import bound_finding
 from gapless.pricing.contested import mark_contested
 from gapless.pricing.locate import locate
 from gapless.pricing.nested import drop_callers
@@ -32,7 +33,10 @@ _MIN_UNSURE_GAIN: Final = 3 * LEAST_GAIN  # in the middle: what may be worth les
 def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
     """Check all rules and price their detections: worth naming, harmless, or not checked."""
     detections, abstentions = run_rules(prices.evidence, rules)
-    all_findings = mark_contested([price_or_bound(prices, detection) for detection in detections])
+    priced_findings = [price_or_bound(prices, detection) for detection in detections]
+    all_findings = mark_contested(
+        [bound_finding(prices.evidence, finding) for finding in priced_findings]
+    )
     nameable_findings = [
         finding if is_worth_saying(finding) else name_by_account(prices, finding)
         for finding in all_findings
