@@ -102,6 +102,16 @@ class Model:
 
 
 @dataclass(frozen=True)
+class UntrainedModule:
+    """A module whose parameters get gradients, though no optimizer holds them."""
+
+    location: Location | None
+    name: str  # qualified class
+    tensors: int  # parameters that had such a gradient
+    parameters: int  # numbers in these
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Evaluations of a model, from where it is set to evaluate to where it trains again."""
 
@@ -195,6 +205,7 @@ class Facts:
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()
+    untrained: tuple[UntrainedModule, ...] = ()
     inferred: bool = False  # they follow from a trace: no recorder noted them
 
     def find_loader(self, number: int) -> Loader | None:

@@ -15,6 +15,7 @@ from gapless.model.facts import (
     Parallel,
     Precision,
     Repeat,
+    UntrainedModule,
     World,
 )
 
@@ -157,6 +158,11 @@ def evaluation(**changes: Any) -> Evaluation:  # noqa: ANN401
     return replace(Evaluation(EVALUATION_LINE, 8, 0, 0, 161), **changes)
 
 
+def untrained(**changes: Any) -> UntrainedModule:  # noqa: ANN401
+    """Return a teacher of 60 tensors that no optimizer updates, with changes."""
+    return replace(UntrainedModule(MODEL_LINE, "__main__.Teacher", 60, 24_000_000), **changes)
+
+
 def precision(**changes: Any) -> Precision:  # noqa: ANN401
     """Return torch's default settings, with changes."""
     return Precision(_SETTINGS | changes)
@@ -212,6 +218,7 @@ def _replace_parts(facts: Facts, parts: tuple[Any, ...], calls: dict[str, int]) 
         (BackgroundThread, "background_threads"),
         (Parallel, "parallel"),
         (Evaluation, "evaluations"),
+        (UntrainedModule, "untrained"),
     ):
         matches = tuple(fact for fact in parts if isinstance(fact, kind))
         facts = replace(facts, **{name: matches}) if matches else facts

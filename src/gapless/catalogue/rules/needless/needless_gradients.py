@@ -1,10 +1,12 @@
 """Gradients of parameters that no optimizer updates."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator, source_line
@@ -12,6 +14,7 @@ from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.compute import window_share, work_of
 from gapless.catalogue.queries.products import batch_of
+from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.finding import Detection, Measure
@@ -52,6 +55,16 @@ def _pass_rows(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work,
             "are needless; the backward pass takes 20.0 ms of each 32.0 ms step.",
             evidence_of(
                 example_facts.cpu(example_facts.optimizer(tensors=40)),
+                {"busy.math": 32},
+                *_pass_rows(tensors=100),
+            ),
+        ),
+        RuleFigure(
+            "A teacher that is known: its gradients were found",
+            "Gradients of 60 parameters of Teacher (train.py:48), which no optimizer updates, are "
+            "computed in each step; the backward pass takes 20.0 ms of each 32.0 ms step.",
+            evidence_of(
+                example_facts.cpu(example_facts.optimizer(tensors=40), example_facts.untrained()),
                 {"busy.math": 32},
                 *_pass_rows(tensors=100),
             ),
@@ -120,13 +133,82 @@ def needless_gradients(evidence: Evidence) -> Detection | None:
     never used. ``model.eval()`` does not change that.
 
     ## How it is measured
-    Autograd stores a gradient at most once for each parameter and backward pass. More of them in
-    the windows than parameters of the optimizers, times the passes, belong to others. The profiler
-    does not show which these are, so the price rests on their number, and on the CPU alone also on
-    their sizes; if gradients must pass through such a model, half of it remains. A few tensors
-    whose gradients may be requested (inputs) do not count, unless sizes show that there are none:
-    gradients of inputs have the length of the batch.
+    After some steps the recorder looks for gradients in the modules that it knows, whose parameters
+    no optimizer holds; the module with most of them is named. Where it finds none: autograd stores
+    a gradient at most once for each parameter and backward pass. More of them in the windows than
+    parameters of the optimizers, times the passes, belong to others. How long each takes is not
+    seen, so the price rests on their number and, where that is known, on their sizes; if gradients
+    must pass through such a model, half of it remains. A few tensors whose gradients may be
+    requested (inputs) do not count, unless sizes show that there are none: gradients of inputs have
+    the length of the batch.
     """
+    backward_rows = [row for row in work_of(evidence) if row.backward]
+    needless = _find_untrained(evidence) or _count_surplus(evidence, backward_rows)
+    if needless is None:
+        return None
+    spent_ns = (evidence.step_ns or 0) * window_share(
+        evidence, sum(row.ns for row in backward_rows)
+    )
+    remaining = _remaining_share(needless)
+    return needless_gradients.detection(
+        f"{needless.summary}; the backward pass takes "
+        f"{windows.format_step_part(evidence, spent_ns)}.",
+        *scale_changes(evidence.study.work, lambda row: remaining if row.backward else NO_CHANGE),
+        location=needless.location,
+        measures=(
+            Measure("gradients that nothing uses, a step", needless.count, ""),
+            Measure("of them, by their number", needless.count_share, "share"),
+        ),
+        no_remedy=(
+            "run the model that is not trained under `with torch.no_grad():`; where gradients must "
+            "pass through it, call requires_grad_(False) on it; or give its parameters to the "
+            "optimizer, if they were forgotten"
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Needless:
+    """Gradients that nothing uses: their share of all, by number and by size (None: not known)."""
+
+    count: float
+    count_share: float
+    size_share: float | None
+    location: Location | None
+    summary: str
+
+
+def _find_untrained(evidence: Evidence) -> _Needless | None:
+    """Return the gradients that were found in modules which no optimizer updates."""
+    modules, optimizers = evidence.facts.untrained, evidence.facts.optimizers
+    n_owned = optimizer_steps.count_tensors(evidence)
+    n_needless = sum(module.tensors for module in modules)
+    if not n_needless or n_owned is None:
+        return None
+    numbers = sum(module.parameters for module in modules)
+    owned_numbers = [optimizer.parameters for optimizer in optimizers]
+    count_share = n_needless / (n_needless + n_owned)
+    size_share = None
+    if all(owned_numbers):
+        size_share = numbers / (numbers + sum(owned or 0 for owned in owned_numbers))
+    if max(count_share, size_share or 0) < _MIN_NEEDLESS_SHARE:
+        return None
+    largest = max(modules, key=lambda module: module.parameters)
+    name = largest.name.rpartition(".")[2]
+    place = f" ({name_line(largest.location)})" if largest.location is not None else ""
+    others = "" if len(modules) == 1 else f" and {len(modules) - 1} more"
+    return _Needless(
+        n_needless,
+        count_share,
+        size_share,
+        largest.location or optimizer_steps.find_optimizer_line(evidence),
+        f"Gradients of {n_needless} parameters of {name}{place}{others}, which no optimizer "
+        "updates, are computed in each step",
+    )
+
+
+def _count_surplus(evidence: Evidence, backward_rows: Sequence[Work]) -> _Needless | None:
+    """Return the gradients that are stored beyond one for each parameter and backward pass."""
     n_parameters = optimizer_steps.count_tensors(evidence)
     n_stored = windows.sum_calls(evidence, _ACCUMULATE).count
     max_inputs = 0 if _are_all_weights(evidence.study.work) else _INPUTS
@@ -139,26 +221,13 @@ def needless_gradients(evidence: Evidence) -> Detection | None:
     n_needless = n_stored - max(1.0, _count_passes(evidence)) * n_parameters
     if n_needless <= max(max_inputs, _MIN_NEEDLESS_SHARE * n_stored):
         return None
-    backward_rows = [row for row in work_of(evidence) if row.backward]
-    step_ns = evidence.step_ns or 0
-    spent_ns = step_ns * window_share(evidence, sum(row.ns for row in backward_rows))
-    remaining = _remaining_share(n_needless / n_stored, _needless_share(evidence, backward_rows))
-    return needless_gradients.detection(
+    return _Needless(
+        n_needless,
+        n_needless / n_stored,
+        _needless_share(evidence, backward_rows),
+        optimizer_steps.find_optimizer_line(evidence),
         f"Gradients of {n_stored:.0f} parameters are computed in each step, and optimizers step "
-        f"{n_stored - n_needless:.0f}: {n_needless:.0f} are needless; the backward pass takes "
-        f"{windows.format_step_part(evidence, spent_ns)}.",
-        *scale_changes(evidence.study.work, lambda row: remaining if row.backward else NO_CHANGE),
-        location=optimizer_steps.find_optimizer_line(evidence),
-        measures=(
-            Measure("gradients stored, a step", n_stored, ""),
-            Measure("parameters of optimizers", n_parameters, ""),
-            Measure("backward passes, a step", _count_passes(evidence), ""),
-        ),
-        no_remedy=(
-            "run the model that is not trained under `with torch.no_grad():`; where gradients must "
-            "pass through it, call requires_grad_(False) on it; or give its parameters to the "
-            "optimizer, if they were forgotten"
-        ),
+        f"{n_stored - n_needless:.0f}: {n_needless:.0f} are needless",
     )
 
 
@@ -218,9 +287,13 @@ def _needless_share(evidence: Evidence, backward_rows: Iterable[Work]) -> float 
     return 1 - n_owned / n_numbers if 0 < n_owned < n_numbers else None
 
 
-def _remaining_share(count_share: float, size_share: float | None) -> Estimate:
-    """Return the part of the backward pass that remains, from the share of gradients as odds."""
-    odds = [share / (1 - share) for share in (count_share, size_share) if share is not None]
-    spread = _SIZE_SPREAD if size_share is None else _SIZED_SPREAD
-    low, mid, high = min(odds) / spread, prod(odds) ** (1 / len(odds)), max(odds) * spread
+def _remaining_share(needless: _Needless) -> Estimate:
+    """Return the part of the backward pass that remains, from the share of gradients as odds.
+
+    Sizes, where they are known, say more than numbers: the low end rests on them alone.
+    """
+    shares = needless.count_share, needless.size_share
+    odds = [share / (1 - share) for share in shares if share is not None]
+    spread = _SIZE_SPREAD if needless.size_share is None else _SIZED_SPREAD
+    low, mid, high = odds[-1] / spread, prod(odds) ** (1 / len(odds)), max(odds) * spread
     return Estimate(1 / (1 + high), 1 / (1 + mid), 1 - _WEIGHTS_SHARE * low / (1 + low))
