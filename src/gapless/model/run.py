@@ -207,7 +207,9 @@ class LoaderUse:
     settings: Mapping[str, Any]  # as the loader was made: batch_size, num_workers …
     waits: int
     wait_ns: int
-    share: float | None  # of the time of steps; None: it was never used between two steps
+    # Of the time of steps, without waits that are part of an evaluation; None: it was never used
+    # between two steps.
+    share: float | None
     mean_ns: int | None
     p95_ns: int | None
     longest_ns: int | None
@@ -222,6 +224,7 @@ class LoaderUse:
     known_ns: int | None = None  # how long those waits were
     queueing_ns: int | None = None  # of that: its worker was still at an earlier batch
     hol_ns: int | None = None  # of that: a later batch was complete, the one that was due was not
+    evaluation_ns: int = 0  # of the waits: for batches of evaluations, which they are charged to
     made: int = 1  # so many loaders of one line and alike: made anew for each epoch, say
 
 
