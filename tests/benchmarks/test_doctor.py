@@ -31,8 +31,8 @@ def test_of_a_card_that_is_not_listed_the_link_alone_is_known(tmp_path: Path) ->
 def test_what_names_a_machine_is_left_out() -> None:
     told = {
         "checks": [
-            {"evidence": "/home/ann/env/bin/python (--python), Python 3.12.1 on node-7"},
-            {"evidence": "/work/data is on ext4 /dev/vda; 5.4 GB/s; node-70", "remedy": None},
+            {"evidence": "/opt/env/bin/python (--python), Python 3.12.1 on node-7"},
+            {"evidence": "/srv/data is on ext4 /dev/vda; 5.4 GB/s; node-70", "remedy": None},
             {"evidence": "busy now: train.py (12) 34%", "remedy": "ps -o pid,args -p 12,4"},
             {"evidence": "Linux 6.1.0-ours-3; 20000 (20000 at most)"},
         ],

@@ -48,7 +48,7 @@ def _text(examine: Examine) -> str:
 def peak_table() -> str:
     """Return the peaks of all listed cards as a Markdown table, with their documents."""
     lines = [
-        f"As the documents are quoted, looked up on {LOOKED_UP}: TFLOP/s of dense products, TB/s.\n",
+        f"As the documents are quoted, looked up on {LOOKED_UP}: dense TFLOP/s, and TB/s.\n",
         "| card | fp16, bf16 | tf32 | fp32 | memory | document |",
         "|---|--:|--:|--:|--:|---|",
     ]
