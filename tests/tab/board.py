@@ -21,7 +21,7 @@ import pytest
 
 _PLUGIN: Final = "/data/plugin/gapless"
 _ENTRY: Final = (
-    '<!doctype html><script type="module">'
+    '<!doctype html><link rel="icon" href="data:,"><script type="module">'
     "import('.{path}').then((m) => void m.render());</script>"
 )
 
