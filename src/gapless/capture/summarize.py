@@ -42,7 +42,7 @@ def summarise_capture(joined: JoinedTrace, ledger: Ledger, options: Options) -> 
     """Reduce a capture to its account, tables, evidence. Raises ``UsageError`` for no such step."""
     capture_account = sum_ledgers([ledger], _select_rows(ledger, options))
     release_memory()
-    view = _build_view(joined, ledger, capture_account)
+    view = build_view(joined, ledger, capture_account)
     return CaptureSummary(
         facts=_capture_facts(view),
         account=capture_account,
@@ -79,7 +79,8 @@ def _select_rows(ledger: Ledger, options: Options) -> list[list[int]] | None:
     return [row_numbers]
 
 
-def _build_view(joined: JoinedTrace, ledger: Ledger, capture_account: Account) -> CaptureView:
+def build_view(joined: JoinedTrace, ledger: Ledger, capture_account: Account) -> CaptureView:
+    """Return a capture with all that its tables and its picture need."""
     side = joined.threads
     starts, ends = _step_spans(side, capture_account)
     classes = joined.activity_facets["class"]

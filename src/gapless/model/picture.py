@@ -57,6 +57,16 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """A step of a window as it is, and with a fix, both as replayed: less what tracing cost."""
+
+    fix: str  # its name
+    before: Picture
+    after: Picture
+    by_queue: bool  # waits for data are as long as the loader's queue predicts, at the same places
+
+
+@dataclass(frozen=True)
 class Pace:
     """The steps of one rank over the run, one by one, on the axis of the sampled series."""
 

@@ -8,7 +8,7 @@ from gapless.model.edit import Proposal
 from gapless.model.finding import Diagnosis
 from gapless.model.ledger import Row
 from gapless.model.notebook import study_html
-from gapless.model.picture import Picture
+from gapless.model.picture import Forecast, Picture
 from gapless.model.run import RecordedRun
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
@@ -139,6 +139,7 @@ class Study:
     sites: tuple[Site, ...] = ()  # most time first; none without stacks
     picture: Picture | None = None  # where it was asked for (``Options.pictured``), and …
     leaves: tuple[Leaf, ...] = ()  # … every leaf with its longest pieces
+    forecast: Forecast | None = None  # likewise: a step with the first proposal
 
     def _repr_html_(self) -> str:
         """Show the account and the findings in a notebook."""

@@ -138,8 +138,12 @@ class WindowSimulator:
         ]
         if not inner_changes:
             return None
-        longest_scene = max(self.scenes, key=lambda scene: len(scene.graph.counted_steps))
-        return predict_account(longest_scene, inner_changes, self.extra.rates)
+        return predict_account(self.longest_scene, inner_changes, self.extra.rates)
+
+    @property
+    def longest_scene(self) -> Scene:
+        """Return the window with the most steps: it is what is shown of a change."""
+        return max(self.scenes, key=lambda scene: len(scene.graph.counted_steps))
 
 
 @dataclass(frozen=True)
