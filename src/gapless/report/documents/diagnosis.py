@@ -1,15 +1,16 @@
 """What the JSON of a study has of its causes: findings, what is harmless, what was not checked."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import Diagnosis, Finding, Measure, TrialCandidate
 
 
-@dataclass(frozen=True)
-class FindingObject:
+class FindingObject(Struct, frozen=True):
     """A cause that is worth naming; ``speedup``: what removing it would give of a step."""
 
     code: str
@@ -30,8 +31,7 @@ class FindingObject:
     fixes: tuple[str, ...] = ()  # of such a cause: those of ``helps`` that can be tried here
 
 
-@dataclass(frozen=True)
-class VerdictObject:
+class VerdictObject(Struct, frozen=True):
     """Why a step takes as long as it does: what takes most of it beside computing."""
 
     sentence: str
@@ -41,8 +41,7 @@ class VerdictObject:
     ceilings: tuple[str, ...]  # ablations that tell what the owner is worth at the most
 
 
-@dataclass(frozen=True)
-class PresentObject:
+class PresentObject(Struct, frozen=True):
     """A pattern that was seen and costs too little, or whose price is not known."""
 
     code: str
@@ -54,8 +53,7 @@ class PresentObject:
     at_most: Estimate | None  # what all of it is worth, where its remedies have to be tried
 
 
-@dataclass(frozen=True)
-class ToTryObject:
+class ToTryObject(Struct, frozen=True):
     """A cause that is not sure to be worth naming, and worth a trial."""
 
     code: str
@@ -80,7 +78,9 @@ def diagnosis_keys(diagnosis: Diagnosis | None) -> dict[str, Any]:
         "to_try": tuple(map(_trial_candidate, diagnosis.to_try)),
         "abstentions": diagnosis.abstentions,
         "outlook": diagnosis.outlook,
-        "verdict": None if diagnosis.verdict is None else VerdictObject(**vars(diagnosis.verdict)),
+        "verdict": None
+        if diagnosis.verdict is None
+        else VerdictObject(**asdict(diagnosis.verdict)),
         "provisional": diagnosis.provisional,
         "least": diagnosis.min_gain,
         "rehearsal": diagnosis.fidelity,

@@ -1,15 +1,16 @@
 """The study as JSON: an interface that scripts rely on. Keys are added, never renamed.
 
-The dataclasses here are that interface, written out; the schema in ``docs/schema`` is made from
+The classes here are that interface, written out; the schema in ``docs/schema`` is made from
 them. Times are integer nanoseconds, shares fractions; what is absent is null or missing, never 0.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import (
@@ -60,8 +61,7 @@ _UNSAFE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class RunObject:
+class RunObject(Struct, frozen=True):
     """What was run; null where a foreign trace does not say."""
 
     id: str | None
@@ -79,8 +79,7 @@ class RunObject:
     devices: int | None = None
 
 
-@dataclass(frozen=True)
-class HealthObject:
+class HealthObject(Struct, frozen=True):
     """How far the numbers can be trusted."""
 
     source: str
@@ -95,8 +94,7 @@ class HealthObject:
     details: tuple[Count, ...]
 
 
-@dataclass(frozen=True)
-class RowObject:
+class RowObject(Struct, frozen=True):
     """One row of the account: a device (or, null, the training thread) within a step."""
 
     rank: int | None
@@ -106,8 +104,7 @@ class RowObject:
     leaves: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class AccountObject:
+class AccountObject(Struct, frozen=True):
     """Leaves and groups that each sum to ``wall_ns`` exactly."""
 
     wall_ns: int
@@ -117,8 +114,7 @@ class AccountObject:
     rows: tuple[RowObject, ...]
 
 
-@dataclass(frozen=True)
-class StudyObject:
+class StudyObject(Struct, frozen=True):
     """One object a study; what only a recorded run has is null for a foreign trace."""
 
     schema: int
@@ -161,8 +157,7 @@ class StudyObject:
     verdict: VerdictObject | None = None  # why a step takes as long as it does; null without steps
 
 
-@dataclass(frozen=True)
-class ComparisonObject:
+class ComparisonObject(Struct, frozen=True):
     """Two studies side by side; times of ``groups`` and below are nanoseconds a step."""
 
     schema: int
@@ -205,7 +200,7 @@ def study_json(study: Study) -> str:
 
 def comparison_json(comparison: Comparison) -> str:
     """Write a comparison as one line of JSON."""
-    return json_line(ComparisonObject(SCHEMA, version(), **vars(comparison)))
+    return json_line(ComparisonObject(SCHEMA, version(), **asdict(comparison)))
 
 
 def schema(document_type: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
@@ -240,7 +235,7 @@ def _run(study: Study) -> RunObject:
 
 
 def _health(health: StudyHealth) -> HealthObject:
-    return HealthObject(**vars(health))
+    return HealthObject(**asdict(health))
 
 
 def _step(study: Study) -> StepObject | None:

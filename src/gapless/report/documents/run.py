@@ -1,8 +1,10 @@
 """What the JSON of a study has of a recorded run alone: its steps, its account, its parts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.model.footprint import Footprint
 from gapless.model.rhythm import Phase, UnlikeSteps
@@ -10,8 +12,7 @@ from gapless.model.run import RecordedRun, StepAccount
 from gapless.model.study import Steps
 
 
-@dataclass(frozen=True)
-class StepObject:
+class StepObject(Struct, frozen=True):
     """Step times. ``count`` is of the capture or run, ``profiled`` of those in ``account``.
 
     Of a run, times are of the ``regular`` steps that no profiler touched: the mean of all, the rest
@@ -34,8 +35,7 @@ class StepObject:
     phases: tuple[Phase, ...] | None = None  # one after the other; one phase has none
 
 
-@dataclass(frozen=True)
-class StepAccountObject:
+class StepAccountObject(Struct, frozen=True):
     """Where an un-profiled step of a run goes; leaves and groups each sum to ``wall_ns``."""
 
     wall_ns: int
@@ -77,11 +77,13 @@ def recorded_keys(recorded: RecordedRun | None) -> dict[str, Any]:
 
 
 def _footprint_keys(footprint: Footprint | None) -> dict[str, Any]:
-    return {} if footprint is None else dict(vars(footprint))
+    return {} if footprint is None else dict(asdict(footprint))
 
 
 def _step_account(step_account: StepAccount) -> StepAccountObject:
-    other_fields = {name: value for name, value in vars(step_account).items() if name != "account"}
+    other_fields = {
+        name: value for name, value in asdict(step_account).items() if name != "account"
+    }
     account = step_account.account
     return StepAccountObject(
         account.wall_ns, account.steps, account.leaves, account.groups, **other_fields

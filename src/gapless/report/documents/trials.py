@@ -1,16 +1,17 @@
 """What the JSON of a study has of trials and of what was proposed for them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.model.edit import Outcome, Proposal, edit_to_json
 from gapless.model.estimate import Estimate
 from gapless.model.trial import Arm, Side, Trial
 
 
-@dataclass(frozen=True)
-class ArmObject:
+class ArmObject(Struct, frozen=True):
     """One run of the command; ``side`` "A" is the unedited one."""
 
     side: str
@@ -28,8 +29,7 @@ class ArmObject:
     noise: float | None
 
 
-@dataclass(frozen=True)
-class TrialObject:
+class TrialObject(Struct, frozen=True):
     """One combination of edits, measured against the unedited training."""
 
     id: str
@@ -61,8 +61,7 @@ class TrialObject:
     memory_peaks: tuple[int, int] | None = None  # bytes on the device, unedited and edited
 
 
-@dataclass(frozen=True)
-class ProposalObject:
+class ProposalObject(Struct, frozen=True):
     """A named edit for this run; ``refused``: why it must not be done here."""
 
     fix: str
@@ -96,7 +95,7 @@ def proposal_objects(proposals: Sequence[Proposal]) -> tuple[ProposalObject, ...
             applicability=proposal.applicability.value,
             risk=proposal.risk,
             refused=proposal.refused,
-            where=None if proposal.location is None else vars(proposal.location),
+            where=None if proposal.location is None else asdict(proposal.location),
             remedies=proposal.remedies,
             speedup=proposal.speedup,
             calibrated=proposal.calibrated,
@@ -142,5 +141,5 @@ def _trial_object(trial: Trial, side: Side) -> TrialObject:
 
 
 def _arm(arm: Arm) -> ArmObject:
-    values = dict(vars(arm))
+    values = dict(asdict(arm))
     return ArmObject(run=values.pop("folder"), exit_code=values.pop("code"), **values)

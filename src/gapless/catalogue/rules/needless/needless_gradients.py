@@ -1,9 +1,10 @@
 """Gradients of parameters that no optimizer updates."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.declare.selectors import name_line
@@ -167,8 +168,7 @@ def needless_gradients(evidence: Evidence) -> Detection | None:
     )
 
 
-@dataclass(frozen=True)
-class _Needless:
+class _Needless(Struct, frozen=True):
     """Gradients that nothing uses: their share of all, by number and by size (None: not known)."""
 
     count: float
