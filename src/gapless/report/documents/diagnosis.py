@@ -3,11 +3,11 @@
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import Diagnosis, Finding, Measure, TrialCandidate
+from gapless.report.documents.from_model import fill
 
 
 class FindingObject(Struct, frozen=True):
@@ -68,71 +68,54 @@ class ToTryObject(Struct, frozen=True):
     odds: float | None  # that it is worth ``least``; null without a price
 
 
-def diagnosis_keys(diagnosis: Diagnosis | None) -> dict[str, Any]:
-    """Return the keys of a diagnosis; none where causes were not looked for."""
-    if diagnosis is None:
-        return {}
+def diagnosis_keys(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the keys of a diagnosis that it does not have by the same name."""
     return {
         "findings": tuple(map(_finding, diagnosis.findings)),
         "present": tuple(map(_present, diagnosis.present)),
         "to_try": tuple(map(_trial_candidate, diagnosis.to_try)),
-        "abstentions": diagnosis.abstentions,
-        "outlook": diagnosis.outlook,
-        "verdict": None
-        if diagnosis.verdict is None
-        else VerdictObject(**asdict(diagnosis.verdict)),
-        "provisional": diagnosis.provisional,
+        "verdict": diagnosis.verdict and fill(VerdictObject, diagnosis.verdict),
         "least": diagnosis.min_gain,
         "rehearsal": diagnosis.fidelity,
     }
 
 
 def _finding(finding: Finding) -> FindingObject:
-    detection, prediction = finding.detection, finding.prediction
-    return FindingObject(
-        code=detection.code,
-        name=detection.name,
-        summary=detection.summary,
+    detection = finding.detection
+    return fill(
+        FindingObject,
+        detection,
+        finding.prediction,
+        finding,
         where=detection.location,
         cost_ns_per_step=finding.cost_ns,
-        speedup=prediction.speedup,
-        calibrated=prediction.calibrated,
         confidence="inferred" if detection.inferred else "measured",
-        family=prediction.family,
         evidence=detection.measures,
         helps=tuple(map(str, detection.helps)),
-        no_remedy=detection.no_remedy,
-        notes=prediction.notes,
-        at_most=prediction.at_most,
-        share=finding.share,
         fixes=tuple(str(remedy.request) for remedy in finding.remedies),
     )
 
 
 def _present(finding: Finding) -> PresentObject:
     detection, prediction = finding.detection, finding.prediction
-    return PresentObject(
-        code=detection.code,
-        name=detection.name,
-        summary=detection.summary,
+    return fill(
+        PresentObject,
+        detection,
+        prediction,
         where=detection.location,
-        speedup=prediction.speedup,
         unpredicted=prediction.refused,
-        at_most=prediction.at_most,
     )
 
 
 def _trial_candidate(candidate: TrialCandidate) -> ToTryObject:
-    detection = candidate.finding.detection
-    return ToTryObject(
-        code=detection.code,
-        name=detection.name,
-        summary=detection.summary,
+    detection, prediction = candidate.finding.detection, candidate.finding.prediction
+    return fill(
+        ToTryObject,
+        detection,
+        prediction,
+        candidate,
         where=detection.location,
-        share=candidate.share,
         fixes=tuple(str(remedy.request) for remedy in candidate.remedies),
-        unpredicted=candidate.finding.prediction.refused,
+        unpredicted=prediction.refused,
         evidence=detection.measures,
-        speedup=candidate.finding.prediction.speedup,
-        odds=candidate.odds,
     )

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
-from gapless.model.footprint import Footprint
 from gapless.model.rhythm import Phase, UnlikeSteps
-from gapless.model.run import RecordedRun, StepAccount
+from gapless.model.run import RecordedRun
 from gapless.model.study import Steps
+from gapless.report.documents.from_model import fill
 
 
 class StepObject(Struct, frozen=True):
@@ -52,42 +51,17 @@ class StepAccountObject(Struct, frozen=True):
     weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
 
-def recorded_keys(recorded: RecordedRun | None) -> dict[str, Any]:
-    """Return the keys that only a recorded run has."""
-    if recorded is None:
-        return {}
+def recorded_keys(recorded: RecordedRun) -> dict[str, Any]:
+    """Return the keys of a recorded run that its parts do not have by the same name."""
     step_account = recorded.account
     return {
-        "timeline": recorded.timeline,
-        "step_account": None if step_account is None else _step_account(step_account),
-        "loaders": recorded.loaders,
-        "machine": recorded.machine,
-        "energy": recorded.energy,
-        "cost": recorded.cost,
+        "step_account": step_account
+        and fill(StepAccountObject, step_account.account, step_account),
         "hot_lines": recorded.lines,
-        "host_code": recorded.host_code,
         "unseen": recorded.unobserved,
         "others": recorded.contention,
-        "optimizers": recorded.optimizers,
-        "adopted": recorded.adopted,
         "axis_error_ns": recorded.clock_error_ns,
-        "devices_seen": recorded.devices_seen,
-        **_footprint_keys(recorded.footprint),
     }
-
-
-def _footprint_keys(footprint: Footprint | None) -> dict[str, Any]:
-    return {} if footprint is None else dict(asdict(footprint))
-
-
-def _step_account(step_account: StepAccount) -> StepAccountObject:
-    other_fields = {
-        name: value for name, value in asdict(step_account).items() if name != "account"
-    }
-    account = step_account.account
-    return StepAccountObject(
-        account.wall_ns, account.steps, account.leaves, account.groups, **other_fields
-    )
 
 
 def recorded_step(recorded: RecordedRun, windows: Steps | None) -> StepObject | None:
@@ -95,19 +69,5 @@ def recorded_step(recorded: RecordedRun, windows: Steps | None) -> StepObject | 
     steps = recorded.steps
     if steps is None:
         return None
-    return StepObject(
-        count=steps.count,
-        median_ns=steps.median_ns,
-        p10_ns=steps.p10_ns,
-        p90_ns=steps.p90_ns,
-        profiled=windows.count if windows else 0,
-        samples_per_s=steps.samples_per_s,
-        noise=steps.noise,
-        rule=steps.rule,
-        mean_ns=steps.mean_ns,
-        regular=steps.regular,
-        device_median_ns=steps.device_median_ns,
-        anchor=steps.anchor,
-        noted=steps.noted,
-        phases=steps.phases or None,
-    )
+    profiled = windows.count if windows else 0
+    return fill(StepObject, steps, profiled=profiled, phases=steps.phases or None)
