@@ -84,6 +84,17 @@ class Finding:
     share: float | None = None  # of the step, at stake; None: it is named by its price
     remedies: tuple[Remedy, ...] = ()  # of a cause that is named by its share, the likeliest first
 
+    @property
+    def bound_text(self) -> str | None:
+        """Return what a cause that was seen too seldom is worth at most; ``None`` for others.
+
+        "seen twice, its period is not known: at most 1.33×"
+        """
+        bound, reason = self.prediction.at_most, self.detection.unsure
+        if bound is None or reason is None:
+            return None
+        return f"{reason}: at most {bound.mid:.2f}×"
+
 
 @dataclass(frozen=True)
 class TrialCandidate:
@@ -152,6 +163,9 @@ class Diagnosis:
     # Seen, not sure to be worth naming, and worth a trial: neither findings nor present.
     to_try: tuple[TrialCandidate, ...] = ()
     verdict: StepVerdict | None = None  # None: there are no steps
+    # Of those present: seen too seldom to price, and much of the recording. They are no findings,
+    # since they may never come back, and need a word nevertheless.
+    seldom: tuple[Finding, ...] = ()
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook."""

@@ -12,6 +12,11 @@ class Sighting:
     period: float | None  # steps from one to the next; None: two whole periods were not seen
     at_start: bool  # the only one was seen before the second step
 
+    @property
+    def times(self) -> str:
+        """Return in words how often it was seen."""
+        return {1: "once", 2: "twice"}.get(self.count, f"{self.count} times")
+
 
 @dataclass(frozen=True)
 class Phase:
