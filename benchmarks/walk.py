@@ -23,6 +23,7 @@ from benchmarks.machine import machine, write_result
 _ROOT: Final = Path(__file__).parents[1]
 _TRAINING: Final = _ROOT / "benchmarks" / "trainings" / "photos.py"
 _LIMIT_S: Final = 600
+_AUTHOR: Final = ("-c", "user.name=walker", "-c", "user.email=walker@example.org")
 
 
 def main() -> None:
@@ -56,6 +57,12 @@ def walk(folder: Path) -> dict[str, Any]:
     do(["git", "clone", "--quiet", str(_ROOT), str(clone)], folder)
     do([sys.executable, "-m", "venv", str(environment)], folder)
     do([str(environment / "bin" / "pip"), "install", "--quiet", "."], clone)
+    for words in (
+        ["init", "--quiet"],
+        ["add", "train.py"],
+        [*_AUTHOR, "commit", "--quiet", "-m", "It"],
+    ):
+        subprocess.run(["git", *words], cwd=project, check=True)
     do(["gapless", "check", "python", "train.py"], project)
     tried = do(["gapless", "try", "--json"], project)
     do(["gapless", "fix", "--apply"], project)

@@ -11,14 +11,14 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Photos(Dataset):
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self.files = sorted(Path(root).glob("*/*.jpg"))
         self.kinds = sorted({f.parent.name for f in self.files})
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.files)
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
         picture = Image.open(self.files[i]).convert("RGB").resize((64, 64))
         x = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8)
         x = x.view(64, 64, 3).permute(2, 0, 1).float() / 255
@@ -27,7 +27,7 @@ class Photos(Dataset):
         return x, self.kinds.index(self.files[i].parent.name)
 
 
-def make_photos(root, n=400):
+def make_photos(root: str, n: int = 400) -> None:
     for i in range(n):
         f = Path(root) / f"kind{i % 5}" / f"{i}.jpg"
         f.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def make_photos(root, n=400):
         Image.fromarray(small).resize((640, 480), Image.BICUBIC).save(f, quality=90)
 
 
-def main():
+def main() -> None:
     p = argparse.ArgumentParser()
     p.add_argument("--data", default="photos")
     p.add_argument("--epochs", type=int, default=6)
