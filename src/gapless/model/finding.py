@@ -81,6 +81,17 @@ class Finding(Struct, frozen=True):
     share: float | None = None  # of the step, at stake; None: it is named by its price
     remedies: tuple[Remedy, ...] = ()  # of a cause that is named by its share, the likeliest first
 
+    @property
+    def bound_text(self) -> str | None:
+        """Return what a cause that was seen too seldom is worth at most; ``None`` for others.
+
+        "seen twice, its period is not known: at most 1.33×"
+        """
+        bound, reason = self.prediction.at_most, self.detection.unsure
+        if bound is None or reason is None:
+            return None
+        return f"{reason}: at most {bound.mid:.2f}×"
+
 
 class TrialCandidate(Struct, frozen=True):
     """A cause that a trial is worth, though it is not sure that removing it is.
@@ -144,6 +155,9 @@ class Diagnosis(Struct, frozen=True):
     # Seen, not sure to be worth naming, and worth a trial: neither findings nor present.
     to_try: tuple[TrialCandidate, ...] = ()
     verdict: StepVerdict | None = None  # None: there are no steps
+    # Of those present: seen too seldom to price, and much of the recording. They are no findings,
+    # since they may never come back, and need a word nevertheless.
+    seldom: tuple[Finding, ...] = ()
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook."""

@@ -11,6 +11,11 @@ class Sighting(Struct, frozen=True):
     period: float | None  # steps from one to the next; None: two whole periods were not seen
     at_start: bool  # the only one was seen before the second step
 
+    @property
+    def times(self) -> str:
+        """Return in words how often it was seen."""
+        return {1: "once", 2: "twice"}.get(self.count, f"{self.count} times")
+
 
 class Phase(Struct, frozen=True):
     """Steps that one thing ends, where others end the steps before or after: of one rank."""

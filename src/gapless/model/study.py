@@ -21,6 +21,7 @@ IN_LOADING: Final = "in next(loader)"  # the name of sites that made a batch in 
 UNUSED: Final = "forward passes that nothing uses"  # of sites, and of a row of the operators
 UNUSED_FIRST: Final = f"{UNUSED}: called first"  # of sites: what is called, before what is used …
 UNUSED_LATER: Final = f"{UNUSED}: called later"  # … or behind it
+UPDATES: Final = "gradients stored for each optimizer's step"  # of a row of the operators
 EVALUATES: Final = "torch.nn.Module.eval"  # likewise, of those that set a model to evaluate
 
 

@@ -62,7 +62,11 @@ def describe_reports(reports: Sequence[UnsteppedProcess]) -> Iterator[tuple[str,
         yield "more processes", f"{len(reports) - _MAX_LISTED} that loaded PyTorch"
     loop = _find_loop(reports[0]) if reports else None
     if loop is not None:
-        yield "to see its steps", f"call gapless.step() where a round ends, in or around {loop}"
+        advice = (
+            f"call gapless.step() where a round ends, in or around {loop}; if that is set-up, "
+            "gapless check --seconds 600 waits longer for the first step"
+        )
+        yield "to see its steps", advice
 
 
 def _describe_life(report: UnsteppedProcess) -> str:

@@ -32,10 +32,11 @@ class CauseRow(Struct, frozen=True):
     way: str  # "--fix more-workers=12", "by hand"
     code: str
     detail: str  # its evidence
+    is_seldom: bool = False  # it was seen too seldom to price: its detail says so
 
 
 def cause_rows(study: Study) -> tuple[CauseRow, ...]:
-    """Return the first causes: those that are named, then the likely ones.
+    """Return the first causes: those that are named, the likely ones, then the largest seldom one.
 
     A fix shown with a cause is shown with a later one only if nothing else helps there.
     """
@@ -54,7 +55,22 @@ def cause_rows(study: Study) -> tuple[CauseRow, ...]:
         fix_spec, proposal = _fix_of(study, cause, fixes)
         fixes += [] if proposal is None else [proposal.fix]
         rows.append(_row(cause, fix_spec, proposal, likelihood))
+    rows += [_seldom_row(cause) for cause in diagnosis.seldom[:1]]
     return tuple(rows)
+
+
+def _seldom_row(finding: Finding) -> CauseRow:
+    """Return the row of what was seen too seldom to know what it takes of a step."""
+    detection = finding.detection
+    advice = f" {clean(detection.no_remedy)}" if detection.no_remedy else ""
+    return CauseRow(
+        f"{detection.code} {label(finding)}",
+        _gain(finding),
+        _BY_HAND,
+        detection.code,
+        f"{clean(detection.summary)}{advice}",
+        is_seldom=True,
+    )
 
 
 def _row(

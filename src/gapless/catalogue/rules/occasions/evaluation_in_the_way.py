@@ -29,8 +29,8 @@ _MIN_WAIT_SHARE: Final = 0.25  # of an evaluation: its waits for data that are w
 _RUN_LEAF: Final = "evaluation"  # of run rows
 _NEXT_BATCH: Final = "DataLoaderIter.__next__"
 _MANUAL_REMEDY: Final = (
-    "A smaller part of the data, a larger batch, workers for its loader and "
-    "torch.inference_mode() shorten each of them."
+    "Evaluate less often, or on fewer batches; larger ones, workers for its loader and "
+    "torch.inference_mode() shorten each evaluation."
 )
 
 

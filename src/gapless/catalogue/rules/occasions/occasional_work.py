@@ -152,8 +152,9 @@ def occasional_work(evidence: Evidence) -> Detection | None:
         location=work.location,
         measures=work.measures,
         no_remedy=(
-            "do it less often, if training needs it at all; else see what takes long in it: loops "
-            "over data, files, copies"
+            "do it less often where training allows that; where it is a part of training (playing "
+            "episodes, sampling), see what takes long in it: loops over data, environments that "
+            "could be stepped together or in processes of their own, files, copies"
         ),
         unless=SAME_LINE,
         inferred=True,
