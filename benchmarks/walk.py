@@ -113,7 +113,9 @@ def _keep_trials(printed: str) -> list[dict[str, Any]]:
     except (ValueError, KeyError):
         return []
     return [
-        {name: row.get(name) for name in ("edits", "verdict", "speedup", "arms")} for row in rows
+        {name: row.get(name) for name in ("verdict", "speedup", "arms")}
+        | {"edits": [[edit["target"], edit.get("value")] for edit in row["edits"]]}
+        for row in rows
     ]
 
 
