@@ -1,4 +1,4 @@
-"""Sort small photographs into five kinds: what a newcomer might bring. It makes its own photographs."""
+"""Sort small photographs into five kinds, as a newcomer might; it makes them first."""
 
 import argparse
 import random
@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 
-class Photos(Dataset):
+class Photos(Dataset[tuple[torch.Tensor, int]]):
     def __init__(self, root: str) -> None:
         self.files = sorted(Path(root).glob("*/*.jpg"))
         self.kinds = sorted({f.parent.name for f in self.files})
@@ -32,7 +32,7 @@ def make_photos(root: str, n: int = 400) -> None:
         f = Path(root) / f"kind{i % 5}" / f"{i}.jpg"
         f.parent.mkdir(parents=True, exist_ok=True)
         small = torch.randint(0, 255, (12, 16, 3), dtype=torch.uint8).numpy()
-        Image.fromarray(small).resize((640, 480), Image.BICUBIC).save(f, quality=90)
+        Image.fromarray(small).resize((640, 480), Image.Resampling.BICUBIC).save(f, quality=90)
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
 import io
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples.evidence import evidence_of, with_steps

@@ -1,11 +1,10 @@
 """Run rows of recordings made by hand: every ns to one run leaf."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.accounting.run_row import RUN_LEAVES

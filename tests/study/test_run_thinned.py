@@ -1,12 +1,12 @@
 """Recordings of which only sums were kept of many stretches, beside the same with every mark."""
 
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
 
 from gapless import wire
 from gapless.model.recording import Marks, Process, Recording, Sums
@@ -356,7 +356,7 @@ def test_workers_of_whose_fetches_only_sums_were_kept_have_no_median() -> None:
 def thin_process(process: Process, stretches: list[tuple[int, int]], rare: set[str]) -> Process:
     """Sum the marks that end in some stretches, but for those of rare kinds."""
     rows = sorted(
-        zip(*(vars(process.marks)[name].tolist() for name in wire.MARK_FIELDS), strict=True),
+        zip(*(asdict(process.marks)[name].tolist() for name in wire.MARK_FIELDS), strict=True),
         key=lambda row: (row[5], -row[4]),
     )
     kept_rows, sums = list[tuple[int, ...]](), list[list[int]]()

@@ -1,9 +1,10 @@
 """Causes whose remedies have to be tried: no price, what is worth having at most, their place."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.effects.occasions import EVALUATION
@@ -29,8 +30,7 @@ pytestmark = pytest.mark.usefixtures("uncalibrated")
 RUN = evidence_of(gpu(), {"busy.math": 30, "idle.host.dispatch": 70})
 
 
-@dataclass(frozen=True)
-class LaunchSimulator:
+class LaunchSimulator(Struct, frozen=True):
     """Gives so much for launches, and a tenth for copies."""
 
     launch_gain: float

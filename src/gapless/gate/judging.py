@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.gate.figures import BASE, NEW, ArmFigures
 from gapless.verify.arms import compare
@@ -17,8 +17,7 @@ _MIN_DRIFT: Final = 0.005
 _HALF_WIDTHS: Final = 2  # above the bar, so that an effect is proven in nearly every gate
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """How much longer a step takes: shares of the step before; negative: it is shorter."""
 
     low: float  # 95 % interval
@@ -33,8 +32,7 @@ class Effect:
         return self.low > self.bar
 
 
-@dataclass(frozen=True)
-class LeafGrowth:
+class LeafGrowth(Struct, frozen=True):
     """What a leaf of the account takes of a step, in ns, before and now."""
 
     leaf: str

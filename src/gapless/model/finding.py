@@ -1,15 +1,15 @@
 """Findings: causes of lost time, each with its line and with what removing it is worth."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.change import Change, LoaderChange, Prediction
 from gapless.model.edit import Applicability, Edit, FixRequest, Location
 from gapless.model.notebook import diagnosis_html
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(Struct, frozen=True):
     """A figure that a finding rests on."""
 
     name: str
@@ -21,8 +21,7 @@ SAME_LINE: Final = "whatever is at the same line"
 _MAX_LINE_DISTANCE: Final = 3  # lines: a loop and what stands in it
 
 
-@dataclass(frozen=True)
-class Detection:
+class Detection(Struct, frozen=True):
     """What a rule says: a cause that is there, before anybody knows what it is worth."""
 
     code: str
@@ -61,8 +60,7 @@ def _loader_ids(detection: Detection) -> set[int]:
     return {change.loader for change in detection.changes if isinstance(change, LoaderChange)}
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """A fix that changes something here."""
 
     request: FixRequest
@@ -70,8 +68,7 @@ class Remedy:
     applicability: Applicability
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A detection with its price; worth naming if it was found to be, else *present* and harmless.
 
     A cause that has no price, or one too vague to be sure of a gain, is named all the same if the
@@ -96,8 +93,7 @@ class Finding:
         return f"{reason}: at most {bound.mid:.2f}×"
 
 
-@dataclass(frozen=True)
-class TrialCandidate:
+class TrialCandidate(Struct, frozen=True):
     """A cause that a trial is worth, though it is not sure that removing it is.
 
     Either it has no price, and much of a step is at stake; or it has one whose low end is too low
@@ -110,8 +106,7 @@ class TrialCandidate:
     odds: float | None = None  # that it is worth naming (0 to 1); ``None``: it has no price
 
 
-@dataclass(frozen=True)
-class Abstention:
+class Abstention(Struct, frozen=True):
     """A rule that could not be checked, and what it lacks."""
 
     code: str
@@ -120,8 +115,7 @@ class Abstention:
     reason: str
 
 
-@dataclass(frozen=True)
-class ReplayFidelity:
+class ReplayFidelity(Struct, frozen=True):
     """How well the unchanged windows are replayed: what every prediction rests on.
 
     Shares of a step; ``None``: it could not be compared. ``refused``: why nothing is replayed. Of
@@ -138,8 +132,7 @@ class ReplayFidelity:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class StepVerdict:
+class StepVerdict(Struct, frozen=True):
     """Why a step takes as long as it does: what takes most of it beside computing, in words."""
 
     sentence: str  # "83 % of each step the GPU waits for data, which …", without a full stop
@@ -149,8 +142,7 @@ class StepVerdict:
     ceilings: tuple[str, ...] = ()  # ablations that show what the owner is worth at the most
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """What a study concludes: findings, the most valuable first; what is harmless or not known."""
 
     findings: tuple[Finding, ...] = ()

@@ -1,9 +1,10 @@
 """Findings: what the rules detect in a run, each with price and line; and what is left to gain."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.rules import RULES

@@ -8,10 +8,11 @@ gain. A smaller one is worth a trial at most.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from math import log
 from statistics import NormalDist
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.fix import changes_nothing

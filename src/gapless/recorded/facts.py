@@ -5,10 +5,10 @@ The first training process speaks for all: ranks of a job run the same program.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.facts import (

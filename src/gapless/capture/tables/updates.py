@@ -1,9 +1,9 @@
 """How many gradients are stored for each optimizer's step, where several step in turn."""
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.capture.view import CaptureView
 from gapless.model import category

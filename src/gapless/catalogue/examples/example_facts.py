@@ -1,7 +1,8 @@
 """Facts of an ordinary training; cases of fixes are made from them by a change or two."""
 
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from gapless.model.edit import Location
 from gapless.model.facts import (

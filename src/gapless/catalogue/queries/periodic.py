@@ -1,9 +1,10 @@
 """Queries on checkpoints, logging and evaluation: how often, how long, from which line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.input.loaders import percent
@@ -17,8 +18,7 @@ _MIN_PER_STEP: Final = 1.5  # times a step: fewer count as once in each step
 _MIN_SIGHTINGS: Final = 3  # sightings: two whole periods
 
 
-@dataclass(frozen=True)
-class Occasion:
+class Occasion(Struct, frozen=True):
     """Something done periodically: ns of a step, ns each time, times a step, the user's line."""
 
     step_ns: float

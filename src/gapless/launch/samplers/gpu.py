@@ -13,9 +13,10 @@ sample only.
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gapless.launch.process_tree import Tree
 from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
@@ -30,8 +31,7 @@ _SELDOM_INTERVAL: Final = 4  # looks for one at what changes slowly
 _KIB: Final = 1024
 
 
-@dataclass
-class _Gpu:
+class _Gpu(Struct):
     number: int
     handle: Any
     often: dict[str, Query]

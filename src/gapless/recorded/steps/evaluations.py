@@ -6,10 +6,10 @@ mode only once its batch is there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import NO_LANE, Lane, empty_column, union
@@ -30,8 +30,7 @@ def evaluation_spans(training: Training) -> Lane:
     )
 
 
-@dataclass(frozen=True)
-class Evaluating:
+class Evaluating(Struct, frozen=True):
     """Which waits for a loader an evaluation makes for batches of its own."""
 
     kept: Bool  # of the waits that were kept one by one

@@ -1,10 +1,10 @@
 """Each loader of a run: how long it was waited for, how often it restarted, who fed it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import overlap
@@ -24,8 +24,7 @@ TrainingWaits = tuple[Training, tuple[Waits, ...]]
 _LineKey = tuple[int, str | None, int | None]
 
 
-@dataclass(frozen=True)
-class _RankLoader:
+class _RankLoader(Struct, frozen=True):
     """A loader of one training process."""
 
     training: Training

@@ -8,12 +8,13 @@ training.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import hypot, sqrt
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.intervals import Lane, cover
 from gapless.accounting.run_row import RUN_LEAVES, RunRow
@@ -36,8 +37,7 @@ _EPOCH_TURN: Final = "idle.data.start-up"  # an iteration also begins with the r
 _UNKNOWN_SPREAD: Final = 1.0  # it may equally well never come back, or come twice as often
 
 
-@dataclass(frozen=True)
-class Occasions:
+class Occasions(Struct, frozen=True):
     """What some pieces of a run are: in which steps, and how long in each."""
 
     steps: Int64  # the number of the step in which each lies

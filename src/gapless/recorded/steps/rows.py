@@ -1,11 +1,11 @@
 """Run rows: the life of a training process, and its steps, charged by light marks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import overlap, union
@@ -63,8 +63,7 @@ def _concatenate(tables: Sequence[ThreadMarks]) -> ThreadMarks:
     )
 
 
-@dataclass(frozen=True)
-class TrainingRow:
+class TrainingRow(Struct, frozen=True, dict=True):
     """A training process with its waits and its run row."""
 
     training: Training

@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.edit import Applicability, FixRequest, Proposal
 from gapless.model.finding import Finding, StepVerdict
@@ -23,8 +24,7 @@ _BY_HAND: Final = "by hand"
 _PROVES: Final = "runs it with and without, in turns"
 
 
-@dataclass(frozen=True)
-class CauseRow:
+class CauseRow(Struct, frozen=True):
     """A cause of the first screen: what it is, what changing it is worth, and how to change it."""
 
     label: str  # "G101 loader-in-training-process train.py:41"

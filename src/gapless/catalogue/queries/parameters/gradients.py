@@ -1,9 +1,10 @@
 """Gradients that are computed and that nothing uses: whose, and how many of all."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries import optimizer_steps, windows
@@ -30,8 +31,7 @@ _DETACH: Final = (
 )
 
 
-@dataclass(frozen=True)
-class NeedlessGradients:
+class NeedlessGradients(Struct, frozen=True):
     """Gradients that nothing uses: their share of all, by number and by size (None: not known)."""
 
     count: float

@@ -1,8 +1,9 @@
 """Work in a few steps that takes a large part of the training's time."""
 
-from dataclasses import dataclass
 from math import log
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
 from gapless.catalogue.declare.selectors import name_line
@@ -160,8 +161,7 @@ def occasional_work(evidence: Evidence) -> Detection | None:
     )
 
 
-@dataclass(frozen=True)
-class _OccasionalWork:
+class _OccasionalWork(Struct, frozen=True):
     """What a few steps do: its line, what it takes of all time, and by what that is known."""
 
     location: Location
