@@ -3,27 +3,34 @@
 ``PYTHONPATH=src python -m benchmarks.doctor OUT.json`` reads and measures the machine as ``gapless
 doctor`` does, and writes the verdicts, each measured figure of each GPU with the peak of its data
 sheet, and what ``gapless doctor --fast`` took. Below 40 s with one GPU; without one it keeps the
-figures of the processors alone.
+figures of the processors alone. Paths, the machine's name and other processes are left out.
 """
 
 import argparse
 import json
+import platform
+import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from benchmarks.machine import machine, write_result
 from gapless.doctor.checkup import CheckupRequest, judge_machine, read_machine
 from gapless.doctor.gpus import GpuReading
 from gapless.doctor.interpreter import choose_interpreter
-from gapless.doctor.measured.peaks import LANE_RATES, find_peaks
+from gapless.doctor.measured.peaks import LANE_RATES, LOOKED_UP, find_peaks
 from gapless.doctor.subject import CheckSubject, GpuMeasurement
 from gapless.model.machine import Constants
 
 FAST_AIM_S: Final = 5.0
+# A path that the kernel does not give to every machine; "GB/s" is none.
+_PATH: Final = re.compile(r"(?<![\w/.])/(?!(?:dev|proc|sys)/)[^\s,;:()'\"]+")
+_PROCESS: Final = re.compile(r"[^\s,;:]+ \(\d+\)(?= \d+%)")  # its name and number, and its share
+_NUMBERS: Final = re.compile(r"(?<=-p )\d+(?:,\d+)*")  # of processes, as ps takes them
 
 
 def known_peaks(gpu: GpuReading) -> dict[str, float | None]:
@@ -48,7 +55,7 @@ def rows(constants: Constants, peaks: dict[str, float | None]) -> list[dict[str,
         peak = peaks.get(constant.name)
         share = None if peak is None or constant.value is None else constant.value / peak
         compared = {"peak": peak, "share": None if share is None else round(share, 3)}
-        constant_rows.append({**asdict(constant), **compared})
+        constant_rows.append({**msgspec.to_builtins(constant), **compared})
     return constant_rows
 
 
@@ -56,8 +63,31 @@ def describe_gpu(subject: CheckSubject, measurement: GpuMeasurement) -> dict[str
     """Return a GPU: what NVML shows of it, and what was measured."""
     gpu = next(gpu for gpu in subject.survey.gpus if gpu.number == measurement.number)
     figures = rows(measurement.constants, known_peaks(gpu))
-    reading = {key: value for key, value in asdict(gpu).items() if key not in {"uuid", "bus"}}
-    return {"reading": reading, "figures": figures, "why": measurement.constants.why}
+    reading = msgspec.to_builtins(gpu)
+    del reading["uuid"], reading["bus"]
+    card = find_peaks(gpu.name if gpu.mig is not True else None)
+    peaks_from = None if card is None else f"{card.source}; looked up on {LOOKED_UP}"
+    return {
+        "reading": reading,
+        "figures": figures,
+        "peaks_from": peaks_from,
+        "why": measurement.constants.why,
+    }
+
+
+def leave_out_names(value: Any, host: str, release: str) -> Any:  # noqa: ANN401 - JSON
+    """Return a value without what tells one machine from another of its kind, in all its texts."""
+    if isinstance(value, dict):
+        items: dict[str, Any] = value
+        return {key: leave_out_names(item, host, release) for key, item in items.items()}
+    if isinstance(value, list):
+        return [leave_out_names(item, host, release) for item in value]
+    if not isinstance(value, str):
+        return value
+    text = value.replace(release, release.partition("-")[0]) if release else value
+    for pattern, word in ((_PATH, "PATH"), (_PROCESS, "PROCESS"), (_NUMBERS, "PIDS")):
+        text = pattern.sub(word, text)
+    return re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", "HOST", text) if host else text
 
 
 def measure_fast() -> dict[str, object]:
@@ -85,11 +115,12 @@ def main() -> None:
         "driver": subject.survey.driver,
         "fast": fast,
         "took_s": round(checkup.took_s, 2),
-        "checks": [asdict(check) for check in checkup.results],
+        "checks": [msgspec.to_builtins(check) for check in checkup.results],
         "host": None if host is None else rows(host, {}),
         "gpus": [describe_gpu(subject, measured) for measured in subject.gpu_measurements],
     }
-    write_result(json.loads(json.dumps(result, default=str)), options.out)
+    plain = json.loads(json.dumps(result, default=str))
+    write_result(leave_out_names(plain, platform.node(), platform.release()), options.out)
     for check in checkup.results:
         print(f"{check.verdict:8} {check.name}: {check.evidence}")
     print(f"doctor {checkup.took_s:.1f} s; --fast {fast['took_s']} s (aim {FAST_AIM_S:.0f} s)")

@@ -190,7 +190,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     },
     "docs/predictions.md": {"families": accuracy.families},
     "docs/cli.md": {"commands": command_pages},
-    "docs/doctor.md": {"checks": doctor_pages.check_table},
+    "docs/doctor.md": {"checks": doctor_pages.check_table, "peaks": doctor_pages.peak_table},
     "docs/development.md": {"rooms": rooms.room_map},
     "docs/errors.md": {"errors": rule_pages.error_pages},
     "docs/fixes.md": {"fixes": fix_index},

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 RESULTS: Final = Path(__file__).parents[1] / "benchmarks/results"
 HEAD: Final = (
-    "| on | arms | equal | of these red | planted | red | visible | of these red | right leaf | "
-    "smallest visible, median |",
+    (
+        "| on | arms | equal | of these red | planted | red | visible | of these red | right leaf | "
+        "smallest visible, median |"
+    ),
     "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
 )
 Gate = Mapping[str, Any]

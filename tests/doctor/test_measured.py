@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gapless.doctor.gpus import GpuLoad
-from gapless.doctor.measured.peaks import find_peaks
+from gapless.doctor.measured.peaks import find_peaks, list_peaks
 from gapless.doctor.subject import DataFolder
 from gapless.model.checkup import CheckResult
 from gapless.model.machine import Constant, Constants
@@ -39,6 +39,12 @@ def test_a_card_is_found_by_its_name(name: str, memory: float, half: float) -> N
     peaks = find_peaks(name)
     assert peaks is not None
     assert (peaks.memory, peaks.half) == (memory, half)
+
+
+def test_each_card_names_the_document_of_its_peaks() -> None:
+    peaks = list_peaks()
+    assert all(card.source.startswith("NVIDIA ") for card in peaks.values())
+    assert "H200" in peaks["H200"].source
 
 
 @pytest.mark.parametrize(

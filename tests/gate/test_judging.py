@@ -3,7 +3,8 @@
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gapless.gate.figures import (
     BASE,

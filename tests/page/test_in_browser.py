@@ -1,9 +1,9 @@
 """The page in a real browser: nothing complains, nothing is asked of the network, clicks work."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.study import Study
 from gapless.page.study_page import study_page
@@ -58,6 +58,17 @@ def test_the_timeline_zooms_by_button_and_by_key(opened: Browser) -> None:
     assert opened.value(span) == pytest.approx(whole / 4)
     opened.press("0")
     assert opened.value(span) == pytest.approx(whole)
+
+
+def test_a_prediction_is_two_timelines_to_one_scale(opened: Browser) -> None:
+    assert int(opened.value("document.getElementById('chart-forecast').dataset.bars")) > 100
+    titles = opened.value("gapless.columns.forecast.strips.map(strip => strip.title)")
+    assert "now: training thread" in titles
+    assert "predicted: training thread" in titles
+    ends = "Math.max(...gapless.columns.forecast.strips.filter(s => s.title.startsWith('{}'))"
+    ends += ".flatMap(s => s.end))"
+    now, then = (opened.value(ends.format(word)) for word in ("now", "predicted"))
+    assert then < now == opened.value("gapless.columns.forecast.length")
 
 
 def test_an_outlier_can_be_picked(opened: Browser) -> None:

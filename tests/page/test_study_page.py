@@ -4,11 +4,11 @@ import gzip
 import importlib.util
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 import gapless
 from gapless.cli import main
@@ -19,6 +19,7 @@ from gapless.model.study import Study
 from gapless.page import document
 from gapless.page.account import account_tree
 from gapless.page.document import encode_json
+from gapless.page.ranks import rank_bars
 from gapless.page.study_page import study_page
 from gapless.report.sections.causes import why_line
 from gapless.report.text.text import kernel_name
@@ -229,6 +230,19 @@ def test_collectives_and_copies_on_streams_are_no_computing() -> None:
             for name, group in zip(names, groups, strict=True):
                 assert (group == "communication") == name.startswith("nccl")
                 assert (group == "copy") == name.startswith(("Memcpy HtoD", "Memcpy DtoH"))
+
+
+def test_ranks_are_bars_to_one_scale(traced: Study) -> None:
+    names = ("late.rank0.json.columns", "late.rank1.json.columns")
+    paths = [DATA / "opened" / name for name in names]
+    study = open_study(paths, Options(cache=False, pictured=True))
+    bars = rank_bars(study)
+    assert [bar.caption.partition(",")[0] for bar in bars] == ["rank 0", "rank 1"]
+    shares = [{part.group: part.share for part in bar.parts} for bar in bars]
+    assert max(sum(share.values()) for share in shares) == pytest.approx(1, abs=0.01)
+    assert shares[0]["communication"] > shares[1]["communication"]
+    assert "the others waited for rank 1" in Page(study_page(study)).text
+    assert rank_bars(traced) == ()
 
 
 def test_a_diff_is_shown_with_its_fix(recorded: Study) -> None:

@@ -42,9 +42,9 @@ def test_one_optimizer_anchors_from_its_fifth_call(edges: list[tuple[int, int, i
 
 def test_of_two_the_one_with_fewer_calls_anchors(edges: list[tuple[int, int, int]]) -> None:
     for cycle in range(30):
-        for _ in range(3):
-            stepping.note_step(0, cycle, 0)
-        stepping.note_step(1, 1000 + cycle, 0)
+        for call in range(3):
+            stepping.note_step(0, cycle, 4 * cycle + call)
+        stepping.note_step(1, 1000 + cycle, 4 * cycle + 3)
     late_starts = [start for start in edge_starts(edges) if start % 1000 >= 5]
     assert late_starts == [1000 + cycle for cycle in range(5, 30)]
 
@@ -59,17 +59,36 @@ def test_of_two_with_as_many_calls_the_first_seen_anchors(
 
 
 def test_an_optimizer_that_steps_no_more_gives_way(edges: list[tuple[int, int, int]]) -> None:
-    for _ in range(30):
-        stepping.note_step(0, 1, 0)
-    for _ in range(100):
-        stepping.note_step(1, 2, 0)
+    for number in range(30):
+        stepping.note_step(0, 1, number)
+    for number in range(30, 130):
+        stepping.note_step(1, 2, number)
     assert edge_starts(edges)[-20:] == [2] * 20
+
+
+def test_one_that_steps_no_more_after_a_long_phase_gives_way_at_once(
+    edges: list[tuple[int, int, int]],
+) -> None:
+    for number in range(10_000):
+        stepping.note_step(0, 1, number)
+    for number in range(10_000, 10_200):
+        stepping.note_step(1, 2, number)
+    n_late = 200 - stepping.PERIOD - stepping.MIN_CALLS
+    assert edge_starts(edges)[-n_late:] == [2] * n_late
+
+
+def test_a_step_may_hold_a_hundred_calls_of_another(edges: list[tuple[int, int, int]]) -> None:
+    for step in range(40):
+        for call in range(100):
+            stepping.note_backward(0, 1, 1000 * step + call)
+        stepping.note_backward(1, 2, 1000 * step + 999)
+    assert edge_starts(edges)[-30:] == [2] * 30
 
 
 def test_three_hundred_optimizers_make_one_edge_a_cycle(edges: list[tuple[int, int, int]]) -> None:
     for cycle in range(40):
         for number in range(300):
-            stepping.note_step(number, cycle, number)
+            stepping.note_step(number, cycle, 1000 * cycle + number)
     assert edge_starts(edges)[-20:] == list(range(20, 40))
 
 

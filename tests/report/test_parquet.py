@@ -18,7 +18,6 @@ TRACE: Final = Path(__file__).parents[1] / "data" / "loader_workers.json.gz"
 
 
 def test_each_table_with_rows_is_a_file_that_holds_what_the_csv_holds(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     study = open_study([TRACE], Options(cache=False, diagnose=False))
     paths = sheet_parquet.write_parquet(study, tmp_path / "tables")

@@ -1,8 +1,5 @@
 """No price beyond what the account charges to its object: of drawn runs, and of recorded ones."""
 
-import re
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,22 +20,14 @@ from gapless.model.change import (
 )
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.study import Study
 from gapless.pricing.bounding import SLACK, bound_by_account
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.charged import charge_changes
-from gapless.pricing.conclude import conclude
 from gapless.pricing.price import Prices, price_changes
 from gapless.pricing.simulators.protocol import RefusingSimulator
 from gapless.replay.predict.calibration import EXPECTED
-from gapless.store.run.unpack import unpack
-from gapless.study import Options
-from gapless.study.opening import open_study
 from tests.study.test_prices import ConstantSimulator
 
-TESTS = Path(__file__).parents[1]
-RUNS = sorted(path for path in (TESTS / "data" / "runs").iterdir() if path.is_dir())
-ZOO = ("clicks-blocking-g", "clicks-dense-gradients-c", "trainer-one-by-one-g", "speech-padded-c")
 HALF = Estimate(0.5, 0.5, 0.5)
 ZERO = Estimate(0.0, 0.0, 0.0)
 TIMES = st.integers(1, 60)
@@ -82,16 +71,16 @@ def test_no_price_exceeds_what_is_charged(
     evidence = run(times, device=device)
     simulator = ConstantSimulator(Estimate(gain * 0.9, gain, gain * 1.1))
     prediction = price_changes(Prices(evidence, simulator, Ceilings()), (change,))
-    share = SLACK * charge_changes(evidence, (change,)).max_share
+    share = charge_changes(evidence, (change,)).max_share
     if prediction.speedup is None:  # it may be nothing, or more than is charged: that is no price
         assert gain * 0.9 <= 1 or share < 0.02
         assert prediction.refused is not None
         return
     assert prediction.speedup.low <= prediction.speedup.mid <= prediction.speedup.high
-    if share < 0.98:
-        assert prediction.speedup.mid <= 1 / (1 - share) * (1 + 1e-9)
-        min_remaining = max(0.02, 1 - share - EXPECTED[prediction.family])
-        assert prediction.speedup.high <= (1 / min_remaining) * (1 + 1e-9)
+    max_gain = 1 + SLACK * (1 / max(1 - share, 0.02) - 1)
+    assert prediction.speedup.mid <= max_gain * (1 + 1e-9)
+    max_high = max_gain / (1 - EXPECTED[prediction.family])
+    assert prediction.speedup.high <= max_high * (1 + 1e-9)
 
 
 def test_a_loader_of_a_test_set_is_worth_no_more_than_it_was_waited_for() -> None:
@@ -189,43 +178,6 @@ def test_what_nobody_changes_is_charged_nothing() -> None:
         price_changes(Prices(evidence, RefusingSimulator("not here"), Ceilings()), ()).refused
         is not None
     )
-
-
-def run_folder(name: str, folder: Path) -> Path:
-    data_folder = next((path for path in RUNS if path.name == name), None)
-    return data_folder or unpack(TESTS / "zoo" / "records" / name / "run.tar.zst", folder)
-
-
-@pytest.mark.parametrize("name", [*(path.name for path in RUNS), *ZOO])
-def test_of_recorded_runs_no_cause_and_no_fix_exceeds_the_account(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs: list[Evidence] = []
-
-    def keep_evidence(prices: Prices) -> Study:
-        runs.append(prices.evidence)
-        return conclude(prices)
-
-    monkeypatch.setattr("gapless.study.build_run.conclude", keep_evidence)
-    study = open_study([run_folder(name, tmp_path)], Options(cache=False))
-    diagnosis = study.diagnosis
-    assert diagnosis is not None
-    findings = (
-        *diagnosis.findings,
-        *diagnosis.present,
-        *(candidate.finding for candidate in diagnosis.to_try),
-    )
-    assert findings
-    for finding in findings:
-        speedup = finding.prediction.speedup or finding.prediction.at_most
-        max_share = SLACK * charge_changes(runs[-1], finding.detection.changes).max_share
-        if speedup is not None and max_share < 0.98:
-            assert speedup.low <= speedup.mid <= speedup.high
-            assert speedup.mid <= (1 + 1e-9) / (1 - max_share), finding.detection.name
-        for match in re.finditer(
-            r"([\d.]+) ms of each ([\d.]+) ms step", finding.detection.summary
-        ):
-            assert float(match[1]) <= float(match[2]), finding.detection.summary
 
 
 def test_what_slows_the_whole_host_may_slow_a_step_that_no_window_parts() -> None:

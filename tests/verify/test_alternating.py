@@ -1,8 +1,7 @@
 """Arms that step in turns: how their steps are cut, what of a pair counts, whether both fit."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.recording import Samples

@@ -18,6 +18,7 @@ from gapless.capture.ranks.summary import CaptureFacts, CaptureSummary
 from gapless.capture.tables import build_tables
 from gapless.capture.tables.passes import add_passes, pass_sites
 from gapless.capture.tables.sites import site_table
+from gapless.capture.tables.updates import add_updates
 from gapless.capture.tables.work import work_table
 from gapless.capture.view import CaptureView
 from gapless.errors import UsageError
@@ -42,11 +43,11 @@ def summarise_capture(joined: JoinedTrace, ledger: Ledger, options: Options) -> 
     """Reduce a capture to its account, tables, evidence. Raises ``UsageError`` for no such step."""
     capture_account = sum_ledgers([ledger], _select_rows(ledger, options))
     release_memory()
-    view = _build_view(joined, ledger, capture_account)
+    view = build_view(joined, ledger, capture_account)
     return CaptureSummary(
         facts=_capture_facts(view),
         account=capture_account,
-        tables=add_passes(build_tables(view, by_shape=options.by_shape), view),
+        tables=add_updates(add_passes(build_tables(view, by_shape=options.by_shape), view), view),
         leaf=describe_leaf(view, options),
         stragglers=_stragglers(view),
         backlog_ns=_median_backlog(view),
@@ -79,7 +80,8 @@ def _select_rows(ledger: Ledger, options: Options) -> list[list[int]] | None:
     return [row_numbers]
 
 
-def _build_view(joined: JoinedTrace, ledger: Ledger, capture_account: Account) -> CaptureView:
+def build_view(joined: JoinedTrace, ledger: Ledger, capture_account: Account) -> CaptureView:
+    """Return a capture with all that its tables and its picture need."""
     side = joined.threads
     starts, ends = _step_spans(side, capture_account)
     classes = joined.activity_facets["class"]

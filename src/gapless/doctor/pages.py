@@ -2,8 +2,12 @@
 
 import inspect
 from collections.abc import Iterator
+from typing import Final
 
 from gapless.doctor.checks import GROUPS, Examine
+from gapless.doctor.measured.peaks import LOOKED_UP, list_peaks
+
+_TERA: Final = 1e12
 
 
 def find_page(name: str) -> str | None:
@@ -39,3 +43,17 @@ def summarize(examine: Examine) -> str:
 
 def _text(examine: Examine) -> str:
     return (inspect.getdoc(examine) or "").replace("``", "`")
+
+
+def peak_table() -> str:
+    """Return the peaks of all listed cards as a Markdown table, with their documents."""
+    lines = [
+        f"As the documents are quoted, looked up on {LOOKED_UP}: dense TFLOP/s, and TB/s.\n",
+        "| card | fp16, bf16 | tf32 | fp32 | memory | document |",
+        "|---|--:|--:|--:|--:|---|",
+    ]
+    for card, peaks in list_peaks().items():
+        tf32 = "–" if peaks.tf32 is None else f"{peaks.tf32 / _TERA:.4g}"
+        figures = f"{peaks.half / _TERA:.4g} | {tf32} | {peaks.fp32 / _TERA:.4g}"
+        lines.append(f"| {card} | {figures} | {peaks.memory / _TERA:.4g} | {peaks.source} |")
+    return "\n".join(lines)

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import UsageError
 from gapless.gate import judging, revisions
@@ -40,8 +42,7 @@ _LOADING: Final = "data"
 Judge = Callable[[Sequence[ArmFigures]], Effect | None]
 
 
-@dataclass(frozen=True)
-class GateTask:
+class GateTask(Struct, frozen=True):
     """What a gate is to decide."""
 
     command: tuple[str, ...]
@@ -58,8 +59,7 @@ class GateTask:
     apart: bool = False  # the arms of a pair do not step in turns
 
 
-@dataclass(frozen=True)
-class GateResult:
+class GateResult(Struct, frozen=True):
     """What a gate found; ``effect`` and what follows it are of the comparison, if there was one."""
 
     against: str | None  # in words; None: only budgets were judged
@@ -84,8 +84,7 @@ class GateResult:
         return self.is_confirmed or any(result.is_broken for result in self.budgets)
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(Struct, frozen=True):
     words: str
     sides: tuple[SourceSide, ...]  # that are run
     judge: Judge

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError
 from gapless.model.host_code import HotLine
@@ -29,8 +31,7 @@ _OBSERVER: Final = "observer"  # the leaf of the recorder's own time
 MAKING: Final = frozenset(("worker", "making", "choosing"))  # threads of ``HotLine`` that load
 
 
-@dataclass(frozen=True)
-class LineShare:
+class LineShare(Struct, frozen=True):
     """How much of its threads' time a line of source took: an arm's sampled looks at it."""
 
     file: str  # relative to the folder of its side, where it lies in it
@@ -42,8 +43,7 @@ class LineShare:
     looks: int  # at all lines of such threads
 
 
-@dataclass(frozen=True)
-class ArmFigures:
+class ArmFigures(Struct, frozen=True):
     """What a gate keeps of an arm."""
 
     side: str  # BASE or NEW
@@ -130,7 +130,7 @@ def figures_to_json(arm: ArmFigures) -> dict[str, Any]:
     """Return an arm as JSON's types."""
     rounded = {name: round(ns, 1) for name, ns in arm.leaves.items()}
     groups = {name: round(ns, 1) for name, ns in arm.groups.items()}
-    return asdict(replace(arm, leaves=rounded, groups=groups))
+    return msgspec.to_builtins(replace(arm, leaves=rounded, groups=groups))
 
 
 def figures_from_json(values: Mapping[str, Any]) -> ArmFigures:

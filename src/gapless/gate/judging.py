@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.gate.figures import BASE, NEW, ArmFigures
 from gapless.model.leaf import LEAVES, group_of
@@ -22,8 +22,7 @@ _OBSERVER: Final = "observer"  # what recording takes is no growth of the traini
 _HALF_WIDTHS: Final = 2  # above the bar, so that an effect is proven in nearly every gate
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """How much longer a step takes: shares of the step before; negative: it is shorter."""
 
     low: float  # 95 % interval
@@ -38,8 +37,7 @@ class Effect:
         return self.low > self.bar
 
 
-@dataclass(frozen=True)
-class LeafGrowth:
+class LeafGrowth(Struct, frozen=True):
     """What a leaf of the account takes of a step, in ns, before and now."""
 
     leaf: str

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError
 from gapless.gate.figures import BASE, NEW, ArmFigures, add_blocks, add_slices, read_figures
@@ -28,8 +30,7 @@ Progress = Callable[[str], None]
 IsDone = Callable[[Sequence[ArmFigures]], bool]
 
 
-@dataclass(frozen=True)
-class SourceSide:
+class SourceSide(Struct, frozen=True):
     """The source that arms of one side run: its root, the working folder, its environment."""
 
     name: str  # BASE or NEW
@@ -38,8 +39,7 @@ class SourceSide:
     variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
 
-@dataclass(frozen=True)
-class ArmRunner:
+class ArmRunner(Struct, frozen=True):
     """How the arms of a gate are run."""
 
     command: tuple[str, ...]

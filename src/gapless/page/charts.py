@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED
-from gapless.model.picture import Picture
+from gapless.model.picture import Forecast, Picture
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.model.trace import Int64
@@ -36,6 +37,8 @@ def chart_columns(study: Study) -> dict[str, Any]:
         charts["calls"] = flame_columns(recorded.calls)
     if study.picture is not None and study.picture.strips:
         charts["picture"] = _picture(study.picture)
+    if study.forecast is not None:
+        charts["forecast"] = _picture(_join_pictures(study.forecast))
     return charts
 
 
@@ -130,6 +133,28 @@ def _series(recorded: RecordedRun, span_ns: int) -> list[Mapping[str, Any]]:
         }
         for series in recorded.machine
     ]
+
+
+def _join_pictures(forecast: Forecast) -> Picture:
+    """Return both steps of a forecast as one picture, the one below the other."""
+    before, after = forecast.before, forecast.after
+    shift = len(before.names)
+    after_strips = [
+        replace(
+            strip,
+            title=f"predicted: {strip.title}",
+            name=np.where(strip.name >= 0, strip.name + shift, -1).astype(np.int32),
+        )
+        for strip in after.strips
+    ]
+    before_strips = [replace(strip, title=f"now: {strip.title}") for strip in before.strips]
+    return replace(
+        before,
+        length_ns=max(before.length_ns, after.length_ns),
+        names=(*before.names, *after.names),
+        strips=(*before_strips, *after_strips),
+        steps=(),
+    )
 
 
 def _picture(picture: Picture) -> dict[str, Any]:

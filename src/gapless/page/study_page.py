@@ -2,7 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import compress
+from pathlib import PurePath
+
+from msgspec import Struct
 
 from gapless.model.picture import StripKind
 from gapless.model.run import RecordedRun
@@ -12,6 +15,7 @@ from gapless.page.calls import call_sheets
 from gapless.page.causes import diagnose
 from gapless.page.charts import chart_columns
 from gapless.page.document import render_page
+from gapless.page.ranks import rank_bars
 from gapless.page.sheets import sheets
 from gapless.report.brief import head_text, why_text
 from gapless.report.run.notable import notable_lines
@@ -23,11 +27,11 @@ from gapless.report.sections.causes import replay_lines
 from gapless.report.sections.next_command import next_step, proven_lines
 from gapless.report.sections.run_status import life_line
 from gapless.report.sections.summary import health_lines, rank_lines, steps_lines
+from gapless.report.text.numbers import duration
 from gapless.report.text.text import clean
 
 
-@dataclass(frozen=True)
-class Prose:
+class Prose(Struct, frozen=True):
     """A part of the report that is sentences."""
 
     title: str
@@ -41,7 +45,9 @@ def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -
     """
     recorded, tree = study.recorded, account_tree(study)
     charts = chart_columns(study)
+    ranks = rank_bars(study)
     prose = [Prose(title, tuple(lines)) for title, lines in _prose(study) if lines]
+    is_moved = [bool(ranks) and part.title == "ranks" for part in prose]
     command, purpose = next_step(study) if study.diagnosis is not None else ("", "")
     picture = study.picture
     context = {
@@ -60,7 +66,10 @@ def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -
         "series": charts.get("series"),
         "calls": call_sheets(study),
         "sheets": list(sheets(study)),
-        "prose": prose,
+        "ranks": ranks,
+        "rank_lines": [line for part in compress(prose, is_moved) for line in part.lines],
+        "prose": [part for part, moved in zip(prose, is_moved, strict=True) if not moved],
+        "forecast": _forecast_caption(study),
         "facts": list(_facts(study)),
     }
     return render_page("study", context, charts)
@@ -70,7 +79,22 @@ def _title(study: Study) -> str:
     recorded = study.recorded
     if recorded is not None:
         return clean(shlex.join(recorded.life.command))
-    return clean(", ".join(study.run.paths[:3]))
+    return clean(", ".join(PurePath(path).name for path in study.run.paths[:3]))
+
+
+def _forecast_caption(study: Study) -> str:
+    """Return what the two timelines of a prediction show; empty where there are none."""
+    forecast = study.forecast
+    if forecast is None:
+        return ""
+    rest = (
+        " Waits for data are as long as the loader's queue predicts." if forecast.by_queue else ""
+    )
+    return (
+        f"A step of a window now ({duration(forecast.before.length_ns)}) and with "
+        f"{clean(forecast.fix)} ({duration(forecast.after.length_ns)}): both replayed, less what "
+        f"tracing cost; the figures above are for steps without a profiler.{rest}"
+    )
 
 
 def _head(study: Study) -> str:

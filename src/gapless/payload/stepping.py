@@ -18,6 +18,8 @@ MIN_CALLS = 5
 MIN_LONG_CALLS = 2
 LONG_NS = 1_000_000_000  # between two calls: steps of which five would be waited for too long
 PERIOD = 64  # calls after which the anchor is chosen anew among those that still step
+MIN_RECENT_CALLS = 2  # in the later half of the time, of what still steps
+MAX_PAUSE = 5  # times its mean distance, since the last call of what still steps
 LONELY_CALLS = 50  # calls without a step, before they anchor though there is an optimizer
 FAR_CALLS = 200  # likewise, though something of a kind before stepped, but too seldom for an anchor
 USERS, OPTIMIZERS, BACKWARDS, LOADERS, FORWARDS = range(5)  # kinds, the first that is there leads
@@ -29,34 +31,54 @@ class _Anchor:
     def __init__(self, *, prefers_most: bool) -> None:
         self.most = prefers_most
         self.counts: dict[int, int] = {}  # by id, in the order in which they were first seen
-        self.before: dict[int, int] = {}  # the counts when the anchor was last chosen anew
-        self.calls = 0  # since then
+        self.first: dict[int, int] = {}  # when the first call of each ended, and the last one
+        self.last: dict[int, int] = {}
+        # Counts some time ago, and later than that: the recent calls are those since the first.
+        self.before: tuple[int, dict[int, int]] = 0, {}
+        self.between: tuple[int, dict[int, int]] = 0, {}
+        self.calls = 0  # since the anchor was last chosen anew
         self.period = PERIOD
         self.chosen: int | None = None
-        self.ends: dict[int, int] = {}  # of the first calls
 
     def count_call(self, number: int, end: int) -> bool:
         """Count a call that ended so; return whether it is the anchor's."""
         count = self.counts[number] = self.counts.get(number, 0) + 1
+        last = self.last.get(number, end)
+        self.last[number] = end
+        if count == 1:
+            self.first[number] = end
         self.calls += 1
         if self.calls >= self.period:
-            self._reconsider()
+            self._reconsider(end)
         elif count == MIN_CALLS:
             self._choose(self.counts, MIN_CALLS)
-        elif self.chosen is None and count < MIN_CALLS:
-            if end - self.ends.get(number, end) >= LONG_NS:
-                self._choose(self.counts, MIN_LONG_CALLS)
-            self.ends[number] = end
+        elif self.chosen is None and count < MIN_CALLS and end - last >= LONG_NS:
+            self._choose(self.counts, MIN_LONG_CALLS)
         return number == self.chosen
 
-    def _reconsider(self) -> None:
+    def _reconsider(self, end: int) -> None:
         self.period = max(PERIOD, 20 * len(self.counts))
         if self.calls >= self.period:
-            before = self.before
             now = dict(self.counts)  # other threads may step meanwhile
-            recent_calls = {number: count - before.get(number, 0) for number, count in now.items()}
-            self._choose(recent_calls, MIN_CALLS)
-            self.before, self.calls = now, 0
+            self._remember(end, now)
+            old = self.before[1]
+            recent_calls = {
+                number: count - old.get(number, 0)
+                for number, count in now.items()
+                if count >= MIN_CALLS and self._goes_on(number, end)
+            }
+            self._choose(recent_calls, MIN_RECENT_CALLS)
+            self.calls = 0
+
+    def _remember(self, end: int, counts: dict[int, int]) -> None:
+        """Keep counts so that the recent calls are those of about half of the time."""
+        start = min(self.first.values(), default=end)
+        if end - start >= 2 * (self.between[0] - start):
+            self.before, self.between = self.between, (end, counts)
+
+    def _goes_on(self, number: int, end: int) -> bool:
+        last, n_distances = self.last[number], max(1, self.counts[number] - 1)
+        return end - last <= MAX_PAUSE * (last - self.first[number]) / n_distances
 
     def _choose(self, counts: dict[int, int], min_calls: int) -> None:
         candidates = [number for number in dict(counts) if counts[number] >= min_calls]

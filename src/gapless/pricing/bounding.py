@@ -1,21 +1,48 @@
-"""Limit prices to what the account charges to the object of a change."""
+"""Limit prices to what the account charges to the object of a change.
+
+All of it gone, a step takes what remains: 1 / (1 − share) times as fast. That is the limit of every
+gain, however much of a step is charged: near the whole of it, where a small error of the share is a
+large one of the gain, as well. It is passed by no more than is stated here: ``SLACK`` of the gain,
+and at the upper end of an interval the error that predictions of its family have, of what remains.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import Change, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.finding import Finding
 from gapless.pricing.charged import charge_changes
 from gapless.replay.predict.calibration import EXPECTED
 
-SLACK: Final = 1.1  # times the largest charge: steps are not all alike
-_MAX_STEP_SHARE: Final = 0.98  # of a step: above that nothing is bounded
+SLACK: Final = 1.1  # times what all of it would give beyond 1: steps are not all alike
+MAX_GAIN: Final = 50.0  # what is charged the whole step, or may be, leaves a fiftieth of it
 _VAGUE: Final = (
     "the replay shows no more than the account: the gain is anything from nothing to all of it"
 )
 _NOTE: Final = "bounded by what the account charges to it"
+
+
+class GainLimit(Struct, frozen=True):
+    """The largest gain, as a speed-up, that what is charged to a change leaves room for."""
+
+    middle: float  # of the low end, too, and of what is said to be worth "at most"
+    high: float  # of the upper end
+
+
+def limit_gain(max_share: float, family: str) -> GainLimit:
+    """Return the limits of a gain where so much of a step is charged at most (0 to 1).
+
+    A change without effect shows the error that is usual of its family nevertheless; what is left
+    of a step is known as well as that.
+    """
+    all_of_it = 1 / max(1 / MAX_GAIN, 1 - max_share)
+    middle = min(MAX_GAIN, 1 + SLACK * (all_of_it - 1))
+    return GainLimit(middle, min(MAX_GAIN, middle / (1 - EXPECTED.get(family, 0.0))))
 
 
 def bound_by_account(
@@ -23,22 +50,36 @@ def bound_by_account(
 ) -> Prediction:
     """Return a prediction that promises no more than the account charges to what is changed.
 
-    Where the gain may be nothing, and its middle exceeds that limit, there is no price.
+    Where the charge is itself known with an interval (occasional work, ranks that differ), its
+    upper end counts: ``Charge.max_share`` holds that. Where the gain may be nothing, and its middle
+    exceeds the limit, there is no price. What is bounded already stays as it is.
     """
-    share, speedup = SLACK * charge_changes(evidence, changes).max_share, prediction.speedup
-    if share >= _MAX_STEP_SHARE or speedup is None:
-        return prediction
-    max_speedup = 1 / (1 - share)
-    # For a change without effect the interval holds the error that is usual of its kind.
-    max_high = 1 / max(1 - _MAX_STEP_SHARE, 1 - share - EXPECTED.get(prediction.family, 0.0))
-    if speedup.mid <= max_speedup and speedup.high <= max_high:
-        return prediction
-    if speedup.low <= 1 < max_speedup < speedup.mid:
+    max_share = charge_changes(evidence, changes).max_share
+    limit, speedup = limit_gain(max_share, prediction.family), prediction.speedup
+    bound = prediction.at_most and _cap(prediction.at_most, limit)
+    if speedup is None or (speedup.mid <= limit.middle and speedup.high <= limit.high):
+        return prediction if bound == prediction.at_most else replace(prediction, at_most=bound)
+    if speedup.low <= 1 < limit.middle < speedup.mid:
         return replace(prediction, speedup=None, refused=_VAGUE)
     notes = prediction.notes
-    if speedup.low > max_speedup:
-        notes += (f"{_NOTE}: at most {max_speedup:.2f}×, where its replay said {speedup.mid:.2f}×",)
-    capped_speedup = Estimate(
-        min(speedup.low, max_speedup), min(speedup.mid, max_speedup), min(speedup.high, max_high)
+    if speedup.low > limit.middle:
+        notes += (
+            f"{_NOTE}: at most {limit.middle:.2f}×, where its replay said {speedup.mid:.2f}×",
+        )
+    return replace(prediction, speedup=_cap(speedup, limit), at_most=bound, notes=notes)
+
+
+def bound_finding(evidence: Evidence, finding: Finding) -> Finding:
+    """Return a finding, its price bounded: the last thing done to each, whatever priced it."""
+    return replace(
+        finding,
+        prediction=bound_by_account(evidence, finding.detection.changes, finding.prediction),
     )
-    return replace(prediction, speedup=capped_speedup, notes=notes)
+
+
+def _cap(estimate: Estimate, limit: GainLimit) -> Estimate:
+    return Estimate(
+        min(estimate.low, limit.middle),
+        min(estimate.mid, limit.middle),
+        min(estimate.high, limit.high),
+    )

@@ -8,14 +8,16 @@ idle time behind that goes, too): there a step may be shortened by all that the 
 device wait, and by what is no longer launched; the device's other work stays. Without a device,
 calls are worth what they take. A loader is worth the waits for it, the time in which its iterations
 begin, and the processors that its workers take from computing. Each of several ranks has its own;
-any of them may decide.
+any of them may decide. What the account knows with an interval (what a checkpoint takes of a step,
+of which few were seen) is counted with the upper end of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.queries import rank_waits, windows
 from gapless.model.change import (
@@ -49,12 +51,11 @@ _OTHERS_LEAF: Final = "idle.device.wait"
 _OTHERS_FACTOR: Final = 2.0  # times: others may take as much within kernels, where no wait shows it
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """Shares of the step that are charged to what a change is about: 0 to 1."""
 
     own_share: float  # to the object itself
-    max_share: float  # including all that may go with it
+    max_share: float  # including all that may go with it, at the upper end of what is measured
 
 
 def charge_changes(evidence: Evidence, changes: Sequence[Change]) -> Charge:
@@ -145,18 +146,30 @@ def _host_idle_share(evidence: Evidence) -> float:
     """Return how long the host keeps its device waiting, in plain steps or in windows.
 
     In a plain step the device's work comes first: what tracing adds to it, the host's share
-    lacks.
+    lacks. But no host is worth more than what that work leaves of a step.
     """
     rows = evidence.study.account.leaves.items()
     windows_ns = sum(ns for leaf, ns in rows if leaf.startswith(_HOST))
-    return max(evidence.share(*_HOST), _step_share(evidence, windows_ns) if windows_ns else 0.0)
+    windows_share = _step_share(evidence, windows_ns) if windows_ns else 0.0
+    return max(evidence.share(*_HOST), min(windows_share, max(0.0, 1 - evidence.share(*_WORK))))
 
 
 def _max_leaf_share(evidence: Evidence, prefix: str) -> float:
-    """Return the worth of leaves below a prefix; waits for data include what backlogs hide."""
+    """Return the worth of leaves below a prefix, by the upper end where their mean has an interval.
+
+    Waits for data include what backlogs hide.
+    """
     is_data = evidence.on_device and prefix.startswith(_DATA.rstrip("."))
     factor = _OTHERS_FACTOR if prefix.startswith(_OTHERS_LEAF) else 1.0
-    return factor * evidence.share(prefix) + (_hidden_share(evidence) if is_data else 0.0)
+    spreads: Mapping[str, float] = {} if evidence.run_steps is None else evidence.run_steps.spreads
+    unsure_share = sum(
+        spread * evidence.share(leaf) for leaf, spread in spreads.items() if leaf.startswith(prefix)
+    )
+    return (
+        factor * evidence.share(prefix)
+        + unsure_share
+        + (_hidden_share(evidence) if is_data else 0.0)
+    )
 
 
 def _hidden_share(evidence: Evidence) -> float:
@@ -283,9 +296,15 @@ def _concerned_share(use: LoaderUse, change: LoaderChange) -> float:
 
 
 def _max_wait_share(evidence: Evidence, use: LoaderUse) -> float:
-    """Return the waits for a loader, with its iterations' starts and its processors."""
+    """Return the waits for a loader, with its iterations' starts and its processors.
+
+    Threads that share processors with workers get their part of the time nevertheless: beside one
+    worker on each of them, half of it.
+    """
     wait_share = (use.share or 0.0) + _restart_share(evidence, use)
-    return wait_share + min(1.0, _processor_share(evidence, use)) * max(0.0, 1 - wait_share)
+    demand = _processor_share(evidence, use)
+    lost_share = min(demand, max(0.5, demand / (1 + demand)))
+    return wait_share + lost_share * max(0.0, 1 - wait_share)
 
 
 def _restart_share(evidence: Evidence, use: LoaderUse) -> float:

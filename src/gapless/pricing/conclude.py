@@ -1,11 +1,12 @@
 """From an account to causes, and from causes to proposals: the last part of every study."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.model.evidence import Evidence
 from gapless.model.study import Study
 from gapless.pricing.ceilings import ceilings_of
 from gapless.pricing.diagnose import diagnose
+from gapless.pricing.forecast import draw_forecast
 from gapless.pricing.price import Prices
 from gapless.pricing.propose import propose_fixes
 from gapless.pricing.simulators.protocol import Simulator
@@ -22,4 +23,6 @@ def conclude(prices: Prices) -> Study:
     if not study.account.wall_ns and (study.recorded is None or study.recorded.account is None):
         return study
     diagnosis = diagnose(prices)
-    return replace(study, diagnosis=diagnosis, proposals=propose_fixes(prices, diagnosis))
+    proposals = propose_fixes(prices, diagnosis)
+    forecast = None if study.picture is None else draw_forecast(prices, proposals)
+    return replace(study, diagnosis=diagnosis, proposals=proposals, forecast=forecast)

@@ -5,8 +5,10 @@ more together with those before them. Gains are replayed together, never added.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.fix import Effect, changes_nothing
@@ -26,8 +28,7 @@ _UNASKED: Final = (Applicability.IDENTICAL, Applicability.EQUIVALENT)
 Effects = Mapping[str, Effect]
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """A proposal, how to request it, and what it changes; ``None``: not known."""
 
     proposal: Proposal
@@ -68,7 +69,7 @@ def predict_together(
     """Predict what some proposals give together, or return why not."""
     changes: list[Change] = []
     for proposal in proposals:
-        effect_changes = _predict_effect(prices, proposal, effects)
+        effect_changes = predict_effect(prices, proposal, effects)
         if effect_changes is None:
             return Prediction(None, "host", refused=f"{proposal.fix}: {TRY_IT}")
         changes += effect_changes
@@ -101,7 +102,7 @@ def _make_offers(
 def _make_offer(prices: Prices, effects: Effects, request: FixRequest, proposal: Proposal) -> Offer:
     if proposal.refused is not None:
         return Offer(proposal, request, None, Prediction(None, "host", refused=proposal.refused))
-    changes = _predict_effect(prices, proposal, effects)
+    changes = predict_effect(prices, proposal, effects)
     prediction = (
         Prediction(None, "host", refused=TRY_IT)
         if changes is None
@@ -116,9 +117,10 @@ def _make_offer(prices: Prices, effects: Effects, request: FixRequest, proposal:
     return Offer(priced_proposal, request, changes, prediction)
 
 
-def _predict_effect(
-    prices: Prices, proposal: Proposal, effects: Effects
+def predict_effect(
+    prices: Prices, proposal: Proposal, effects: Effects = EFFECTS
 ) -> tuple[Change, ...] | None:
+    """Return what a proposal changes; ``None``: it is not known."""
     effect = effects.get(proposal.fix)
     return None if effect is None else effect(prices.evidence, proposal)
 
@@ -162,8 +164,7 @@ def _sort_key(offer: Offer) -> tuple[bool, bool, float]:
     return (not _is_usual(offer.proposal), speedup is None, -(speedup.low if speedup else 0.0))
 
 
-@dataclass(frozen=True)
-class _Base:
+class _Base(Struct, frozen=True):
     """What is taken as applied: fixes, what they change, what they give together."""
 
     fixes: tuple[str, ...]
@@ -222,7 +223,7 @@ def _combine_with(prices: Prices, effects: Effects, base: _Base, offer: Offer) -
         and proposal.refused is None
         and proposal.location == offer.proposal.location
     ]
-    changes = _predict_effect(prices, renewed_proposals[0], effects) if renewed_proposals else ()
+    changes = predict_effect(prices, renewed_proposals[0], effects) if renewed_proposals else ()
     if changes is None or offer.changes is None:
         return None
     if not renewed_proposals:

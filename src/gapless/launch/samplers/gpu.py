@@ -14,9 +14,10 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gapless.launch.process_tree import Tree
 from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
@@ -32,8 +33,7 @@ _KIB: Final = 1024
 _asking = threading.Lock()  # the library is asked by one thread at a time: runs may be at once
 
 
-@dataclass
-class _Gpu:
+class _Gpu(Struct):
     number: int
     handle: Any
     often: dict[str, Query]

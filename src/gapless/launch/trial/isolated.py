@@ -15,9 +15,10 @@ import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gapless.launch import process_tree, search_path
 from gapless.launch.environment import build_environment, make_spool
@@ -37,8 +38,7 @@ _SUPERVISOR_S: Final = 15.0
 _KILLED: Final = -int(signal.SIGKILL)
 
 
-@dataclass(frozen=True)
-class IsolatedRun:
+class IsolatedRun(Struct, frozen=True):
     """What to run apart, where its output goes, and when to end it."""
 
     spec: RunSpec  # its settings say when the training leaves by itself
@@ -52,8 +52,7 @@ class IsolatedRun:
     cancelled: threading.Event = field(default_factory=threading.Event)  # ended, if this is set
 
 
-@dataclass(frozen=True)
-class IsolatedOutcome:
+class IsolatedOutcome(Struct, frozen=True):
     """How it ended: 0 where its processes left as planned, the number of a signal, negative."""
 
     code: int
@@ -117,8 +116,7 @@ def interruptible() -> Generator[None]:
             signal.signal(number, handler)
 
 
-@dataclass
-class _SupervisedCommand:
+class _SupervisedCommand(Struct):
     """A command and its supervisor, and what is known of them."""
 
     supervisor: "subprocess.Popen[bytes]"

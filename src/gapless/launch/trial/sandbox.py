@@ -15,10 +15,11 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.launch.trial import enter_view, supervisor
 
@@ -33,16 +34,14 @@ _APPARMOR_RULE: Final = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_us
 _KERNEL_NOTE: Final = "overlay file systems of ordinary users came with Linux 5.11"
 
 
-@dataclass(frozen=True)
-class PrivateView:
+class PrivateView(Struct, frozen=True):
     """A private view of a folder; what is written through it lies in ``place``."""
 
     folder: Path
     layers: Path
 
 
-@dataclass(frozen=True)
-class _ViewSupport:
+class _ViewSupport(Struct, frozen=True):
     """Where the layers of a view may lie, by which right; or why there is none."""
 
     parent: Path | None

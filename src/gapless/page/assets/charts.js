@@ -1,6 +1,6 @@
 "use strict";
 // Figures of BokehJS in the colours of the page, and step times with the sampled series below.
-const gapless = { figures: [], views: [], columns: JSON.parse(document.getElementById("charts").textContent) };
+const gapless = { figures: [], views: [], recolours: [], columns: JSON.parse(document.getElementById("charts").textContent) };
 
 gapless.colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -82,9 +82,9 @@ gapless.show = async (element, ...figures) => {
       source, size: { field: "size" }, line_color: { field: "colour" }, fill_color: { field: "colour" },
       fill_alpha: 0.45, line_alpha: 0.9,
     });
-    gapless.recolour_steps = () => {
+    gapless.recolours.push(() => {
       source.data = { ...source.data, colour: steps.x.map((_, i) => gapless.colour(colour(i))) };
-    };
+    });
     figure.add_tools(new Bokeh.HoverTool({ renderers: [glyph], tooltips: "step @number: @text" }));
     source.selected.properties.indices.change.connect(() => {
       const [index] = source.selected.indices;

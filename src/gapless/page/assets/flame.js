@@ -132,10 +132,10 @@
       source.selected.indices = [];
       zoom(bar);
     });
-    gapless.recolour_flame = () => {
+    gapless.recolours.push(() => {
       labels.glyph.text_color = gapless.colour("call-ink");
       redraw();
-    };
+    });
     await gapless.show(element(), figure);
     redraw();
     element().addEventListener("keydown", press);

@@ -21,9 +21,7 @@
 
   const dress = () => {
     gapless.figures.forEach(gapless.dress);
-    gapless.recolour_steps?.();
-    gapless.recolour_timeline?.();
-    gapless.recolour_flame?.();
+    gapless.recolours.forEach((recolour) => recolour());
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 
@@ -48,6 +46,7 @@
     await gapless.draw_arms();
     const range = await gapless.draw_steps();
     await gapless.draw_timeline();
+    await gapless.draw_forecast();
     await gapless.draw_series(range);
     await gapless.draw_flame();
     document.body.dataset.drawn = "all";

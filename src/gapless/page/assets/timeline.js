@@ -1,8 +1,7 @@
 "use strict";
-// The timeline: bars of the ledger, threads and streams. What is thinner than a pixel is merged, for
+// Timelines: bars of the ledger, threads and streams. What is thinner than a pixel is merged, for
 // the part that is in sight, each time it changes; so a zoom shows what the whole hides.
 (() => {
-  const { picture } = gapless.columns;
   const ROW = 15; // pixels
   const COLOURS = { account: "unknown", thread: "soft", stream: "unknown", worker: "link" }; // without a leaf
 
@@ -21,7 +20,7 @@
 
   // The bars in sight; neighbours of one row that are thinner than a pixel become one, in the colour
   // of the longest of them.
-  function bars_within(begin, end, pixel) {
+  function bars_within(picture, begin, end, pixel) {
     const data = { left: [], right: [], y: [], leaf: [], group: [], name: [], count: [], kind: [] };
     for (const strip of picture.strips) {
       const open = new Map();
@@ -57,7 +56,7 @@
     return ns >= 1e3 ? `${(ns / 1e3).toFixed(2)} µs` : `${ns} ns`;
   }
 
-  function what(data, i) {
+  function what(picture, data, i) {
     const group = data.group[i] < 0 ? null : gapless.columns.groups[picture.groups[data.group[i]]];
     const cause = data.leaf[i] < 0 ? group : `${group}: ${picture.leaves[data.leaf[i]]}`;
     const parts = [cause, data.name[i] < 0 ? null : picture.names[data.name[i]]];
@@ -65,27 +64,26 @@
     return data.count[i] > 1 ? `${data.count[i]} bars, the longest: ${text}` : text;
   }
 
-  function colours(data) {
+  function colours(picture, data) {
     const found = {};
     const name = (i) => (data.group[i] < 0 ? COLOURS[data.kind[i]] : picture.groups[data.group[i]]);
     const colour = (group) => (found[group] ??= gapless.colour(group));
     return data.left.map((_, i) => colour(name(i)));
   }
 
-  function columns(begin, end, width) {
-    const data = bars_within(begin, end, (end - begin) / width);
+  function columns(picture, begin, end, width) {
+    const data = bars_within(picture, begin, end, (end - begin) / width);
     return {
       ...data,
       x1: data.left.map((ns) => ns / 1e6), x2: data.right.map((ns) => ns / 1e6),
-      colour: colours(data),
-      text: data.left.map((_, i) => what(data, i)),
+      colour: colours(picture, data),
+      text: data.left.map((_, i) => what(picture, data, i)),
       length: data.left.map((left, i) => length_text(data.right[i] - left)),
     };
   }
 
-  function write_legend() {
+  function write_legend(picture, legend) {
     const groups = new Set(picture.strips.flatMap((strip) => strip.group.filter((group) => group >= 0).map((group) => picture.groups[group])));
-    const legend = document.getElementById("legend");
     for (const [group, name] of Object.entries(gapless.columns.groups)) {
       if (!groups.has(group)) continue;
       const entry = document.createElement("span"), swatch = document.createElement("i");
@@ -95,9 +93,11 @@
     }
   }
 
-  gapless.draw_timeline = async () => {
-    const element = document.getElementById("chart-timeline");
-    if (!picture || !element) return;
+  // Draw a picture, and return its range and how to colour it anew. ids: of the chart, of what a
+  // click writes, of the legend.
+  async function draw(picture, ids) {
+    const element = document.getElementById(ids.chart);
+    if (!picture || !element) return null;
     const rows = lay_out(picture.strips), length = picture.length / 1e6;
     const range = new Bokeh.Range1d({ start: 0, end: length, bounds: [0, length], min_interval: 1e-6 });
     const figure = gapless.figure({
@@ -112,7 +112,7 @@
     left.major_label_overrides = new Map(ticks.map(([row, title]) => [row, shorten(title)]));
     figure.center.forEach((grid) => { grid.visible = grid.dimension === 0; });
     const width = () => Math.max(200, figure.inner_width || element.clientWidth);
-    const source = new Bokeh.ColumnDataSource({ data: columns(0, picture.length, element.clientWidth) });
+    const source = new Bokeh.ColumnDataSource({ data: columns(picture, 0, picture.length, element.clientWidth) });
     const bars = figure.hbar({ y: { field: "y" }, left: { field: "x1" }, right: { field: "x2" }, height: 0.86,
       source, fill_color: { field: "colour" }, line_color: null, nonselection_fill_alpha: 1, nonselection_line_color: null });
     figure.add_tools(
@@ -125,11 +125,10 @@
     let waiting = false;
     const redraw = () => {
       source.selected.indices = [];
-      source.data = columns(range.start * 1e6, range.end * 1e6, width());
+      source.data = columns(picture, range.start * 1e6, range.end * 1e6, width());
       element.dataset.bars = String(source.data.left.length);
     };
-    gapless.recolour_timeline = redraw;
-    gapless.redraw_timeline = () => {
+    const redraw_soon = () => {
       if (waiting) return;
       waiting = true;
       requestAnimationFrame(() => {
@@ -137,18 +136,27 @@
         redraw();
       });
     };
-    range.properties.start.change.connect(gapless.redraw_timeline);
-    range.properties.end.change.connect(gapless.redraw_timeline);
+    range.properties.start.change.connect(redraw_soon);
+    range.properties.end.change.connect(redraw_soon);
     source.selected.properties.indices.change.connect(() => {
       const [index] = source.selected.indices;
       if (index === undefined) return;
       const { text, length: lengths, left: starts } = source.data;
-      document.getElementById("picked-bar").textContent = `${lengths[index]} at ${length_text(starts[index])}: ${text[index]}`;
+      document.getElementById(ids.picked).textContent = `${lengths[index]} at ${length_text(starts[index])}: ${text[index]}`;
     });
-    gapless.timeline_range = range;
     await gapless.show(element, figure);
     element.dataset.bars = String(source.data.left.length);
-    write_legend();
+    write_legend(picture, document.getElementById(ids.legend));
+    gapless.recolours.push(redraw);
+    return range;
+  }
+
+  const { picture, forecast } = gapless.columns;
+  gapless.draw_timeline = async () => {
+    gapless.timeline_range = await draw(picture, { chart: "chart-timeline", picked: "picked-bar", legend: "legend" });
+  };
+  gapless.draw_forecast = async () => {
+    await draw(forecast, { chart: "chart-forecast", picked: "picked-forecast", legend: "legend-forecast" });
   };
 
   const set = (start, end) => {

@@ -8,9 +8,9 @@ every sum is that of the replay.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting import partition, sum_ledgers
 from gapless.accounting.intervals import NO_LANE, Lane, measure_before, piece_at
@@ -60,12 +60,15 @@ def retime_trace(
 
 def predict_account(scene: Scene, changes: Sequence[Change], rates: Rates) -> Account:
     """Return the account of a window with some changes made, less what tracing cost."""
+    return sum_ledgers([partition(predict_trace(scene, changes, rates))])
+
+
+def predict_trace(scene: Scene, changes: Sequence[Change], rates: Rates) -> Trace:
+    """Return the trace of a window with some changes made, less what tracing cost."""
     view, before = scene.view, scene.graph
     after = apply_changes(view, before, changes, ChangeParams(rates))
     simulated = simulate(after, scene.alpha.mid)
-    return sum_ledgers(
-        [partition(retime_trace(view, before, after, simulated, find_cuts(view, before, changes)))]
-    )
+    return retime_trace(view, before, after, simulated, find_cuts(view, before, changes))
 
 
 class _ReplayClock:

@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from gapless.errors import GaplessError
 from gapless.launch.environment import RecorderSettings
@@ -42,8 +44,7 @@ _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _BUSY: Final = (0, 1, 2, 5, 6)  # user, nice, system, hard and soft interrupts in /proc/stat
 
 
-@dataclass(frozen=True)
-class ArmPlan:
+class ArmPlan(Struct, frozen=True):
     """What all arms of a trial have in common."""
 
     command: tuple[str, ...]
@@ -60,8 +61,7 @@ class ArmPlan:
     folder: Path | None = None  # working folder; None: ours
 
 
-@dataclass(frozen=True)
-class Partner:
+class Partner(Struct, frozen=True):
     """What an arm needs to step in turns with another one, which runs at the same time."""
 
     seat: Seat
@@ -139,7 +139,7 @@ def _isolate(
     }
     if spec.switched:
         trial["switching"] = {
-            **vars(plan_switches(len(spec.switched), spec.seconds)),
+            **asdict(plan_switches(len(spec.switched), spec.seconds)),
             "sides": [list(map(edit_to_json, edits)) for edits in spec.switched],
         }
     if spec.turns is not None:

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.model.estimate import Estimate
@@ -32,8 +32,7 @@ _OUTLYING: Final = 6.0  # usual deviations, and …
 _MIN_OUTLYING: Final = 0.05  # … so much, beyond which a pair was disturbed
 
 
-@dataclass(frozen=True)
-class SwitchedBlock:
+class SwitchedBlock(Struct, frozen=True):
     """The steps of one block that count; ``side`` 0 is the unedited one."""
 
     side: int
@@ -46,8 +45,7 @@ class SwitchedBlock:
         return math.log(step_time(self.times_ns))
 
 
-@dataclass(frozen=True)
-class SwitchedSteps:
+class SwitchedSteps(Struct, frozen=True):
     """All whole blocks of a process, in order, and why sides were left out."""
 
     blocks: tuple[SwitchedBlock, ...]

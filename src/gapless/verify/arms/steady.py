@@ -4,11 +4,12 @@ Which steps count is decided once for all arms of a trial, so that the same are 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.recording import Recording
@@ -33,8 +34,7 @@ _RECURRING_MARKS: Final = (  # kinds of marks, and the value of those that count
 Float = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class ArmSteps:
+class ArmSteps(Struct, frozen=True):
     """The steps of one arm; ``lengths[i]`` is that of step ``i + 2``, epoch turns taken out."""
 
     lengths: Int64
@@ -53,8 +53,7 @@ class ArmSteps:
     device_lengths: Int64 | None = None  # as ``lengths``, at the device's own step ends
 
 
-@dataclass(frozen=True)
-class SteadyRange:
+class SteadyRange(Struct, frozen=True):
     """The lengths that count in every arm, from a first one to before a last one, in blocks."""
 
     start: int
