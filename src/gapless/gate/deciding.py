@@ -53,9 +53,10 @@ class GateTask(Struct, frozen=True):
     budgets: tuple[Budget, ...] = ()
     links: tuple[str, ...] = ()
     target: float = 0.05  # the slow-down that is to be seen
-    pairs: tuple[int, int] = (4, 10)
+    pairs: tuple[int, int] = (4, 40)
     arm_s: float = 4.0
     budget_s: float = 600.0  # of a set of arms: no turn begins after it
+    apart: bool = False  # the arms of a pair do not step in turns
 
 
 class GateResult(Struct, frozen=True):
@@ -98,7 +99,7 @@ def decide(task: GateTask, report_progress: Progress) -> GateResult:
     """
     top = revisions.find_top(task.folder)
     new = SourceSide(NEW, top, task.folder)
-    runner = ArmRunner(task.command, task.out, task.arm_s, report_progress)
+    runner = ArmRunner(task.command, task.out, task.arm_s, report_progress, apart=task.apart)
     if task.against is not None:
         with revisions.open_revision(task.against, task.folder, task.links) as revision:
             variables = revisions.map_search_path(top, revision)
@@ -210,6 +211,8 @@ def _decide(
         if second_effect is not None:
             effect = judging.combine(effect, second_effect, comparison.judge(arms))
     is_confirmed = second_effect is not None and second_effect.is_slower
+    if runner.why_apart and len(sides) > 1:
+        notes = (*notes, f"the arms of a pair ran one after the other: {runner.why_apart}")
     windows = ()
     if is_confirmed:
         windows = run_windows(runner, sides, _WINDOWS)

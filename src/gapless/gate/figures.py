@@ -15,6 +15,7 @@ from gapless.model.host_code import HotLine
 from gapless.model.leaf import GROUPS
 from gapless.model.recording import Recording
 from gapless.study import Options, study_recording
+from gapless.verify.arms.alternating import slice_means
 from gapless.verify.arms.steady import (
     ArmSteps,
     block_means,
@@ -22,9 +23,11 @@ from gapless.verify.arms.steady import (
     step_time,
     use_device_times,
 )
+from gapless.verify.specs import Turns
 
 BASE: Final = "base"
 NEW: Final = "new"
+_OBSERVER: Final = "observer"  # the leaf of the recorder's own time
 MAKING: Final = frozenset(("worker", "making", "choosing"))  # threads of ``HotLine`` that load
 
 
@@ -45,13 +48,14 @@ class ArmFigures(Struct, frozen=True):
 
     side: str  # BASE or NEW
     turn: int  # arms of one turn are neighbours and pair up
-    blocks: tuple[float, ...]  # mean ns of a step, in each block of steady steps
+    blocks: tuple[float, ...]  # mean ns of a step, in each block of steady steps, or each slice
     leaves: Mapping[str, float]  # ns a step, by leaf of the account
     groups: Mapping[str, float]  # ns a step, by group
     windowed: bool  # a window split the account
     memory: int | None  # bytes at most, of the GPUs, else of the processes
     lines: tuple[LineShare, ...] = ()
     anchor: str | None = None  # what ends a step: "SGD.step, train.py:41"
+    alternates: bool = False  # it stepped in turns with its neighbour, slice by slice
 
     @property
     def step_ns(self) -> float:
@@ -84,13 +88,37 @@ def read_figures(
     )
 
 
+def add_slices(arms: Sequence[tuple[ArmFigures, ArmSteps]], turns: Turns) -> tuple[ArmFigures, ...]:
+    """Return the figures of arms that stepped in turns, with the step time of each slice.
+
+    Those that have too few steps are left out. What passed in the other's turns is no leaf.
+    """
+    sliced = [(arm, slice_means(steps.lengths, turns)) for arm, steps in _time_on_device(arms)]
+    return tuple(
+        replace(
+            arm,
+            blocks=tuple(round(mean, 1) for mean in means.tolist()),
+            leaves={name: ns for name, ns in arm.leaves.items() if name != _OBSERVER},
+            alternates=True,
+        )
+        for arm, means in sliced
+        if means is not None
+    )
+
+
+def _time_on_device(
+    arms: Sequence[tuple[ArmFigures, ArmSteps]],
+) -> list[tuple[ArmFigures, ArmSteps]]:
+    on_device = all(steps.device_lengths is not None for _, steps in arms)
+    return [(arm, use_device_times(steps) if on_device else steps) for arm, steps in arms]
+
+
 def add_blocks(arms: Sequence[tuple[ArmFigures, ArmSteps]]) -> tuple[ArmFigures, ...]:
     """Return the figures of a set of arms with the blocks of those steps that count in all.
 
     Steps are timed on the device where every arm knows those times.
     """
-    on_device = all(steps.device_lengths is not None for _, steps in arms)
-    timed = [(arm, use_device_times(steps) if on_device else steps) for arm, steps in arms]
+    timed = _time_on_device(arms)
     steady = find_steady_range([(arm.side, steps) for arm, steps in timed])
     return tuple(
         replace(arm, blocks=tuple(round(mean, 1) for mean in block_means(steps, steady).tolist()))
@@ -117,6 +145,7 @@ def figures_from_json(values: Mapping[str, Any]) -> ArmFigures:
         memory=values["memory"],
         lines=tuple(LineShare(**line) for line in values["lines"]),
         anchor=values["anchor"],
+        alternates=values.get("alternates", False),
     )
 
 

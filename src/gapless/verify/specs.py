@@ -62,6 +62,20 @@ class TrialSettings(Struct, frozen=True):
     mode: ArmMode = ArmMode.FRESH_FIRST
 
 
+class Turns(Struct, frozen=True):
+    """How two arms step in turns: the steps before, those of a slice, and how many slices."""
+
+    start: int
+    slice_steps: int
+    slices: int  # even
+    settling: int  # steps at the beginning of a slice that do not count
+
+    @property
+    def stop_step(self) -> int:
+        """Return the step at which both arms leave."""
+        return self.start + self.slices * self.slice_steps
+
+
 class ArmSpec(Struct, frozen=True):
     """One arm to run; it leaves at ``stop_step`` or after ``seconds`` of stepping."""
 
@@ -72,6 +86,8 @@ class ArmSpec(Struct, frozen=True):
     seconds: float
     takes_window: bool = False
     switched: tuple[tuple[Edit, ...], ...] = ()  # edits of sides, switched while the arm runs
+    turns: Turns | None = None  # it steps in turns with another arm
+    has_first_turn: bool = False
 
 
 class ArmRun(Struct, frozen=True):

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -26,6 +27,7 @@ _SCRIPT: Final = Path(enter_view.__file__)
 _PREFIX: Final = "gapless-view-"
 _LOCK: Final = "lock"  # held by whoever made the view, as long as it lives
 _locks: dict[Path, int] = {}
+_making = threading.Lock()  # arms may be started by two threads
 _OTHER_FOLDERS: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
 _TRY_S: Final = 20.0
 _APPARMOR_RULE: Final = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -65,8 +67,9 @@ def make(folder: Path) -> PrivateView:
     support = _test_support(folder.resolve())
     if support.parent is None:
         raise OSError(f"no private view of {folder}: {support.why}")
-    _sweep(support.parent)
-    return PrivateView(folder.resolve(), _make_layers(support.parent))
+    with _making:
+        _sweep(support.parent)
+        return PrivateView(folder.resolve(), _make_layers(support.parent))
 
 
 @contextmanager

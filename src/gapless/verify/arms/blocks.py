@@ -188,11 +188,12 @@ def _find_obstacles(
     gaps = {gap.what: gap.why for process in recording.processes for gap in process.unobserved}
     obstacles: dict[int, str] = {}
     for side, n_edits in enumerate(edit_counts, 1):
-        for number in range(FIRST_SWITCHED * side, FIRST_SWITCHED * side + n_edits):
-            if f"edit {number}" in gaps:
-                obstacles[side] = f"it could not be switched: {gaps[f'edit {number}']}"
-            elif not counts.get(number):
-                obstacles.setdefault(side, "it took no effect where it was switched")
+        numbers = range(FIRST_SWITCHED * side, FIRST_SWITCHED * side + n_edits)
+        refusals = [gaps[f"edit {number}"] for number in numbers if f"edit {number}" in gaps]
+        if refusals:
+            obstacles[side] = f"it could not be switched: {refusals[-1]}"
+        elif numbers and not any(counts.get(number) for number in numbers):
+            obstacles[side] = "it took no effect where it was switched"
     for side, kind in zip(sides, kinds, strict=True):
         if kind == wire.SWITCH_NOT_FINITE and side:
             obstacles[side] = "the loss was no finite number after it was switched on"
