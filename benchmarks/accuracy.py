@@ -14,11 +14,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+
+import msgspec
 
 from benchmarks.judging import figures, frozen, metrics, records, told
 from benchmarks.judging.looking import Inspection, RecordHealth, ask_again, inspect_record
@@ -81,7 +82,8 @@ def result(
         "health": health_figures([inspection.health for inspection in inspections]),
         "worst": told.worst_misses(answers[GAPLESS], told.CAUSES),
         "cases": {
-            record.case: told.case_to_json(record, answer) | {"health": asdict(inspection.health)}
+            record.case: told.case_to_json(record, answer)
+            | {"health": msgspec.to_builtins(inspection.health)}
             for (record, answer), inspection in zip(answers[GAPLESS], inspections, strict=True)
         },
     }

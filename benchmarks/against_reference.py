@@ -15,10 +15,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from msgspec.structs import replace
 
 from gapless.accounting import partition
 from gapless.model.leaf import LEAVES, group_of

@@ -11,10 +11,13 @@ cost: smaller costs could not be distinguished from them.
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from benchmarks.machine import machine, write_result
 from gapless.commands.options import progress
@@ -52,8 +55,7 @@ class Agreement(StrEnum):
     UNDECIDED = "undecided"  # too noisy: it may have cost nothing, or all of the delay
 
 
-@dataclass(frozen=True)
-class DelayCost:
+class DelayCost(Struct, frozen=True):
     """What a delay costs of a step, in ns: 95 % where it was measured, 90 % where predicted."""
 
     low: float
@@ -61,8 +63,7 @@ class DelayCost:
     high: float
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """A known delay at a place of a run, what it was predicted to cost, and what it did."""
 
     place: str
@@ -73,8 +74,7 @@ class Check:
     agreement: Agreement = Agreement.UNDECIDED
 
 
-@dataclass(frozen=True)
-class DelaySite:
+class DelaySite(Struct, frozen=True):
     """A place of a run for a delay, and what it would change there."""
 
     name: str
@@ -85,8 +85,7 @@ class DelaySite:
     edit: Wrap
 
 
-@dataclass(frozen=True)
-class CheckPlan:
+class CheckPlan(Struct, frozen=True):
     """The checks, what is tried for each, and why nothing is checked elsewhere."""
 
     checks: tuple[Check, ...]
@@ -237,7 +236,7 @@ def main() -> int:
         checks = tuple(complete_check(check, side, trial) for check, side in pairs)
     print(*map(check_line, checks), *plan.notes, sep="\n")
     if options.out is not None:
-        write_result({"machine": machine(), "checks": list(map(asdict, checks))}, options.out)
+        write_result({"machine": machine(), "checks": msgspec.to_builtins(checks)}, options.out)
     return int(any(check.agreement is Agreement.FAR for check in checks))
 
 

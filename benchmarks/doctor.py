@@ -13,9 +13,10 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from benchmarks.machine import machine, write_result
 from gapless.doctor.checkup import CheckupRequest, judge_machine, read_machine
@@ -54,7 +55,7 @@ def rows(constants: Constants, peaks: dict[str, float | None]) -> list[dict[str,
         peak = peaks.get(constant.name)
         share = None if peak is None or constant.value is None else constant.value / peak
         compared = {"peak": peak, "share": None if share is None else round(share, 3)}
-        constant_rows.append({**asdict(constant), **compared})
+        constant_rows.append({**msgspec.to_builtins(constant), **compared})
     return constant_rows
 
 
@@ -62,7 +63,8 @@ def describe_gpu(subject: CheckSubject, measurement: GpuMeasurement) -> dict[str
     """Return a GPU: what NVML shows of it, and what was measured."""
     gpu = next(gpu for gpu in subject.survey.gpus if gpu.number == measurement.number)
     figures = rows(measurement.constants, known_peaks(gpu))
-    reading = {key: value for key, value in asdict(gpu).items() if key not in {"uuid", "bus"}}
+    reading = msgspec.to_builtins(gpu)
+    del reading["uuid"], reading["bus"]
     card = find_peaks(gpu.name if gpu.mig is not True else None)
     peaks_from = None if card is None else f"{card.source}; looked up on {LOOKED_UP}"
     return {
@@ -113,7 +115,7 @@ def main() -> None:
         "driver": subject.survey.driver,
         "fast": fast,
         "took_s": round(checkup.took_s, 2),
-        "checks": [asdict(check) for check in checkup.results],
+        "checks": [msgspec.to_builtins(check) for check in checkup.results],
         "host": None if host is None else rows(host, {}),
         "gpus": [describe_gpu(subject, measured) for measured in subject.gpu_measurements],
     }

@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -151,7 +150,7 @@ def find_faults(trace: Trace) -> list[str]:
 def _length_faults(trace: Trace) -> list[str]:
     faults: list[str] = []
     for group in (trace.events, trace.gpu, trace.memory):
-        columns = [getattr(group, member.name) for member in fields(group)]
+        columns = [getattr(group, name) for name in group.__struct_fields__]
         if len(set(map(len, columns))) != 1:
             faults.append(f"columns of {type(group).__name__} differ in length")
         if any(column.flags.writeable for column in columns):

@@ -18,7 +18,6 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -141,12 +140,10 @@ def _unequal_parts(trace: Trace, other_trace: Trace) -> Iterator[str]:
     """Yield the names of the columns and tables in which two traces differ, except the path."""
     other_groups = column_groups(other_trace)
     for group, holder in column_groups(trace).items():
-        for member in fields(holder):
-            column, other_column = (
-                getattr(side, member.name) for side in (holder, other_groups[group])
-            )
+        for name in holder.__struct_fields__:
+            column, other_column = (getattr(side, name) for side in (holder, other_groups[group]))
             if column.dtype != other_column.dtype or not np.array_equal(column, other_column):
-                yield f"{group}.{member.name}"
+                yield f"{group}.{name}"
     tables, other_tables = make_tables(trace), make_tables(other_trace)
     for name in tables.__struct_fields__:
         if name != "path" and getattr(tables, name) != getattr(other_tables, name):

@@ -8,8 +8,10 @@ identifies one machine, paths and GPU numbers, is left out.
 import argparse
 import sys
 import tempfile
-from dataclasses import asdict, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from benchmarks.machine import machine, write_result
 from gapless.launch import probing
@@ -36,7 +38,7 @@ def main() -> None:
     constants = drop_identity(
         probing.measure(sys.executable, request, lambda step: print(step, flush=True))
     )
-    write_result({"machine": machine(), "constants": asdict(constants)}, options.out)
+    write_result({"machine": machine(), "constants": msgspec.to_builtins(constants)}, options.out)
     print("\n".join(constant_lines(constants)))
 
 

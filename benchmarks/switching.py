@@ -19,6 +19,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import asdict
+
 from benchmarks.menus.recording import ROOT, RecordingError, command, record
 from benchmarks.menus.resolve import resolve_menu
 from gapless.errors import GaplessError
@@ -210,7 +212,7 @@ def _describe(side: Side | None) -> dict[str, Any] | None:
     if side is None or side.speedup is None:
         return None
     is_switched = side.method is Method.IN_PROCESS
-    return {**vars(side.speedup), "verdict": side.verdict.value, "is_switched": is_switched}
+    return {**asdict(side.speedup), "verdict": side.verdict.value, "is_switched": is_switched}
 
 
 # ── All cases ───────────────────────────────────────────────────────────────────────────────────

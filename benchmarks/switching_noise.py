@@ -14,6 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import asdict
+
 from benchmarks.machine import machine, versions, write_result
 from gapless.model.edit import Applicability, SetGlobal
 from gapless.verify.arms.arm import ArmPlan, make_runner
@@ -63,7 +65,7 @@ def measure(budget_s: float) -> dict[str, Any]:
     side = trial.sides[0]
     return {
         "verdict": side.verdict.value,
-        "speedup": None if side.speedup is None else vars(side.speedup),
+        "speedup": None if side.speedup is None else asdict(side.speedup),
         "noise": side.noise,
         "why": side.why,
         "spent_s": round(trial.spent_s, 1),

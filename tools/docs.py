@@ -28,7 +28,7 @@ from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
 from gapless.screen.document import attached_schema, live_schema
 from gapless.store.run import database, trials
-from tools import accuracy, costs, rooms, spoken, tunings
+from tools import accuracy, costs, gates, rooms, spoken, tunings
 
 Makers = Mapping[str, Callable[[], str]]
 
@@ -203,6 +203,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/opening-traces.md": {"cost": reading_costs},
     "docs/rules.md": {"rules": rule_index, "spoken": spoken.spoken_table},
     "docs/trying.md": {"trial": trial},
+    "docs/gating.md": {"gates": gates.gate_table},
     "docs/tuning.md": {"tunings": tunings.tuning_table},
     "docs/run-folder.md": {"schema": database_schema},
     "docs/watch.md": {"watching": costs.watching_sentence},

@@ -5,10 +5,10 @@ What names the machine is left out: folders of arms, and where its interpreter l
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from gapless.model.edit import Edit, SetEnv, SetGlobal
 from gapless.model.trial import Trial

@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from msgspec import structs
+
 from benchmarks import machine
 from benchmarks.menus.blocks import BASE, Block, gain, noise, smallest_seen
 from benchmarks.menus.recording import (
@@ -226,7 +228,7 @@ def _line(
         "edits": list(line.edits),
         "summary": line.summary,
         "refused": line.refused,
-        "speedup": None if speedup is None else asdict(speedup),
+        "speedup": None if speedup is None else structs.asdict(speedup),
         "smallest_seen": None if speedup is None else round(smallest_seen(speedup), 4),
         "step_ns": round(median(times)) if times else None,
         "took_effect": measurements["effects"].get(name),

@@ -14,11 +14,12 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import structs
 from torch import distributed
 
 from benchmarks.menus.blocks import BASE, Block, MenuSide, is_narrow
@@ -67,7 +68,7 @@ class Bench:
             self.made[side.variant] = make(self.case, self.plan["device"], side.variant)
         job = self.made[side.variant]
         if side.edits:
-            job = replace(job, model=copy.deepcopy(job.model))
+            job = structs.replace(job, model=copy.deepcopy(job.model))
         return Arm(side, job)
 
     def warm(self, arm: Arm) -> None:

@@ -4,9 +4,10 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import asdict
 
 from benchmarks.menus.blocks import Estimate
 from benchmarks.menus.recording import ROOT, command, record

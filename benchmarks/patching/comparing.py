@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from benchmarks.patching.shape import SCRIPT, Shape
 from gapless.apply.patching import make_patch
@@ -117,7 +118,4 @@ def _pick(run_facts: Facts) -> dict[str, object]:
 
 
 def _choose(values: Sequence[object], names: Sequence[str]) -> list[dict[str, object]]:
-    return [
-        {name: fields[name] for name in names}
-        for fields in (asdict(value) for value in values)  # type: ignore[call-overload]
-    ]
+    return [{name: fields[name] for name in names} for fields in map(msgspec.to_builtins, values)]

@@ -101,6 +101,7 @@ EXHAUSTED = 1  # flag of NEXT: it raised StopIteration
 RAISED = 2  # flag of any mark: the call raised
 NOT_MAIN = 4  # flag of any mark: not on the thread that steps
 OBSERVER_FLUSH, OBSERVER_WINDOW, OBSERVER_SAVED = 0, 1, 2  # saved: after a window
+OBSERVER_TURN = 3  # another process had its turn (``payload.trial.turns``)
 NOBODY = 0xFFFFFFFF  # subject: unknown
 
 # ── Batches: one fetch, in a worker or in the training process ──────────────────────────────────
@@ -165,6 +166,7 @@ OPTIONS = "GAPLESS_OPTIONS"  # JSON
 LOADER = "GAPLESS_LOADER"  # which loader a spawned worker belongs to
 ASKED = "plan/asked"  # in the spool: a file, "NS STEP", by which somebody asks for a window
 LEAD = "GAPLESS_LEAD"  # the process that a trial's arm was started as
+TURN_OVER, TURN_BEGINS = "turn-over", "turn-begins"  # pipes in the spool of an arm that has turns
 
 
 class Frame(NamedTuple):

@@ -2,10 +2,10 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.host.stages import NO_STAGES, Stages
 from gapless.accounting.ranks.collectives import NO_ARRIVALS, Arrivals
@@ -66,8 +66,7 @@ _ACTIVITIES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """An event of a host thread. ``name`` and ``category`` stand in place of those of the tag."""
 
     tag: str
@@ -82,8 +81,7 @@ class Frame:
     correlation: int = -1  # of a synchronisation that the device recorded too
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """A launch call."""
 
     start: int
@@ -93,8 +91,7 @@ class Call:
     id: str = ""
 
 
-@dataclass(frozen=True)
-class Act:
+class Act(Struct, frozen=True):
     """What a device ran; without a call its launch was not recorded."""
 
     id: str
@@ -112,8 +109,7 @@ class Act:
     geometry: Geometry | None = None
 
 
-@dataclass(frozen=True)
-class SyncRecord:
+class SyncRecord(Struct, frozen=True):
     """A device's record of a synchronisation or of a stream that waits for an event."""
 
     start: int
@@ -126,8 +122,7 @@ class SyncRecord:
     wait_stream: int = -1
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """What to draw. ``steps``: boundaries, or (start, end) of each ProfilerStep#; or none."""
 
     acts: Sequence[Act] = ()
@@ -141,8 +136,7 @@ class Drawing:
     origin: int = 0
 
 
-@dataclass(frozen=True)
-class DrawnInputs:
+class DrawnInputs(Struct, frozen=True):
     """A trace, what else ``partition`` takes, and the name of each event."""
 
     trace: Trace
@@ -151,8 +145,7 @@ class DrawnInputs:
     event_names: tuple[str, ...]
 
 
-@dataclass
-class _Columns:
+class _Columns(Struct):
     """Columns in the making."""
 
     rows: list[tuple[int, int, int, int, int, int, int]]

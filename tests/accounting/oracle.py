@@ -6,8 +6,9 @@ charged by looking at all frames and all activities anew; sync debt is walked ti
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tests.accounting.drawing import Act, Call, Drawing, Frame
 
@@ -48,8 +49,7 @@ class Charge(NamedTuple):
     is_loading: bool = False  # loading in the training process
 
 
-@dataclass(frozen=True)
-class TaggedFrame:
+class TaggedFrame(Struct, frozen=True):
     """A frame as the account sees it."""
 
     frame: Frame
@@ -61,8 +61,7 @@ class TaggedFrame:
         return ORDER.index(self.tag), -self.frame.start, self.frame.end, self.position
 
 
-@dataclass
-class Debt:
+class Debt(Struct):
     """What a sync left to be paid."""
 
     since: int

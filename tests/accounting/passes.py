@@ -1,6 +1,7 @@
 """Steps of trainings drawn operator by operator, with the numbers of the nodes that they make."""
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.accounting.host.threads import Threads, sort_threads
 from gapless.model import category as c
@@ -12,8 +13,7 @@ X: Sizes = (8, 4)
 HIDDEN: Sizes = (8, 16)
 
 
-@dataclass
-class Script:
+class Script(Struct):
     """What a training thread called, one thing after the other; the device, if there is one."""
 
     engine: str = "m"  # the thread that evaluates nodes

@@ -1,10 +1,9 @@
 """Kineto's clock against the recorder's, from ranges between two readings."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gapless.accounting.clock import (
     CLOCK,

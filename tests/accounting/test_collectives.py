@@ -1,8 +1,7 @@
 """Who came last to a collective, and how long the others waited."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting import gather_collectives, match_collectives, partition, sum_ledgers
 from gapless.accounting.ranks.collectives import NO_ARRIVALS, Collectives

@@ -1,8 +1,7 @@
 """Collectives that threads of the host carry out: the training thread waits without a frame."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting import (
     NO_ARRIVALS,

@@ -4,9 +4,10 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.accounting import partition, sum_ledgers
 from gapless.model.account import Account
@@ -49,8 +50,7 @@ def frame(tag: str, start: float, end: float, thread: str = "m", name: str = "")
     return Frame(tag, us(start), us(end), thread, name)
 
 
-@dataclass(frozen=True)
-class Golden:
+class Golden(Struct, frozen=True):
     drawing: Drawing
     windows: tuple[Mapping[str, float], ...]  # leaf → time, of each window
     scale: int = US

@@ -2,10 +2,10 @@
 
 import ctypes
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict, replace
 
 from gapless.accounting import partition, sum_ledgers
 from gapless.accounting.host.nesting import build_forest, lane_of
@@ -86,7 +86,7 @@ def test_several_records_of_one_launch_are_the_first_and_longest() -> None:
 def test_exact_duplicates_of_an_activity_are_removed() -> None:
     inputs = draw(Drawing([Act("k", 0, 10, None)], steps=[0, 10]))
     rows = np.array([*range(len(inputs.event_names)), 0])
-    events = Events(**{name: column[rows] for name, column in vars(inputs.trace.events).items()})
+    events = Events(**{name: column[rows] for name, column in asdict(inputs.trace.events).items()})
     assert len(join_trace(replace(inputs.trace, events=events)).activities) == 1
 
 

@@ -1,8 +1,7 @@
 """Waits of one device for another of the same process."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting import partition, sum_ledgers
 from gapless.model.leaf import LEAF

@@ -4,13 +4,13 @@ import itertools
 import random
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
 
 import gapless.accounting
 from gapless.accounting import partition, sum_ledgers
@@ -53,9 +53,11 @@ def with_events(trace: Trace, rows: Int64, start: Int64, end: Int64) -> Trace:
 def check_same_pieces(first_ledger: Ledger, second_ledger: Ledger, shift: int = 0) -> None:
     for name in COLUMNS:
         offset = shift if name in ("start", "end") else 0
-        assert np.array_equal(vars(first_ledger)[name] + offset, vars(second_ledger)[name]), name
-    for name, column in vars(first_ledger.facets).items():
-        assert np.array_equal(column, vars(second_ledger.facets)[name]), name
+        assert np.array_equal(asdict(first_ledger)[name] + offset, asdict(second_ledger)[name]), (
+            name
+        )
+    for name, column in asdict(first_ledger.facets).items():
+        assert np.array_equal(column, asdict(second_ledger.facets)[name]), name
 
 
 @given(drawings(), st.integers(-(10**15), 10**15))

@@ -1,9 +1,9 @@
 """Passes that nothing uses: drawn, so that each reason to be silent is met alone."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting.host.unused_forwards import find_unused_passes
 from tests.accounting.drawing import US

@@ -1,7 +1,6 @@
 """Texts that come out, to the letter: where lines go, what is kept, what is left alone."""
 
 import importlib
-import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -9,7 +8,6 @@ import pytest
 
 from gapless.apply.edits.vendored import write_part
 from gapless.apply.patching import make_patch
-from gapless.errors import UsageError
 from gapless.model.edit import (
     Applicability,
     Edit,
@@ -239,12 +237,3 @@ def test_without_a_script_that_can_be_changed_settings_are_left() -> None:
     patch = make_patch([fix(BENCHMARK)], {}, None)
     assert "no script" in patch.manual[0].reason
     assert patch.manual[0].text == "torch.backends.cudnn.benchmark = True"
-
-
-def test_without_libcst_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("gapless.apply.")]:
-        if name.startswith(("gapless.apply.code", "gapless.apply.edits")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "libcst", None)
-    with pytest.raises(UsageError, match=r"pip install 'gapless\[fix\]'"):
-        make_patch([fix(BENCHMARK)], {SCRIPT: b""}, SCRIPT)

@@ -8,7 +8,6 @@ from gapless.apply.drafts.previews import preview_diffs
 from gapless.model.edit import Applicability, Location, Proposal, SetArgument
 from tests.store import drawing
 
-pytest.importorskip("libcst")
 TRAINING = """\
 from torch.utils.data import DataLoader
 loader = DataLoader(range(8), batch_size=4)

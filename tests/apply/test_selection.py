@@ -1,9 +1,9 @@
 """Which fixes are written: of ``tuned.json``, of trials, by name, and what is only proposed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.apply.drafts.selection import (
     add_proposals,

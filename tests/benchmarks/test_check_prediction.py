@@ -1,9 +1,10 @@
 """Delay injection: which delays, what they are predicted to cost, how what they cost compares."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from benchmarks.check_prediction import (
     LOADER,
@@ -35,8 +36,7 @@ MS = 1_000_000
 STEP_MS = 100.0
 
 
-@dataclass(frozen=True)
-class AddingSimulator:
+class AddingSimulator(Struct, frozen=True):
     """Predicts that a share of each delay is added to a step."""
 
     share: float = 1.0

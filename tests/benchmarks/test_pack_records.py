@@ -1,10 +1,10 @@
 """Records are converted to packed columns, and only if nothing else changes."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.pack_records import UnequalError, compare_records, pack_trace, pack_windows
 from gapless.capture.reading import read_trace

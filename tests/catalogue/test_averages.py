@@ -5,8 +5,8 @@ import pytest
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.queries import averages
 from gapless.catalogue.queries.between_operators import PYTHON
+from gapless.catalogue.queries.parameters import averages
 from gapless.catalogue.rules.host.average_loop import average_loop
 from gapless.model.change import HostChange
 from gapless.model.finding import Detection

@@ -1,8 +1,7 @@
 """What fixes of loaders change, and how a loader keeps up with its training."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.listing import EFFECTS

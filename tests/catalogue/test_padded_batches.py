@@ -1,6 +1,6 @@
 """The line at which padding is changed: the collate function where that pads too far."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.catalogue.rules.needless.padded_batches import padded_batches
 from gapless.model.edit import Location

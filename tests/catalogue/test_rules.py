@@ -1,10 +1,10 @@
 """Every rule is tested by the figures that it states; so no test names one."""
 
 import re
-from dataclasses import replace
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue import rules
 from gapless.catalogue.declare import listing

@@ -1,8 +1,7 @@
 """Of several optimizers each is priced by its own part of the time."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of

@@ -1,8 +1,7 @@
 """Another process on the device: what it takes is what the windows show in most steps."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded

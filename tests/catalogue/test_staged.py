@@ -1,9 +1,9 @@
 """Stages of making a batch: what a step is told to become, where it takes several batches."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader

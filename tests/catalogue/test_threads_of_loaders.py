@@ -1,6 +1,6 @@
 """Whose batches fewer threads of the training bear on."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, loader, machine

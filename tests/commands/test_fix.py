@@ -22,7 +22,6 @@ from gapless.store.run.recordings import load
 from gapless.store.run.sources import FILE, write_sources
 from tests.store import drawing
 
-pytest.importorskip("libcst")
 STARTED_NS = 1_800_000_000_000_000_000
 TRAINING = """\
 import torch

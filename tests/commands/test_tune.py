@@ -2,10 +2,10 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless import cli
 from gapless.model.edit import Applicability, SetGlobal

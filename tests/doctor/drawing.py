@@ -1,8 +1,9 @@
 """Drawn machines: files below a folder, an interpreter, GPUs, and what was measured of them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gapless.doctor.checks import GROUPS
 from gapless.doctor.gpus import GpuReading, GpuSurvey

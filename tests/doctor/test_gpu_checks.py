@@ -1,12 +1,12 @@
 """Checks of GPUs, on drawn readings; NVML is a stand-in that is handed over."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.doctor.gpu_watch import add_loads, watch_load
 from gapless.doctor.gpus import GpuLoad, GpuSurvey, survey_gpus

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import zstandard
+from msgspec.structs import asdict
 
 from gapless.formats import read
 from gapless.model import category as c
@@ -88,11 +89,11 @@ def differences(trace: Trace, other_trace: Trace) -> list[str]:
                 column, other_columns[key]
             ):
                 differing.append(f"{name}.{key}")
-    plain_fields = set(vars(trace)) - {"events", "gpu", "memory", "path"}
+    plain_fields = set(asdict(trace)) - {"events", "gpu", "memory", "path"}
     return differing + [
         key for key in sorted(plain_fields) if getattr(trace, key) != getattr(other_trace, key)
     ]
 
 
 def _columns(trace: Trace, group: str) -> dict[str, npt.NDArray[Any]]:
-    return cast("dict[str, npt.NDArray[Any]]", vars(getattr(trace, group)))
+    return cast("dict[str, npt.NDArray[Any]]", asdict(getattr(trace, group)))

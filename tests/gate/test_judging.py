@@ -4,6 +4,8 @@ import math
 import random
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from gapless.gate.figures import (
     BASE,
     NEW,
@@ -46,6 +48,49 @@ def test_what_is_as_large_as_the_smallest_visible_effect_is_proven() -> None:
     assert len(visible) > 40
     assert all(effect.is_slower for effect in visible)
     assert all(effect.low < 0.05 < effect.high for effect in visible[:5])
+
+
+def make_alternating(slowdown: float, seed: int, noise: float = 0.004) -> list[ArmFigures]:
+    """Make pairs on a machine that changes by half in seconds, slower for both sides alike."""
+    dice = random.Random(seed)
+    arms: list[ArmFigures] = []
+    for turn in range(5):
+        weather = [math.exp(dice.uniform(0, 0.5)) for _ in range(12)]
+        for side in (BASE, NEW):
+            run = STEP_NS * (1 + slowdown * (side == NEW)) * math.exp(dice.gauss(0, noise))
+            blocks = tuple(run * state * math.exp(dice.gauss(0, noise)) for state in weather)
+            arm = ArmFigures(side, turn, blocks, {}, {}, windowed=False, memory=None)
+            arms.append(replace(arm, alternates=True))
+    return arms
+
+
+def test_slices_in_turns_see_through_a_machine_that_changes() -> None:
+    effects = [judge_pairs(make_alternating(0.05, seed)) for seed in range(60)]
+    visible = [effect for effect in effects if effect is not None and effect.visible <= 0.05]
+    assert len(visible) > 50
+    assert sum(effect.is_slower for effect in visible) >= len(visible) - 2
+    apart = [replace(arm, alternates=False) for arm in make_alternating(0.05, 0)]
+    coarse = judge_pairs(apart)
+    assert coarse is not None
+    assert coarse.visible > 0.1
+
+
+def test_a_pair_that_was_disturbed_as_a_whole_is_left_out() -> None:
+    arms = make_alternating(0.0, 1)
+    dice = random.Random(5)
+    disturbed = [
+        replace(arm, blocks=tuple(ns * math.exp(dice.gauss(0.3, 0.5)) for ns in arm.blocks))
+        if (arm.turn, arm.side) == (2, NEW)
+        else arm
+        for arm in arms
+    ]
+    calm, effect = judge_pairs([arm for arm in arms if arm.turn != 2]), judge_pairs(disturbed)
+    assert effect == calm
+
+
+def test_equal_sides_in_turns_are_no_regression() -> None:
+    effects = [judge_pairs(make_alternating(0.0, seed, 0.01)) for seed in range(60)]
+    assert not any(effect is None or effect.is_slower for effect in effects)
 
 
 def test_a_speed_up_is_no_regression() -> None:
@@ -121,6 +166,16 @@ def test_windows_split_what_grew_in_the_step_itself() -> None:
     ]
     assert growths[0].delta_ns == 1e6
     assert growths[1].delta_ns == 0.1e6  # what is noted without a window comes from more arms
+
+
+def test_what_recording_takes_is_no_growth() -> None:
+    arms = [
+        with_account(BASE, {"idle.profiler": 1e6, "busy.math": 1e6}, windowed=True),
+        with_account(NEW, {"idle.profiler": 5e6, "busy.math": 2e6}, windowed=True),
+        with_account(BASE, {"step": 2e6, "observer": 1e6}, windowed=False),
+        with_account(NEW, {"step": 3e6, "observer": 9e6}, windowed=False),
+    ]
+    assert [growth.leaf for growth in find_growths(arms)] == ["busy.math"]
 
 
 def line(number: int, text: str, share: float, *, loads: bool = False) -> LineShare:

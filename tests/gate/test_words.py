@@ -1,10 +1,10 @@
 """What a gate prints, and the baseline that it stores."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.errors import UsageError
 from gapless.gate.baseline import (

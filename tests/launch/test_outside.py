@@ -1,9 +1,9 @@
 """What a trial would touch outside its view, and what it needs permission for."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.launch.trial import sandbox, side_effects
 from gapless.model.recording import Host, Recording, Samples, Unobserved

@@ -42,8 +42,11 @@ def test_lines_and_the_loop_are_named(tmp_path: Path) -> None:
     assert life == "with PyTorch for 40 s, 1.0 processors busy"
     lines = "field.py:8 relax 60 % · simulate.py:22 main 38 % (100 samples)"
     assert stood_at == f"its main thread stood at {lines}"
-    step_hint = "call gapless.step() where a round ends, in or around main (simulate.py:20–22)"
-    assert advice == ("to see its steps", step_hint)
+    assert advice[0] == "to see its steps"
+    assert advice[1].startswith(
+        "call gapless.step() where a round ends, in or around main (simulate.py:20–22); "
+    )
+    assert "gapless check --seconds" in advice[1]
 
 
 def test_what_was_made_is_counted_and_the_busiest_come_first(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Causes that are not named beside others: of the same loader, or at the same lines."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.model.edit import Location
 from gapless.model.finding import SAME_LINE, Detection

@@ -1,9 +1,10 @@
 """A study in the cell of a notebook: its figures, its findings, no name that is markup."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 import gapless
 from gapless.model.account import Account

@@ -1,7 +1,8 @@
 """A program's calls by hand, for what draws and exports them."""
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.model.calls import CallNode, CallTree
 from gapless.model.study import Study

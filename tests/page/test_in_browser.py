@@ -1,9 +1,9 @@
 """The page in a real browser: nothing complains, nothing is asked of the network, clicks work."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.study import Study
 from gapless.page.study_page import study_page

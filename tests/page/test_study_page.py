@@ -4,11 +4,11 @@ import gzip
 import importlib.util
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 import gapless
 from gapless.cli import main

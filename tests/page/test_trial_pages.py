@@ -1,8 +1,7 @@
 """Pages of trials and tunings: what was measured, accounts to one scale, names as text."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.account import Account
 from gapless.model.trial import Trial

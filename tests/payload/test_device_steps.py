@@ -224,6 +224,19 @@ def test_an_arm_spaces_its_events_on_short_steps(device: Device) -> None:
         assert len({end % 5_000_000 for end, _ in device_edges(recorder)}) == 1
 
 
+def test_the_last_edge_of_a_host_far_ahead_is_marked_when_it_is_asked_for(device: Device) -> None:
+    with follow_edges() as recorder:
+        device_steps.SPACING_NS = 5_000_000
+        for step in range(13):  # the host is done in 1 ms, the device takes 45 ms a step
+            device.clock = 45.0 * step
+            recorder.edge(1_000_000 * step)
+        device_steps.link(12_000_000)
+        device_steps.link(12_000_000)  # once is enough
+        device.passed_until = device.clock
+        device_steps.drain()
+        assert device_edges(recorder)[-2:] == [(10_000_000, 450_000_000), (12_000_000, 540_000_000)]
+
+
 def test_a_captured_graph_breaks_the_chain_for_good(device: Device) -> None:
     with follow_edges() as recorder:
         device.passed_until = 1e9

@@ -1,9 +1,10 @@
 """Graphs written by hand: anchors of threads, activities, in nanoseconds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.leaf import LEAF, LEAVES
 from gapless.replay.graph.nodes import Graph, GraphThread, GraphWork, Op
@@ -11,8 +12,7 @@ from gapless.replay.graph.nodes import Graph, GraphThread, GraphWork, Op
 PYTHON = "idle.host.python"
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """An anchor, and the segment before it."""
 
     op: Op
@@ -24,8 +24,7 @@ class Anchor:
     stall: int = 0
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """An activity."""
 
     duration: int

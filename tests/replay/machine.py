@@ -6,8 +6,9 @@ that hidden costs can be found from timestamps, and nothing about real devices.
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from tests.accounting.drawing import Act, Call, Drawing, Frame
 
@@ -16,8 +17,7 @@ GAP, HOP = 1_000, 1_500
 MATH, SIDE = 7, 20
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(Struct, frozen=True):
     """One thing that a program does; times in ns."""
 
     kind: ActionKind
@@ -29,8 +29,7 @@ class Action:
     in_op: bool = False
 
 
-@dataclass(frozen=True)
-class MachineCosts:
+class MachineCosts(Struct, frozen=True):
     """What the machine adds."""
 
     lag: tuple[int, int] = (2_000, 2_400)
@@ -40,8 +39,7 @@ class MachineCosts:
     tracing_ns: int = 0  # ns that tracing costs an event
 
 
-@dataclass
-class MachineRun:
+class MachineRun(Struct):
     """What happened."""
 
     acts: list[Act] = field(default_factory=list[Act])

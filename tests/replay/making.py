@@ -1,8 +1,7 @@
 """Graphs of traces that were drawn."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting import join_trace, partition
 from gapless.replay.graph.build import build_graph

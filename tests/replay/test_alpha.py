@@ -1,9 +1,8 @@
 """α: what tracing cost an event is found again from the steps that nobody traced."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless.replay.graph.nodes import Graph, SimulatedSteps
 from gapless.replay.graph.simulate import simulate

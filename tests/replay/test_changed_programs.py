@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from statistics import median
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting import join_trace, partition
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale

@@ -1,10 +1,10 @@
 """What-ifs of drawn trainings, to the microsecond."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting import partition
 from gapless.model.change import CopyChange, Drop, HostChange, Merge, Omit, Scale

@@ -1,10 +1,10 @@
 """What another loader gives: predicted from one simulated run, compared with another."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict, replace
 
 from gapless.model.change import LoaderChange
 from gapless.model.estimate import Estimate
@@ -323,7 +323,7 @@ def test_a_run_that_its_own_replay_misses_is_refused() -> None:
 def test_what_cannot_be_replayed_is_refused_with_the_reason() -> None:
     inputs = make_inputs(2, draw_lengths(60 * MS), 12 * MS)
     few_rows = replace(
-        inputs, rows=BatchRows(**{name: column[:7] for name, column in vars(inputs.rows).items()})
+        inputs, rows=BatchRows(**{name: column[:7] for name, column in asdict(inputs.rows).items()})
     )
     unknown = np.full(len(inputs.rows), -1)
     blind = replace(inputs, rows=replace(inputs.rows, on=unknown, queue=unknown, off=unknown))

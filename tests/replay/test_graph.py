@@ -1,10 +1,10 @@
 """Graphs of drawn traces, and replays of them that can be reckoned by hand. Times in ns."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting import join_trace, partition
 from gapless.model.leaf import LEAF

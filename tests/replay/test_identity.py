@@ -1,11 +1,11 @@
 """Real windows replayed unchanged, with imputed lags: they take as long as they did."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless.accounting import join_trace, partition
 from gapless.model.leaf import LEAVES

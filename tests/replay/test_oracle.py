@@ -2,11 +2,12 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.leaf import LEAF, LEAVES
 from gapless.replay.graph.nodes import Graph, GraphThread, Op
@@ -66,8 +67,7 @@ def speed_up_math(action: Action) -> Action:
     )
 
 
-@dataclass
-class Producer:
+class Producer(Struct):
     """Makes one batch ahead, as the machine does."""
 
     batch_ns: int

@@ -1,9 +1,8 @@
 """A loader with other settings: what its batches would cost."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.change import LoaderChange
 from gapless.model.machine import Constant, Constants

@@ -1,11 +1,11 @@
 """Predictions: ratios, their intervals, and what is refused."""
 
 import math
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.change import (
     Change,

@@ -1,8 +1,7 @@
 """Other formats and layouts of kernels: factors that rooflines give, and where priors stand in."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.work import amx, example_work, h200
 from gapless.model.change import Change, HostChange, Scale

@@ -1,8 +1,7 @@
 """What shorter rows leave of a step: which work goes with the length, and how far."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.work import example_work
 from gapless.model.facts import PaddingStats

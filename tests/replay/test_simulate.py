@@ -1,11 +1,11 @@
 """Replays whose every nanosecond can be reckoned by hand."""
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.model.trace import Int64
 from gapless.replay.graph.nodes import Graph, Op, SimulatedSteps
@@ -227,8 +227,7 @@ def test_a_stall_stays_whatever_tracing_cost() -> None:
     assert simulate(stalled_graph, 5.0).steps.tolist() == [1000]
 
 
-@dataclass
-class PeriodicLoader:
+class PeriodicLoader(Struct):
     """A loader that has a batch each so many nanoseconds."""
 
     period_ns: int

@@ -1,9 +1,8 @@
 """Windows played on and on."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless.replay.graph.nodes import Graph, Op
 from gapless.replay.graph.simulate import simulate

@@ -2,11 +2,11 @@
 
 import io
 from argparse import Namespace
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from gapless.catalogue.examples.evidence import evidence_of, with_steps

@@ -2,11 +2,11 @@
 
 import io
 import json
-from dataclasses import replace
 
 import jsonschema
 import pytest
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from gapless.catalogue.examples.evidence import evidence_of

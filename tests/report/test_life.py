@@ -1,8 +1,7 @@
 """A command in a few words: the program and its script by name, the rest as it was given."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.report.sections.run_status import life_line
 from gapless.study import Options, study_recording

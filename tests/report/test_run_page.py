@@ -3,9 +3,9 @@
 import io
 import json
 from argparse import Namespace
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.recording import StackCount, Unobserved
 from gapless.model.study import Study

@@ -5,13 +5,13 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 import gapless

@@ -1,12 +1,12 @@
 """Calls for speedscope: the fields that its schema asks for, times that sum to what was seen."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from gapless.cli import main
 from gapless.report.documents.speedscope import speedscope_json

@@ -2,10 +2,10 @@
 
 import io
 import json
-from dataclasses import replace
 
 import msgspec
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 
 from gapless.model.edit import Applicability, Location, Proposal, SetArgument
 from gapless.model.estimate import Estimate

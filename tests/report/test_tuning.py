@@ -1,9 +1,9 @@
 """The screen of a tuning: both accounts side by side, in columns that visibly sum."""
 
-from dataclasses import replace
 from io import StringIO
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.account import Account
 from gapless.report.sections.tuning import print_tuning

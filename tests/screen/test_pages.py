@@ -2,12 +2,12 @@
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from gapless.live.outside.attached import (

@@ -1,6 +1,6 @@
 """Moments, stated."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.live.view import (
     LiveView,

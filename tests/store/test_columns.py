@@ -1,11 +1,11 @@
 """Packed columns: a trace comes back equal, or the file is refused."""
 
 import lzma
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict, replace
 
 from gapless.errors import NotATraceError, NotFoundError
 from gapless.formats import read
@@ -75,8 +75,8 @@ def test_a_trace_without_events_comes_back(trace: Trace, tmp_path: Path) -> None
     memory = trace.memory
     empty_trace = replace(
         trace,
-        events=Events(**{name: column[:0] for name, column in vars(trace.events).items()}),
-        memory=MemoryColumns(**{name: column[:0] for name, column in vars(memory).items()}),
+        events=Events(**{name: column[:0] for name, column in asdict(trace.events).items()}),
+        memory=MemoryColumns(**{name: column[:0] for name, column in asdict(memory).items()}),
     )
     assert differences(empty_trace, pack_and_load(empty_trace, tmp_path)) == []
 
@@ -84,7 +84,7 @@ def test_a_trace_without_events_comes_back(trace: Trace, tmp_path: Path) -> None
 def test_columns_are_read_only(trace: Trace, tmp_path: Path) -> None:
     loaded_trace = pack_and_load(trace, tmp_path)
     for group in (loaded_trace.events, loaded_trace.gpu, loaded_trace.memory):
-        assert not any(column.flags.writeable for column in vars(group).values())
+        assert not any(column.flags.writeable for column in asdict(group).values())
 
 
 def test_a_damaged_file_is_refused(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from gapless import wire
 from gapless.errors import RunFolderError
@@ -89,7 +90,7 @@ def test_what_is_written_is_read(frames: list[tuple[int, Any]]) -> None:
     assert unobserved == ()
     assert {
         process.pid: (
-            rows(vars(process.marks), wire.MARK_FIELDS),
+            rows(asdict(process.marks), wire.MARK_FIELDS),
             rows(process.batches.columns, wire.BATCH_FIELDS),
         )
         for process in processes

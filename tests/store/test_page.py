@@ -1,8 +1,9 @@
 """docs/run-folder.md tells of every frame, every mark, every key of run.json."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
+
+from msgspec.structs import fields
 
 from gapless import wire
 from gapless.model.recording import Manifest

@@ -1,9 +1,9 @@
 """Recordings by hand: a few lines say what processes did, in milliseconds."""
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.model.recording import (
@@ -25,8 +25,7 @@ MAIN: Final = 1  # the training thread
 KINDS: Final = {name: kind for kind, name in enumerate(wire.MARKS_NAMES)}
 
 
-@dataclass
-class Log:
+class Log(Struct):
     """What one process records."""
 
     role: str = "training"

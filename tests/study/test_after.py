@@ -1,11 +1,12 @@
 """Where a step would go after a change: groups that sum to the predicted step exactly."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu, worker_loader
@@ -32,8 +33,7 @@ STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 LEAVES = {"busy.math": 50, "idle.data.decode": 30, "idle.io_main.checkpoint": 20}
 
 
-@dataclass(frozen=True)
-class HalfStepSimulator:
+class HalfStepSimulator(Struct, frozen=True):
     """Gives half the step, whatever is changed, and an account of so many ns by group."""
 
     groups: dict[str, int]

@@ -1,10 +1,10 @@
 """Marks and windows share one axis: its error, and windows that contradict the marks."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import gapless
 from gapless.accounting.clock import ClockRanges

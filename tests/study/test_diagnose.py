@@ -1,9 +1,10 @@
 """From losses to findings, and from findings to proposals that were predicted together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.fix import Effect
 from gapless.catalogue.declare.listing import parse_request
@@ -31,8 +32,7 @@ WAITS = evidence_of(
 _SPEEDUPS = {"feed": 2.0, "copied": 1.1, "omit": 1.001}
 
 
-@dataclass(frozen=True)
-class ProductSimulator:
+class ProductSimulator(Struct, frozen=True):
     """Gives for several changes the product of what each gives by itself."""
 
     fidelity: ReplayFidelity | None = None
@@ -48,7 +48,7 @@ class ProductSimulator:
         del changes  # it plays no traces
 
 
-class VagueSimulator(ProductSimulator):
+class VagueSimulator(ProductSimulator, frozen=True):
     """Gives for anything a middle that is worth it, and a low end that is not."""
 
     def play(self, changes: Sequence[Change]) -> Prediction:
@@ -107,8 +107,7 @@ def test_where_rules_could_not_look_the_outlook_is_no_all_clear() -> None:
     )
 
 
-@dataclass(frozen=True)
-class UnsureSimulator(ProductSimulator):
+class UnsureSimulator(ProductSimulator, frozen=True):
     """Gives for anything a middle, and a low end that is less than nothing."""
 
     mid: float = 1.1

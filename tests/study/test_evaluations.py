@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gapless.recorded.facts import facts
-from gapless.recorded.steps.rows import passes_without_steps
+from gapless.recorded.steps.evaluations import passes_without_steps
 from gapless.recorded.training.processes import trainings
 from gapless.store.run.recordings import load
 from gapless.study import Options, open_run

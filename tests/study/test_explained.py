@@ -1,8 +1,7 @@
 """Two runs compared: what was set otherwise, what that explains, which causes went or came."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.example_facts import loader, machine, optimizer

@@ -1,10 +1,10 @@
 """The facts of a run: what was recorded of real trainings, and what is made of marks."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.catalogue.declare import custom_settings, listing

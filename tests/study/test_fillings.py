@@ -1,8 +1,7 @@
 """How full a loader's batches are, from the looks that the recorder took."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.facts import Loader, PaddingStats
 from gapless.recorded.facts import facts

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from io import StringIO
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.footprint import AllocatorUse, FolderUse, Footprint

@@ -1,10 +1,10 @@
 """A prediction as two timelines: one step, replayed as it is and with a change."""
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.change import Change, Drop
 from gapless.model.edit import Proposal

@@ -1,8 +1,7 @@
 """Steps that several ranks make together: the slowest decides, and nothing else is a gain."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.launch.probing import ProbeRequest
 from gapless.model.machine import Constant, Constants, Gpu, Platform

@@ -1,8 +1,7 @@
 """What marks alone tell of other loaders: where a replay is refused, and where it says less."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine

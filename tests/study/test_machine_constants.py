@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.launch import probing
 from gapless.launch.probing import ProbeRequest

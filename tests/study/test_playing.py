@@ -1,11 +1,12 @@
 """Who plays a change: the loader's queue, the windows, both, one thread, or nobody."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.capture.reread import MAX_EVENTS, StudiedCapture, choose_captures, reread_captures
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
@@ -183,8 +184,7 @@ def test_only_workers_may_be_waited_for_instead() -> None:
 # ── Who plays ───────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
-class SpySimulator:
+class SpySimulator(Struct, frozen=True):
     """Notes what windows are asked."""
 
     calls: list[tuple[Change, ...]] = field(default_factory=list[tuple[Change, ...]])

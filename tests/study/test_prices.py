@@ -1,9 +1,10 @@
 """Prices: run rows outside windows, one thread without a device, replay for all else; ceilings."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, worker_loader, world
@@ -33,8 +34,7 @@ from gapless.pricing.simulators.simulator import AccountSimulator
 HALF = Estimate(0.5, 0.5, 0.5)
 
 
-@dataclass(frozen=True)
-class ConstantSimulator:
+class ConstantSimulator(Struct, frozen=True):
     """Gives the same for whatever it plays, and notes what that was."""
 
     speedup: Estimate

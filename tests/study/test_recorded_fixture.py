@@ -2,11 +2,11 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict, replace
 
 import gapless
 from gapless.capture.reading import read_trace
@@ -62,7 +62,7 @@ def test_a_window_without_what_its_steps_launched_parts_no_step(tmp_path: Path) 
     (window,) = (run / "windows").iterdir()
     trace = read_trace(window)
     is_host = ~np.isin(trace.events.category, WORK)
-    events = {name: column[is_host] for name, column in vars(trace.events).items()}
+    events = {name: column[is_host] for name, column in asdict(trace.events).items()}
     window.write_bytes(columns.encode_trace(replace(trace, events=Events(**events))))
     recorded = open_run(run).recorded
     assert recorded is not None

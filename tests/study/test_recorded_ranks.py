@@ -1,9 +1,10 @@
 """Windows of several ranks of one run: waiting in collectives is charged to who came last."""
 
 import io
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gapless.model.recording import Recording, Window
 from gapless.model.study import Study

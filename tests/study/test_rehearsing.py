@@ -1,9 +1,9 @@
 """The unchanged step of several ranks, made again: how far off it is, and what follows of that."""
 
-from dataclasses import replace
 from math import log
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, world

@@ -1,11 +1,10 @@
 """Run rows of recordings made by hand: every ns to one run leaf."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.accounting.run_row import RUN_LEAVES
@@ -690,14 +689,15 @@ def test_batches_that_the_data_set_makes_itself_have_no_rate_of_samples() -> Non
 
 
 def test_lumps_of_a_run_say_how_surely_they_are_known() -> None:
-    def spread(*lengths: float) -> dict[str, float]:
-        return spreads(_checkpoints(*lengths))
+    def spread(*lengths: float, interval: int = 10) -> dict[str, float]:
+        return spreads(_checkpoints(*lengths, interval=interval))
 
     (leaf, even), *remaining = spread(4, 4, 4, 4, 4).items()
     assert (leaf, remaining) == ("idle.io_main.checkpoint", [])
     assert even == pytest.approx(2.13 * 0.1, rel=0.01)  # their count alone is uncertain
     assert spread(2, 4, 6, 3, 5)[leaf] == pytest.approx(2.13 * np.hypot(0.1, 0.1768), rel=0.01)
-    assert spread(*[4] * 16)[leaf] < even / 3
+    assert spread(*[4] * 16, interval=5)[leaf] < even / 3
+    assert spread(*[4] * 5, interval=2)[leaf] == 1.0  # all in a fifth of the run
     assert spread(4)[leaf] == spread(4, 4)[leaf] == 1.0  # they may never come back
 
 
@@ -726,6 +726,8 @@ def test_a_period_takes_two_whole_intervals() -> None:
         period(4, 4, first_step=40, interval=40) == 40
     )  # the first came as long after the beginning
     assert period(4, 4, first_step=10, interval=40) is None
+    assert period(4, 4, 4, first_step=2, interval=2) is None  # and then for 90 steps no more
+    assert period(4, 4, 4, first_step=88, interval=2) is None
 
 
 def test_what_is_seen_before_the_second_step_alone_is_no_evaluation_of_the_loop() -> None:

@@ -1,10 +1,10 @@
 """What the recorder keeps of a long run, once its room is spent, tells the study the same."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict, replace
 
 from gapless import wire
 from gapless.model.recording import Batches, Marks, Process, Recording, Sums
@@ -55,7 +55,7 @@ def thin_process(process: Process, budget: float, rate: float) -> Process:
             zip(*(columns[name].tolist() for name in names), strict=True), key=lambda row: row[5]
         )
         for columns, names in (
-            (vars(process.marks), wire.MARK_FIELDS),
+            (asdict(process.marks), wire.MARK_FIELDS),
             (process.batches.columns, wire.BATCH_FIELDS),
         )
     )

@@ -1,9 +1,10 @@
 """Causes that are not sure to be worth it: what is at stake, which are likely, which to try."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.listing import parse_request
 from gapless.catalogue.declare.rule import Rule
@@ -257,8 +258,7 @@ def test_the_odds_are_those_of_the_interval(
     assert odds_of(Estimate(low, mid, high), min_gain) == pytest.approx(odds, abs=2e-3)
 
 
-@dataclass(frozen=True)
-class FixedSimulator:
+class FixedSimulator(Struct, frozen=True):
     """Foretells one gain of whatever is asked."""
 
     gain: Estimate

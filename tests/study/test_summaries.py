@@ -1,12 +1,12 @@
 """What a study says beside its tables: steps, leaves, differences, health, bandwidth."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import gapless
 from gapless.capture.columns import group_rows, heaviest_labels

@@ -1,8 +1,7 @@
 """What changes give of a training thread without a device: nothing goes twice."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from gapless.recorded.loaders.unrecorded import (
     OrderedHandOvers,
@@ -64,7 +65,7 @@ def test_a_slow_fetch_that_was_recorded_is_not_cut_to_fit_others() -> None:
 
 def test_of_a_batch_that_nobody_was_seen_to_be_told_of_nothing_is_said() -> None:
     hand_overs = simulate_hand_overs([20], 30, 2, recorded={1})
-    blind = OrderedHandOvers(**{**vars(hand_overs), "told": np.full(N_BATCHES, -1)})
+    blind = OrderedHandOvers(**{**asdict(hand_overs), "told": np.full(N_BATCHES, -1)})
     assert set(infer_lengths(blind, 2, HAND_OVER_NS).tolist()) == {-1}
 
 

@@ -1,9 +1,9 @@
 """The sentence on top: what takes most of a step beside computing, in words of the user's."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.listing import parse_request
 from gapless.catalogue.examples.evidence import evidence_of, with_steps

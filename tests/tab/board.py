@@ -11,13 +11,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from socketserver import ThreadingMixIn
 from types import ModuleType
 from typing import Any, ClassVar, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import pytest
+from msgspec import Struct
 
 _PLUGIN: Final = "/data/plugin/gapless"
 _ENTRY: Final = (
@@ -36,13 +36,11 @@ class TBPlugin(ABC):  # as TensorBoard's: what a plugin must have is abstract
     def is_active(self) -> bool: ...
 
 
-@dataclass
-class TBContext:
+class TBContext(Struct):
     logdir: str | None = None
 
 
-@dataclass
-class FrontendMetadata:
+class FrontendMetadata(Struct):
     disable_reload: bool | None = None
     element_name: str | None = None
     es_module_path: str | None = None

@@ -1,7 +1,9 @@
 """A training that was never run: what each fix is worth is a table, the clock its own."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.model.edit import Applicability, Edit, Proposal, SetGlobal
 from gapless.model.estimate import Estimate
@@ -47,8 +49,7 @@ def judge(speedup: float) -> TrialVerdict:
     return TrialVerdict.WORSE if speedup < 0.98 else TrialVerdict.NOTHING
 
 
-@dataclass
-class Training:
+class Training(Struct):
     """Fixes by what they are predicted to give with others kept, and what they give."""
 
     predicted: Callable[[tuple[str, ...]], dict[str, float | None]]

@@ -1,8 +1,7 @@
 """Rounds: the order of proposals, what is kept, when it ends, and what an interruption leaves."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError, UsageError
 from gapless.model.trial import Parity, TrialVerdict

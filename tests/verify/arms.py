@@ -1,7 +1,9 @@
 """Arms that were never run: recordings by hand, on a clock of their own."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.model.edit import Applicability, SetArgument
 from gapless.model.recording import ArmObservation, Recording
@@ -32,8 +34,7 @@ def record_steps(
     return recording(log, ended_ms=now_ms, series=series)
 
 
-@dataclass
-class Machine:
+class Machine(Struct):
     """Runs arms by a table: ms a step of each side, and what else befalls single arms."""
 
     step_ms: dict[str, float]

@@ -1,8 +1,7 @@
 """Edits that took no effect: what is told, and when that refuses a side."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.edit import (
     Applicability,

@@ -3,10 +3,10 @@
 import os
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.launch.trial import offline, sandbox, side_effects
 from gapless.model.edit import Edit, Wrap

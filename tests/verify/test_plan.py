@@ -1,8 +1,7 @@
 """The loop of a trial, on arms that are never run: order, budget, failures, disturbance, ends."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError, UsageError
 from gapless.model.edit import Applicability, Skip

@@ -1,10 +1,11 @@
 """Courses of switched blocks over made-up step times: when sides are decided, and how truly."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from gapless.model.trial import TrialVerdict
 from gapless.payload import recorder
@@ -17,8 +18,7 @@ from tests.study.recording import Log, recording
 MAX_STEPS = 200_000
 
 
-@dataclass
-class Training:
+class Training(Struct):
     """Steps of ``step_ms``, of which each side takes its factor of; and what disturbs them."""
 
     factors: Sequence[float]  # of each side, the unedited one first
@@ -53,7 +53,7 @@ def switch(training: Training, monkeypatch: pytest.MonkeyPatch) -> SwitchedSteps
     monkeypatch.setattr(recorder, "mark", mark)
     n_sides = len(training.factors) - 1
     plan = plan_switches(n_sides, 1000.0)
-    switching.begin({**vars(plan), "sides": [[] for _ in range(n_sides)]})
+    switching.begin({**asdict(plan), "sides": [[] for _ in range(n_sides)]})
     # Tests that put everything back in this process have switched all guarded functions off.
     monkeypatch.setattr(vars(edges[0])["guarded"], "on", True)
     for number in range(MAX_STEPS):

@@ -1,5 +1,6 @@
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gapless.recorded.facts import facts
 from gapless.store.run.recordings import load

@@ -1,10 +1,10 @@
 """What is tried where nothing is named, and what is expected of it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader

@@ -1,16 +1,16 @@
 """What a case is: a family, a size, what is wrong with it (or not), and its menu."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tests.zoo.menus import DECOY, Choice
 
 FAULT, COMPOUND, HEALTHY = "fault", "compound", "healthy"  # or DECOY
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A training with what was planted in it."""
 
     name: str

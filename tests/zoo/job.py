@@ -2,16 +2,15 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from torch import device, nn
 
 Steps = Generator[None]
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A model and data, built once; ``train`` makes loader and optimizer and steps on and on.
 
     ``train(job)`` gives a generator that yields once a step, at its end. Who closes it ends the

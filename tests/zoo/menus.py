@@ -1,8 +1,9 @@
 """What a case's menu is made of: edits as data, named fixes, variants of the training."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 Value = bool | float | str | None
 Edit = Mapping[str, Any]  # as gapless.model.edit tells it in JSON
@@ -13,8 +14,7 @@ MODULE = "torch.nn.Module"
 DDP = "torch.nn.parallel.DistributedDataParallel"
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One line of a menu: a change whose gain is measured.
 
     Edits are laid over the training; ``fix`` is the name under which the catalogue has them. A

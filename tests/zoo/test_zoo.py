@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 import torch
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.listing import find_fix
 from gapless.model.edit import edit_from_json, edit_to_json

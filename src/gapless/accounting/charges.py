@@ -1,9 +1,9 @@
 """Stretches of time, charged: what the stages of accounting exchange."""
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from gapless.accounting.intervals import NO_LANE, Lane, cover, empty_column
 from gapless.model.trace import Int8, Int64
@@ -11,8 +11,7 @@ from gapless.model.trace import Int8, Int64
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Charges:
+class Charges(Struct, frozen=True):
     """Stretches ``[start, end)``; ``query`` says which question each one answers."""
 
     query: Int64
@@ -31,7 +30,7 @@ class Charges:
 
     def take(self, rows: Int64 | Bool | slice) -> "Charges":
         """Select stretches."""
-        return Charges(**{name: column[rows] for name, column in vars(self).items()})
+        return Charges(**{name: column[rows] for name, column in asdict(self).items()})
 
     def cut_by(self, lane: Lane) -> "Charges":
         """Cut stretches along a lane and keep what lies in it; ``query`` becomes its owner."""
@@ -40,7 +39,7 @@ class Charges:
         source_rows, set_fields = cut.query[inside], {"query", "start", "end"}
         other_columns = {
             name: column[source_rows]
-            for name, column in vars(self).items()
+            for name, column in asdict(self).items()
             if name not in set_fields
         }
         return Charges(
@@ -82,8 +81,8 @@ def stack_charges(groups: list[Charges]) -> Charges:
     """Put stretches together as they come."""
     return Charges(
         **{
-            name: np.concatenate([vars(group)[name] for group in groups])
-            for name in vars(NO_CHARGES)
+            name: np.concatenate([asdict(group)[name] for group in groups])
+            for name in asdict(NO_CHARGES)
         }
     )
 
@@ -94,8 +93,7 @@ def merge_charges(groups: list[Charges]) -> Charges:
     return stack.take(np.lexsort((stack.start, stack.query)))
 
 
-@dataclass(frozen=True)
-class ChargedLane:
+class ChargedLane(Struct, frozen=True):
     """A lane of a host thread: what is open at an instant (owner: event), the leaf it charges."""
 
     lane: Lane

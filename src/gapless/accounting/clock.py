@@ -6,10 +6,11 @@ the offset from both sides; the bounds of one edge meet, the two edges show the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
@@ -20,8 +21,7 @@ _MAX_RANGES: Final = 10_000  # ranges of a name: more are not of a window of our
 Readings = Sequence[Sequence[tuple[int, int]]]  # of each edge: (before, after) of each range, in ns
 
 
-@dataclass(frozen=True)
-class ClockRanges:
+class ClockRanges(Struct, frozen=True):
     """Our ranges as a window shows them, in ns on Kineto's clock, in the order of time."""
 
     clock: tuple[tuple[int, int], ...]  # start and end

@@ -4,15 +4,13 @@ Nothing here knows of traces. All functions are vectorised; a million intervals 
 second.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.trace import Int64
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """Disjoint intervals in ascending order, each with an owner (an index, or −1)."""
 
     start: Int64
@@ -24,8 +22,7 @@ class Lane:
         return len(self.start)
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Queries cut along a lane: each part's query, bounds and piece of the lane (−1: a hole)."""
 
     query: Int64

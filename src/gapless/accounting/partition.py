@@ -3,12 +3,13 @@
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.accounting.ahead import map_ahead
 from gapless.accounting.charges import Charges, stack_charges
@@ -56,8 +57,7 @@ _WIDE = np.iinfo(np.int32).max  # ns: what is hidden beneath a piece is seldom t
 _Slab = dict[str, npt.NDArray[Any]]  # a part of a ledger: its columns by name
 
 
-@dataclass(frozen=True)
-class JoinedTrace:
+class JoinedTrace(Struct, frozen=True, dict=True):
     """A trace's activities joined with its host side: what partition and tables both start from."""
 
     threads: Threads
@@ -104,8 +104,7 @@ def partition(
     return _build_ledger(joined_trace, steps, parts)
 
 
-@dataclass(frozen=True)
-class _LedgerParts:
+class _LedgerParts(Struct, frozen=True):
     """A ledger in parts: its rows, batches of its columns, and notes."""
 
     rows: list[Row]
@@ -206,7 +205,7 @@ def _charge_host(host_side: HostSide, steps: StepBounds, arrivals: Arrivals) -> 
 
 
 def _make_columns(pieces: Charges, facets: dict[str, Int64]) -> _Slab:
-    columns = {**vars(pieces), **facets, "row": pieces.query}
+    columns = {**asdict(pieces), **facets, "row": pieces.query}
     wide_names = {
         name for name in ("hidden_comm", "hidden_copy") if columns[name].max(initial=0) > _WIDE
     }

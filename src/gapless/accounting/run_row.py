@@ -4,10 +4,10 @@ Docs: the account, 10. It shows what a sampled window of steps cannot: epochs, c
 collector, and how long the process lived before its first step and after its last.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.intervals import Lane, cover, merge, subtract
 from gapless.accounting.sweep import sweep_host
@@ -35,8 +35,7 @@ _PRIORITY: Final = np.array(
 )
 
 
-@dataclass(frozen=True)
-class ThreadMarks:
+class ThreadMarks(Struct, frozen=True):
     """What the recorder noted on the training thread, and collections on any thread."""
 
     start: Int64
@@ -44,8 +43,7 @@ class ThreadMarks:
     leaf: Int64  # → RUN_LEAVES
 
 
-@dataclass(frozen=True)
-class RunRow:
+class RunRow(Struct, frozen=True):
     """Pieces that tile the life of a process; ``culprit``: the mark (position), or −1."""
 
     start: Int64

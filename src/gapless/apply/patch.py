@@ -1,13 +1,13 @@
 """What a patch is: files as they were and as they become, and what a person must write by hand."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gapless.model.edit import Location
 
 
-@dataclass(frozen=True)
-class PatchedFile:
+class PatchedFile(Struct, frozen=True):
     """A file of the user's, to the byte: as it was, and as it becomes."""
 
     path: Path
@@ -15,8 +15,7 @@ class PatchedFile:
     after: bytes
 
 
-@dataclass(frozen=True)
-class ManualChange:
+class ManualChange(Struct, frozen=True):
     """A change that is not written: where it belongs, why it is left, and its exact text."""
 
     fix: str
@@ -26,8 +25,7 @@ class ManualChange:
     text: str
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """Proven fixes as source."""
 
     files: tuple[PatchedFile, ...]  # those that change

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from gapless.apply.patch import ManualChange, Patch, PatchedFile
 from gapless.apply.texts import write_by_hand
-from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Edit
 from gapless.model.tuning import ProvenFix
 
@@ -24,16 +23,11 @@ def make_patch(
 ) -> Patch:
     """Return fixes as changes of the user's own files; nothing is read or written.
 
-    A fix is written wholly or not at all. ``script``: where vendored parts go beside. Raises
-    ``UsageError`` without libcst.
+    A fix is written wholly or not at all. ``script``: where vendored parts go beside.
     """
-    try:
-        from gapless.apply.code.project import open_project  # noqa: PLC0415 - likewise
-        from gapless.apply.edits.editing import write_edits  # noqa: PLC0415 - libcst is an extra
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "libcst":
-            raise
-        raise UsageError("gapless fix needs libcst: pip install 'gapless[fix]'") from None
+    from gapless.apply.code.project import open_project  # noqa: PLC0415 - libcst takes its time
+    from gapless.apply.edits.editing import write_edits  # noqa: PLC0415 - likewise
+
     project = open_project(sources, script)
     manual, written = list[ManualChange](), list[str]()
     for fix in fixes:

@@ -1,18 +1,17 @@
 """Grouping in columns: which rows are alike, and their exact sums."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.model.trace import Int64
 
 _MAX_KEY_SPREAD: Final = 4  # keys may spread over so many times their number
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Rows that are alike in all keys, numbered in ascending order of the keys."""
 
     group_ids: Int64  # the group of each row

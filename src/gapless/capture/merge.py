@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from gapless.accounting import sum_row_accounts
 from gapless.model.account import Account

@@ -4,10 +4,10 @@ No number is computed here: bars are the pieces and the events as they are.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting.device.activities import KINDS
 from gapless.capture.view import CaptureView

@@ -6,8 +6,9 @@ Rules need the study of all ranks before anything can be priced; by then the col
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.accounting import JoinedTrace, join_trace, partition
 from gapless.capture.ranks.summary import CaptureSummary
@@ -22,8 +23,7 @@ _MAX_WINDOWS: Final = 3
 _MIN_STEPS: Final = 1  # its identity, and the un-profiled step, show whether it is replayed truly
 
 
-@dataclass(frozen=True)
-class StudiedCapture:
+class StudiedCapture(Struct, frozen=True):
     """A capture that was studied, and can be read again."""
 
     path: str
@@ -33,8 +33,7 @@ class StudiedCapture:
     world: int | None = None
 
 
-@dataclass(frozen=True)
-class ReplayWindow:
+class ReplayWindow(Struct, frozen=True):
     """A window with all that a graph is built of."""
 
     trace: Trace

@@ -2,10 +2,10 @@
 
 import re
 import sys
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.host.nesting import find_innermost
 from gapless.model import category
@@ -25,8 +25,7 @@ _PACKAGES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Stacks:
+class Stacks(Struct, frozen=True):
     """The Python functions that have a line of source."""
 
     frames: Int64  # events

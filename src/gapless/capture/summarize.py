@@ -18,6 +18,7 @@ from gapless.capture.ranks.summary import CaptureFacts, CaptureSummary
 from gapless.capture.tables import build_tables
 from gapless.capture.tables.passes import add_passes, pass_sites
 from gapless.capture.tables.sites import site_table
+from gapless.capture.tables.updates import add_updates
 from gapless.capture.tables.work import work_table
 from gapless.capture.view import CaptureView
 from gapless.errors import UsageError
@@ -46,7 +47,7 @@ def summarise_capture(joined: JoinedTrace, ledger: Ledger, options: Options) -> 
     return CaptureSummary(
         facts=_capture_facts(view),
         account=capture_account,
-        tables=add_passes(build_tables(view, by_shape=options.by_shape), view),
+        tables=add_updates(add_passes(build_tables(view, by_shape=options.by_shape), view), view),
         leaf=describe_leaf(view, options),
         stragglers=_stragglers(view),
         backlog_ns=_median_backlog(view),

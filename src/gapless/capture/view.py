@@ -7,11 +7,11 @@ launches.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.accounting import Activities, Threads
 from gapless.model.account import Account
@@ -22,8 +22,7 @@ from gapless.model.trace import Int64, Trace
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class TrackLaunches:
+class TrackLaunches(Struct, frozen=True):
     """What one thread launched, sorted: a measure of device time on the host's axis."""
 
     starts_ns: Int64
@@ -40,8 +39,7 @@ class TrackLaunches:
         )
 
 
-@dataclass(frozen=True)
-class CaptureView:
+class CaptureView(Struct, frozen=True, dict=True):
     """A capture, its ledger and account, and the spans of host time that count (ascending)."""
 
     trace: Trace

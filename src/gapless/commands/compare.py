@@ -16,7 +16,6 @@ Examples:
 
 import argparse
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -71,6 +70,8 @@ def _open_side(
     say: "Callable[[str], None]",
 ) -> "tuple[Study, Facts | None]":
     """Return the study of a run or of traces, and the facts of a run."""
+    from msgspec.structs import replace
+
     from gapless.recorded.facts import facts
     from gapless.store.run.recordings import load
     from gapless.study import open_study, study_recording

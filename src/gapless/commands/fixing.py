@@ -3,9 +3,10 @@
 import argparse
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError, NotFoundError, UsageError
 

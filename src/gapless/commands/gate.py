@@ -76,6 +76,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_group.add_argument(
         "--arm", metavar="TIME", type=budget, default=4.0, help="steps of an arm take so long (4s)"
     )
+    run_group.add_argument(
+        "--apart", action="store_true", help="arms of a pair run one after the other"
+    )
     run_group.add_argument("--out", metavar="DIR", type=Path, help="keep the arms' records there")
     run_group.add_argument(
         "--save", metavar="JSON", type=Path, help="also write what each arm measured"
@@ -150,6 +153,7 @@ def _make_task(
         target=arguments.target,
         arm_s=arguments.arm,
         budget_s=arguments.budget,
+        apart=arguments.apart,
     )
 
 

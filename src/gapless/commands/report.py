@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from gapless.commands.options import (
         check_file,

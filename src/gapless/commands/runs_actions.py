@@ -2,8 +2,9 @@
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gapless.model.recording import Manifest, Process, Sums, Unobserved
 from gapless.store.run import runs
@@ -13,8 +14,7 @@ from gapless.store.run.recordings import DATABASE, finish, load
 from gapless.store.run.unpack import unpack
 
 
-@dataclass(frozen=True)
-class RunLine:
+class RunLine(Struct, frozen=True):
     """A run in a list; what is not known is null."""
 
     id: str
@@ -29,8 +29,7 @@ class RunLine:
     bytes: int
 
 
-@dataclass(frozen=True)
-class ListResult:
+class ListResult(Struct, frozen=True):
     """What ``gapless runs`` prints."""
 
     folder: str
@@ -38,8 +37,7 @@ class ListResult:
     runs: tuple[RunLine, ...]
 
 
-@dataclass(frozen=True)
-class ProcessLine:
+class ProcessLine(Struct, frozen=True):
     """A process of a run."""
 
     pid: int | None
@@ -52,8 +50,7 @@ class ProcessLine:
     ended: bool  # orderly, else it was killed
 
 
-@dataclass(frozen=True)
-class ShowResult:
+class ShowResult(Struct, frozen=True):
     """What ``gapless runs show`` prints."""
 
     run: RunLine
@@ -63,15 +60,13 @@ class ShowResult:
     unseen: tuple[Unobserved, ...]
 
 
-@dataclass(frozen=True)
-class DeleteResult:
+class DeleteResult(Struct, frozen=True):
     """What ``gapless runs delete`` prints."""
 
     deleted: Mapping[str, int]  # bytes by id
 
 
-@dataclass(frozen=True)
-class PackResult:
+class PackResult(Struct, frozen=True):
     """What ``gapless runs pack`` prints."""
 
     path: str
@@ -80,8 +75,7 @@ class PackResult:
     left_out: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class UnpackResult:
+class UnpackResult(Struct, frozen=True):
     """What ``gapless runs unpack`` prints."""
 
     run: RunLine

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from gapless.errors import NotFoundError, UsageError
 

@@ -34,7 +34,6 @@ Examples:
 import argparse
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -157,6 +156,8 @@ def _begin(
 
 
 def _read_state(run: Path) -> "TuningState":
+    from msgspec.structs import replace
+
     from gapless.store.run import tunings
 
     state = tunings.read_state(run)

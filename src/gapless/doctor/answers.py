@@ -1,8 +1,9 @@
 """What checks answer, and how the answers about several GPUs become one."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.doctor.gpus import GpuReading, GpuSurvey
 from gapless.doctor.interpreter import InterpreterReport, PackageFacts
@@ -12,8 +13,7 @@ NUMBERS: Final = "{gpus}"  # in a remedy: the numbers of the GPUs, as nvidia-smi
 _SEVERITY: Final = tuple(CheckVerdict)  # worst first
 
 
-@dataclass(frozen=True)
-class CheckAnswer:
+class CheckAnswer(Struct, frozen=True):
     """A verdict with its evidence, and what to type against it."""
 
     verdict: CheckVerdict

@@ -4,11 +4,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import psutil
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.doctor.checks import run_checks
 from gapless.doctor.gpu_watch import add_loads, watch_load
@@ -40,8 +41,7 @@ _GPU_PARTS: Final = ("copies", "gemm", "memory")  # of the others
 _DATA_PART: Final = "data"
 
 
-@dataclass(frozen=True)
-class CheckupRequest:
+class CheckupRequest(Struct, frozen=True):
     """What is to be checked."""
 
     choice: InterpreterChoice
@@ -105,8 +105,7 @@ def _survey(visible: str | None) -> GpuSurvey:
     return surveys[0]
 
 
-@dataclass(frozen=True)
-class _ProcessorTimes:
+class _ProcessorTimes(Struct, frozen=True):
     """Processor seconds of each process so far, with its name."""
 
     at_s: float

@@ -4,8 +4,10 @@ import threading
 from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.doctor.gpus import GpuLoad, GpuReading, GpuSurvey, read_link
 from gapless.launch.unobserved import contain_failures
@@ -14,8 +16,7 @@ _PERIOD_S: Final = 0.1
 _MIN_BUSY_PERCENT: Final = 50  # of the time: below it, a sample is not one of load
 
 
-@dataclass
-class _Sightings:
+class _Sightings(Struct):
     """What was seen so far of one GPU."""
 
     samples: int = 0

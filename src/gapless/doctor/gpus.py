@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gapless.launch.samplers import AbsentError
 from gapless.launch.samplers.gpu import open_library, visible_numbers
@@ -13,8 +14,7 @@ _THOUSAND: Final = 1000
 _TEN: Final = 10
 
 
-@dataclass(frozen=True)
-class GpuLoad:
+class GpuLoad(Struct, frozen=True):
     """What was seen of a GPU while it was measured."""
 
     samples: int
@@ -25,8 +25,7 @@ class GpuLoad:
     throttled: dict[int, float]  # NVML's bit: share of the samples in which it was set
 
 
-@dataclass(frozen=True)
-class GpuReading:
+class GpuReading(Struct, frozen=True):
     """A GPU; ``None``: NVML does not say."""
 
     number: int  # as nvidia-smi counts
@@ -55,8 +54,7 @@ class GpuReading:
     load: GpuLoad | None = None  # None: nothing was measured on it
 
 
-@dataclass(frozen=True)
-class GpuSurvey:
+class GpuSurvey(Struct, frozen=True):
     """The GPUs that a training here would see, and their driver."""
 
     gpus: tuple[GpuReading, ...] = ()

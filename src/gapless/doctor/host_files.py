@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class HostFiles:
+
+class HostFiles(Struct, frozen=True):
     """What ``/proc`` and ``/sys`` say; ``None`` where there is no such file, or none to read."""
 
     root: Path = Path("/")

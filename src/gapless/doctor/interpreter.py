@@ -13,11 +13,11 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from gapless.launch.probing import PROBE
 
@@ -26,8 +26,7 @@ _HIDDEN_VARIABLES: Final = ("GAPLESS_SPOOL", "GAPLESS_OPTIONS")
 _MAX_LAST_WORDS: Final = 200  # characters
 
 
-@dataclass(frozen=True)
-class PillowBuild:
+class PillowBuild(Struct, frozen=True):
     """How Pillow was built."""
 
     version: str | None = None
@@ -35,8 +34,7 @@ class PillowBuild:
     jpeg: str | None = None  # version of the JPEG library
 
 
-@dataclass(frozen=True)
-class PackageFacts:
+class PackageFacts(Struct, frozen=True):
     """What an interpreter says of itself; ``None``: it does not know."""
 
     executable: str
@@ -62,8 +60,7 @@ class PackageFacts:
     complete: bool = False  # torch was imported, or there is none
 
 
-@dataclass(frozen=True)
-class InterpreterReport:
+class InterpreterReport(Struct, frozen=True):
     """An interpreter, and what it says."""
 
     python: str | None = None  # its path; None: none was found
@@ -73,8 +70,7 @@ class InterpreterReport:
     why: str | None = None  # facts are absent, or incomplete
 
 
-@dataclass(frozen=True)
-class InterpreterChoice:
+class InterpreterChoice(Struct, frozen=True):
     """An interpreter, and how it came to be chosen."""
 
     python: str | None

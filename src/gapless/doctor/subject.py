@@ -3,9 +3,10 @@
 import os
 import resource
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.doctor.gpus import GpuSurvey
 from gapless.doctor.host_files import HostFiles
@@ -15,24 +16,21 @@ from gapless.model.machine import Constants
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - its size is what matters
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """Room on a file system, in bytes."""
 
     total: int
     free: int
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A limit of this process; ``None``: there is none."""
 
     soft: int | None
     hard: int | None
 
 
-@dataclass(frozen=True)
-class BusyProcess:
+class BusyProcess(Struct, frozen=True):
     """A process of others that ran while we looked."""
 
     name: str
@@ -40,8 +38,7 @@ class BusyProcess:
     processors: float  # that it kept busy
 
 
-@dataclass(frozen=True)
-class DataFolder:
+class DataFolder(Struct, frozen=True):
     """The file system below a folder."""
 
     path: str
@@ -51,16 +48,14 @@ class DataFolder:
     why: str | None = None  # nothing of it could be read
 
 
-@dataclass(frozen=True)
-class GpuMeasurement:
+class GpuMeasurement(Struct, frozen=True):
     """What was measured on a GPU."""
 
     number: int  # as nvidia-smi counts
     constants: Constants
 
 
-@dataclass(frozen=True)
-class CheckSubject:
+class CheckSubject(Struct, frozen=True):
     """The machine, as far as it was read."""
 
     files: HostFiles = field(default_factory=HostFiles)

@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from gapless.formats import entries
 from gapless.formats.columns import columns
@@ -27,8 +27,7 @@ _LENIENT: Final = json.JSONDecoder(strict=False)
 Span = tuple[int, int]
 
 
-@dataclass
-class BatchMaker:
+class BatchMaker(Struct):
     """Makes batches; knows which names and tracks its earlier ones have brought along."""
 
     tables: IdTables = field(default_factory=IdTables)
@@ -82,8 +81,7 @@ class BatchMaker:
         return events
 
 
-@dataclass
-class _Dissection:
+class _Dissection(Struct):
     """A chunk that did not decode as a whole."""
 
     maker: BatchMaker

@@ -1,12 +1,12 @@
 """The assembled columns and the ends of the file → a trace."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from gapless.formats import metadata as m
 from gapless.formats.columns import batch as b
@@ -33,8 +33,7 @@ _HOST: Final = (c.CPU_OP, c.USER_ANNOTATION, c.PYTHON_FUNCTION, c.RUNTIME, c.DRI
 _WORKS: Final = (c.CPU_OP, c.RUNTIME, c.DRIVER)
 
 
-@dataclass(frozen=True)
-class FileEnds:
+class FileEnds(Struct, frozen=True):
     """What is left of a file when its events have been read."""
 
     head: bytes
@@ -79,8 +78,7 @@ def build_trace(path: Path, assembly: Assembly, ends: FileEnds) -> Trace:
     )
 
 
-@dataclass
-class _Columns:
+class _Columns(Struct):
     events: Columns
     gpu: Columns
     memory: Columns

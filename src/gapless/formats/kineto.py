@@ -4,9 +4,10 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.errors import NotATraceError, NotFoundError
 from gapless.formats import finish, pool
@@ -74,8 +75,7 @@ def _workers_for(path: Path, text: TraceText) -> int:
     return min(count_processors(), _MAX_WORKERS) if path.stat().st_size > min_bytes else 1
 
 
-@dataclass
-class _BatchJoiner:
+class _BatchJoiner(Struct):
     """Batches appended in the order of the file; what a cut between chunks tore apart is joined."""
 
     assembly: Assembly = field(default_factory=Assembly)

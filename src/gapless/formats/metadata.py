@@ -2,8 +2,9 @@
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from gapless.model.trace import Device, Distributed
 
@@ -19,8 +20,7 @@ _KINETO: Final = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "d
 _MAX_NOTES: Final = 8
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(Struct, frozen=True):
     """The top level of a trace file without its events."""
 
     members: dict[str, Any]

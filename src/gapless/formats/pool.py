@@ -8,11 +8,11 @@ import threading
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NoReturn, cast
 
 import msgspec
+from msgspec import Struct
 
 from gapless.formats import worker
 from gapless.formats.processes import receive_frame, start_interpreter
@@ -30,8 +30,7 @@ class WorkerLostError(Exception):
     """A worker ended before the file did: killed, out of memory, or it could not be started."""
 
 
-@dataclass(frozen=True)
-class FileShare:
+class FileShare(Struct, frozen=True):
     """The part of a file that is a worker's: every ``count``-th chunk, from ``number`` on."""
 
     path: Path
@@ -39,8 +38,7 @@ class FileShare:
     count: int
 
 
-@dataclass(frozen=True)
-class ReadingWorker:
+class ReadingWorker(Struct, frozen=True):
     """A process, and the pipe through which its batches come."""
 
     pipe: IO[bytes]

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import UsageError
 from gapless.gate.figures import ArmFigures, figures_from_json, figures_to_json
@@ -18,8 +21,7 @@ MAX_SESSIONS: Final = 10
 _MAX_LINES: Final = 12  # of source, that an arm keeps
 
 
-@dataclass(frozen=True)
-class MachineKind:
+class MachineKind(Struct, frozen=True):
     """What must be alike for times to be compared, and the versions, which may differ."""
 
     processor: str | None
@@ -37,8 +39,7 @@ class MachineKind:
         return replace(self, versions=()) == replace(other, versions=())
 
 
-@dataclass(frozen=True)
-class BaselineSession:
+class BaselineSession(Struct, frozen=True):
     """The arms that were run at one time, those with windows included."""
 
     revision: str  # of git; "": not known
@@ -50,8 +51,7 @@ class BaselineSession:
         return tuple(arm.step_ns for arm in self.arms if not arm.windowed)
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """What a gate without the other revision compares with."""
 
     command: tuple[str, ...]
@@ -108,7 +108,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     head: dict[str, object] = {
         "format": FORMAT,
         "command": baseline.command,
-        "machine": asdict(baseline.machine),
+        "machine": msgspec.to_builtins(baseline.machine),
         "sessions": [],
     }
     sessions = ",\n".join(_session_text(session) for session in baseline.sessions)

@@ -4,10 +4,11 @@ import math
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, cast
+
+from msgspec import Struct
 
 from gapless.errors import UsageError
 from gapless.gate.figures import ArmFigures
@@ -27,8 +28,7 @@ _KEYS: Final = ("command", "against", "budgets")
 _EXAMPLE: Final = 'for example data = "5 %", step = "310 ms" or memory = "70 GB"'
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """The most that something may take: ns of a step, bytes, or a share of a step."""
 
     name: str  # STEP, MEMORY, a leaf or a group of the account
@@ -37,8 +37,7 @@ class Budget:
     text: str  # as written
 
 
-@dataclass(frozen=True)
-class GateFile:
+class GateFile(Struct, frozen=True):
     """What the file of a gate says."""
 
     command: tuple[str, ...] = ()
@@ -46,8 +45,7 @@ class GateFile:
     budgets: tuple[Budget, ...] = ()
 
 
-@dataclass(frozen=True)
-class BudgetResult:
+class BudgetResult(Struct, frozen=True):
     """What was measured of a budget; broken only if its whole interval lies beyond the limit."""
 
     budget: Budget

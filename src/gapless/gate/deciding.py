@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import UsageError
 from gapless.gate import judging, revisions
@@ -40,8 +42,7 @@ _LOADING: Final = "data"
 Judge = Callable[[Sequence[ArmFigures]], Effect | None]
 
 
-@dataclass(frozen=True)
-class GateTask:
+class GateTask(Struct, frozen=True):
     """What a gate is to decide."""
 
     command: tuple[str, ...]
@@ -52,13 +53,13 @@ class GateTask:
     budgets: tuple[Budget, ...] = ()
     links: tuple[str, ...] = ()
     target: float = 0.05  # the slow-down that is to be seen
-    pairs: tuple[int, int] = (4, 10)
+    pairs: tuple[int, int] = (4, 40)
     arm_s: float = 4.0
     budget_s: float = 600.0  # of a set of arms: no turn begins after it
+    apart: bool = False  # the arms of a pair do not step in turns
 
 
-@dataclass(frozen=True)
-class GateResult:
+class GateResult(Struct, frozen=True):
     """What a gate found; ``effect`` and what follows it are of the comparison, if there was one."""
 
     against: str | None  # in words; None: only budgets were judged
@@ -83,8 +84,7 @@ class GateResult:
         return self.is_confirmed or any(result.is_broken for result in self.budgets)
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(Struct, frozen=True):
     words: str
     sides: tuple[SourceSide, ...]  # that are run
     judge: Judge
@@ -99,7 +99,7 @@ def decide(task: GateTask, report_progress: Progress) -> GateResult:
     """
     top = revisions.find_top(task.folder)
     new = SourceSide(NEW, top, task.folder)
-    runner = ArmRunner(task.command, task.out, task.arm_s, report_progress)
+    runner = ArmRunner(task.command, task.out, task.arm_s, report_progress, apart=task.apart)
     if task.against is not None:
         with revisions.open_revision(task.against, task.folder, task.links) as revision:
             variables = revisions.map_search_path(top, revision)
@@ -211,6 +211,8 @@ def _decide(
         if second_effect is not None:
             effect = judging.combine(effect, second_effect, comparison.judge(arms))
     is_confirmed = second_effect is not None and second_effect.is_slower
+    if runner.why_apart and len(sides) > 1:
+        notes = (*notes, f"the arms of a pair ran one after the other: {runner.why_apart}")
     windows = ()
     if is_confirmed:
         windows = run_windows(runner, sides, _WINDOWS)

@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError
 from gapless.model.host_code import HotLine
 from gapless.model.leaf import GROUPS
 from gapless.model.recording import Recording
 from gapless.study import Options, study_recording
+from gapless.verify.arms.alternating import slice_means
 from gapless.verify.arms.steady import (
     ArmSteps,
     block_means,
@@ -20,14 +23,15 @@ from gapless.verify.arms.steady import (
     step_time,
     use_device_times,
 )
+from gapless.verify.specs import Turns
 
 BASE: Final = "base"
 NEW: Final = "new"
+_OBSERVER: Final = "observer"  # the leaf of the recorder's own time
 MAKING: Final = frozenset(("worker", "making", "choosing"))  # threads of ``HotLine`` that load
 
 
-@dataclass(frozen=True)
-class LineShare:
+class LineShare(Struct, frozen=True):
     """How much of its threads' time a line of source took: an arm's sampled looks at it."""
 
     file: str  # relative to the folder of its side, where it lies in it
@@ -39,19 +43,19 @@ class LineShare:
     looks: int  # at all lines of such threads
 
 
-@dataclass(frozen=True)
-class ArmFigures:
+class ArmFigures(Struct, frozen=True):
     """What a gate keeps of an arm."""
 
     side: str  # BASE or NEW
     turn: int  # arms of one turn are neighbours and pair up
-    blocks: tuple[float, ...]  # mean ns of a step, in each block of steady steps
+    blocks: tuple[float, ...]  # mean ns of a step, in each block of steady steps, or each slice
     leaves: Mapping[str, float]  # ns a step, by leaf of the account
     groups: Mapping[str, float]  # ns a step, by group
     windowed: bool  # a window split the account
     memory: int | None  # bytes at most, of the GPUs, else of the processes
     lines: tuple[LineShare, ...] = ()
     anchor: str | None = None  # what ends a step: "SGD.step, train.py:41"
+    alternates: bool = False  # it stepped in turns with its neighbour, slice by slice
 
     @property
     def step_ns(self) -> float:
@@ -84,13 +88,37 @@ def read_figures(
     )
 
 
+def add_slices(arms: Sequence[tuple[ArmFigures, ArmSteps]], turns: Turns) -> tuple[ArmFigures, ...]:
+    """Return the figures of arms that stepped in turns, with the step time of each slice.
+
+    Those that have too few steps are left out. What passed in the other's turns is no leaf.
+    """
+    sliced = [(arm, slice_means(steps.lengths, turns)) for arm, steps in _time_on_device(arms)]
+    return tuple(
+        replace(
+            arm,
+            blocks=tuple(round(mean, 1) for mean in means.tolist()),
+            leaves={name: ns for name, ns in arm.leaves.items() if name != _OBSERVER},
+            alternates=True,
+        )
+        for arm, means in sliced
+        if means is not None
+    )
+
+
+def _time_on_device(
+    arms: Sequence[tuple[ArmFigures, ArmSteps]],
+) -> list[tuple[ArmFigures, ArmSteps]]:
+    on_device = all(steps.device_lengths is not None for _, steps in arms)
+    return [(arm, use_device_times(steps) if on_device else steps) for arm, steps in arms]
+
+
 def add_blocks(arms: Sequence[tuple[ArmFigures, ArmSteps]]) -> tuple[ArmFigures, ...]:
     """Return the figures of a set of arms with the blocks of those steps that count in all.
 
     Steps are timed on the device where every arm knows those times.
     """
-    on_device = all(steps.device_lengths is not None for _, steps in arms)
-    timed = [(arm, use_device_times(steps) if on_device else steps) for arm, steps in arms]
+    timed = _time_on_device(arms)
     steady = find_steady_range([(arm.side, steps) for arm, steps in timed])
     return tuple(
         replace(arm, blocks=tuple(round(mean, 1) for mean in block_means(steps, steady).tolist()))
@@ -102,7 +130,7 @@ def figures_to_json(arm: ArmFigures) -> dict[str, Any]:
     """Return an arm as JSON's types."""
     rounded = {name: round(ns, 1) for name, ns in arm.leaves.items()}
     groups = {name: round(ns, 1) for name, ns in arm.groups.items()}
-    return asdict(replace(arm, leaves=rounded, groups=groups))
+    return msgspec.to_builtins(replace(arm, leaves=rounded, groups=groups))
 
 
 def figures_from_json(values: Mapping[str, Any]) -> ArmFigures:
@@ -117,6 +145,7 @@ def figures_from_json(values: Mapping[str, Any]) -> ArmFigures:
         memory=values["memory"],
         lines=tuple(LineShare(**line) for line in values["lines"]),
         anchor=values["anchor"],
+        alternates=values.get("alternates", False),
     )
 
 

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.gate.figures import BASE, NEW, ArmFigures, LineShare
 
@@ -12,8 +13,7 @@ _MIN_PART: Final = 0.2  # of the growth of its leaf, that a line explains
 _Key = tuple[str, str, str, bool]  # lines move: they are known by file, function and text
 
 
-@dataclass(frozen=True)
-class GrownLine:
+class GrownLine(Struct, frozen=True):
     """A line that takes more of a step, in ns; ``is_new``: the other side has none like it."""
 
     file: str
@@ -24,8 +24,7 @@ class GrownLine:
     is_new: bool
 
 
-@dataclass(frozen=True)
-class _LineTime:
+class _LineTime(Struct, frozen=True):
     where: LineShare
     ns: float  # a step
     error_ns: float

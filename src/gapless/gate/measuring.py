@@ -3,22 +3,26 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from gapless.errors import GaplessError
-from gapless.gate.figures import BASE, NEW, ArmFigures, add_blocks, read_figures
+from gapless.gate.figures import BASE, NEW, ArmFigures, add_blocks, add_slices, read_figures
 from gapless.launch.trial import offline, sandbox
 from gapless.model.recording import Recording
-from gapless.verify.arms import arm
+from gapless.verify.arms import arm, room
+from gapless.verify.arms.alternating import plan_turns, run_pair
 from gapless.verify.arms.steady import ArmSteps, read_steps
-from gapless.verify.specs import ArmSpec
+from gapless.verify.specs import ArmSpec, Turns
 from gapless.verify.trial import logging_edits
 
 _MAX_STEPS: Final = 1_000_000  # of the first arm, which ends by time
 _MIN_STEPS: Final = 40  # of an arm: ten of warm-up, and blocks
 _MAX_ARM_S: Final = 60.0  # of stepping, where steps are long
+_MAX_PAIR_S: Final = 600.0  # of a pair that steps in turns, pauses and starts included
 _WINDOW_STEPS: Final = 60  # more, so that a window fits behind the warm-up
 _TAIL_LINES: Final = 15
 
@@ -26,8 +30,7 @@ Progress = Callable[[str], None]
 IsDone = Callable[[Sequence[ArmFigures]], bool]
 
 
-@dataclass(frozen=True)
-class SourceSide:
+class SourceSide(Struct, frozen=True):
     """The source that arms of one side run: its root, the working folder, its environment."""
 
     name: str  # BASE or NEW
@@ -36,8 +39,7 @@ class SourceSide:
     variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
 
-@dataclass(frozen=True)
-class ArmRunner:
+class ArmRunner(Struct, frozen=True):
     """How the arms of a gate are run."""
 
     command: tuple[str, ...]
@@ -45,11 +47,15 @@ class ArmRunner:
     arm_s: float  # of stepping
     report_progress: Progress
     stop_step: int = _MAX_STEPS
+    apart: bool = False  # both arms of a pair do not step in turns
+    turns: Turns | None = None  # how they do
+    why_apart: str | None = None  # why they do not
 
     def plan_after(self, recording: Recording) -> "ArmRunner":
         """Return the runner whose arms stop where an arm that is not counted did.
 
-        Raises ``GaplessError`` where that made no steps.
+        The arms of a pair step in turns where that is possible. Raises ``GaplessError`` where the
+        arm made no steps.
         """
         steps = read_steps(recording)
         if steps is None:
@@ -58,7 +64,44 @@ class ArmRunner:
         if count < _MIN_STEPS:  # steps are long, or the training is short
             step_s = float(steps.lengths.mean()) / 1e9
             count = min(_MIN_STEPS, max(count, int(_MAX_ARM_S / step_s)))
-        return replace(self, stop_step=count)
+        why, turns = self.explain_no_turns(recording), plan_turns(steps)
+        if why is None and turns is None:
+            why = f"{self.arm_s:.3g} s hold too few steps for turns (--arm)"
+        return replace(self, stop_step=count, turns=None if why else turns, why_apart=why)
+
+    def explain_no_turns(self, recording: Recording) -> str | None:
+        """Return why two arms like a recorded one cannot run at the same time; ``None``: they can.
+
+        Of several ranks both arms would want the same ports.
+        """
+        if self.apart:
+            return "as asked for"
+        if sum(process.role == "training" for process in recording.processes) > 1:
+            return "several processes train"
+        return room.explain_lack(recording.samples)
+
+    def record_pair(
+        self, first: SourceSide, second: SourceSide, index: int
+    ) -> tuple[Recording, Recording] | None:
+        """Run an arm of each side in turns; return their records, ``None`` if one failed."""
+        sides = (first, second)
+        specs = [
+            replace(
+                self._spec(side, index, windowed=False),
+                stop_step=self.turns.stop_step if self.turns else self.stop_step,
+                seconds=_MAX_PAIR_S,
+                turns=self.turns,
+                has_first_turn=side is first,
+            )
+            for side in sides
+        ]
+        results = run_pair(
+            [(self._plan(side), spec) for side, spec in zip(sides, specs, strict=True)]
+        )
+        recordings = [recording for outcome, recording in results if outcome.failed is None]
+        if len(recordings) < len(sides) or recordings[0] is None or recordings[1] is None:
+            return None
+        return recordings[0], recordings[1]
 
     def record(self, side: SourceSide, index: int, *, windowed: bool = False) -> Recording:
         """Run an arm, once more if it failed; return its records.
@@ -108,16 +151,74 @@ def run_set(
     ``pairs``: turns at least and at most; ``is_done`` may end it between. It must not look at the
     effect, only at how well it is known. ``first`` is the number of the first turn.
     """
+    if runner.turns is not None and len(sides) == len((BASE, NEW)):
+        return _run_alternating(runner, sides, pairs, is_done, first)
+    return _run_apart(runner, sides, pairs, is_done, first)
+
+
+def _run_apart(
+    runner: ArmRunner,
+    sides: Sequence[SourceSide],
+    pairs: tuple[int, int],
+    is_done: IsDone,
+    first: int,
+) -> tuple[ArmFigures, ...]:
     arms: list[tuple[ArmFigures, ArmSteps]] = []
     for number in range(pairs[1]):
         turn = first + number
-        order = sides if turn % 2 == 0 else tuple(reversed(sides))
-        for side in order:
+        for side in _order(sides, turn):
             runner.report_progress(f"arm {len(arms) + 1}: {side.name}")
             arms.append(_measure(runner, side, turn))
         if number + 1 >= pairs[0] and is_done(add_blocks(arms)):
             break
     return add_blocks(arms)
+
+
+def _run_alternating(
+    runner: ArmRunner,
+    sides: Sequence[SourceSide],
+    pairs: tuple[int, int],
+    is_done: IsDone,
+    first: int,
+) -> tuple[ArmFigures, ...]:
+    """Run pairs that step in turns; where one fails that way, run all apart."""
+    arms: tuple[ArmFigures, ...] = ()
+    for number in range(pairs[1]):
+        turn = first + number
+        order = _order(sides, turn)
+        runner.report_progress(f"pair {number + 1}: {order[0].name} and {order[1].name} in turns")
+        pair = _measure_pair(runner, order, turn)
+        if pair is None:
+            runner.report_progress("the arms of a pair cannot run at the same time")
+            return _run_apart(replace(runner, turns=None), sides, pairs, is_done, first)
+        arms = (*arms, *pair)
+        if number + 1 >= pairs[0] and is_done(arms):
+            break
+    return arms
+
+
+def _order(sides: Sequence[SourceSide], turn: int) -> Sequence[SourceSide]:
+    return sides if turn % 2 == 0 else tuple(reversed(sides))
+
+
+def _measure_pair(
+    runner: ArmRunner, sides: Sequence[SourceSide], turn: int
+) -> tuple[ArmFigures, ...] | None:
+    """Run a pair in turns, once more if an arm failed; ``None`` where it fails again."""
+    for _ in range(2):
+        recordings = runner.record_pair(sides[0], sides[1], turn)
+        steps = [read_steps(recording) for recording in recordings or ()]
+        if recordings is None or runner.turns is None or None in steps:
+            continue
+        figures = [
+            read_figures(recording, side.name, turn, side.top, windowed=False)
+            for recording, side in zip(recordings, sides, strict=True)
+        ]
+        known_steps = [arm_steps for arm_steps in steps if arm_steps is not None]
+        arms = add_slices(list(zip(figures, known_steps, strict=True)), runner.turns)
+        if len(arms) == len(sides):
+            return arms
+    return None
 
 
 def run_windows(

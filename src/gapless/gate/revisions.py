@@ -6,9 +6,10 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.errors import UsageError
 
@@ -16,8 +17,7 @@ GIT: Final = "git:"
 _PREFIX: Final = "gapless-gate-"
 
 
-@dataclass(frozen=True)
-class Revision:
+class Revision(Struct, frozen=True):
     """A side of a gate: where its source is."""
 
     words: str  # "git:main (1a2b3c4)"

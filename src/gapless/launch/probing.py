@@ -12,11 +12,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from gapless.model.machine import Constant, Constants, Platform
 
@@ -37,8 +37,7 @@ _HIDDEN_VARIABLES: Final = ("GAPLESS_SPOOL", "GAPLESS_OPTIONS", "PYTHONOPTIMIZE"
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class ProbeRequest:
+class ProbeRequest(Struct, frozen=True):
     """What the probe is to measure."""
 
     device: int | None = None  # number of the GPU as torch counts; None: no GPU
@@ -64,8 +63,7 @@ class ProbeRequest:
         return [*flags, f"--scale={self.scale}"]
 
 
-@dataclass
-class _ProbeLog:
+class _ProbeLog(Struct):
     """What the probe has said so far."""
 
     platform: Platform | None = None

@@ -7,9 +7,10 @@ looked is known by its environment, which names the spool.
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from gapless import wire
 
@@ -31,8 +32,7 @@ class Status(NamedTuple):
     children_cpu_ns: int  # what its children that ended, and theirs, were on a processor
 
 
-@dataclass
-class Tree:
+class Tree(Struct):
     """The processes of a run that were seen alive at the last look."""
 
     root: int

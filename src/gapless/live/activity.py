@@ -2,9 +2,10 @@
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 PROC: Final = Path("/proc")
 TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
@@ -31,8 +32,7 @@ class ThreadClock(NamedTuple):
     waits_in: str | None  # the kernel's function in which it waits
 
 
-@dataclass(frozen=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """What a thread did between two looks; shares of the time between them."""
 
     state: str
@@ -89,8 +89,7 @@ def read_clock(pid: int, thread: int | None = None, proc: Path = PROC) -> Thread
 _GONE: Final = Activity("X", 0.0, None, None)
 
 
-@dataclass
-class ActivityMeter:
+class ActivityMeter(Struct):
     """Threads that are looked at again and again."""
 
     proc: Path = PROC

@@ -1,9 +1,10 @@
 """How busy each processor of the machine is: the kernel counts it in /proc/stat."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.launch.samplers import Growth
 from gapless.live.activity import PROC, TICK_NS
@@ -12,8 +13,7 @@ _BUSY: Final = (1, 2, 3, 6, 7)  # columns of a row: user, nice, system, hard and
 _NS: Final = 10**9
 
 
-@dataclass
-class CoreMeter:
+class CoreMeter(Struct):
     """Processors that are looked at again and again."""
 
     proc: Path = PROC

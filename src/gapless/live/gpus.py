@@ -2,25 +2,24 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
+
+from msgspec import Struct
 
 from gapless.launch.samplers import AbsentError
 from gapless.launch.samplers.gpu import open_library
 from gapless.recorded.machine.devices import CLOCK_REASONS
 
 
-@dataclass(frozen=True)
-class GpuShare:
+class GpuShare(Struct, frozen=True):
     """What one process has of the GPUs, all of them together; ``None``: NVML hides it."""
 
     memory: int | None = None  # bytes
     busy: float | None = None  # multiprocessors: 1.5 is all of one GPU's and half of another's
 
 
-@dataclass(frozen=True)
-class Gpus:
+class Gpus(Struct, frozen=True):
     """Handles of all GPUs; NVML makes no context on them."""
 
     nvml: Any

@@ -1,10 +1,10 @@
 """The data queue of each loader now: batches that are ready, and what each worker does."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.live.activity import Activity
@@ -19,8 +19,7 @@ _N_FETCHES: Final = 8  # the latest, which figures of a worker are of
 Look = Callable[[int], Activity | None]  # what the first thread of a process does
 
 
-@dataclass(frozen=True)
-class _RunningIteration:
+class _RunningIteration(Struct, frozen=True):
     """The running iteration of a loader."""
 
     begin_ns: int  # 0: before what is looked at

@@ -3,11 +3,11 @@
 import os
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.errors import RunFolderError
@@ -20,8 +20,7 @@ _MAX_REST_BYTES: Final = wire.MAX_BODY_BYTES  # bytes that may wait for the end 
 Record = tuple[int, int, bytes]  # when it ends, kind, body
 
 
-@dataclass
-class _Segment:
+class _Segment(Struct):
     """What one process wrote: its identity, what stays true, and its latest records."""
 
     head: bytes | None = None
@@ -66,8 +65,7 @@ def _end_ns(kind: int, body: memoryview) -> int | None:
     return int(np.frombuffer(body[:whole_bytes], dtype)["end"].max())
 
 
-@dataclass
-class LogTail:
+class LogTail(Struct):
     """A log that is followed."""
 
     name: str

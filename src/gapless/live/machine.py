@@ -1,7 +1,8 @@
 """The machine now, by the samplers of ``launch``; one that fails is given up and noted."""
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.launch.process_tree import Tree
 from gapless.launch.samplers import AbsentError, Sampler, cpu, disk, gpu, memory, network, pressure
@@ -11,8 +12,7 @@ _MAX_FAILURES: Final = 3  # in a row, and a sampler is given up
 _QUIET: Final = frozenset({"pressure"})  # many kernels have none, and nobody misses it
 
 
-@dataclass
-class MachineSampler:
+class MachineSampler(Struct):
     """The samplers that this machine has, and what they said last."""
 
     tree: Tree

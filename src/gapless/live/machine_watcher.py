@@ -3,9 +3,10 @@
 import os
 import platform
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.launch.process_tree import Tree
 from gapless.live.cores import CoreMeter
@@ -19,8 +20,7 @@ _TABLE_RATIO: Final = 80  # times what a look at all processes takes: until the 
 _NO_SPOOL: Final = Path("/nonexistent/gapless-spool")
 
 
-@dataclass
-class MachineWatcher:
+class MachineWatcher(Struct):
     """The machine, and what is known of its processes so far."""
 
     table: ProcessTable = field(default_factory=ProcessTable)

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass
-class Pause:
+class Pause(Struct):
     """The pause after each time that it was done: at least ``ratio`` times what that took."""
 
     ratio: float

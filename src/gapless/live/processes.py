@@ -4,9 +4,10 @@ import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from gapless.launch.process_tree import Status, read
 from gapless.launch.samplers import Growth
@@ -31,8 +32,7 @@ class _Taken(NamedTuple):
     written: float | None
 
 
-@dataclass
-class ProcessTable:
+class ProcessTable(Struct):
     """The processes that are looked at again and again."""
 
     proc: Path = PROC

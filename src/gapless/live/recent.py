@@ -3,10 +3,11 @@
 The make-up of a step itself comes from the windows of the whole run, as far as that was studied.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.live.view import PaceView
@@ -28,8 +29,7 @@ _WAIT: Final = "data."
 _MIN_CALLS: Final = 5  # of an optimizer, from which its calls may be the steps
 
 
-@dataclass(frozen=True)
-class RecentSteps:
+class RecentSteps(Struct, frozen=True):
     """The latest steps of all ranks."""
 
     trainings: tuple[Training, ...]

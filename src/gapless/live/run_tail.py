@@ -1,9 +1,10 @@
 """A run that is being recorded: its latest records, as a recording of their own."""
 
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.live.log_tail import LogTail
 from gapless.model.recording import Manifest, Process, Recording
@@ -21,8 +22,7 @@ _SAMPLES: Final = "samples"
 _WORKER: Final = "-worker"
 
 
-@dataclass(frozen=True)
-class RunNow:
+class RunNow(Struct, frozen=True):
     """A run at one moment."""
 
     document: ManifestDocument
@@ -31,8 +31,7 @@ class RunNow:
     newest_ns: int | None  # when the last of them ended
 
 
-@dataclass
-class RunTail:
+class RunTail(Struct):
     """A run folder that is followed."""
 
     folder: Path

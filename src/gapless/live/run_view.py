@@ -1,10 +1,10 @@
 """A run at one moment as ``RunView``: its ranks, loaders, accounts, and the present cause."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.live.activity import Activity
@@ -30,8 +30,7 @@ _SERIOUS_REASONS: Final = frozenset({"heat", "a power brake", "a slow-down of th
 _WINDOWS: Final = "windows"  # what the recorder calls them where it makes none
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """What is known of a run at one moment."""
 
     now_ns: int  # CLOCK_MONOTONIC

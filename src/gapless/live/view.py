@@ -4,13 +4,13 @@ Times are integer nanoseconds, shares fractions; ``None`` is what is not known.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gapless.model.account import Account
 
 
-@dataclass(frozen=True)
-class WorkerView:
+class WorkerView(Struct, frozen=True):
     """A worker of a loader, and what it does now."""
 
     worker: int
@@ -22,8 +22,7 @@ class WorkerView:
     stages: Mapping[str, float]  # share of each stage in these, where they were measured
 
 
-@dataclass(frozen=True)
-class LoaderView:
+class LoaderView(Struct, frozen=True):
     """A loader of one rank: the batches that are ready, and who makes them."""
 
     rank: int | None
@@ -36,8 +35,7 @@ class LoaderView:
     workers: tuple[WorkerView, ...]
 
 
-@dataclass(frozen=True)
-class RankView:
+class RankView(Struct, frozen=True):
     """A training process and its latest steps."""
 
     rank: int | None
@@ -49,8 +47,7 @@ class RankView:
     doing: str | None  # its main thread, in words
 
 
-@dataclass(frozen=True)
-class PaceView:
+class PaceView(Struct, frozen=True):
     """The steps of a stretch of time, all ranks together where they are added up."""
 
     steps: int  # that the figures are of
@@ -61,8 +58,7 @@ class PaceView:
     samples_per_s: float | None
 
 
-@dataclass(frozen=True)
-class RunView:
+class RunView(Struct, frozen=True):
     """A recorded run as far as it is recorded."""
 
     id: str
@@ -87,8 +83,7 @@ class RunView:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ProcessView:
+class ProcessView(Struct, frozen=True):
     """A process of the machine."""
 
     pid: int
@@ -106,8 +101,7 @@ class ProcessView:
     gpu_busy: float | None = None  # GPUs whose multiprocessors it kept busy: 1.5 is one and a half
 
 
-@dataclass(frozen=True)
-class LiveView:
+class LiveView(Struct, frozen=True):
     """A moment: a run, if one is watched, and the machine."""
 
     host: str

@@ -1,1 +1,1 @@
-"""The nouns. Frozen dataclasses and NumPy columns; imports nothing of ours."""
+"""The nouns. Frozen values and NumPy columns; imports nothing of ours."""

@@ -1,15 +1,15 @@
 """The account: the sum of a ledger, never made otherwise."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from gapless.model.frame import build_frame
 from gapless.model.ledger import Row
 
 
-@dataclass(frozen=True)
-class RowAccount:
+class RowAccount(Struct, frozen=True):
     """Integer nanoseconds of one row by leaf and by group; each sums to the row's length."""
 
     row: Row
@@ -17,8 +17,7 @@ class RowAccount:
     groups: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True):
     """Integer nanoseconds by leaf and by group that sum to ``wall_ns`` exactly.
 
     Groups are sums over ledger rows, not over leaves (a launch goes to the group of what it was

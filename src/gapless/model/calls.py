@@ -1,12 +1,12 @@
 """Calls of a program as a tree, as a sampler saw them: of each chain of calls, its time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class CallNode:
+
+class CallNode(Struct, frozen=True):
     """A function as it was called from where its parent stands."""
 
     parent: int  # the number of its parent; −1: it is outermost. Parents come first
@@ -18,8 +18,7 @@ class CallNode:
     own_looks: int
 
 
-@dataclass(frozen=True)
-class CallTree:
+class CallTree(Struct, frozen=True, dict=True):
     """What one thread was in, from the outside in; of workers, all of them together."""
 
     title: str  # "main thread", "main thread of rank 3", "4 workers"

@@ -3,14 +3,14 @@
 A rule names the changes that would remove its cause, a fix those that it would bring. They select
 what they change by what a study knows of it (leaves, names, lines), never by event numbers, so that
 they mean the same in each window and rank. Factors multiply a time: 0 removes it. They are kept
-with finished studies; therefore msgspec's (it distinguishes kinds by a tag; dataclasses have none).
+with finished studies, where a tag distinguishes kinds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -120,8 +120,7 @@ class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):
 Change = Drop | Omit | Scale | Merge | HostChange | CopyChange | LoaderChange | Delay
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """What a change would give: the speed-up of an un-profiled step, and how it is known.
 
     ``refused``: why nothing is predicted; then ``speedup`` is ``None``. ``calibrated``: the

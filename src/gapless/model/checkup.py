@@ -1,7 +1,8 @@
 """What a check of the machine answers: a verdict, what it rests on, what to do."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class CheckVerdict(StrEnum):
@@ -13,8 +14,7 @@ class CheckVerdict(StrEnum):
     OK = "ok"
 
 
-@dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """What one check found."""
 
     name: str  # "shared-memory"
@@ -23,8 +23,7 @@ class CheckResult:
     remedy: str | None = None  # what to type
 
 
-@dataclass(frozen=True)
-class Checkup:
+class Checkup(Struct, frozen=True):
     """All checks of one machine."""
 
     subject: str  # the interpreter, the processors, the GPUs: what was checked

@@ -1,15 +1,15 @@
 """The difference of two studies: what B has more of, or less, than A."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.study import RunInfo, StudyHealth
 
 
-@dataclass(frozen=True)
-class ComparedStudy:
+class ComparedStudy(Struct, frozen=True):
     """One of the two studies, reduced to what the comparison needs."""
 
     run: RunInfo
@@ -21,8 +21,7 @@ class ComparedStudy:
     is_run: bool = False  # recorded by gapless: its steps are un-profiled
 
 
-@dataclass(frozen=True)
-class ChargeDelta:
+class ChargeDelta(Struct, frozen=True):
     """One leaf or group: nanoseconds a step; the differences sum to that of the step."""
 
     name: str
@@ -35,8 +34,7 @@ class ChargeDelta:
         return self.b_ns - self.a_ns
 
 
-@dataclass(frozen=True)
-class OperationDelta:
+class OperationDelta(Struct, frozen=True):
     """An operator or kernel of A, B or both, a step; ``None`` where one has it not."""
 
     name: str
@@ -61,8 +59,7 @@ class OperationDelta:
         return (self.b_ns or 0.0) - (self.a_ns or 0.0)
 
 
-@dataclass(frozen=True)
-class FactDelta:
+class FactDelta(Struct, frozen=True):
     """A setting, or another fact, that differs between two runs; ``None``: not known there."""
 
     subject: str  # "loader", "optimizer", "machine", "precision" …
@@ -72,8 +69,7 @@ class FactDelta:
     location: Location | None = None  # of the subject, in B if it is there
 
 
-@dataclass(frozen=True)
-class CauseDelta:
+class CauseDelta(Struct, frozen=True):
     """A cause that was named in either of two runs, and its price there (a speed-up)."""
 
     code: str
@@ -92,8 +88,7 @@ class CauseDelta:
         return "gone" if self.in_a else "new"
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two studies side by side. ``groups`` and ``leaves`` sum to the ``step_ns`` of each."""
 
     a: ComparedStudy

@@ -5,19 +5,18 @@ its source. A named edit (``catalogue.fixes``) is data composed of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from gapless.model.estimate import Estimate
 
 Value = bool | int | float | str | None
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """A line of the user's source."""
 
     file: str
@@ -85,8 +84,7 @@ class Applicability(StrEnum):
     ABLATION = "trial"  # an ablation: measures a ceiling, is never a patch
 
 
-@dataclass(frozen=True)
-class FixRequest:
+class FixRequest(Struct, frozen=True):
     """A fix by name, with the value and the line that it is asked for."""
 
     fix: str
@@ -99,16 +97,14 @@ class FixRequest:
         return f"{self.fix}{suffix}" + ("" if self.value is None else f"={self.value}")
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Where the time of an un-profiled step would go with an edit: ns by group, summing exactly."""
 
     step_ns: int
     groups: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A named edit for one run: what it would change, what for, and why it may not be done."""
 
     fix: str

@@ -1,6 +1,6 @@
 """What a rule looks at: the study so far and the facts, with the sums that all rules ask for."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.facts import Facts, Loader
@@ -27,8 +27,7 @@ class NotObservedError(Exception):
         super().__init__(f"{missing}: {reason}")
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """A study that has an account, and what was true of the run, recorded or inferred."""
 
     study: Study

@@ -5,16 +5,16 @@ not observed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.model.edit import Location
 
 NOT_COUNTED: Final = 1  # stands for the workers of a loader in a trace: there are some
 
 
-@dataclass(frozen=True)
-class PaddingStats:
+class PaddingStats(Struct, frozen=True):
     """How far the rows of a loader's batches are filled, of a few batches that were looked at.
 
     Shares of the length, of a batch's mean row and of its longest; the rest is padding.
@@ -33,8 +33,7 @@ class PaddingStats:
     dimensions: int  # of the tensor
 
 
-@dataclass(frozen=True)
-class Loader:
+class Loader(Struct, frozen=True):
     """A DataLoader, its settings, and what was seen of how it is used."""
 
     id: int
@@ -68,8 +67,7 @@ class Loader:
     sampler: Location | None = None  # the user's function that chooses samples
 
 
-@dataclass(frozen=True)
-class Optimizer:
+class Optimizer(Struct, frozen=True):
     """An optimizer."""
 
     id: int
@@ -85,8 +83,7 @@ class Optimizer:
     ungraded_parameters: int | None = None  # numbers in these
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(Struct, frozen=True):
     """A module that owns the parameters of an optimizer."""
 
     id: int
@@ -101,8 +98,16 @@ class Model:
     checkpoints: bool | None  # activation checkpointing was called
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class UntrainedModule(Struct, frozen=True):
+    """A module whose parameters get gradients, though no optimizer holds them."""
+
+    location: Location | None
+    name: str  # qualified class
+    tensors: int  # parameters that had such a gradient
+    parameters: int  # numbers in these
+
+
+class Evaluation(Struct, frozen=True):
     """Evaluations of a model, from where it is set to evaluate to where it trains again."""
 
     location: Location | None  # where it was set to evaluate
@@ -113,8 +118,7 @@ class Evaluation:
     environment: str | None = None  # the package of environments that was loaded meanwhile
 
 
-@dataclass(frozen=True)
-class Parallel:
+class Parallel(Struct, frozen=True):
     """How a model is spread: DDP, FSDP, DataParallel."""
 
     kind: str  # "ddp" | "fsdp" | "data_parallel"
@@ -122,16 +126,14 @@ class Parallel:
     settings: Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(Struct, frozen=True):
     """Settings of torch that decide how, and how exactly, it computes (names as recorded)."""
 
     settings: Mapping[str, object]
     location: Location | None = None  # autocast was first entered there
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """The processors and devices that the run had."""
 
     cpus: int | None  # it may use
@@ -148,8 +150,7 @@ class Machine:
     cores: int | None = None  # it may use: two processors may be threads of one
 
 
-@dataclass(frozen=True)
-class World:
+class World(Struct, frozen=True):
     """The processes of the run, and the versions that they ran."""
 
     ranks: int
@@ -161,8 +162,7 @@ class World:
     local_ranks: int | None = None  # processes of one host
 
 
-@dataclass(frozen=True)
-class Repeat:
+class Repeat(Struct, frozen=True):
     """A module that steps call once more with the same tensors, without gradients."""
 
     location: Location | None
@@ -170,8 +170,7 @@ class Repeat:
     calls: float  # a step
 
 
-@dataclass(frozen=True)
-class BackgroundThread:
+class BackgroundThread(Struct, frozen=True):
     """Another thread of the training process that was on a processor for a part of the time."""
 
     location: Location | None  # a line of the user's at which it stood most often
@@ -180,8 +179,7 @@ class BackgroundThread:
     training_cpu_share: float  # likewise the training thread meanwhile
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """All of them."""
 
     world: World
@@ -195,6 +193,7 @@ class Facts:
     parallel: tuple[Parallel, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict[str, int])  # empty_cache, synchronize …
     evaluations: tuple[Evaluation, ...] = ()
+    untrained: tuple[UntrainedModule, ...] = ()
     inferred: bool = False  # they follow from a trace: no recorder noted them
 
     def find_loader(self, number: int) -> Loader | None:

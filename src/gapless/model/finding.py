@@ -1,15 +1,15 @@
 """Findings: causes of lost time, each with its line and with what removing it is worth."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.change import Change, LoaderChange, Prediction
 from gapless.model.edit import Applicability, Edit, FixRequest, Location
 from gapless.model.notebook import diagnosis_html
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(Struct, frozen=True):
     """A figure that a finding rests on."""
 
     name: str
@@ -21,8 +21,7 @@ SAME_LINE: Final = "whatever is at the same line"
 _MAX_LINE_DISTANCE: Final = 3  # lines: a loop and what stands in it
 
 
-@dataclass(frozen=True)
-class Detection:
+class Detection(Struct, frozen=True):
     """What a rule says: a cause that is there, before anybody knows what it is worth."""
 
     code: str
@@ -61,8 +60,7 @@ def _loader_ids(detection: Detection) -> set[int]:
     return {change.loader for change in detection.changes if isinstance(change, LoaderChange)}
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """A fix that changes something here."""
 
     request: FixRequest
@@ -70,8 +68,7 @@ class Remedy:
     applicability: Applicability
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A detection with its price; worth naming if it was found to be, else *present* and harmless.
 
     A cause that has no price, or one too vague to be sure of a gain, is named all the same if the
@@ -84,9 +81,19 @@ class Finding:
     share: float | None = None  # of the step, at stake; None: it is named by its price
     remedies: tuple[Remedy, ...] = ()  # of a cause that is named by its share, the likeliest first
 
+    @property
+    def bound_text(self) -> str | None:
+        """Return what a cause that was seen too seldom is worth at most; ``None`` for others.
 
-@dataclass(frozen=True)
-class TrialCandidate:
+        "seen twice, its period is not known: at most 1.33×"
+        """
+        bound, reason = self.prediction.at_most, self.detection.unsure
+        if bound is None or reason is None:
+            return None
+        return f"{reason}: at most {bound.mid:.2f}×"
+
+
+class TrialCandidate(Struct, frozen=True):
     """A cause that a trial is worth, though it is not sure that removing it is.
 
     Either it has no price, and much of a step is at stake; or it has one whose low end is too low
@@ -99,8 +106,7 @@ class TrialCandidate:
     odds: float | None = None  # that it is worth naming (0 to 1); ``None``: it has no price
 
 
-@dataclass(frozen=True)
-class Abstention:
+class Abstention(Struct, frozen=True):
     """A rule that could not be checked, and what it lacks."""
 
     code: str
@@ -109,8 +115,7 @@ class Abstention:
     reason: str
 
 
-@dataclass(frozen=True)
-class ReplayFidelity:
+class ReplayFidelity(Struct, frozen=True):
     """How well the unchanged windows are replayed: what every prediction rests on.
 
     Shares of a step; ``None``: it could not be compared. ``refused``: why nothing is replayed. Of
@@ -127,8 +132,7 @@ class ReplayFidelity:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class StepVerdict:
+class StepVerdict(Struct, frozen=True):
     """Why a step takes as long as it does: what takes most of it beside computing, in words."""
 
     sentence: str  # "83 % of each step the GPU waits for data, which …", without a full stop
@@ -138,8 +142,7 @@ class StepVerdict:
     ceilings: tuple[str, ...] = ()  # ablations that show what the owner is worth at the most
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """What a study concludes: findings, the most valuable first; what is harmless or not known."""
 
     findings: tuple[Finding, ...] = ()
@@ -152,6 +155,9 @@ class Diagnosis:
     # Seen, not sure to be worth naming, and worth a trial: neither findings nor present.
     to_try: tuple[TrialCandidate, ...] = ()
     verdict: StepVerdict | None = None  # None: there are no steps
+    # Of those present: seen too seldom to price, and much of the recording. They are no findings,
+    # since they may never come back, and need a word nevertheless.
+    seldom: tuple[Finding, ...] = ()
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook."""

@@ -3,11 +3,10 @@
 Times are integer nanoseconds; ``None`` is what was not observed.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class SyncUse:
+class SyncUse(Struct, frozen=True):
     """A line of source that waits for a device by a call that Python can see, all ranks together.
 
     Methods of tensors (``item``, ``cpu``) are not among these calls: windows show them.
@@ -22,8 +21,7 @@ class SyncUse:
     step_ns: float | None  # how long they took, a step
 
 
-@dataclass(frozen=True)
-class CallUse:
+class CallUse(Struct, frozen=True):
     """A line of source that saves, or logs: all its calls, all ranks together."""
 
     kind: str  # "checkpoint" | "logging" | "profiling"
@@ -35,8 +33,7 @@ class CallUse:
     per_step: float | None  # calls between steps, on the thread that steps; None without steps
 
 
-@dataclass(frozen=True)
-class AllocatorUse:
+class AllocatorUse(Struct, frozen=True):
     """The allocator of one device in one process: peaks in bytes, counts since the process began.
 
     As it was at the last look, about one a second.
@@ -52,8 +49,7 @@ class AllocatorUse:
     device_frees: int | None
 
 
-@dataclass(frozen=True)
-class FolderUse:
+class FolderUse(Struct, frozen=True):
     """Files in one folder, or below it, that fetches opened."""
 
     path: str
@@ -61,8 +57,7 @@ class FolderUse:
     files: int
 
 
-@dataclass(frozen=True)
-class FileUse:
+class FileUse(Struct, frozen=True):
     """Files that fetches opened, of those that were looked at; files seen to be written."""
 
     opened: int | None  # times; None: no fetch was seen to open any
@@ -72,8 +67,7 @@ class FileUse:
     written: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Footprint:
+class Footprint(Struct, frozen=True):
     """What a training did beside its work."""
 
     syncs: tuple[SyncUse, ...]  # most time first

@@ -1,10 +1,9 @@
 """Where sampled stacks stood, and what the training thread itself did by them."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class HostCode:
+class HostCode(Struct, frozen=True):
     """What training threads did themselves, sampled; beside torch and waits for data."""
 
     kind: str  # "python" (C called from it, too), or what it waits for: "sleep", "file", "socket" …
@@ -18,8 +17,7 @@ class HostCode:
     looks: int = 0  # that the shares rest on
 
 
-@dataclass(frozen=True)
-class FetchWait:
+class FetchWait(Struct, frozen=True):
     """What making batches waits for off the processor, sampled, and the user's line of it."""
 
     kind: str  # "sleep", "socket", "pipe", "process", "lock"
@@ -30,8 +28,7 @@ class FetchWait:
     function: str
 
 
-@dataclass(frozen=True)
-class CallLine:
+class CallLine(Struct, frozen=True):
     """A line of the user's at which sampled stacks of training threads stood in a call."""
 
     file: str
@@ -43,8 +40,7 @@ class CallLine:
     late: float = 0.0  # of that time, too: in steps that took twice the mean one already
 
 
-@dataclass(frozen=True)
-class HotLine:
+class HotLine(Struct, frozen=True):
     """A line of the user's source, and how often a sampled stack stood in it."""
 
     thread: str  # "training" | "worker"; of it, while a loader runs: "making" | "choosing"

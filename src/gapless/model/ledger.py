@@ -1,8 +1,7 @@
 """The ledger: every nanosecond of a row of time, charged to one leaf and to the event to blame."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Count, Int8, Int32, Int64, Uint8
@@ -12,8 +11,7 @@ _LAUNCH = (LEAF["idle.launch.api"], LEAF["idle.launch.latency"])
 TC_MISS_REASONS = ("", "fp32_no_tf32", "fp64", "misaligned", "grouped/depthwise", "too_small")
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row of time: a device (or, without one, the training thread) within one step.
 
     Without steps there is one row over the capture, and ``step`` is ``None``.
@@ -27,8 +25,7 @@ class Row:
     left_out: bool  # a warm-up row: kept, but not part of the account
 
 
-@dataclass(frozen=True)
-class Facets:
+class Facets(Struct, frozen=True):
     """Further columns of a ledger. They change no sum over leaves."""
 
     under: Int8  # launch.*: φ at the start of its call; sync.refill: the leaf before; −1
@@ -41,8 +38,7 @@ class Facets:
     hidden_copy: Int32 | Int64  # ns of copies that ran beneath this piece
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """Pieces that tile each row, sorted by row and start; ``culprit``: an event, or −1."""
 
     rows: tuple[Row, ...]

@@ -5,14 +5,14 @@ counts, is in ``Constants.methods``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 SCHEMA: Final = 1  # of these values as JSON
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A constant: the median of rounds, with their 10th and 90th percentiles."""
 
     name: str  # "copy.h2d.pinned"
@@ -27,8 +27,7 @@ class Constant:
     why: str | None = None  # there is no value
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """The GPU that was asked for, as its driver describes it."""
 
     name: str | None = None
@@ -39,8 +38,7 @@ class Gpu:
     why: str | None = None  # it was not used
 
 
-@dataclass(frozen=True)
-class Platform:
+class Platform(Struct, frozen=True):
     """Where constants hold: the interpreter, the machine, the storage."""
 
     executable: str
@@ -53,8 +51,7 @@ class Platform:
     load: float | None = None  # threads that ran or wanted to, over the minute before
 
 
-@dataclass(frozen=True)
-class Constants:
+class Constants(Struct, frozen=True):
     """All that were asked for."""
 
     place: Platform | None  # None: nothing could be asked

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.errors import UsageError
 from gapless.model.leaf import LEAVES
@@ -12,8 +13,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 Progress = Callable[[str], None]  # progress, a few words at a time
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Numbers in closed intervals; the last may be open to the right (``None``)."""
 
     intervals: tuple[tuple[int, int | None], ...]
@@ -50,8 +50,7 @@ def _parse_interval(range_text: str, text: str, option_name: str) -> tuple[int, 
     return int(low), last_number
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """What is asked of a study. All of it is part of the key under which the result is kept."""
 
     by_shape: bool = False

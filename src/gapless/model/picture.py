@@ -3,8 +3,9 @@
 Only made where it is asked for (``Options.pictured``): it is large, and no number comes from it.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gapless.model.trace import Int8, Int32, Int64
 
@@ -18,8 +19,7 @@ class StripKind(StrEnum):
     WORKER = "worker"  # a worker of a loader, or the thread that pins
 
 
-@dataclass(frozen=True)
-class Strip:
+class Strip(Struct, frozen=True):
     """One strip of the picture: bars, by start. Times are ns from the start of the picture."""
 
     title: str
@@ -32,8 +32,7 @@ class Strip:
     depth: Int8  # of nested events
 
 
-@dataclass(frozen=True)
-class StepSpan:
+class StepSpan(Struct, frozen=True):
     """A step in the picture: its number, and its time from the start of the picture, in ns."""
 
     number: int
@@ -41,8 +40,7 @@ class StepSpan:
     end: int
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """One capture (of several the first): its ledger, threads and streams, in one stretch."""
 
     path: str  # of the trace
@@ -56,8 +54,7 @@ class Picture:
     run_offset_ns: int | None = None  # from the start of the command; None: it is not known
 
 
-@dataclass(frozen=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """A step of a window as it is, and with a fix, both as replayed: less what tracing cost."""
 
     fix: str  # its name
@@ -66,8 +63,7 @@ class Forecast:
     by_queue: bool  # waits for data are as long as the loader's queue predicts, at the same places
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """The steps of one rank over the run, one by one, on the axis of the sampled series."""
 
     span_ns: int  # from the start of the command to its end

@@ -5,15 +5,15 @@ means "not observed"; elsewhere ``None`` does.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from gapless.model.trace import Int64  # the launcher, which makes a manifest, has no numpy yet
 
 
-@dataclass(frozen=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """The marks of one process, by time of writing; ``kind`` and ``flags`` as in ``wire``."""
 
     kind: "Int64"
@@ -29,8 +29,7 @@ class Marks:
         return len(self.kind)
 
 
-@dataclass(frozen=True)
-class Batches:
+class Batches(Struct, frozen=True):
     """The fetches of one process, a row each: its columns are ``wire.BATCH_FIELDS``."""
 
     columns: "Mapping[str, Int64]"
@@ -40,8 +39,7 @@ class Batches:
         return len(self.columns["start"])
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """Stretches whose records were too many to keep: ``wire.MARK_SUM_FIELDS`` or ``BATCH_SUM_…``.
 
     A row for each stretch and kind of mark, or for each stretch and loader. Each record of a
@@ -55,8 +53,7 @@ class Sums:
         return len(self.columns["count"])
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A thing that the training uses: a loader, an optimizer, a model, a site in the source."""
 
     noun: str
@@ -67,8 +64,7 @@ class Fact:
     values: Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Unobserved:
+class Unobserved(Struct, frozen=True):
     """What could not be observed, and why."""
 
     what: str
@@ -76,8 +72,7 @@ class Unobserved:
     count: int = 1
 
 
-@dataclass(frozen=True)
-class StackCount:
+class StackCount(Struct, frozen=True):
     """One sampled stack of one thread, innermost frame first: (file, line, function)."""
 
     thread: str  # "training", "worker", or "setup": before the process stepped or loaded
@@ -90,8 +85,7 @@ class StackCount:
     late_ns: int = 0  # of all of it: while the step took twice the mean one already
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """A stretch recorded by torch.profiler; ``path`` in the run folder, if it was kept."""
 
     number: int
@@ -110,8 +104,7 @@ class Window:
     detached: bool = False  # the profiler from the device's driver, behind it
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Struct, frozen=True):
     """One process that stepped or loaded."""
 
     pid: int
@@ -142,8 +135,7 @@ class Process:
     rare_stacks: tuple[StackCount, ...] = ()  # without frames: sums, by thread, of what is not kept
 
 
-@dataclass(frozen=True)
-class ArmObservation:
+class ArmObservation(Struct, frozen=True):
     """What a process of a trial's arm trained on, and with what losses."""
 
     losses: tuple[float, ...]  # roots of the first backward passes, in order
@@ -153,8 +145,7 @@ class ArmObservation:
     stopped: int | None = None  # the planned step at which it left; None: it came to another end
 
 
-@dataclass(frozen=True)
-class BatchIndices:
+class BatchIndices(Struct, frozen=True):
     """A batch of a map-style loader: what its sampler drew."""
 
     epoch: int  # iterations of the loader before
@@ -163,16 +154,14 @@ class BatchIndices:
     distinct: int | None  # in this iteration so far; None: too many to be counted
 
 
-@dataclass(frozen=True)
-class BatchSamples:
+class BatchSamples(Struct, frozen=True):
     """A batch of another loader: a checksum of each sample's first 4 KiB."""
 
     epoch: int
     samples: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """Series of the launcher's samplers: by name, (time, value) columns; absent: not observed."""
 
     series: "Mapping[str, tuple[Int64, tuple[float, ...]]]"
@@ -180,8 +169,7 @@ class Samples:
     hosts: tuple["Host", ...] | None = None  # other machines it had connections to; None: not seen
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """Another machine that a process of the run connected to."""
 
     address: str
@@ -190,16 +178,14 @@ class Host:
     first_seen_ns: int  # when first
 
 
-@dataclass(frozen=True)
-class AdoptedTrace:
+class AdoptedTrace(Struct, frozen=True):
     """A trace that a training's own profiler wrote, and the copy of it in the run folder."""
 
     source: str  # as the training named it, absolute
     path: str  # in the run folder
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """``run.json``: what was run, when, and how it ended."""
 
     id: str
@@ -217,8 +203,7 @@ class Manifest:
     adopted: tuple[AdoptedTrace, ...] = ()
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A run, as its folder holds it."""
 
     path: str

@@ -1,10 +1,9 @@
 """What comes now and then in a run, its phases, and which steps are of another kind."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     """How often something that is done now and then was seen between steps of a run."""
 
     count: int
@@ -12,9 +11,13 @@ class Sighting:
     period: float | None  # steps from one to the next; None: two whole periods were not seen
     at_start: bool  # the only one was seen before the second step
 
+    @property
+    def times(self) -> str:
+        """Return in words how often it was seen."""
+        return {1: "once", 2: "twice"}.get(self.count, f"{self.count} times")
 
-@dataclass(frozen=True)
-class Phase:
+
+class Phase(Struct, frozen=True):
     """Steps that one thing ends, where others end the steps before or after: of one rank."""
 
     anchor: str  # what ends its steps: "SGD.step, train.py:41"
@@ -23,8 +26,7 @@ class Phase:
     median_ns: int | None  # of its un-profiled steps; None: none was noted by itself
 
 
-@dataclass(frozen=True)
-class UnlikeSteps:
+class UnlikeSteps(Struct, frozen=True):
     """Steps of a run that are like none in its windows: shares of all, and the mean of them."""
 
     steps: float
@@ -32,8 +34,7 @@ class UnlikeSteps:
     mean_ns: int  # likewise
 
 
-@dataclass(frozen=True)
-class LongSteps:
+class LongSteps(Struct, frozen=True):
     """Steps that come regularly and last far longer than those between them: of one rank."""
 
     count: int

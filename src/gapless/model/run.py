@@ -4,8 +4,9 @@ Times are integer nanoseconds, shares fractions; ``None`` is what was not observ
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gapless.model.account import Account
 from gapless.model.calls import CallTree
@@ -16,8 +17,7 @@ from gapless.model.recording import Unobserved
 from gapless.model.rhythm import LongSteps, Phase, Sighting, UnlikeSteps
 
 
-@dataclass(frozen=True)
-class RunLife:
+class RunLife(Struct, frozen=True):
     """How the command was started and how it ended."""
 
     id: str
@@ -30,8 +30,7 @@ class RunLife:
     started_unix_ns: int
 
 
-@dataclass(frozen=True)
-class ProcessTime:
+class ProcessTime(Struct, frozen=True):
     """The life of one training process, charged to run leaves that sum to ``wall_ns``."""
 
     rank: int | None  # None: processes that are no ranks go by the same one
@@ -50,8 +49,7 @@ class ProcessTime:
     followed: bool = False  # its steps are those of the report
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """All training processes from start to exit; leaves sum to ``wall_ns`` exactly."""
 
     wall_ns: int
@@ -65,8 +63,7 @@ class Timeline:
         return followed[order.index(min(order))] if order else None
 
 
-@dataclass(frozen=True)
-class ProfilerSlowdown:
+class ProfilerSlowdown(Struct, frozen=True):
     """Steps before the first window of a profiler, and behind it, where they are longer."""
 
     count: int  # steps before it
@@ -74,8 +71,7 @@ class ProfilerSlowdown:
     behind_ns: int
 
 
-@dataclass(frozen=True)
-class RunSteps:
+class RunSteps(Struct, frozen=True):
     """Step times outside the windows of any profiler, over all ranks."""
 
     count: int  # steps of the rank that made most
@@ -106,8 +102,7 @@ class RunSteps:
     long_steps: LongSteps | None = None  # of a sole process without a device; None: none are
 
 
-@dataclass(frozen=True)
-class OptimizerUse:
+class OptimizerUse(Struct, frozen=True):
     """An optimizer that ends no step: it is called more often, or less than the rule asks for."""
 
     name: str
@@ -116,8 +111,7 @@ class OptimizerUse:
     calls: int  # of the first rank
 
 
-@dataclass(frozen=True)
-class CpuContention:
+class CpuContention(Struct, frozen=True):
     """Processors that were not ours to use while the training stepped: means over that time."""
 
     cores: float  # that processes of others took
@@ -125,8 +119,7 @@ class CpuContention:
     processors: int | None  # of the machine
 
 
-@dataclass(frozen=True)
-class DeviceState:
+class DeviceState(Struct, frozen=True):
     """How a GPU was doing, as sampled; shares of looks, of those in which it worked where said."""
 
     number: int
@@ -140,8 +133,7 @@ class DeviceState:
     celsius: float | None  # the highest
 
 
-@dataclass(frozen=True)
-class StepAccount:
+class StepAccount(Struct, frozen=True):
     """Where an un-profiled step goes: run rows for what is lumpy, device rows for the rest.
 
     ``account`` sums to the un-profiled steps exactly. ``refined_by`` counts the steps (rows of a
@@ -159,8 +151,7 @@ class StepAccount:
     weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
 
-@dataclass(frozen=True)
-class StageUse:
+class StageUse(Struct, frozen=True):
     """One stage of loading, per sample; of the fetches in which stages were measured."""
 
     name: str
@@ -169,8 +160,7 @@ class StageUse:
     share: float  # of a fetch, without waiting for a processor where that is known
 
 
-@dataclass(frozen=True)
-class WorkerUse:
+class WorkerUse(Struct, frozen=True):
     """What makes the batches of a loader: its workers together, or the training process."""
 
     processes: int  # 0: the training process itself
@@ -193,8 +183,7 @@ class WorkerUse:
     threads: int | None = None  # that torch's operators use in a worker, at most
 
 
-@dataclass(frozen=True)
-class LoaderUse:
+class LoaderUse(Struct, frozen=True):
     """One loader, all ranks together: how long it was waited for, and what made its batches.
 
     Loaders that one line made with the same settings are one.
@@ -207,7 +196,9 @@ class LoaderUse:
     settings: Mapping[str, Any]  # as the loader was made: batch_size, num_workers …
     waits: int
     wait_ns: int
-    share: float | None  # of the time of steps; None: it was never used between two steps
+    # Of the time of steps, without waits that are part of an evaluation; None: it was never used
+    # between two steps.
+    share: float | None
     mean_ns: int | None
     p95_ns: int | None
     longest_ns: int | None
@@ -222,11 +213,11 @@ class LoaderUse:
     known_ns: int | None = None  # how long those waits were
     queueing_ns: int | None = None  # of that: its worker was still at an earlier batch
     hol_ns: int | None = None  # of that: a later batch was complete, the one that was due was not
+    evaluation_ns: int = 0  # of the waits: for batches of evaluations, which they are charged to
     made: int = 1  # so many loaders of one line and alike: made anew for each epoch, say
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(Struct, frozen=True):
     """A sampled quantity over the command, in equal stretches of time."""
 
     name: str
@@ -239,8 +230,7 @@ class Series:
     ceiling: float | None  # the most it can be
 
 
-@dataclass(frozen=True)
-class Energy:
+class Energy(Struct, frozen=True):
     """What the devices drew over the run."""
 
     joules: float
@@ -248,8 +238,7 @@ class Energy:
     source: str  # "energy counter" | "sampled power"
 
 
-@dataclass(frozen=True)
-class RunCost:
+class RunCost(Struct, frozen=True):
     """What the devices cost at a price per hour; ``idle`` while they did not work."""
 
     price: float  # per device and hour
@@ -260,8 +249,7 @@ class RunCost:
     source: str | None  # where the share is from
 
 
-@dataclass(frozen=True)
-class RecordedRun:
+class RecordedRun(Struct, frozen=True):
     """All that the recorder of a run noted beside what its windows hold."""
 
     life: RunLife

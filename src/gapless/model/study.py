@@ -1,7 +1,8 @@
 """The study: what is known of one capture (one rank or many), ready to render."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.edit import Proposal
@@ -20,11 +21,11 @@ IN_LOADING: Final = "in next(loader)"  # the name of sites that made a batch in 
 UNUSED: Final = "forward passes that nothing uses"  # of sites, and of a row of the operators
 UNUSED_FIRST: Final = f"{UNUSED}: called first"  # of sites: what is called, before what is used …
 UNUSED_LATER: Final = f"{UNUSED}: called later"  # … or behind it
+UPDATES: Final = "gradients stored for each optimizer's step"  # of a row of the operators
 EVALUATES: Final = "torch.nn.Module.eval"  # likewise, of those that set a model to evaluate
 
 
-@dataclass(frozen=True)
-class RunInfo:
+class RunInfo(Struct, frozen=True):
     """Where the capture comes from; ``None`` where a foreign trace does not say."""
 
     paths: tuple[str, ...]
@@ -35,8 +36,7 @@ class RunInfo:
     capability: tuple[int, int] | None = None  # of that device
 
 
-@dataclass(frozen=True)
-class StudyHealth:
+class StudyHealth(Struct, frozen=True):
     """How far the numbers can be trusted: the readers' health, what partitioning left open."""
 
     source: str
@@ -51,8 +51,7 @@ class StudyHealth:
     notes: tuple[str, ...]  # sentences for the reader of the report
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """Step times over the counted rows."""
 
     count: int
@@ -65,8 +64,7 @@ class Steps:
     typical: RowAccount | None  # of (lower) median length: what the slowest are compared with
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """One piece of the ledger and what stands behind it; ``None`` where nothing is known."""
 
     row: Row
@@ -82,8 +80,7 @@ class Piece:
     line: str | None  # the innermost Python function around it
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """The pieces of one leaf (or of all below a prefix): how many, how long, the longest."""
 
     prefix: str
@@ -93,8 +90,7 @@ class Leaf:
     longest: tuple[Piece, ...]
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True):
     """A function of the user's, and what it caused of one leaf or by one kind of call.
 
     From stacks of windows, which name a function by the line where it begins.
@@ -108,8 +104,7 @@ class Site:
     calls: int
 
 
-@dataclass(frozen=True)
-class Straggler:
+class Straggler(Struct, frozen=True):
     """A rank that others waited for in collectives."""
 
     rank: int
@@ -117,8 +112,7 @@ class Straggler:
     waits: int  # pieces of the ledger
 
 
-@dataclass(frozen=True)
-class Study:
+class Study(Struct, frozen=True):
     """An account, the steps behind it, the tables that users know, and the health of it all."""
 
     run: RunInfo

@@ -4,13 +4,12 @@ Rows are sorted most expensive first. Times are nanoseconds over the counted ste
 of all ranks together), ``None`` where the trace does not say.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gapless.model.trace import Geometry
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """One operator (and, on request, one set of input shapes)."""
 
     name: str
@@ -22,8 +21,7 @@ class Operator:
     device_total_ns: int | None  # and by all operators inside it
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One kernel by name and launch geometry."""
 
     name: str
@@ -36,8 +34,7 @@ class Kernel:
     operator: str | None  # the operator that launched most of it
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """Copies of one direction and kind of host memory."""
 
     direction: str  # "HtoD", "DtoH", "DtoD", "PtoP", "memset"
@@ -48,8 +45,7 @@ class Copy:
     bytes_per_s: float | None
 
 
-@dataclass(frozen=True)
-class CollectiveRow:
+class CollectiveRow(Struct, frozen=True):
     """Collectives of one name, dtype, size and group."""
 
     name: str
@@ -63,8 +59,7 @@ class CollectiveRow:
     hidden_ns: int
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Struct, frozen=True):
     """A ``record_function`` range of the user's own."""
 
     name: str
@@ -73,8 +68,7 @@ class Range:
     device_ns: int | None  # of the activities launched inside it, on its thread
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """What the allocator events of one device say."""
 
     device: str  # "cuda:0", "cpu"
@@ -85,8 +79,7 @@ class Memory:
     allocated_bytes: int
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of source (a Python function as the profiler's stacks name it)."""
 
     file: str
@@ -99,8 +92,7 @@ class Line:
     idle_ns: int  # idle device time whose culprit it, or the operator that it called, is
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(Struct, frozen=True):
     """All tables; an empty tuple where the trace has no such events."""
 
     operators: tuple[Operator, ...]

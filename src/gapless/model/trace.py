@@ -5,10 +5,9 @@ nanoseconds since the Unix epoch where the file says so (it aligns processes, no
 of one class have equal length and are read-only. In an index column −1 means "none".
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 Int8 = npt.NDArray[np.int8]
 Int64 = npt.NDArray[np.int64]
@@ -16,8 +15,7 @@ Int32 = npt.NDArray[np.int32]
 Uint8 = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(Struct, frozen=True):
     """Complete events ("X"), in the order of the file. ``end`` ≤ ``start`` marks a point."""
 
     start: Int64
@@ -35,8 +33,7 @@ class Events:
         return len(self.start)
 
 
-@dataclass(frozen=True)
-class GpuColumns:
+class GpuColumns(Struct, frozen=True):
     """What only activities (kernel, copy, memset) and sync records have: a row for each of them."""
 
     device: Int32  # −1 unknown
@@ -49,8 +46,7 @@ class GpuColumns:
     wait_stream: Int64  # wait_on_stream of a sync record; −1
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """How a kernel was launched; ``None`` where the writer did not say."""
 
     grid: tuple[int, ...] | None = None
@@ -62,8 +58,7 @@ class Geometry:
     occupancy: float | None = None  # "est. achieved occupancy %" as a fraction
 
 
-@dataclass(frozen=True)
-class Collective:
+class Collective(Struct, frozen=True):
     """What a communication kernel says of its collective; ``None`` where it does not."""
 
     name: str | None = None
@@ -76,8 +71,7 @@ class Collective:
     seq: int | None = None
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The recorded inputs of an operator, one entry an argument; empty where not recorded.
 
     ``dims`` and ``strides`` hold for each argument a tuple of integers, or, for a list of tensors,
@@ -90,8 +84,7 @@ class Shape:
     concrete: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Track:
+class Track(Struct, frozen=True):
     """Where an event lies: on a host, a thread (pid, tid); on a device, a stream."""
 
     pid: int | str
@@ -100,8 +93,7 @@ class Track:
     thread: str | None = None
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device as ``deviceProperties`` describes it; ``None`` where it does not."""
 
     index: int
@@ -111,8 +103,7 @@ class Device:
     multiprocessors: int | None = None
 
 
-@dataclass(frozen=True)
-class Distributed:
+class Distributed(Struct, frozen=True):
     """``distributedInfo``; ``None`` where it does not say."""
 
     rank: int | None = None
@@ -120,8 +111,7 @@ class Distributed:
     backend: str | None = None
 
 
-@dataclass(frozen=True)
-class MemoryColumns:
+class MemoryColumns(Struct, frozen=True):
     """Allocator events ("[memory]"), in the order of the file."""
 
     time: Int64
@@ -132,16 +122,14 @@ class MemoryColumns:
     device: Int32  # −1 absent
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(Struct, frozen=True):
     """How often something happened to the input, and what."""
 
     what: str
     count: int
 
 
-@dataclass(frozen=True)
-class Health:
+class Health(Struct, frozen=True):
     """How far a trace can be trusted, as its reader saw it."""
 
     source: str  # "kineto", "chrome"
@@ -153,8 +141,7 @@ class Health:
     lost: tuple[tuple[int, int], ...] = ()  # spans of host time in which events are missing
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """One process's capture: events in columns and the tables that they point into."""
 
     path: str

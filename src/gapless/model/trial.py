@@ -1,8 +1,9 @@
 """Trials: proposals measured, arm by arm. Times are integer nanoseconds, speed-ups are ratios."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
@@ -41,8 +42,7 @@ class Method(StrEnum):
     IN_PROCESS = "in one process"  # switched on and off while it ran
 
 
-@dataclass(frozen=True)
-class Arm:
+class Arm(Struct, frozen=True):
     """One run of the command, with or without the edits; in one process a block of its steps."""
 
     side: str  # "A": unedited, "B", "C" …
@@ -60,8 +60,7 @@ class Arm:
     noise: float | None = None  # half-width of the interval of its own step time, relative
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True):
     """A combination of edits that was tried, and its result against the unedited runs."""
 
     name: str  # "B"
@@ -89,8 +88,7 @@ class Side:
     )
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """What ``gapless try`` found out."""
 
     id: str

@@ -1,14 +1,13 @@
 """Fixes that were measured on top of one another, and what they give together."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gapless.model.edit import Applicability, Edit, Location
 from gapless.model.estimate import Estimate
 from gapless.model.trial import Trial, TrialVerdict
 
 
-@dataclass(frozen=True)
-class ProvenFix:
+class ProvenFix(Struct, frozen=True):
     """A named fix that a trial has shown to be worth it, with the edits that were measured."""
 
     fix: str
@@ -20,8 +19,7 @@ class ProvenFix:
     location: Location | None = None
 
 
-@dataclass(frozen=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """What a command gains from fixes that were proven, in the order in which they were kept."""
 
     command: tuple[str, ...]
@@ -38,8 +36,7 @@ class Tuning:
         return tuple({repr(edit): edit for fix in self.fixes for edit in fix.edits}.values())
 
 
-@dataclass(frozen=True)
-class TriedFix:
+class TriedFix(Struct, frozen=True):
     """A fix that was tried on top of those kept before it, and what became of it."""
 
     fix: str
@@ -57,8 +54,7 @@ class TriedFix:
     spent_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class TuningState:
+class TuningState(Struct, frozen=True):
     """How far the tuning of a command has come: what was tried, what is kept, what is left."""
 
     command: tuple[str, ...]

@@ -1,10 +1,9 @@
 """What calls of operators had to compute and to move, and the time that a device took for it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """Kernels of one class, launched by calls of one operator with one set of inputs.
 
     Of the counted steps together. ``flops`` and ``bytes`` follow from the inputs alone: what any

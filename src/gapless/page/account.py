@@ -1,8 +1,9 @@
 """The account as a tree that opens: groups, their leaves, the longest pieces of each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.leaf import group_of
@@ -18,8 +19,7 @@ from gapless.report.text.numbers import count, duration
 _MAX_PIECES: Final = 5
 
 
-@dataclass(frozen=True)
-class PieceEntry:
+class PieceEntry(Struct, frozen=True):
     """One piece of the ledger: how long, where in the step, and what is to blame."""
 
     length: str
@@ -27,8 +27,7 @@ class PieceEntry:
     blame: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class LeafEntry:
+class LeafEntry(Struct, frozen=True):
     """A leaf of a group: its figures, and the longest of its pieces where windows show them."""
 
     name: str
@@ -41,8 +40,7 @@ class LeafEntry:
     pieces: tuple[PieceEntry, ...]
 
 
-@dataclass(frozen=True)
-class GroupEntry:
+class GroupEntry(Struct, frozen=True):
     """A group of the account."""
 
     group: str
@@ -56,8 +54,7 @@ class GroupEntry:
     details: tuple["DetailEntry", ...]  # of leaves that only the ledger of windows tells apart
 
 
-@dataclass(frozen=True)
-class DetailEntry:
+class DetailEntry(Struct, frozen=True):
     """A leaf of the ledger that the account above it divides otherwise: into stages, say."""
 
     name: str
@@ -65,8 +62,7 @@ class DetailEntry:
     pieces: tuple[PieceEntry, ...]
 
 
-@dataclass(frozen=True)
-class AccountTree:
+class AccountTree(Struct, frozen=True):
     """An account as a page shows it; the digits of the groups sum to ``digits``."""
 
     title: str

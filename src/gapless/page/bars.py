@@ -1,8 +1,9 @@
 """A whole step as a bar: its groups as shares."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.leaf import PRINTED
@@ -11,8 +12,7 @@ from gapless.report.text.numbers import duration
 _MIN_GROUP_SHARE: Final = 0.001  # of a step: a thinner segment of a bar is not seen
 
 
-@dataclass(frozen=True)
-class BarPart:
+class BarPart(Struct, frozen=True):
     """A group in a bar of a whole step."""
 
     group: str
@@ -21,8 +21,7 @@ class BarPart:
     text: str
 
 
-@dataclass(frozen=True)
-class BarPair:
+class BarPair(Struct, frozen=True):
     """Where a step goes before a change and after it; shares are of the longer one."""
 
     title: str

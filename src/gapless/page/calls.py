@@ -1,8 +1,9 @@
 """Calls of the whole program: as bars that the flame view draws, and as a tree that opens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gapless.model.calls import CallTree
 from gapless.model.study import Study
@@ -20,8 +21,7 @@ _MIN_BAR_SHARE: Final = 0.0001  # likewise in the flame view: no zoom is of use 
 _KINDS: Final = ("own", "torch", "library", "recorder")
 
 
-@dataclass(frozen=True)
-class CallSheet:
+class CallSheet(Struct, frozen=True):
     """The calls of one thread, pruned, and what was seen of it."""
 
     title: str

@@ -1,8 +1,9 @@
 """Causes and what would help, as cards and rows: line, evidence, predicted and measured gain."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.edit import Proposal
 from gapless.model.finding import Finding, Measure
@@ -25,8 +26,7 @@ from gapless.report.text.text import clean
 _LINE_KINDS: Final = {"+": "added", "-": "removed", "@": "place"}  # of a diff, by first character
 
 
-@dataclass(frozen=True)
-class HelpEntry:
+class HelpEntry(Struct, frozen=True):
     """A fix against a cause: what it changes, what is predicted of it, what was measured."""
 
     fix: str
@@ -39,8 +39,7 @@ class HelpEntry:
     diff: tuple[tuple[str, str], ...]  # lines with their class; empty: there is none
 
 
-@dataclass(frozen=True)
-class CauseCard:
+class CauseCard(Struct, frozen=True):
     """A cause that is worth naming."""
 
     code: str
@@ -53,8 +52,7 @@ class CauseCard:
     helps: tuple[HelpEntry, ...]
 
 
-@dataclass(frozen=True)
-class Diagnosed:
+class Diagnosed(Struct, frozen=True):
     """What the page says of causes."""
 
     cards: tuple[CauseCard, ...]

@@ -1,10 +1,10 @@
 """What the scripts draw: step times, sampled series and the picture of a window, as columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED
 from gapless.model.picture import Forecast, Picture

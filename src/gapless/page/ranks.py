@@ -4,8 +4,9 @@ Of a recorded run, as its windows show them: what runs on devices is seen in the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.study import Study
 from gapless.page.bars import BarPart, bar_parts
@@ -14,8 +15,7 @@ from gapless.report.text.numbers import duration
 _MAX_BARS: Final = 64  # of more ranks, the slowest are drawn
 
 
-@dataclass(frozen=True)
-class RankBar:
+class RankBar(Struct, frozen=True):
     """A mean step of one rank."""
 
     caption: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.leaf import GROUPS, PRINTED
 from gapless.model.study import Study
@@ -17,8 +18,7 @@ _ABSENT: Final = "–"
 _NUMBER: Final = re.compile(r"[<>]? ?[\d,.]+")
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """A table that can be sorted and filtered; the first column names."""
 
     name: str

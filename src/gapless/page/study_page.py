@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from gapless.model.picture import StripKind
 from gapless.model.run import RecordedRun
@@ -30,8 +31,7 @@ from gapless.report.text.numbers import duration
 from gapless.report.text.text import clean
 
 
-@dataclass(frozen=True)
-class Prose:
+class Prose(Struct, frozen=True):
     """A part of the report that is sentences."""
 
     title: str

@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gapless.model.estimate import Estimate
 from gapless.model.leaf import PRINTED
@@ -31,8 +32,7 @@ from gapless.report.text.text import clean
 _TUNING_HEADS = ("", "each on top of what is kept above it", "predicted", "measured", "")
 
 
-@dataclass(frozen=True)
-class TrialRow:
+class TrialRow(Struct, frozen=True):
     """A row of what was tried, and the remarks on it."""
 
     cells: tuple[str, ...]

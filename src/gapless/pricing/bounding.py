@@ -7,8 +7,10 @@ and at the upper end of an interval the error that predictions of its family hav
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import Change, Prediction
 from gapless.model.estimate import Estimate
@@ -25,8 +27,7 @@ _VAGUE: Final = (
 _NOTE: Final = "bounded by what the account charges to it"
 
 
-@dataclass(frozen=True)
-class GainLimit:
+class GainLimit(Struct, frozen=True):
     """The largest gain, as a speed-up, that what is charged to a change leaves room for."""
 
     middle: float  # of the low end, too, and of what is said to be worth "at most"

@@ -1,8 +1,10 @@
 """What earlier trials of the run imply for predictions: ceilings bound them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import Prediction
 from gapless.model.edit import Applicability
@@ -15,16 +17,14 @@ _TAILS: Final = frozenset({"no-logging", "no-checkpoint", "no-evaluation"})
 _CEILING_FIXES: Final = {"feed": (_DATA, _COPIES), "copy": (_COPIES,), "tail": (_TAILS,)}
 
 
-@dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """What removing something altogether was measured to give."""
 
     fixes: frozenset[str]
     speedup: Estimate
 
 
-@dataclass(frozen=True)
-class Ceilings:
+class Ceilings(Struct, frozen=True):
     """All ceilings that were measured for a run, the latest of each last."""
 
     measured: tuple[Ceiling, ...] = ()

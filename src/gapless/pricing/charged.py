@@ -14,9 +14,10 @@ of which few were seen) is counted with the upper end of it.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.queries import rank_waits, windows
 from gapless.model.change import (
@@ -50,8 +51,7 @@ _OTHERS_LEAF: Final = "idle.device.wait"
 _OTHERS_FACTOR: Final = 2.0  # times: others may take as much within kernels, where no wait shows it
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """Shares of the step that are charged to what a change is about: 0 to 1."""
 
     own_share: float  # to the object itself

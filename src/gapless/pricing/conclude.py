@@ -1,6 +1,6 @@
 """From an account to causes, and from causes to proposals: the last part of every study."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.model.evidence import Evidence
 from gapless.model.study import Study

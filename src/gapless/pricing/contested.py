@@ -1,8 +1,9 @@
 """Which cause is first, where a window has two explanations and they disagree about it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.model.change import Prediction
 from gapless.model.finding import Finding

@@ -1,9 +1,10 @@
 """Findings: what the rules detect in a run, each with price and line; and what is left to gain."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.rules import RULES
@@ -14,7 +15,6 @@ from gapless.model.finding import (
     Diagnosis,
     Finding,
     StepVerdict,
-    TrialCandidate,
 )
 from gapless.pricing.bounding import bound_finding
 from gapless.pricing.contested import mark_contested
@@ -24,9 +24,10 @@ from gapless.pricing.ordering import order_findings
 from gapless.pricing.price import LEAST_GAIN, Prices
 from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
 from gapless.pricing.words.activities import describe_host_samples
-from gapless.pricing.words.verdict import COMPUTE, verdict_of
-from gapless.pricing.worth_trying import choose_trials, name_by_account
+from gapless.pricing.words.verdict import COMPUTE, MIN_LARGE_SHARE, affected_groups, verdict_of
+from gapless.pricing.worth_trying import choose_trials, find_seldom, name_by_account
 
+_UNCHANGEABLE: Final = (COMPUTE, "observer", "unknown", "step")  # owners that no cause explains
 _MIN_UNSURE_GAIN: Final = 3 * LEAST_GAIN  # in the middle: what may be worth less is not named
 
 
@@ -60,8 +61,10 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
     tried_findings = [candidate.finding for candidate in candidates]
     findings = order_findings(named_findings, prices.evidence)
     likely = [candidate.finding for candidate in candidates if candidate.odds is not None]
-    verdict = verdict_of(prices.evidence, (*findings, *likely))
-    return Diagnosis(
+    verdict = _add_open_owner(
+        verdict_of(prices.evidence, (*findings, *likely)), (*findings, *likely), other_findings
+    )
+    diagnosis = Diagnosis(
         findings=findings,
         present=tuple(
             sorted(
@@ -70,15 +73,15 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
             )
         ),
         abstentions=tuple(abstentions),
-        outlook=None
-        if findings or verdict is None
-        else describe_outlook(verdict, candidates, prices.evidence, abstentions, other_findings),
         provisional=prices.provisional,
         fidelity=prices.simulator.fidelity,
         min_gain=LEAST_GAIN,
         to_try=candidates,
         verdict=verdict,
+        seldom=find_seldom(prices, other_findings),
     )
+    outlook = None if findings else describe_outlook(diagnosis, prices.evidence)
+    return replace(diagnosis, outlook=outlook)
 
 
 def run_rules(
@@ -103,25 +106,56 @@ def _finding_order(finding: Finding) -> tuple[float, float, str]:
     return (-speedup.low, -speedup.mid, finding.detection.code)
 
 
-def describe_outlook(
-    verdict: StepVerdict,
-    candidates: Sequence[TrialCandidate],
-    evidence: Evidence,
-    abstentions: Sequence[Abstention],
-    other_findings: Sequence[Finding] = (),
-) -> str:
+def describe_outlook(diagnosis: Diagnosis, evidence: Evidence) -> str | None:
     """Describe why a step takes as long as it does, where no certain cause was found."""
-    likely = [candidate.finding.detection for candidate in candidates if candidate.odds is not None]
-    if likely:
-        return f"{verdict.sentence}; the likeliest cause: {', '.join(map(_name_cause, likely[:1]))}"
-    if (unsure := _find_unsure(other_findings)) is not None:
-        return f"{verdict.sentence}; {_name_cause(unsure)} may be part of it"
+    verdict = diagnosis.verdict
+    if verdict is None:
+        return None
+    if words := _describe_uncertain(diagnosis):
+        return f"{verdict.sentence}; {words}"
     if verdict.owner == COMPUTE:
         return f"{verdict.sentence}; nothing was found that makes it slower than it has to be"
     if verdict.owner == "host" and (sample_lines := describe_host_samples(evidence)):
         return f"{verdict.sentence}{sample_lines}"
-    unchecked = _describe_unchecked(evidence, abstentions)
+    unchecked = _describe_unchecked(evidence, diagnosis.abstentions)
     return f"{verdict.sentence}; nothing was found that could be changed about it{unchecked}"
+
+
+def _describe_uncertain(diagnosis: Diagnosis) -> str | None:
+    """Describe the first cause that is not certain: likely, seen too seldom, or of vague worth."""
+    for candidate in diagnosis.to_try:
+        if candidate.odds is not None:
+            return f"the likeliest cause: {_name_cause(candidate.finding.detection)}"
+    for finding in diagnosis.seldom:
+        return f"{_name_cause(finding.detection)} was {finding.bound_text}"
+    unsure = _find_unsure(diagnosis.present)
+    return None if unsure is None else f"{_name_cause(unsure)} may be part of it"
+
+
+def _add_open_owner(
+    verdict: StepVerdict | None, shown: Sequence[Finding], other_findings: Sequence[Finding]
+) -> StepVerdict | None:
+    """Return the verdict; if causes are shown, but none of what takes most, it says so."""
+    if (
+        verdict is None
+        or not shown
+        or verdict.named
+        or verdict.owner in _UNCHANGEABLE
+        or verdict.share < MIN_LARGE_SHARE
+    ):
+        return verdict
+    own_findings = [
+        finding
+        for finding in other_findings
+        if verdict.owner in affected_groups(finding.detection.changes)
+    ]
+    unsure = _find_unsure(own_findings)
+    words = (
+        "nothing sure was found that could be changed about that"
+        if unsure is None
+        else f"{_name_cause(unsure)} may be part of that"
+    )
+    return replace(verdict, sentence=f"{verdict.sentence}; {words}")
 
 
 def _find_unsure(findings: Sequence[Finding]) -> Detection | None:

@@ -6,10 +6,10 @@ says, and all else moves up.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting import join_trace, partition, sum_ledgers
 from gapless.capture.picture import draw_window

@@ -9,10 +9,11 @@ them all; never on a library.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.capture.source_lines import is_library
 from gapless.model.change import (

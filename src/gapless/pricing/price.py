@@ -7,11 +7,11 @@ replayed (``pricing.simulators``). Parts are never added: the replay gets what t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import hypot, prod
 from typing import Final, Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gapless.model.change import Change, Drop, HostChange, Prediction
 from gapless.model.estimate import Estimate
@@ -44,8 +44,7 @@ _MARKED_FACTOR: Final = Estimate(
 _MAX_STEP_SHARE: Final = 0.98  # of a step: a prediction that leaves less is refused
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """What prices are computed from: the run, its replay, the measured ceilings."""
 
     evidence: Evidence

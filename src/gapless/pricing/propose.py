@@ -5,8 +5,10 @@ more together with those before them. Gains are replayed together, never added.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.fix import Effect, changes_nothing
@@ -26,8 +28,7 @@ _UNASKED: Final = (Applicability.IDENTICAL, Applicability.EQUIVALENT)
 Effects = Mapping[str, Effect]
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """A proposal, how to request it, and what it changes; ``None``: not known."""
 
     proposal: Proposal
@@ -163,8 +164,7 @@ def _sort_key(offer: Offer) -> tuple[bool, bool, float]:
     return (not _is_usual(offer.proposal), speedup is None, -(speedup.low if speedup else 0.0))
 
 
-@dataclass(frozen=True)
-class _Base:
+class _Base(Struct, frozen=True):
     """What is taken as applied: fixes, what they change, what they give together."""
 
     fixes: tuple[str, ...]

@@ -6,8 +6,9 @@ were and one became a tenth slower. So such a cause has no price. The gain of re
 is replayed instead, as an upper bound.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.model.finding import Detection, Finding
 from gapless.pricing.price import Prices, is_worth_naming, price_detection

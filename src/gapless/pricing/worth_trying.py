@@ -8,10 +8,11 @@ gain. A smaller one is worth a trial at most.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from math import log
 from statistics import NormalDist
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.fix import changes_nothing
@@ -25,6 +26,7 @@ from gapless.pricing.price import LEAST_GAIN, Prices
 # of a step: above that a trial is worth asking a person for permission
 MIN_ASKED_SHARE: Final = 0.5
 MIN_NAMED_SHARE: Final = 0.25  # of a step: a cause with so large a charge is named without a price
+_MIN_SELDOM_SHARE: Final = 0.2  # of the recorded steps: what takes so much needs a word
 MIN_ODDS: Final = 0.75  # three to one: a trial that asks for nothing costs minutes
 MIN_LARGE_ODDS: Final = 0.6  # three to two: the same, where half of the step is at stake
 _MIN_VAGUE_SPEEDUP: Final = 1.15  # the middle of a price above which an uncertain cause is named
@@ -57,6 +59,20 @@ def name_by_account(prices: Prices, finding: Finding) -> Finding | None:
     ):
         return None
     return replace(finding, share=share, remedies=remedies)
+
+
+def find_seldom(prices: Prices, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return causes that were seen too seldom to price, and took much of the recording.
+
+    The largest first. What others do to the machine comes and goes with them.
+    """
+    shares = [
+        (charge_changes(prices.evidence, finding.detection.changes).own_share, finding)
+        for finding in findings
+        if finding.bound_text is not None and finding.detection.name not in _MACHINE_CAUSES
+    ]
+    ranked = sorted(shares, key=lambda pair: -pair[0])
+    return tuple(finding for share, finding in ranked if share >= _MIN_SELDOM_SHARE)
 
 
 def _is_open(speedup: Estimate | None) -> bool:

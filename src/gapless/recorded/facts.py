@@ -5,10 +5,10 @@ The first training process speaks for all: ranks of a job run the same program.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.facts import (
@@ -21,6 +21,7 @@ from gapless.model.facts import (
     Parallel,
     Precision,
     Repeat,
+    UntrainedModule,
     World,
 )
 from gapless.model.recording import Fact, Recording
@@ -71,7 +72,16 @@ def facts(recording: Recording) -> Facts:
             for fact in _facts_of(first_training, "evaluation")
             if (evaluation := _evaluation(fact)) is not None
         ),
+        untrained=tuple(_untrained_modules(first_training)),
     )
+
+
+def _untrained_modules(training: Training) -> Iterator[UntrainedModule]:
+    for fact in _facts_of(training, "untrained"):
+        tensors, parameters = (as_int(fact.values.get(name)) for name in ("tensors", "parameters"))
+        if tensors and parameters:
+            name = as_text(fact.values.get("class")) or "a module"
+            yield UntrainedModule(source_location(fact), name, tensors, parameters)
 
 
 def _background_threads(training: Training) -> Iterator[BackgroundThread]:

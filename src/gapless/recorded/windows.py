@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.capture.assemble import assemble_study, read_summaries
 from gapless.capture.ranks.summary import CaptureSummary
@@ -26,8 +28,7 @@ _SITE_FIELDS: Final = ("ns", "calls")
 _TableRow = TypeVar("_TableRow", Line, Site)
 
 
-@dataclass(frozen=True)
-class WindowReport:
+class WindowReport(Struct, frozen=True):
     """What the profilers' files show together, with notes on it."""
 
     study: Study | None
@@ -38,8 +39,7 @@ class WindowReport:
     captures: tuple[StudiedCapture, ...] = ()  # that can be replayed
 
 
-@dataclass(frozen=True)
-class _ProfilerFile:
+class _ProfilerFile(Struct, frozen=True):
     """A file of a profiler: a window of ours, or what the training's own profiler wrote."""
 
     path: Path

@@ -28,6 +28,7 @@ _MIN_GROUP_SHARE: Final = 0.02  # of a step: a smaller group is part of "all els
 _BAR_CELLS: Final = 28
 _MAX_NOTES: Final = 2
 _MAX_DETAIL_LINES: Final = 2  # lines of evidence for the first cause
+_MAX_SELDOM_LINES: Final = 3  # of what was seen too seldom to price: what it is, what to do
 _DIM: Final = "bright_black"
 _RUN_SECTIONS: Final = "loaders | steps | machine | replay"
 _TRACE_SECTIONS: Final = "kernels | operators | steps"
@@ -113,7 +114,7 @@ def _figures(
 
 
 def _causes(rows: Sequence[CauseRow], pen: Pen) -> Iterator[Text]:
-    """Return a row for each cause, on two lines if it is too long; below the first its detail."""
+    """Return a row for each cause, on two lines if it is too long; with details."""
     if not rows:
         return
     table = [_HEADS, *((row.label, row.gain, row.way) for row in rows)]
@@ -126,15 +127,18 @@ def _causes(rows: Sequence[CauseRow], pen: Pen) -> Iterator[Text]:
         else:
             yield from _hang_lines(f"{index + 1}  {label}", pen)
             yield from _hang_lines(f"   {gain}  {way}", pen)
-        if index == 0 and rows[0].detail:
-            yield from _detail(rows[0].detail, pen)
+        row = rows[index]
+        if row.is_seldom:
+            yield from _detail(row.detail, pen, _MAX_SELDOM_LINES)
+        elif row.detail and index == 0:
+            yield from _detail(row.detail, pen, _MAX_DETAIL_LINES)
 
 
-def _detail(text: str, pen: Pen) -> Iterator[Text]:
+def _detail(text: str, pen: Pen, max_lines: int) -> Iterator[Text]:
     """Return a few lines of what is known about a cause; omissions are marked."""
     lines = fold(text, pen.width - 7, _DIM)
-    for index, line in enumerate(lines[:_MAX_DETAIL_LINES]):
-        is_cut = index + 1 == _MAX_DETAIL_LINES < len(lines)
+    for index, line in enumerate(lines[:max_lines]):
+        is_cut = index + 1 == max_lines < len(lines)
         yield Text.assemble("     ", line, (" …" if is_cut else "", _DIM))
 
 

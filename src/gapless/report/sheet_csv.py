@@ -3,8 +3,10 @@
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
+
+from msgspec import Struct
+from msgspec.structs import asdict, astuple
 
 from gapless.errors import UsageError
 from gapless.model.account import Account
@@ -22,7 +24,7 @@ from gapless.model.tables import (
 from gapless.model.trace import Geometry
 from gapless.report.text.text import clean
 
-_ROWS: Final[Mapping[str, type]] = {
+_ROWS: Final[Mapping[str, type[Struct]]] = {
     "operators": Operator,
     "kernels": Kernel,
     "copies": Copy,
@@ -57,28 +59,20 @@ def table_rows(study: Study, name: str) -> Iterator[Sequence[object]]:
     yield from (_cells(row) for row in getattr(study.tables, name))
 
 
-def _heads(row_type: type) -> list[str]:
+def _heads(row_type: type[Struct]) -> list[str]:
     """Name the columns: a kernel's geometry has one for each of its fields."""
     return [
         name
-        for field in fields(row_type)
-        for name in (
-            [geometry_field.name for geometry_field in fields(Geometry)]
-            if field.name == "geometry"
-            else [field.name]
-        )
+        for field in row_type.__struct_fields__
+        for name in (Geometry.__struct_fields__ if field == "geometry" else (field,))
     ]
 
 
-def _cells(row: Any) -> list[object]:  # noqa: ANN401
+def _cells(row: Struct) -> list[object]:
     cells: list[object] = []
-    for field in fields(row):
-        value = getattr(row, field.name)
-        if field.name == "geometry":
-            geometry = value if is_dataclass(value) else Geometry()
-            cells += [
-                _cell(getattr(geometry, geometry_field.name)) for geometry_field in fields(Geometry)
-            ]
+    for field, value in asdict(row).items():
+        if field == "geometry":
+            cells += map(_cell, astuple(value or Geometry()))
         else:
             cells.append(_cell(value))
     return cells

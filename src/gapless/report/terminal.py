@@ -1,8 +1,8 @@
 """A study on a terminal: the account first, then ranks, steps, health and tables."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.text import Text
 
 from gapless.model.study import Study
@@ -20,8 +20,7 @@ from gapless.report.text.text import cut_middle, pad
 from gapless.report.text.wrap import fold
 
 
-@dataclass(frozen=True)
-class TableView:
+class TableView(Struct, frozen=True):
     """How much of a study's tables is shown, and in which order."""
 
     top: int = 10

@@ -6,9 +6,10 @@ belongs to it. A fused kernel computes the same products and never writes the sc
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.change import Change
 from gapless.model.estimate import Estimate
@@ -38,8 +39,7 @@ _SLOW_FP32: Final = 3.0  # products in fp32, each made of three in TF32
 _Square = tuple[int, int, int]  # elements; queries and keys, the smaller first
 
 
-@dataclass(frozen=True)
-class UnfusedAttention:
+class UnfusedAttention(Struct, frozen=True):
     """The rows of it, their time, and what the products compute."""
 
     rows: tuple[Work, ...]

@@ -7,9 +7,11 @@ they were timed in torch 2.13 on one processor, in tables from 256 to 500,000 ro
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.estimate import Estimate
 from gapless.model.work import Work
@@ -33,8 +35,7 @@ LAUNCHES: Final = Estimate(2.0, 5.0, 12.0)
 LAUNCHES_OF_ADAM: Final = Estimate(12.0, 25.0, 45.0)
 
 
-@dataclass(frozen=True)
-class EmbeddingTables:
+class EmbeddingTables(Struct, frozen=True):
     """Tables of which few rows are looked up, and what goes over all of their rows."""
 
     rows_by_size: Mapping[Size, int]  # by the size of the table: rows at most, of one call

@@ -7,9 +7,10 @@ norm, for its statistics) counts twice. ``None`` where the inputs are not suffic
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, cast
+
+from msgspec import Struct
 
 from gapless.model.trace import Shape
 
@@ -35,8 +36,7 @@ _IMAGE: Final = 4  # dimensions
 _BACKWARD: Final = 2.5  # of attention, relative to its forward: it computes the products again
 
 
-@dataclass(frozen=True)
-class OperatorDemand:
+class OperatorDemand(Struct, frozen=True):
     """The least that a call computes and moves."""
 
     flops: float
@@ -44,8 +44,7 @@ class OperatorDemand:
     dtype: str | None
 
 
-@dataclass(frozen=True)
-class _Tensor:
+class _Tensor(Struct, frozen=True):
     argument: int  # of the arguments
     sizes: tuple[int, ...]
     strides: tuple[int, ...]

@@ -8,8 +8,9 @@ scores), to its square. Rows that were packed into one have neither, and are lef
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.estimate import Estimate
 from gapless.model.facts import PaddingStats
@@ -30,8 +31,7 @@ _OPTIMIZER: Final = "busy.optimizer"
 _LENGTH_SHARE: Final = Estimate(1.0, 0.9, 0.6)
 
 
-@dataclass(frozen=True)
-class LengthTarget:
+class LengthTarget(Struct, frozen=True):
     """What remains of the length: filled by the mean row, likely, and without any sorting."""
 
     linear: Estimate
@@ -100,8 +100,7 @@ def sizes_of(work: Work) -> list[tuple[int, ...]]:
     return [tuple(int(number) for number in text.split(",") if number.strip()) for text in texts]
 
 
-@dataclass(frozen=True)
-class _Lengths:
+class _Lengths(Struct, frozen=True):
     """The sizes by which a tensor of padded rows is recognised."""
 
     rows: int

@@ -1,8 +1,9 @@
 """The most that a machine computes and moves: measured, else as known of its generation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.estimate import Estimate
 from gapless.model.machine import Constants
@@ -30,8 +31,7 @@ _GENERATIONS: Final[Mapping[tuple[int, int], tuple[float, ...]]] = {
 _MEMORY: Final[Mapping[str, float]] = {"H200": 4.1e12, "GH200": 3.5e12, "A100-SXM4-80GB": 1.7e12}
 
 
-@dataclass(frozen=True)
-class Peaks:
+class Peaks(Struct, frozen=True):
     """Operations a second by format, bytes a second; each with how far it is known."""
 
     flops: Mapping[str, float]

@@ -8,9 +8,11 @@ prior stands in, as wide as it is uncertain.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import hypot
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import HostChange, Scale
 from gapless.model.estimate import Estimate
@@ -40,8 +42,7 @@ _KEPT_EFFICIENCY: Final = {
 Factor = Callable[[Work], Estimate]
 
 
-@dataclass(frozen=True)
-class Roof:
+class Roof(Struct, frozen=True):
     """A machine's peaks, and what a kernel needs below them."""
 
     peaks: Peaks

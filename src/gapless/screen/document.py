@@ -1,9 +1,9 @@
 """What watch and attach print as JSON: keys are added, never renamed."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from gapless.live.outside.attached import Attached
 from gapless.live.view import LiveView
@@ -13,8 +13,7 @@ from gapless.report.documents.document import json_line
 SCHEMA: Final = 1
 
 
-@dataclass(frozen=True)
-class LiveObject:
+class LiveObject(Struct, frozen=True):
     """The whole document."""
 
     schema: int
@@ -27,8 +26,7 @@ def live_json(view: LiveView) -> str:
     return json_line(LiveObject(SCHEMA, version(), view))
 
 
-@dataclass(frozen=True)
-class AttachedObject:
+class AttachedObject(Struct, frozen=True):
     """What ``gapless attach --json`` prints."""
 
     schema: int

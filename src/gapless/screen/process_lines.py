@@ -1,9 +1,9 @@
 """The processes of the machine as a table, sorted as one likes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from rich.text import Text
 
 from gapless.live.view import ProcessView
@@ -40,8 +40,7 @@ _SHOWN: Final[Mapping[str, Callable[[ProcessView], bool]]] = {
 }
 
 
-@dataclass(frozen=True)
-class _TableColumn:
+class _TableColumn(Struct, frozen=True):
     """A column of the table."""
 
     head: str

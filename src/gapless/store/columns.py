@@ -13,7 +13,6 @@ default; any other change of the format needs another ``_MAGIC``.
 import lzma
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,9 +55,9 @@ def encode_trace(trace: Trace) -> bytes:
     columns = [_encode_column(_TIMES, name, column) for name, column in _split_times(trace).items()]
     for group, holder in column_groups(trace).items():
         columns += [
-            _encode_column(group, member.name, getattr(holder, member.name))
-            for member in fields(holder)
-            if (group, member.name) not in {("events", "start"), ("events", "end")}
+            _encode_column(group, name, getattr(holder, name))
+            for name in holder.__struct_fields__
+            if (group, name) not in {("events", "start"), ("events", "end")}
         ]
     tables = make_tables(trace)
     tables.path = ""

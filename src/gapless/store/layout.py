@@ -7,7 +7,6 @@ import mmap
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,9 +45,9 @@ def encode_trace(trace: Trace) -> list[bytes | memoryview]:
     body: list[bytes | memoryview] = []
     offset = 0
     for group, holder in column_groups(trace).items():
-        for member in fields(holder):
-            column = np.ascontiguousarray(getattr(holder, member.name))
-            columns.append(_Column(group, member.name, column.dtype.str, offset, len(column)))
+        for name in holder.__struct_fields__:
+            column = np.ascontiguousarray(getattr(holder, name))
+            columns.append(_Column(group, name, column.dtype.str, offset, len(column)))
             body += _pages(column.view(np.uint8).data)
             offset += column.nbytes + -column.nbytes % _PAGE
     tables = msgspec.msgpack.encode(_CachedTrace(make_tables(trace), tuple(columns)))

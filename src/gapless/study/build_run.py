@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.capture.reread import StudiedCapture
@@ -64,8 +66,7 @@ from gapless.study import run_constants
 _LATE_FACTS: Final = {"model"}  # what may be found later although it was reported as unobserved
 
 
-@dataclass(frozen=True)
-class RunAccount:
+class RunAccount(Struct, frozen=True):
     """The account of a run, and the evidence in which causes are sought."""
 
     study: Study

@@ -5,8 +5,10 @@ the same machine (``find_stored``). They are never a figure of the run itself.
 """
 
 import time
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.launch import probing
 from gapless.launch.probing import ProbeRequest, Progress
@@ -18,8 +20,7 @@ _MAX_DISTURBED_S: Final = 3600.0
 _MAX_DEVICES: Final = 16  # numbers of GPUs that may have been measured
 
 
-@dataclass(frozen=True)
-class ReusePolicy:
+class ReusePolicy(Struct, frozen=True):
     """When constants that were measured before are good enough."""
 
     remeasure: bool = False  # measure in any case
@@ -58,8 +59,7 @@ def load_or_measure(
     return measured
 
 
-@dataclass(frozen=True)
-class RunMachine:
+class RunMachine(Struct, frozen=True):
     """What a run recorded about where it ran; ``None``: not recorded."""
 
     python: str | None

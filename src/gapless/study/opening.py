@@ -5,9 +5,10 @@ import sys
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from gapless.capture import memo
 from gapless.errors import GaplessError, NotFoundError, UsageError

@@ -1,8 +1,9 @@
 """The stored constants of the machine that a run was recorded on, and the note about them."""
 
 import time
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.machine import Constants
 from gapless.model.recording import Fact, Recording
@@ -40,8 +41,7 @@ def describe_machine(recording: Recording) -> RunMachine | None:
     )
 
 
-@dataclass(frozen=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """Where to measure the machine for a run: its Python, and its GPU, if it used one."""
 
     python: str

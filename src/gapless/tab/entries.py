@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.store.run.runs import is_run
 
@@ -15,8 +16,7 @@ _MAX_DEPTH: Final = 8
 _TRACE: Final = re.compile(r"(?P<worker>.+?)(\.\d{10,})?\.pt\.trace\.json(\.gz|\.zst)?$")
 
 
-@dataclass(frozen=True)
-class TabEntry:
+class TabEntry(Struct, frozen=True):
     """A run, a trace, or a folder of the traces of several workers."""
 
     name: str  # its path below the folder of logs

@@ -1,8 +1,10 @@
 """Which proposal is tried next, and whether one that was tried is kept."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.edit import Applicability, Edit, Proposal
 from gapless.model.trial import Method, Parity, Side, Trial, TrialVerdict
@@ -26,8 +28,7 @@ _WHY: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Agenda:
+class Agenda(Struct, frozen=True):
     """What is proposed for a run that carries all kept fixes, and what may not be tried."""
 
     proposals: tuple[Proposal, ...]  # with edits, permitted

@@ -1,8 +1,10 @@
 """Rounds of a tuning: try, keep or drop, record again, until nothing is left; then the proof."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError, UsageError
 from gapless.model.edit import Edit, Proposal
@@ -32,16 +34,14 @@ _MAX_ROUND_S: Final = 180.0
 _PARTS: Final = 3  # of a budget: two rounds at least, and the proof
 
 
-@dataclass(frozen=True)
-class TimeLimit:
+class TimeLimit(Struct, frozen=True):
     """How long a trial may take: as usual, and at most, if two pairs of arms need that."""
 
     usual_s: float
     max_s: float
 
 
-@dataclass(frozen=True)
-class MeasureTask:
+class MeasureTask(Struct, frozen=True):
     """A proposal to measure on top of what is kept."""
 
     record: str  # with the base edits applied
@@ -51,8 +51,7 @@ class MeasureTask:
     is_fresh: bool  # every arm in a process of its own
 
 
-@dataclass(frozen=True)
-class Workbench:
+class Workbench(Struct, frozen=True):
     """What tuning does to the training and to the disk."""
 
     record: Callable[[tuple[Edit, ...]], str]  # with edits applied → folder of the record
@@ -64,8 +63,7 @@ class Workbench:
     report_progress: Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class TuningSession:
+class TuningSession(Struct, frozen=True):
     """A running tuning: its bench, its budget, and all states so far."""
 
     bench: Workbench

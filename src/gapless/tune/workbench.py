@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.errors import GaplessError
@@ -33,8 +35,7 @@ ARMS: Final = "tuning"  # in the folder of the run: records and arms on top of k
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class TuningTask:
+class TuningTask(Struct, frozen=True):
     """What to tune, how, and what may be tried of it."""
 
     trial: TrialTask  # the command, its folder, what may change

@@ -1,10 +1,11 @@
 """Sides measured in one process, edits switched while it runs; the others in fresh ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import UsageError
 from gapless.model.recording import Recording
@@ -32,8 +33,7 @@ _UNBOUNDED: Final = 10**9  # steps: the process leaves when its sides are decide
 _PARITY_NOTE: Final = "not observed in one process"
 
 
-@dataclass(frozen=True)
-class SwitchedTrial:
+class SwitchedTrial(Struct, frozen=True):
     """What one process has shown: its sides and blocks, and why others need fresh processes."""
 
     sides: Mapping[str, Side]

@@ -1,10 +1,10 @@
 """From the arms that were run to the trial: sides, verdicts, jobs, notes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit, Skip
@@ -19,8 +19,7 @@ from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, Candidate, Job, TrialS
 _MEASURED: Final = frozenset(TrialVerdict) - {TrialVerdict.DOES_NOT_FIT, TrialVerdict.REFUSED}
 
 
-@dataclass(frozen=True)
-class SideMedians:
+class SideMedians(Struct, frozen=True):
     """The medians of a side's arms; ``None``: not observed."""
 
     step_ns: float | None

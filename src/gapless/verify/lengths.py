@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.edit import SetArgument
 from gapless.verify.arms.steady import ArmSteps
@@ -28,8 +29,7 @@ _GROUP_SIDES: Final = 3  # sides that share an unedited neighbour
 _DEFAULT_PREFETCH: Final = 2  # torch's own
 
 
-@dataclass(frozen=True)
-class ArmLength:
+class ArmLength(Struct, frozen=True):
     """How long an arm is; ``needed_s``: what two pairs need, where the budget is too small."""
 
     stop_step: int
@@ -47,8 +47,7 @@ def first_arm(budget_s: float, steps: int | None = None) -> ArmSpec:
     return ArmSpec(UNEDITED, 0, (), steps or _FIRST_STEPS, budget_s / _FIRST_SHARE)
 
 
-@dataclass(frozen=True)
-class LengthInputs:
+class LengthInputs(Struct, frozen=True):
     """What the first arm showed, and the remaining budget."""
 
     arm_steps: ArmSteps

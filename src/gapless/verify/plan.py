@@ -1,8 +1,10 @@
 """The loop of a trial: which arm is run next, until the intervals are narrow or time is over."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError
 from gapless.model.trial import Trial
@@ -65,8 +67,7 @@ def conduct(
     return judge_trial(scoreboard, sides, settings, course.notes, settings.clock() - start_s)
 
 
-@dataclass(frozen=True)
-class _Course:
+class _Course(Struct, frozen=True):
     """A running trial: what is requested, and what was run so far."""
 
     settings: TrialSettings

@@ -1,8 +1,10 @@
 """From what was requested to what is tried: names and settings become candidates, or a reason."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import custom_settings, hypothetical, listing, parsing
 from gapless.catalogue.declare.fix import changes_nothing, worst_applicability
@@ -26,8 +28,7 @@ _STRICT_KINDS: Final = frozenset({Applicability.IDENTICAL, Applicability.ABLATIO
 _USUAL_KINDS: Final = _STRICT_KINDS | {Applicability.EQUIVALENT}
 
 
-@dataclass(frozen=True)
-class TrialRequest:
+class TrialRequest(Struct, frozen=True):
     """What the user requests; each of ``groups`` is tried by itself, its members together."""
 
     fixes: tuple[str, ...] = ()  # "more-workers=2+one-thread"
@@ -40,8 +41,7 @@ class TrialRequest:
     override: bool = False
 
 
-@dataclass(frozen=True)
-class Shortlist:
+class Shortlist(Struct, frozen=True):
     """What is tried, and all that was proposed, refusals included."""
 
     candidates: tuple[Candidate, ...]
@@ -49,8 +49,7 @@ class Shortlist:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class StudyForecast:
+class StudyForecast(Struct, frozen=True):
     """What the study of a run expects: its proposals, and what some edits together would give."""
 
     proposals: tuple[Proposal, ...] = ()

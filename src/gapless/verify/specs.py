@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit
@@ -24,8 +25,7 @@ class ArmMode(StrEnum):
     SWITCHED = "switched"  # what cannot be switched while a training runs is not tried
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A combination of edits to try: one side of a trial."""
 
     fixes: tuple[str, ...]
@@ -36,16 +36,14 @@ class Candidate:
     max_half_width: float | None = None  # the largest relative half-width of its interval
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A whole job: what a gain is worth once start, epoch turns and exit are counted."""
 
     steps: int
     turns: int  # epochs begun after the first
 
 
-@dataclass(frozen=True)
-class TrialSettings:
+class TrialSettings(Struct, frozen=True):
     """What a trial is about, and what it may cost."""
 
     id: str
@@ -64,8 +62,21 @@ class TrialSettings:
     mode: ArmMode = ArmMode.FRESH_FIRST
 
 
-@dataclass(frozen=True)
-class ArmSpec:
+class Turns(Struct, frozen=True):
+    """How two arms step in turns: the steps before, those of a slice, and how many slices."""
+
+    start: int
+    slice_steps: int
+    slices: int  # even
+    settling: int  # steps at the beginning of a slice that do not count
+
+    @property
+    def stop_step(self) -> int:
+        """Return the step at which both arms leave."""
+        return self.start + self.slices * self.slice_steps
+
+
+class ArmSpec(Struct, frozen=True):
     """One arm to run; it leaves at ``stop_step`` or after ``seconds`` of stepping."""
 
     side: str
@@ -75,10 +86,11 @@ class ArmSpec:
     seconds: float
     takes_window: bool = False
     switched: tuple[tuple[Edit, ...], ...] = ()  # edits of sides, switched while the arm runs
+    turns: Turns | None = None  # it steps in turns with another arm
+    has_first_turn: bool = False
 
 
-@dataclass(frozen=True)
-class ArmRun:
+class ArmRun(Struct, frozen=True):
     """The outcome of an arm."""
 
     recording: Recording | None

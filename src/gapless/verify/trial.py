@@ -5,9 +5,11 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError, UsageError
 from gapless.launch.trial import offline
@@ -52,8 +54,7 @@ _NO_PROPOSAL: Final = "the report of the run proposes nothing that changes no re
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class TrialTask:
+class TrialTask(Struct, frozen=True):
     """What to try of which command, where, and for how long."""
 
     request: TrialRequest
@@ -71,8 +72,7 @@ class TrialTask:
     mode: ArmMode = ArmMode.FRESH_FIRST
 
 
-@dataclass(frozen=True)
-class ScoutRun:
+class ScoutRun(Struct, frozen=True):
     """A command's first run, which is the trial's discarded arm as well."""
 
     recording: Recording
@@ -80,8 +80,7 @@ class ScoutRun:
     start_s: float
 
 
-@dataclass(frozen=True)
-class TrialOutcome:
+class TrialOutcome(Struct, frozen=True):
     """A trial, the run that it is about, and all that was proposed for it."""
 
     recording: Recording

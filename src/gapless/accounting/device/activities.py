@@ -1,9 +1,10 @@
 """What a device did: activities in columns, joined with their launches (docs: the account, 2)."""
 
 import re
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from gapless.accounting.host.threads import Threads
 from gapless.accounting.intervals import empty_column
@@ -16,8 +17,7 @@ BLOCK_SLACK, BLOCK_MIN = 25_000, 40_000  # ns; a call that blocks ends with its 
 _COMM = re.compile(r"(?i)^(nccl|rccl|mscclpp|nvshmem)|ncclDevKernel|ncclKernel")
 
 
-@dataclass(frozen=True)
-class Activities:
+class Activities(Struct, frozen=True):
     """Activities without duplicates, sorted by (device, start, stream, correlation, graph node)."""
 
     event: Int64
@@ -41,7 +41,7 @@ class Activities:
     def of_device(self, device: int) -> "Activities":
         """Return the activities of one device."""
         rows = slice(*np.searchsorted(self.device, [device, device + 1]).tolist())
-        return replace(self, **{name: column[rows] for name, column in vars(self).items()})
+        return replace(self, **{name: column[rows] for name, column in asdict(self).items()})
 
 
 def collect_activities(trace: Trace, threads: Threads) -> Activities:

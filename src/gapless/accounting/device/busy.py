@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.charges import Bool
 from gapless.accounting.device.activities import Activities
@@ -105,8 +105,7 @@ def _is_within(threads: Threads, acts: Activities, pattern: re.Pattern[str]) -> 
     return threads.is_within(pattern, acts.thread, acts.call_start)
 
 
-@dataclass(frozen=True)
-class EventNames:
+class EventNames(Struct, frozen=True):
     """Events (−1: none) to be tested by name; each distinct name is looked at once."""
 
     trace: Trace

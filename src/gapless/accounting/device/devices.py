@@ -1,9 +1,10 @@
 """One device's share of the ledger: owners, idle time, debt (docs: the account, 4, 5, 8)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.ahead import map_ahead
 from gapless.accounting.charges import Charges, make_charges, stack_charges
@@ -23,8 +24,7 @@ from gapless.model.trace import Int64, Trace
 _BATCH = 1 << 12  # idle intervals charged at once: some tens of megabytes of working memory
 
 
-@dataclass(frozen=True)
-class DevicePieces:
+class DevicePieces(Struct, frozen=True):
     """The pieces that tile a device's windows; ``pieces.query`` is the window."""
 
     pieces: Charges

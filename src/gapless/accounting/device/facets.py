@@ -1,9 +1,9 @@
 """Further columns of the ledger: phase, recomputation, what is hidden (docs: the account, 4)."""
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.device.activities import COMM, D2H, H2D, P2P, Activities
 from gapless.accounting.host.threads import Bool, Threads
@@ -75,8 +75,7 @@ def _find_operators(threads: Threads, pattern: re.Pattern[str]) -> Int64:
     return np.flatnonzero(names[trace.events.name] & (trace.events.category == category.CPU_OP))
 
 
-@dataclass(frozen=True)
-class BackgroundLanes:
+class BackgroundLanes(Struct, frozen=True):
     """When a device communicates and copies, whoever owns its time."""
 
     comm: Lane

@@ -1,8 +1,7 @@
 """Why a device was idle: the launch of the work that ended it shows it (docs: the account, 5)."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting.charges import Charges, make_charges, merge_charges
 from gapless.accounting.device.activities import H2D, Activities

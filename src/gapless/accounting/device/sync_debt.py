@@ -1,9 +1,10 @@
 """Sync debt: why a synchronisation costs time after it has returned (docs: the account, 8)."""
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.charges import Charges, stack_charges
 from gapless.accounting.device.activities import Activities
@@ -38,8 +39,7 @@ _REFILL = LEAF["idle.sync.refill"]
 _NO_NAME, _ELSEWHERE = -1, -2  # in place of the stream that a synchronisation names
 
 
-@dataclass(frozen=True)
-class Debt:
+class Debt(Struct, frozen=True):
     """Device time that a sync covered, so that the host could not run ahead by it."""
 
     since: int
@@ -147,8 +147,7 @@ def _find_payments(debts: list[Debt], work: Charges, payable_ns: Int64) -> tuple
     return Lane(columns[:, 0], columns[:, 1], columns[:, 2]), unpaid
 
 
-@dataclass(frozen=True)
-class _Stream:
+class _Stream(Struct, frozen=True):
     """The activities of one stream in the order of their launches."""
 
     number: int

@@ -1,9 +1,10 @@
 """Communication cut into waiting for the last rank and transfer (docs: the account, 4)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.charges import Charges, stack_charges
 from gapless.accounting.device.activities import COMM, Activities
@@ -16,8 +17,7 @@ _EXPOSED = LEAF["comm.exposed"]
 _STRAGGLER, _ESTIMATED = LEAF["comm.straggler_wait"], LEAF["comm.wait_estimated"]
 
 
-@dataclass(frozen=True)
-class Transfers:
+class Transfers(Struct, frozen=True):
     """For each activity when its transfer began, the leaf of the time before, who was late (−1)."""
 
     begins: Int64

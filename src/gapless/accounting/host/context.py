@@ -5,9 +5,9 @@ These are launches of copies, blocking calls, retries of the allocator, the prof
 
 import itertools
 import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.device.activities import D2H, H2D, Activities
 from gapless.accounting.host.steps import profiler_steps
@@ -21,8 +21,7 @@ from gapless.model.trace import Int8, Int64
 _GIVES_BACK = re.compile(r"Free|Unmap|Release")
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Struct, frozen=True):
     """The final tag and leaf of every event, and stretches in which the profiler held a thread."""
 
     order: Int8

@@ -5,10 +5,10 @@ the number that comes next as it begins, and with a node that is evaluated the n
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.host.nesting import find_parents
 from gapless.accounting.host.steps import find_steps
@@ -38,8 +38,7 @@ _MAX_OPERATORS: Final = 300_000  # operators, each of which is looked at
 _NEVER: Final = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class GraphCalls:
+class GraphCalls(Struct, frozen=True):
     """The outermost operators of the training thread in whole steps, beside backward passes."""
 
     event: Int64

@@ -1,9 +1,10 @@
 """φ: what a host thread was doing, as a leaf and an event to blame (docs: the account, 6)."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.charges import (
     NO_CHARGED_LANE,
@@ -39,8 +40,7 @@ _EVALUATE = "autograd::engine::evaluate_function"
 _API = (category.CPU_OP, category.RUNTIME, category.DRIVER)
 
 
-@dataclass(frozen=True)
-class HostSide:
+class HostSide(Struct, frozen=True):
     """The host side of a trace, ready to be asked."""
 
     threads: Threads

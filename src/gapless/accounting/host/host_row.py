@@ -1,9 +1,10 @@
 """The row of a run without a device: its training thread (docs: the account, 10)."""
 
 import re
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.charges import NO_CHARGED_LANE, Bool, Charges, make_charges, stack_charges
 from gapless.accounting.device.busy import (
@@ -41,8 +42,7 @@ _ELEMENTWISE = re.compile(
 _BY_FRAME = (LEAF["idle.host.dispatch"], LEAF["idle.host.optimizer"])
 
 
-@dataclass(frozen=True)
-class HostPieces:
+class HostPieces(Struct, frozen=True):
     """The pieces that tile the training thread's windows; ``pieces.query`` is the window."""
 
     pieces: Charges

@@ -1,8 +1,7 @@
 """What the recorded inputs of an operator say of it, looked up by its set of shapes."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.charges import Bool
 from gapless.model.ledger import TC_MISS_REASONS
@@ -14,8 +13,7 @@ _GROUPS_AT = 8  # the argument "groups" of aten::convolution and aten::_convolut
 _HALF_STEP, _SINGLE_STEP = 8, 4  # elements: tensor cores want multiples at 16 bit, at tf32
 
 
-@dataclass(frozen=True)
-class OperatorInputs:
+class OperatorInputs(Struct, frozen=True):
     """One entry a set of shapes of the trace, and one more, at −1, for an operator without any."""
 
     restrided: Bool  # the first two tensors have equal dtypes and sizes, and different strides

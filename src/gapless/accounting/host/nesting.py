@@ -8,9 +8,9 @@ open: the latest start is the innermost.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.ahead import map_ahead
 from gapless.accounting.intervals import NO_LANE, Lane, concatenate_lanes, piece_at
@@ -19,8 +19,7 @@ from gapless.model.trace import Int64
 _BATCH = 1 << 17  # intervals nested at once: some ten megabytes of working memory
 
 
-@dataclass(frozen=True)
-class Forest:
+class Forest(Struct, frozen=True):
     """Intervals sorted outermost first, with depth and parent as positions in that order."""
 
     index: Int64  # position in the order → the caller's interval

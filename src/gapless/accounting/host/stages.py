@@ -1,8 +1,8 @@
 """Which stage of loading a wait was spent in, where stages were marked (docs: the account, 7)."""
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.charges import Charges, make_charges, merge_charges
 from gapless.accounting.intervals import cover, empty_column
@@ -11,8 +11,7 @@ from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64
 
 
-@dataclass(frozen=True)
-class Stages:
+class Stages(Struct, frozen=True):
     """The marked stages of the batch that each wait was for, in the worker that made it."""
 
     wait: Int64  # the event of the wait

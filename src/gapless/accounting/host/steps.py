@@ -1,8 +1,7 @@
 """Where steps begin and end on the training thread (docs: the account, 3)."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.host.recurring import (
     find_hand_overs,
@@ -21,8 +20,7 @@ from gapless.model import category
 from gapless.model.trace import Int64, Trace
 
 
-@dataclass(frozen=True)
-class StepBounds:
+class StepBounds(Struct, frozen=True):
     """Boundaries S_0 … S_K, the number of each step, and the rule that found them."""
 
     boundaries: Int64

@@ -1,12 +1,12 @@
 """What a host frame is charged as, by its name (docs: the account, 6)."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.model import category
 from gapless.model.leaf import LEAF
@@ -84,8 +84,7 @@ _ANY_PATTERN: Final = re.compile("|".join(pattern.pattern for _, _, pattern in _
 _OPERATIONS = (category.CPU_OP, category.RUNTIME, category.DRIVER)
 
 
-@dataclass(frozen=True)
-class Tags:
+class Tags(Struct, frozen=True):
     """For each event its tag (NOT_A_FRAME: no host frame) and the leaf that it charges."""
 
     order: Int8

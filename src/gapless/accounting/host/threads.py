@@ -1,11 +1,11 @@
 """What host threads did: frames by thread, who steps, what is open (docs: the account, 2)."""
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.accounting.host.closures import closure_lanes
 from gapless.accounting.host.nesting import innermost_lane
@@ -20,8 +20,7 @@ PROFILER_STEP = re.compile(r"^ProfilerStep#(\d+)$")
 OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
 
-@dataclass(frozen=True)
-class Threads:
+class Threads(Struct, frozen=True, dict=True):
     """A trace's host side: the tag of every event, and the frames of each thread."""
 
     trace: Trace

@@ -14,10 +14,11 @@ is of. What took a tensor of such a size may have taken the other's; then nothin
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.host.cuda_graphs import PLAIN, SPARE, USED, GraphCalls, Sizes, graph_calls
 from gapless.accounting.host.threads import Threads
@@ -29,8 +30,7 @@ _MODULE: Final = "nn.Module: "  # what the profiler calls the call of a module, 
 CallSpan = tuple[int, int]  # positions among the calls, the last included
 
 
-@dataclass(frozen=True)
-class UnusedPasses:
+class UnusedPasses(Struct, frozen=True):
     """Passes that nothing uses, on the training thread, and for each the one that is used."""
 
     start: Int64
@@ -55,8 +55,7 @@ NO_PASSES: Final = UnusedPasses(
 )
 
 
-@dataclass(frozen=True)
-class _UnusedPass:
+class _UnusedPass(Struct, frozen=True):
     step: int
     call_keys: bytes  # what it called, in order
     span: CallSpan

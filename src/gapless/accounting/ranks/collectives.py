@@ -9,9 +9,10 @@ difference of their ends, since a collective ends everywhere at once.
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.device.activities import COMM, collect_activities
 from gapless.accounting.host.steps import find_steps
@@ -21,8 +22,7 @@ from gapless.accounting.ranks.gloo import host_collectives
 from gapless.model.trace import Collective, Int64, Trace
 
 
-@dataclass(frozen=True)
-class Collectives:
+class Collectives(Struct, frozen=True):
     """The communication kernels of one rank that name their collective, in order of start.
 
     Without a device: what threads of the host carry out.
@@ -37,8 +37,7 @@ class Collectives:
     step: Int64  # of the run, in which it was launched; −1: not known
 
 
-@dataclass(frozen=True)
-class Arrivals:
+class Arrivals(Struct, frozen=True):
     """For communication kernels of one rank: when and which rank came last, on its own axis."""
 
     event: Int64
@@ -97,8 +96,7 @@ def _run_steps(host_threads: Threads, instants: Int64, first_step: int | None) -
 _GroupKey = tuple[str | None, str | None]  # a process group: its name and its ranks, as written
 
 
-@dataclass(frozen=True)
-class _Member:
+class _Member(Struct, frozen=True):
     """A rank's collectives in one process group: which rank (position), and which of its own."""
 
     rank_index: int

@@ -5,10 +5,10 @@ frame, and what it waits for ends about when it goes on.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.charges import NO_CHARGES, Charges, make_charges
 from gapless.accounting.host.steps import find_steps
@@ -23,8 +23,7 @@ _GLOO_RANGE: Final = re.compile(r"^gloo:")
 _MAX_LATE_NS: Final = 5_000_000
 
 
-@dataclass(frozen=True)
-class HostCollectives:
+class HostCollectives(Struct, frozen=True):
     """Collectives on threads other than main, in order of start."""
 
     event: Int64

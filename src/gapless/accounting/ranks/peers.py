@@ -7,9 +7,10 @@ instant, its own work becoming ``idle.device.peer``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.charges import Charges, stack_charges
 from gapless.accounting.device.activities import Activities
@@ -21,8 +22,7 @@ _WAIT, _PEER = LEAF["idle.device.wait"], LEAF["idle.device.peer"]
 _WORK = tuple(code for code, leaf in enumerate(LEAVES) if not leaf.startswith("idle."))
 
 
-@dataclass(frozen=True)
-class Ties:
+class Ties(Struct, frozen=True):
     """Activities (events) that waited for one of another device: which device, and until when."""
 
     event: Int64

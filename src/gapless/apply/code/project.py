@@ -1,15 +1,16 @@
 """The user’s files while fixes are written into them, one after another."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.apply.code.source import SourceFile, Splice, UnwritableError, read_source
 from gapless.model.edit import Location
 
 
-@dataclass(frozen=True)
-class Project:
+class Project(Struct, frozen=True):
     """Files as they stand, why others cannot be changed, and files that are created."""
 
     script: Path | None

@@ -4,7 +4,6 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,6 +16,8 @@ from libcst.metadata import (
     Scope,
     ScopeProvider,
 )
+from msgspec import Struct
+from msgspec.structs import replace
 
 _NEWLINE: Final = re.compile(r"\r\n?|\n")
 
@@ -33,8 +34,7 @@ class Splice(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class SyntaxTree:
+class SyntaxTree(Struct, frozen=True, dict=True):
     """The syntax of a file, with the place and the meaning of its nodes."""
 
     text: str
@@ -99,8 +99,7 @@ class SyntaxTree:
         return match[0] if match else "\n"
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True, dict=True):
     """A file as it stands after some changes, and where the lines that it had are now."""
 
     path: Path

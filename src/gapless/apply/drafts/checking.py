@@ -4,9 +4,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.apply.drafts.draft import PatchDraft
 from gapless.errors import GaplessError, UsageError
@@ -36,8 +38,7 @@ _MACHINE: Final = ("intra_op_threads", "environment")
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class PatchCheck:
+class PatchCheck(Struct, frozen=True):
     """What a patched program did otherwise than the run with the edits applied."""
 
     steps: int  # of each, at most

@@ -1,8 +1,10 @@
 """A patch and where its changes come from: which fix changes which lines, with which gain."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.apply.drafts.selection import FixSelection
 from gapless.apply.files.diffs import changed_lines, diff_lines
@@ -25,8 +27,7 @@ from gapless.store.run.sources import (
 )
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What is to be patched: a command, the folder it works in, and what its run recorded."""
 
     command: tuple[str, ...]
@@ -35,8 +36,7 @@ class Subject:
     sums: Mapping[Path, str]  # SHA-256 of the files that are known to be what was run
 
 
-@dataclass(frozen=True)
-class PatchDraft:
+class PatchDraft(Struct, frozen=True):
     """A patch that was not written yet."""
 
     subject: Subject

@@ -1,9 +1,11 @@
 """Which fixes are to be written: the proven ones of a run, or those that are named."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.hypothetical import assume_edits
 from gapless.catalogue.declare.listing import propose_named
@@ -19,8 +21,7 @@ _NEVER: Final = (Applicability.ABLATION, Applicability.MANUAL)
 ONE_BY_ONE: Final = "each was measured by itself; gapless tune measures them on top of one another"
 
 
-@dataclass(frozen=True)
-class FixSelection:
+class FixSelection(Struct, frozen=True):
     """The fixes to write, and how far they are proven."""
 
     fixes: tuple[ProvenFix, ...]

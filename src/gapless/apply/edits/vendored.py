@@ -2,12 +2,12 @@
 
 import ast
 import re
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 import libcst as cst
+from msgspec.structs import replace
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.source import SourceFile, Splice, UnwritableError

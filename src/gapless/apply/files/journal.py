@@ -11,11 +11,11 @@ import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from gapless.errors import GaplessError
 from gapless.store.run.sources import sha256
@@ -26,8 +26,7 @@ _NAME: Final = "journal.json"
 _LOCK: Final = "lock"
 
 
-@dataclass(frozen=True)
-class JournalFile:
+class JournalFile(Struct, frozen=True):
     """A file of a patch: where its bytes before are, and the sums of both texts."""
 
     path: str  # links resolved
@@ -36,8 +35,7 @@ class JournalFile:
     after: str
 
 
-@dataclass(frozen=True)
-class PatchJournal:
+class PatchJournal(Struct, frozen=True):
     """A patch that was begun, and perhaps written completely."""
 
     version: int

@@ -4,8 +4,10 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.apply.files import journal as journals
 from gapless.apply.files.journal import JournalFile, PatchJournal
@@ -16,8 +18,7 @@ from gapless.store.run.sources import sha256
 Contents = Mapping[Path, bytes | None]  # None: the file is not there
 
 
-@dataclass(frozen=True)
-class UndoneFile:
+class UndoneFile(Struct, frozen=True):
     """A file that an undo has put back, or removed."""
 
     path: Path

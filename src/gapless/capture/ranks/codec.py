@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 def encode(value: object) -> bytes:
-    """Write frozen dataclasses, tuples, mappings and one-dimensional arrays."""
+    """Write frozen values, tuples, mappings and one-dimensional arrays."""
     return msgspec.msgpack.encode(value, enc_hook=_from_array)
 
 

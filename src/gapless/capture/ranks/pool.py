@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from queue import SimpleQueue
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Event, Lock
 from typing import IO, Final, cast
+
+from msgspec import Struct, field
 
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.tasks import Answer, Task
@@ -19,8 +20,7 @@ _WORKER_CODE: Final = "from gapless.capture.ranks.worker import main; main()"
 Ask = Callable[[Sequence[Task]], Iterator[Answer]]
 
 
-@dataclass(frozen=True)
-class _Crew:
+class _Crew(Struct, frozen=True):
     environment: dict[str, str]
     idle: SimpleQueue["Popen[bytes]"] = field(default_factory=SimpleQueue["Popen[bytes]"])
     processes: list["Popen[bytes]"] = field(default_factory=list["Popen[bytes]"])

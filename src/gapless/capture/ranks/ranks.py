@@ -8,9 +8,10 @@ the number of ranks.
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.accounting import Arrivals, match_collectives
 from gapless.capture.ranks.pool import Ask, crew
@@ -23,8 +24,7 @@ from gapless.model.options import Options, Progress
 _CACHE_SIZE: Final = "1000T"  # a study's own folder is not limited
 
 
-@dataclass(frozen=True)
-class WindowPosition:
+class WindowPosition(Struct, frozen=True):
     """Where a window stands in its run: the windows of other ranks that it belongs with."""
 
     group: int  # the same number: windows of the same steps

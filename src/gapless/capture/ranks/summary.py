@@ -1,7 +1,8 @@
 """What one rank's capture is reduced to before it leaves its process."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.accounting.clock import ClockRanges
 from gapless.model.account import Account
@@ -15,8 +16,7 @@ from gapless.model.work import Work
 SYNCS_TO_NOTE: Final = 20
 
 
-@dataclass(frozen=True)
-class CaptureFacts:
+class CaptureFacts(Struct, frozen=True):
     """What one rank's trace has and lacks: what the health lines are made of."""
 
     path: str
@@ -46,8 +46,7 @@ class CaptureFacts:
     syncs: int  # in counted steps
 
 
-@dataclass(frozen=True)
-class CaptureSummary:
+class CaptureSummary(Struct, frozen=True):
     """One rank's summary."""
 
     facts: CaptureFacts
@@ -63,8 +62,7 @@ class CaptureSummary:
     leaves: tuple[Leaf, ...] = ()
 
 
-@dataclass(frozen=True)
-class UnreadableFile:
+class UnreadableFile(Struct, frozen=True):
     """A rank that could not be read, and why."""
 
     path: str

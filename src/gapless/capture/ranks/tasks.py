@@ -4,7 +4,8 @@ Phase one reads a file into the cache and returns what the other ranks need of i
 Phase two takes it from the cache, with what the others returned, to its summary.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting import (
     NO_ARRIVALS,
@@ -23,8 +24,7 @@ from gapless.model.trace import Trace
 from gapless.store import cache
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(Struct, frozen=True):
     """What phase one returns of a file."""
 
     key: str  # of the file in the cache
@@ -33,8 +33,7 @@ class Head:
     collectives: Collectives
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """A file in a phase: without options the first, with them the second."""
 
     path: str
@@ -44,8 +43,7 @@ class Task:
     first_step: int | None = None  # of the capture, as its run numbers it
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The result of a task, or the sentence that says why there is none."""
 
     head: Head | None = None

@@ -1,8 +1,7 @@
 """Forward passes that nothing uses: a row among the operators, and the functions that call them."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting.host.unused_forwards import UnusedPasses, find_unused_passes
 from gapless.capture.source_lines import Stacks, stacks

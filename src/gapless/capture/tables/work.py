@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.accounting.device.activities import COMPUTE, Activities
 from gapless.accounting.device.facets import find_phases, recompute_flags
@@ -32,8 +32,7 @@ _PAUSE: Final = 1_000_000  # ns: a host that takes longer to its next launch wai
 Float = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _WorkGroup:
+class _WorkGroup(Struct, frozen=True):
     """A group: its operator, inputs and class; its calls, launches, time, share of the work."""
 
     name: int

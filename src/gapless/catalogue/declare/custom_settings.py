@@ -1,10 +1,10 @@
 """What ``--set`` may change: the traps and applicability classes of the fixes hold here too."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.fix import Fix, Option, changes_nothing, worst_applicability
 from gapless.catalogue.declare.listing import find_fix

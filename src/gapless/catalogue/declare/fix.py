@@ -2,9 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import UsageError
 from gapless.model.change import Change
@@ -15,8 +17,7 @@ from gapless.model.facts import Facts
 _CLASS_ORDER: Final = tuple(Applicability)
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(Struct, frozen=True):
     """The options given along with the name: ``more-workers@train.py:41=8``, ``--override``."""
 
     value: str | None = None
@@ -34,8 +35,7 @@ class Option:
         return int(self.value)
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A run, and what a fix proposes for it: a test, and an example on the fix's page."""
 
     title: str
@@ -50,8 +50,7 @@ Changes = tuple[Change, ...]
 Effect = Callable[[Evidence, Proposal], Changes | None]  # None: not known before it is tried
 
 
-@dataclass(frozen=True)
-class Fix:
+class Fix(Struct, frozen=True, dict=True):
     """A named edit; calling it returns what it would change in a run: a proposal for each line."""
 
     name: str

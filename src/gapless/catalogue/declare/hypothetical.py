@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.fix import changes_nothing
 from gapless.catalogue.declare.listing import parse_fix, propose_named
@@ -14,7 +15,7 @@ from gapless.errors import UsageError
 from gapless.model.edit import Edit, Proposal, SetArgument, SetGlobal
 from gapless.model.facts import Facts, Loader, Optimizer
 
-_LOADER_FIELDS = {field.name for field in fields(Loader)}
+_LOADER_FIELDS = set(Loader.__struct_fields__)
 
 
 def propose_together(

@@ -2,9 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.frameworks.frameworks import add_advice
 from gapless.model.change import Change
@@ -14,8 +16,7 @@ from gapless.model.facts import Evaluation, Facts, Loader, Model, Parallel, Prec
 from gapless.model.finding import Abstention, Detection, Measure
 
 
-@dataclass(frozen=True)
-class RuleFigure:
+class RuleFigure(Struct, frozen=True):
     """A run, drawn or stated, and what a rule detects in it: a test, and a figure on its page.
 
     ``drawing``: a trace as text (``catalogue.examples.drawing``), from which the evidence is made
@@ -41,8 +42,7 @@ _UNTRACED_REASONS: Final[Mapping[type, str]] = {
 _OPTIONAL: Final = (Loader, Parallel, Evaluation)  # many trainings have none
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True, dict=True):
     """A cause of lost time, and how to recognise it.
 
     Calling it returns its detections, one for each object that it checks (loader, optimizer …),

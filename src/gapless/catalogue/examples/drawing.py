@@ -16,12 +16,12 @@ the n-th stretch for the n-th wait. ``accounting.partition`` accounts for the tr
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from textwrap import dedent
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting import partition, sum_ledgers
 from gapless.accounting.host.stages import NO_STAGES, Stages
@@ -106,8 +106,7 @@ _HEALTH: Final = StudyHealth(
 )
 
 
-@dataclass(frozen=True)
-class LetterRun:
+class LetterRun(Struct, frozen=True):
     """A letter, repeated: an event of a lane, in ns."""
 
     lane: str
@@ -116,8 +115,7 @@ class LetterRun:
     end: int
 
 
-@dataclass(frozen=True)
-class _Event:
+class _Event(Struct, frozen=True):
     start: int
     end: int
     name: str
@@ -126,8 +124,7 @@ class _Event:
     correlation: int = -1
 
 
-@dataclass(frozen=True)
-class DrawnTrace:
+class DrawnTrace(Struct, frozen=True):
     """A drawing as a trace, and what workers did while they were waited for."""
 
     trace: Trace

@@ -15,8 +15,9 @@ Times are in milliseconds of one step; the parts are made by ``examples.parts``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.drawing import foreign_evidence
 from gapless.catalogue.examples.parts import COUNT, MS, SECOND, STEPS, example_life

@@ -1,7 +1,8 @@
 """Facts of an ordinary training; cases of fixes are made from them by a change or two."""
 
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from gapless.model.edit import Location
 from gapless.model.facts import (
@@ -15,6 +16,7 @@ from gapless.model.facts import (
     Parallel,
     Precision,
     Repeat,
+    UntrainedModule,
     World,
 )
 
@@ -157,6 +159,11 @@ def evaluation(**changes: Any) -> Evaluation:  # noqa: ANN401
     return replace(Evaluation(EVALUATION_LINE, 8, 0, 0, 161), **changes)
 
 
+def untrained(**changes: Any) -> UntrainedModule:  # noqa: ANN401
+    """Return a teacher of 60 tensors that no optimizer updates, with changes."""
+    return replace(UntrainedModule(MODEL_LINE, "__main__.Teacher", 60, 24_000_000), **changes)
+
+
 def precision(**changes: Any) -> Precision:  # noqa: ANN401
     """Return torch's default settings, with changes."""
     return Precision(_SETTINGS | changes)
@@ -212,6 +219,7 @@ def _replace_parts(facts: Facts, parts: tuple[Any, ...], calls: dict[str, int]) 
         (BackgroundThread, "background_threads"),
         (Parallel, "parallel"),
         (Evaluation, "evaluations"),
+        (UntrainedModule, "untrained"),
     ):
         matches = tuple(fact for fact in parts if isinstance(fact, kind))
         facts = replace(facts, **{name: matches}) if matches else facts

@@ -4,8 +4,9 @@ Times are in milliseconds of one step, sizes in MiB of one step.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from gapless.model.facts import Loader
 from gapless.model.footprint import AllocatorUse, SyncUse

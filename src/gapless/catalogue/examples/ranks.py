@@ -10,8 +10,9 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded
 from gapless.catalogue.examples.parts import COUNT, MS, SECOND, STEPS, example_life

@@ -6,8 +6,9 @@ its arguments: what a fix names (``DataLoader(num_workers=…)``) is in no line 
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.frameworks.terms import (
     CAUSE_ADVICE,

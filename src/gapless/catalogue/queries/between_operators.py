@@ -1,7 +1,8 @@
 """Time between the operators of the training thread: usual Python, or Python that delays."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.queries import rank_waits, samples, windows
 from gapless.catalogue.queries.files import measure_named_ns
@@ -25,8 +26,7 @@ _MAX_OTHER_CORES: Final = 0.5  # processors that others took
 _MAX_QUEUE_SHARE: Final = 0.1  # of a worker's life spent waiting for a processor
 
 
-@dataclass(frozen=True)
-class Excess:
+class Excess(Struct, frozen=True):
     """Python beyond what calling operators takes, in ns of a step."""
 
     python_ns: float

@@ -1,8 +1,9 @@
 """File operations that the training thread makes in a step, as stacks show them."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.queries import samples, windows
 from gapless.model.edit import Location
@@ -20,8 +21,7 @@ _UNPROFILED_SHARE: Final = 0.75
 _STREAM_KINDS: Final = ("socket", "pipe", "process")  # what the thread waited for, as sampled
 
 
-@dataclass(frozen=True)
-class FileCalls:
+class FileCalls(Struct, frozen=True):
     """File operations: ns of a step, and counts by name, those that take most time first."""
 
     ns: float

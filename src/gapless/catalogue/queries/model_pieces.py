@@ -8,9 +8,10 @@ the pieces together make a batch that other operators of the step take at once.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.loops import (
@@ -62,8 +63,7 @@ _HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # with a device
 _REMOVED_KERNEL_SHARE: Final = Estimate(0.1, 0.6, 1.0)
 
 
-@dataclass(frozen=True)
-class BatchPieces:
+class BatchPieces(Struct, frozen=True):
     """A batch that a model is given in pieces: its sizes, and what that costs in a step."""
 
     rounds: float  # calls of the model, a step

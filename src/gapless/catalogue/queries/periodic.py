@@ -1,11 +1,13 @@
 """Queries on checkpoints, logging and evaluation: how often, how long, from which line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
+from msgspec import Struct
+
 from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.input.loaders import percent
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.footprint import CallUse
@@ -16,8 +18,7 @@ _MIN_PER_STEP: Final = 1.5  # times a step: fewer count as once in each step
 _MIN_SIGHTINGS: Final = 3  # sightings: two whole periods
 
 
-@dataclass(frozen=True)
-class Occasion:
+class Occasion(Struct, frozen=True):
     """Something done periodically: ns of a step, ns each time, times a step, the user's line."""
 
     step_ns: float
@@ -37,9 +38,8 @@ class Occasion:
         sighting = self.sighting
         if sighting is None or sighting.period is not None:
             return None
-        if sighting.at_start:
-            return "seen once, before the second step"
-        return f"seen {'once' if sighting.count == 1 else 'twice'}, its period is not known"
+        when = ", before the second step" if sighting.at_start else ""
+        return f"seen {sighting.times}{when}, its period is not known"
 
     @property
     def frequency(self) -> str:
@@ -57,9 +57,10 @@ class Occasion:
         )
 
     def format_cost(self, evidence: Evidence) -> str:
-        """Return what it takes of each step, or of the few that were recorded."""
-        cost = windows.format_step_part(evidence, self.step_ns)
-        return cost if self.unsure_reason is None else f"{cost} of this recording"
+        """Return what it takes of each step; of what is unsure, its share of the recording."""
+        if self.unsure_reason is None or not evidence.step_ns:
+            return windows.format_step_part(evidence, self.step_ns)
+        return f"{percent(min(1.0, self.step_ns / evidence.step_ns))} of the recorded steps' time"
 
 
 def find_sighting(evidence: Evidence, leaf: str) -> Sighting | None:

@@ -6,12 +6,12 @@ last rank came earlier.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.model.account import RowAccount
 from gapless.model.evidence import Evidence, NotObservedError
@@ -22,8 +22,7 @@ RANK_WAITS: Final = (STRAGGLER_WAIT, "comm.wait_estimated")
 Float = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(Struct, frozen=True, dict=True):
     """The steps of one rank, from all of its windows."""
 
     rank: int
@@ -90,8 +89,7 @@ def _keep_common_steps(ranks: tuple[Rank, ...]) -> tuple[Rank, ...]:
     )
 
 
-@dataclass(frozen=True)
-class _WindowStep:
+class _WindowStep(Struct, frozen=True):
     """A step, with the start and end of its window."""
 
     row: RowAccount

@@ -1,9 +1,10 @@
 """What sampled stacks show of the training thread's own code: where it is and what it does."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import sqrt
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries import windows

@@ -7,8 +7,9 @@ outside. It may be a hand-written loss, so it must take much time before it is r
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.samples import estimate_share
@@ -43,8 +44,7 @@ _MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time, at most
 _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
 
 
-@dataclass(frozen=True)
-class StepLine:
+class StepLine(Struct, frozen=True):
     """Consecutive lines, and the time of the training thread there."""
 
     location: Location

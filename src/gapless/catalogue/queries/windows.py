@@ -5,16 +5,16 @@ count nested calls twice, so ask for the outermost, or for the innermost.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.tables import Operator
 
 
-@dataclass(frozen=True)
-class CallStats:
+class CallStats(Struct, frozen=True):
     """Calls with some names: how many a step, how long on the host and on devices, in ns."""
 
     count: float
@@ -28,8 +28,7 @@ class CallStats:
         return self.host_ns / self.count if self.count else 0.0
 
 
-@dataclass(frozen=True)
-class CopyStats:
+class CopyStats(Struct, frozen=True):
     """Copies in one direction, a step; ``bytes``: ``None`` if some are not known."""
 
     count: float
@@ -37,8 +36,7 @@ class CopyStats:
     ns: float  # on the device
 
 
-@dataclass(frozen=True)
-class KernelStats:
+class KernelStats(Struct, frozen=True):
     """Kernels of some busy leaves: how many a step, how long in total and each, in ns."""
 
     count: float

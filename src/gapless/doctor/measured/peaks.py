@@ -6,12 +6,12 @@ Each has the document that its figures are quoted from; the quotations were look
 ``LOOKED_UP``: makers revise their sheets, and some of them bear no date.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class CardPeaks:
+
+class CardPeaks(Struct, frozen=True):
     """Operations a second by format, bytes a second; ``None``: it has no such units."""
 
     half: float  # fp16, and bf16 where it has it

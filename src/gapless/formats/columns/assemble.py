@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from gapless.formats.columns import batch as b
 from gapless.formats.columns.columns import ON_DEVICE
@@ -21,8 +21,7 @@ def _empty_map() -> Int32:
     return np.array([-1], dtype=np.int32)
 
 
-@dataclass
-class IdMap:
+class IdMap(Struct):
     """How one maker's ids translate into the file's. Each ends with −1, which an id of −1 takes."""
 
     names: Int32 = field(default_factory=_empty_map)
@@ -32,8 +31,7 @@ class IdMap:
     collectives: Int32 = field(default_factory=_empty_map)
 
 
-@dataclass
-class Assembly:
+class Assembly(Struct):
     """What has been read so far."""
 
     names: dict[str, int] = field(default_factory=dict[str, int])

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from gapless.formats.columns import batch as b
 from gapless.formats.columns import categories
@@ -39,8 +38,7 @@ _LARGEST_WHOLE: Final = 2**63 - 1
 Columns = dict[str, npt.NDArray[Any]]
 
 
-@dataclass
-class Tally:
+class Tally(Struct):
     """What was dropped and mended, by reason."""
 
     dropped: Counter[str] = field(default_factory=Counter[str])

@@ -1,9 +1,10 @@
 """Names, tracks and raw values → numbers, in the order in which they are met."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gapless.formats.columns import batch as b
 
@@ -17,8 +18,7 @@ def _numbering(*absent: bytes) -> "defaultdict[Any, int]":
     return ids
 
 
-@dataclass
-class IdTables:
+class IdTables(Struct):
     """What a maker of batches has met so far."""
 
     names: "defaultdict[str, int]" = field(default_factory=_numbering)

@@ -1,11 +1,11 @@
 """Times that cannot be: clipped or dropped, each counted. Overlaps are legitimate and stay."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.model import category as c
 from gapless.model.trace import Int64
@@ -23,8 +23,7 @@ CLIPPED_STREAM: Final = "kernel of seconds over its successors on a stream: clip
 CLAMPED_START: Final = "start at 0, as writers clamp what lies before their time base"
 
 
-@dataclass(frozen=True)
-class PlausibleColumns:
+class PlausibleColumns(Struct, frozen=True):
     """Columns, and which rows of the given ones they are (``None``: all)."""
 
     columns: Columns

@@ -1,19 +1,18 @@
 """Begins and ends of third-party writers → complete events."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.formats.columns.columns import ON_DEVICE
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class PairedEvents:
+class PairedEvents(Struct, frozen=True):
     """Complete events made of pairs, and the rows of GPU columns that they need."""
 
     events: Columns

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 CHUNK: Final = 1 << 20
 _TAIL_BYTES: Final = 64 << 10  # an event is nearly always shorter
@@ -55,8 +56,7 @@ def starts_like_a_trace(pieces: Iterator[bytes]) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Whole events, in pieces not copied together yet, and what parts them from the next chunk."""
 
     parts: tuple[bytes, ...]

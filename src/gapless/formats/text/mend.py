@@ -5,11 +5,11 @@ Only what has one meaning is mended. What would have to be guessed is dropped an
 
 import json
 import re
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec import Struct
 
 from gapless.formats.entries import ARGS, PHASES, WHOLE_ARGS
 from gapless.formats.text import rewrite
@@ -27,8 +27,7 @@ _WRITER: Final = msgspec.json.Encoder(decimal_format="number")
 _LOW, _HIGH = -(2**63), 2**63 - 1
 
 
-@dataclass(frozen=True)
-class MendResult:
+class MendResult(Struct, frozen=True):
     """A mended event; or why it is dropped; or neither: the text is no whole event."""
 
     text: bytes | None = None

@@ -5,8 +5,9 @@ for numbers, nothing at all for a value, commas too many.
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 NO_NUMBER: Final = "no number (N/A, inf, nan)"
 _SPACE: Final = re.compile(r"\s*")
@@ -28,8 +29,7 @@ _NO_VALUE: Final = re.compile(r'\n|"(?:ph|cat|name|pid|tid|ts|dur|args|traceName
 _AFTER_EVENT: Final = re.compile(r"\s*\}\s*$")
 
 
-@dataclass(frozen=True)
-class RewrittenEvent:
+class RewrittenEvent(Struct, frozen=True):
     """Text that should parse, and what was changed."""
 
     text: str
@@ -46,8 +46,7 @@ def rewrite_event(text: str) -> RewrittenEvent | None:
     )
 
 
-@dataclass
-class _EventScan:
+class _EventScan(Struct):
     text: str
     position: int = 0
     out: list[str] = field(default_factory=list[str])

@@ -1,11 +1,11 @@
 """A file → its text in pieces, inflated. Of a damaged or cut stream, all that can be inflated."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, cast
 
 from isal import isal_zlib
+from msgspec import Struct
 from zstandard import ZstdDecompressor, ZstdError
 
 PIECE: Final = 4 << 20
@@ -31,8 +31,7 @@ def _zstd() -> _Inflater:
     return inflater
 
 
-@dataclass(frozen=True)
-class Codec:
+class Codec(Struct, frozen=True):
     """A compression: how to know it, how to undo it."""
 
     name: str
@@ -48,8 +47,7 @@ _CODECS: Final = (
 _BROKEN: Final = (cast("type[Exception]", isal_zlib.error), ZstdError)
 
 
-@dataclass
-class TraceText:
+class TraceText(Struct):
     """The text of a file; once read, ``damage`` and ``ignored`` say what was wrong with it."""
 
     path: Path
@@ -105,8 +103,7 @@ def _inflate_last(file: BinaryIO, codec: Codec, n_fed: int) -> Iterator[bytes]:
         yield from texts
 
 
-@dataclass
-class _StreamMembers:
+class _StreamMembers(Struct):
     """The members (gzip) or frames (zstd) of a stream, one after another."""
 
     codec: Codec

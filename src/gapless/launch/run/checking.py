@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.launch import process_tree
@@ -20,8 +21,7 @@ _LOOK_S: Final = 0.25
 _GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
 
 
-@dataclass
-class CheckProgress:
+class CheckProgress(Struct):
     """What the logs in a spool say of the processes that write them."""
 
     windows: int = 0

@@ -11,11 +11,11 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from isal import igzip
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.launch.unobserved import Journal
@@ -38,8 +38,7 @@ class _RefusedError(Exception):
     """A file is not adopted; why."""
 
 
-@dataclass
-class _Exports:
+class _Exports(Struct):
     """Which ranks wrote which file, in the order of the logs."""
 
     ranks: dict[str, set[int | None]] = field(default_factory=dict[str, set[int | None]])

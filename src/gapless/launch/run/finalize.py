@@ -1,14 +1,14 @@
 """Collect what a command recorded, once it has ended, in the run folder."""
 
-import dataclasses
 import fcntl
 import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, structs
 
 from gapless.launch import process_tree
 from gapless.launch.run import checking, exports, folder, reasons, spool_transfer, unstepped
@@ -24,8 +24,7 @@ _LINGER_S: Final = 1.0  # for a training that ends a moment after the command
 _LOOK_S: Final = 0.05
 
 
-@dataclass(frozen=True)
-class CommandEnd:
+class CommandEnd(Struct, frozen=True):
     """How the command ended, and when: its exit code, or the number of a signal, negative."""
 
     code: int
@@ -33,8 +32,7 @@ class CommandEnd:
     stopped: bool = False  # by us, as ``gapless check`` is asked to
 
 
-@dataclass(frozen=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True):
     """What is left of a run."""
 
     folder: Path
@@ -49,7 +47,7 @@ class RunOutcome:
 
 def finalize_run(sidecar: Sidecar, end: CommandEnd, report_progress: Progress) -> RunOutcome:
     """Transfer what is left, complete ``run.json``, and remove the spool. Raises ``OSError``."""
-    end = dataclasses.replace(end, stopped=_end_check(sidecar))
+    end = structs.replace(end, stopped=_end_check(sidecar))
     is_held = _join_threads(sidecar)
     recorded = has_records(sidecar)
     may_step = not recorded and _may_step_yet(sidecar.spool)
@@ -133,7 +131,7 @@ def _write_manifest(
         initial_manifest = sidecar.manifest or folder.new_manifest(
             path.name, sidecar.spec.command, sidecar.started
         )
-        manifest = dataclasses.replace(
+        manifest = structs.replace(
             initial_manifest,
             id=path.name,
             ended=end.ended_ns,
@@ -155,7 +153,7 @@ def _adopt_traces(sidecar: Sidecar, path: Path, report_progress: Progress) -> No
     """Copy the traces that the training's own profiler wrote into the run folder."""
     adopted = exports.adopt(sidecar.spool, path, sidecar.journal, report_progress)
     if adopted and sidecar.manifest is not None:
-        sidecar.manifest = dataclasses.replace(sidecar.manifest, adopted=adopted)
+        sidecar.manifest = structs.replace(sidecar.manifest, adopted=adopted)
 
 
 def _wait_for_windows(sidecar: Sidecar, report_progress: Progress) -> None:

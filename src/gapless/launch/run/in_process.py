@@ -6,10 +6,11 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.launch.environment import SITE, RecorderSettings, build_environment, make_spool

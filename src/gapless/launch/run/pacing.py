@@ -2,10 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless import wire
 
@@ -26,8 +27,7 @@ _STEP_KINDS: Final = (wire.USER_STEP, wire.STEP, wire.BACKWARD, wire.FORWARD)
 _StepSource = tuple[int, str, int]  # position of its kind, log, subject
 
 
-@dataclass
-class StepPace:
+class StepPace(Struct):
     """The steps that the logs of trainings show."""
 
     ends: dict[_StepSource, deque[int]] = field(default_factory=dict[_StepSource, deque[int]])
@@ -55,8 +55,7 @@ class StepPace:
         return median(after - before for before, after in pairwise(ends)) / 1e9
 
 
-@dataclass
-class Patience:
+class Patience(Struct):
     """How long a check waits: the seconds asked for, or as long as steps of this length need."""
 
     seconds: float | None

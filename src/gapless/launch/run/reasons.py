@@ -3,9 +3,10 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.launch.environment import SITE
@@ -35,8 +36,7 @@ _MAX_EXAMINED: Final = 16  # processes that are examined at a time
 _MAX_LOOKS: Final = 40  # at a process: it may become another program, and load PyTorch late
 
 
-@dataclass
-class Sightings:
+class Sightings(Struct):
     """What was noticed of the processes of a run."""
 
     python: bool = False

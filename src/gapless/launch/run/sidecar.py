@@ -5,9 +5,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from gapless.launch.process_tree import Tree
 from gapless.launch.run import checking, folder, reasons, spool_transfer
@@ -26,8 +27,7 @@ _MIN_PAUSE_RATIO: Final = 500
 _STACK_BYTES: Final = 1 << 20  # a limit on memory is the training's, not ours
 
 
-@dataclass
-class Sidecar:
+class Sidecar(Struct):
     """The threads beside a command, and what they know."""
 
     spec: RunSpec

@@ -8,11 +8,11 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from isal import igzip
+from msgspec import Struct, field
 
 from gapless.launch.unobserved import Journal
 
@@ -22,8 +22,7 @@ _WINDOW_SUFFIX: Final = ".json"  # how the name of a whole window ends
 UNFINISHED_MARK: Final = ".part"
 
 
-@dataclass
-class SpoolTransfer:
+class SpoolTransfer(Struct):
     """What is transferred from where to where, and how far."""
 
     spool: Path

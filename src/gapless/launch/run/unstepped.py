@@ -4,9 +4,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final
+
+from msgspec import Struct
 
 _PATTERN: Final = "unstepped-*.json"
 _MAX_LISTED: Final = 3  # processes, and lines of each
@@ -18,8 +19,7 @@ _MIN_BUSY: Final = 0.05  # of a processor: a process with less waits
 _Frame = tuple[str, int, str]  # file, line, function
 
 
-@dataclass(frozen=True)
-class UnsteppedProcess:
+class UnsteppedProcess(Struct, frozen=True):
     """One process that loaded PyTorch and in which nothing has ended a step; times in ns."""
 
     pid: int
@@ -62,7 +62,11 @@ def describe_reports(reports: Sequence[UnsteppedProcess]) -> Iterator[tuple[str,
         yield "more processes", f"{len(reports) - _MAX_LISTED} that loaded PyTorch"
     loop = _find_loop(reports[0]) if reports else None
     if loop is not None:
-        yield "to see its steps", f"call gapless.step() where a round ends, in or around {loop}"
+        advice = (
+            f"call gapless.step() where a round ends, in or around {loop}; if that is set-up, "
+            "gapless check --seconds 600 waits longer for the first step"
+        )
+        yield "to see its steps", advice
 
 
 def _describe_life(report: UnsteppedProcess) -> str:

@@ -5,8 +5,9 @@ raises ``AbsentError`` where there is nothing to read; what fails later is noted
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 Values = dict[str, float]
 Sampler = Callable[[int], Mapping[str, float]]
@@ -17,8 +18,7 @@ class AbsentError(Exception):
     """A machine without such a source of figures."""
 
 
-@dataclass
-class Growth:
+class Growth(Struct):
     """How fast counters grow; a counter's first reading says nothing yet."""
 
     _readings: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])

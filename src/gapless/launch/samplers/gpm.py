@@ -1,7 +1,8 @@
 """GPU performance monitoring (GPM): what the hardware counted between two samples."""
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gapless.launch.samplers import Values
 
@@ -18,8 +19,7 @@ _METRICS: Final = {
 }
 
 
-@dataclass
-class Monitor:
+class Monitor(Struct):
     """The last two samples of one GPU."""
 
     nvml: Any

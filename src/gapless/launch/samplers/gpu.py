@@ -11,11 +11,13 @@ sample only.
 """
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gapless.launch.process_tree import Tree
 from gapless.launch.samplers import AbsentError, Growth, Sampler, Values, keep_observed
@@ -28,10 +30,10 @@ _MAX_FAILURES: Final = 3  # in a row, and a figure is given up
 _USED_INTERVAL: Final = 12  # looks for one at which GPUs the run uses
 _SELDOM_INTERVAL: Final = 4  # looks for one at what changes slowly
 _KIB: Final = 1024
+_asking = threading.Lock()  # the library is asked by one thread at a time: runs may be at once
 
 
-@dataclass
-class _Gpu:
+class _Gpu(Struct):
     number: int
     handle: Any
     often: dict[str, Query]
@@ -43,12 +45,17 @@ class _Gpu:
 def open_sampler(tree: Tree, note: Note, visible: str | None) -> Sampler:
     """Return the sampler of the GPUs that ``CUDA_VISIBLE_DEVICES`` names, all if it is not set."""
     nvml = open_library()
-    gpus = [_open(nvml, number, tree) for number in visible_numbers(nvml, visible)]
+    with _asking:
+        gpus = [_open(nvml, number, tree) for number in visible_numbers(nvml, visible)]
     if not gpus:
         raise AbsentError("no GPU is visible to the command")
     looks, used = 0, gpus
 
     def sample(_: int) -> Values:
+        with _asking:
+            return look()
+
+    def look() -> Values:
         nonlocal looks, used
         if looks % _USED_INTERVAL == 0:
             used = _find_used(nvml, gpus, tree)

@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.launch.process_tree import Tree
@@ -37,8 +38,7 @@ class Peer(NamedTuple):
     port: int
 
 
-@dataclass
-class ConnectionWatch:
+class ConnectionWatch(Struct):
     """What was seen so far of the connections of a run."""
 
     tree: Tree

@@ -15,15 +15,17 @@ import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gapless.launch import process_tree, search_path
 from gapless.launch.environment import build_environment, make_spool
 from gapless.launch.run import checking, finalize, sidecar, spool_transfer
 from gapless.launch.run_spec import RunSpec
 from gapless.launch.trial import supervisor
+from gapless.launch.trial.turns import Seat
 from gapless.launch.unobserved import Journal
 from gapless.model.recording import Unobserved
 
@@ -36,8 +38,7 @@ _SUPERVISOR_S: Final = 15.0
 _KILLED: Final = -int(signal.SIGKILL)
 
 
-@dataclass(frozen=True)
-class IsolatedRun:
+class IsolatedRun(Struct, frozen=True):
     """What to run apart, where its output goes, and when to end it."""
 
     spec: RunSpec  # its settings say when the training leaves by itself
@@ -47,10 +48,11 @@ class IsolatedRun:
     variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     folder: Path | None = None  # working folder; ours
     scratch: tuple[Path, ...] = ()  # folders that are removed should we be killed, as the spool is
+    seat: Seat | None = None  # it steps in turns with another arm
+    cancelled: threading.Event = field(default_factory=threading.Event)  # ended, if this is set
 
 
-@dataclass(frozen=True)
-class IsolatedOutcome:
+class IsolatedOutcome(Struct, frozen=True):
     """How it ended: 0 where its processes left as planned, the number of a signal, negative."""
 
     code: int
@@ -68,13 +70,15 @@ def run(isolated: IsolatedRun) -> IsolatedOutcome:
 
     Whatever is raised here, Ctrl-C included: its processes are ended first.
     """
-    with _interruptible():
+    with interruptible():
         spool = make_spool()
         try:
+            if isolated.seat is not None:
+                isolated.seat.open(spool)
             with _start_supervised(isolated, spool) as supervised:
                 threads = _start_sidecar(isolated.spec, spool, supervised)
                 try:
-                    _wait(supervised, isolated.deadline_s)
+                    _wait(supervised, isolated.deadline_s, isolated.cancelled)
                     _end_processes(supervised)
                 except BaseException:
                     _end_processes(supervised)
@@ -99,7 +103,7 @@ def run(isolated: IsolatedRun) -> IsolatedOutcome:
 
 
 @contextmanager
-def _interruptible() -> Generator[None]:
+def interruptible() -> Generator[None]:
     """Let what ends us interrupt what follows, as Ctrl-C does, where handlers can be set."""
     signals = (signal.SIGTERM, signal.SIGHUP)
     if threading.current_thread() is not threading.main_thread():
@@ -112,8 +116,7 @@ def _interruptible() -> Generator[None]:
             signal.signal(number, handler)
 
 
-@dataclass
-class _SupervisedCommand:
+class _SupervisedCommand(Struct):
     """A command and its supervisor, and what is known of them."""
 
     supervisor: "subprocess.Popen[bytes]"
@@ -220,12 +223,17 @@ def _start_sidecar(spec: RunSpec, spool: Path, supervised: _SupervisedCommand) -
     return threads
 
 
-def _wait(supervised: _SupervisedCommand, deadline_s: float) -> None:
-    """Wait for the command's end, for its trainings' word that they leave, or for the deadline."""
+def _wait(supervised: _SupervisedCommand, deadline_s: float, cancelled: threading.Event) -> None:
+    """Wait for the command's end, for its trainings' word that they leave, or for the deadline.
+
+    Raises ``KeyboardInterrupt`` where it is cancelled.
+    """
     deadline = time.monotonic() + deadline_s
     first_left_s: float | None = None  # when the first training had left as planned
     while not supervised.supervisor_ended:
         supervised.listen(_POLL_S)
+        if cancelled.is_set():
+            raise KeyboardInterrupt
         supervised.progress.look(supervised.spool)
         has_left = supervised.progress.has_left()
         if has_left and first_left_s is None:

@@ -12,12 +12,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.launch.trial import enter_view, supervisor
 
@@ -25,22 +27,21 @@ _SCRIPT: Final = Path(enter_view.__file__)
 _PREFIX: Final = "gapless-view-"
 _LOCK: Final = "lock"  # held by whoever made the view, as long as it lives
 _locks: dict[Path, int] = {}
+_making = threading.Lock()  # arms may be started by two threads
 _OTHER_FOLDERS: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
 _TRY_S: Final = 20.0
 _APPARMOR_RULE: Final = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _KERNEL_NOTE: Final = "overlay file systems of ordinary users came with Linux 5.11"
 
 
-@dataclass(frozen=True)
-class PrivateView:
+class PrivateView(Struct, frozen=True):
     """A private view of a folder; what is written through it lies in ``place``."""
 
     folder: Path
     layers: Path
 
 
-@dataclass(frozen=True)
-class _ViewSupport:
+class _ViewSupport(Struct, frozen=True):
     """Where the layers of a view may lie, by which right; or why there is none."""
 
     parent: Path | None
@@ -66,8 +67,9 @@ def make(folder: Path) -> PrivateView:
     support = _test_support(folder.resolve())
     if support.parent is None:
         raise OSError(f"no private view of {folder}: {support.why}")
-    _sweep(support.parent)
-    return PrivateView(folder.resolve(), _make_layers(support.parent))
+    with _making:
+        _sweep(support.parent)
+        return PrivateView(folder.resolve(), _make_layers(support.parent))
 
 
 @contextmanager

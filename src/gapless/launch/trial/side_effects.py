@@ -9,9 +9,10 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.launch.trial import sandbox
 from gapless.model.recording import Host, Recording
@@ -51,8 +52,7 @@ _PORTS: Final = {
 _MAX_FOLDERS: Final = 12  # as many are named; beyond, those above them
 
 
-@dataclass(frozen=True)
-class SideEffects:
+class SideEffects(Struct, frozen=True):
     """What a training touches: in its working folder, and elsewhere."""
 
     folder: Path  # working folder

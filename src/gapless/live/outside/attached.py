@@ -4,11 +4,11 @@ Shares are of the time that was looked at; ``None`` is what is not known.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class ThreadUse:
+class ThreadUse(Struct, frozen=True):
     """What a thread did; the four parts sum to ``wall_ns``."""
 
     wall_ns: int
@@ -24,8 +24,7 @@ class ThreadUse:
         return (ns or 0) / self.wall_ns if self.wall_ns else 0.0
 
 
-@dataclass(frozen=True)
-class ProcessUse:
+class ProcessUse(Struct, frozen=True):
     """A process, and what its first thread did."""
 
     pid: int
@@ -39,8 +38,7 @@ class ProcessUse:
     written_per_s: float | None
 
 
-@dataclass(frozen=True)
-class ThreadShare:
+class ThreadShare(Struct, frozen=True):
     """A thread of the training process, by the name that the kernel has of it."""
 
     thread: int  # its number; the main thread has that of the process
@@ -48,8 +46,7 @@ class ThreadShare:
     processors: float  # share of the time that it was on one
 
 
-@dataclass(frozen=True)
-class GpuUse:
+class GpuUse(Struct, frozen=True):
     """A GPU that the training computes on: means over the looks."""
 
     name: str  # gpu0
@@ -64,16 +61,14 @@ class GpuUse:
     held: tuple[str, ...]  # what held its clock back
 
 
-@dataclass(frozen=True)
-class LineUse:
+class LineUse(Struct, frozen=True):
     """A line at which py-spy saw the main thread."""
 
     share: float
     place: str  # "function (file:line)"
 
 
-@dataclass(frozen=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """A training, as far as it can be known from outside."""
 
     pid: int

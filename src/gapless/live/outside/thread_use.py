@@ -5,9 +5,10 @@ divided like the looks that saw it waiting: by state, and the kernel's function 
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless.live.activity import PROC, ThreadClock, describe_wait, read_clock
 from gapless.live.outside.attached import ThreadUse
@@ -17,8 +18,7 @@ _DISK: Final = "a disk"
 _UNKNOWN: Final = "something else"
 
 
-@dataclass
-class ThreadMeter:
+class ThreadMeter(Struct):
     """The first thread of a process."""
 
     pid: int

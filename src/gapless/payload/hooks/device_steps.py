@@ -71,6 +71,14 @@ def follow() -> None:
     _chain.update(on=True)
 
 
+def link(end: int) -> None:
+    """Put an event of the chain at this edge, unless it has one: what follows is no part of it."""
+    is_chained = _chain["on"] and not _chain["lost"] and _waiting and _skipping[1] != end
+    if is_chained and sys.modules["torch.cuda"].current_stream() == _waiting[-1][1]:
+        _skipping[:] = [0, end]
+        _put(sys.modules["torch.cuda"], end)
+
+
 def drain() -> None:
     """Write the marks of all events that the device has passed; it has been waited for."""
     while _chain["on"] and len(_waiting) > 1 and _waiting[1][2].query():

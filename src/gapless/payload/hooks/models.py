@@ -16,7 +16,7 @@ from typing import Any
 
 from ... import wire
 from .. import patching, recorder, stepping
-from . import graphs
+from . import graphs, untrained
 
 _WINDOWS = __name__.rpartition(".hooks.")[0] + ".windows"
 _MAX_MODULES = 256  # modules remembered; those that a script moves beyond are not distinguished
@@ -28,6 +28,7 @@ _SHELLS["OptimizedModule"] = "_orig_mod"
 _modules: dict[Any, Any] = {}  # by id
 _optimizers: dict[Any, Any] = {}  # by id: weak references
 _edges = 0
+_untrained: list[Any] = []  # modules whose gradients nothing uses
 evaluating: dict[int, Any] = {}  # by id: models set to evaluate last, and in which thread
 # a module was set to train or to evaluate, and it is not known yet what it is
 _mode_pending = False
@@ -71,6 +72,7 @@ def begin() -> None:
     """Search the owners anew and write the facts again: another log begins."""
     global _edges
     _edges = 0
+    _untrained.clear()
     evaluating.clear()
     for entry in tuple(_modules.values()):
         entry.subject = entry.mode = None
@@ -186,6 +188,8 @@ def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form 
         settle()
         if not any(entry.subject is not None for entry in tuple(_modules.values())):
             _search()
+        if _edges in untrained.LOOKS and not _untrained:
+            _write_untrained()
 
 
 def _search() -> None:
@@ -208,8 +212,7 @@ def _search() -> None:
 
 def settle() -> None:
     """Write the fact of each module that is now known to be a model."""
-    id_sets = [_parameters(opt) for opt in (ref() for ref in list(_optimizers.values())) if opt]
-    id_sets = [tensors for tensors in id_sets if tensors]
+    id_sets = _id_sets()
     pending = [entry for entry in list(_modules.values()) if entry.subject is None]
     # The largest first: a part of a model is not a model of its own.
     candidates = [(entry, module) for entry in pending if (module := entry.reference()) is not None]
@@ -223,8 +226,33 @@ def settle() -> None:
             _write_model(entry, module)
 
 
-def _parameters(optimizer: Any) -> set[int]:
-    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+def _id_sets() -> list[set[int]]:
+    """Return the ids of the parameters of each optimizer that has any."""
+    return [set(map(id, parameters)) for parameters in _parameter_lists()]
+
+
+def _parameter_lists() -> list[list[Any]]:
+    optimizers = (reference() for reference in list(_optimizers.values()))
+    lists = [
+        [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        for optimizer in optimizers
+        if optimizer
+    ]
+    return [parameters for parameters in lists if parameters]
+
+
+def _write_untrained() -> None:
+    modules = untrained.find_untrained(_largest_first(), _parameter_lists())
+    for module, location, values in modules:
+        recorder.fact("untrained", module, values, location)
+    _untrained.extend(values for _, _, values in modules)  # no module is kept alive
+
+
+def _largest_first() -> list[tuple[Any, Any]]:
+    """Return the modules that were met and where, each before the parts of it."""
+    entries = list(_modules.values())
+    met = [(module, entry.place) for entry in entries if (module := entry.reference()) is not None]
+    return sorted(met, key=lambda pair: -sum(1 for _ in pair[0].modules()))
 
 
 def _enclosing_model(module: Any) -> Any:

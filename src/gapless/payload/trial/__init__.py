@@ -3,7 +3,8 @@
 The plan is ``GAPLESS_OPTIONS``' "trial": {"stop": the steps after which to leave, "seconds": of
 stepping, at most, "seed", "losses": micro-batches, "batches": whose samples are looked at,
 "close": the loaders' workers are ended, "window": one of torch's profiler is taken after the last
-step, "switching": edits that are switched while it runs (``switching``)}.
+step, "switching": edits that are switched while it runs (``switching``), "turns": in which it steps
+while another process is stopped (``turns``)}.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 from ..log import process
-from . import losses, samples, stop, switching
+from . import losses, samples, stop, switching, turns
 
 _state: dict[str, Any] = {"open": False, "stopped": None}
 
@@ -28,6 +29,7 @@ def begin(plan: dict[str, Any], end_process: Any) -> None:
     samples.begin(int(plan.get("batches") or 0))
     switching.begin(plan.get("switching"))
     stop.begin(plan, finish, end_process)
+    turns.begin(plan.get("turns"))  # after it: at the planned step this process leaves
     recorder.on_child(_forget)
 
 
@@ -54,3 +56,4 @@ def _forget() -> None:
     samples.forget()
     stop.forget()
     switching.forget()
+    turns.forget()

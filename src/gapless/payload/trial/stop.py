@@ -216,10 +216,18 @@ def _let_others_finish(has_peers: bool) -> None:  # noqa: FBT001
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
+    _run_safely(_mark_last_edge)
     _run_safely(wait)
     _run_safely(device_steps.drain)
     if has_peers:
         time.sleep(PAUSE_S)
+
+
+def _mark_last_edge() -> None:
+    """Mark when the device comes to the last step's end: a host far ahead of it marks few edges."""
+    last_edge = recorder.last_edge()
+    if last_edge is not None:
+        device_steps.link(last_edge[1])
 
 
 def _tell_edits() -> None:

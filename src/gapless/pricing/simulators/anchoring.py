@@ -6,9 +6,10 @@ of a window are not like all others. Both are left out and replaced by what the 
 them.
 """
 
-from dataclasses import replace
 from statistics import median
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.model.account import Account
 from gapless.model.run import LoaderUse, RunSteps, StepAccount

@@ -6,10 +6,11 @@ small operators slower than large ones; the low ends allow for that.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
 from fnmatch import fnmatchcase
 from math import prod
 from typing import Final
+
+from msgspec.structs import astuple
 
 from gapless.model.change import (
     Change,

@@ -7,10 +7,10 @@ far off replays of queues were elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from gapless.catalogue.queries.input.loaders import MIN_QUEUE_SHARE, Loading, find_loading
 from gapless.catalogue.queries.input.without_workers import (

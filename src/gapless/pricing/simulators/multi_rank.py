@@ -8,9 +8,11 @@ another by mere chance stay. A gain on a rank that is not the slowest counts for
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.fixes.ranks.no_sync import REDUCERS
 from gapless.catalogue.queries.rank_waits import RANK_WAITS, STRAGGLER_WAIT, Rank, find_ranks
@@ -40,8 +42,7 @@ def is_joint(evidence: Evidence) -> bool:
     return bool(find_ranks(evidence)) or evidence.facts.world.ranks > 1
 
 
-@dataclass(frozen=True)
-class JointSimulator:
+class JointSimulator(Struct, frozen=True, dict=True):
     """Simulates the joint steps of ranks.
 
     ``hosts``: these are steps of training threads; else only communication can be simulated, and
@@ -122,8 +123,7 @@ class JointSimulator:
         del changes  # nothing is simulated as a trace
 
 
-@dataclass(frozen=True)
-class _JointScene:
+class _JointScene(Struct, frozen=True):
     """The ranks of a run, and the evidence of each, without its waits for others."""
 
     ranks: tuple[Rank, ...]

@@ -1,8 +1,9 @@
 """The interface of the simulators, and the one for runs where nothing can be replayed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.change import Change, Prediction
@@ -26,8 +27,7 @@ class Simulator(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class RefusingSimulator:
+class RefusingSimulator(Struct, frozen=True):
     """Simulates nothing, and gives the reason."""
 
     why: str

@@ -7,8 +7,10 @@ loader.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.capture.reread import ReplayWindow, StudiedCapture, choose_captures, reread_captures
 from gapless.catalogue.queries import between_operators
@@ -43,8 +45,7 @@ _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
 
 
-@dataclass(frozen=True)
-class LoaderSimulator:
+class LoaderSimulator(Struct, frozen=True):
     """Simulates loaders by their queues; leaves the rest to the simulator of the windows."""
 
     inputs: tuple[LoaderInputs, ...]
@@ -93,8 +94,7 @@ class LoaderSimulator:
         return self.windows.account(changes)
 
 
-@dataclass(frozen=True)
-class WindowSimulator:
+class WindowSimulator(Struct, frozen=True):
     """Simulates windows, with the loader's queue where it matters."""
 
     scenes: tuple[Scene, ...]
@@ -146,8 +146,7 @@ class WindowSimulator:
         return max(self.scenes, key=lambda scene: len(scene.graph.counted_steps))
 
 
-@dataclass(frozen=True)
-class AccountSimulator:
+class AccountSimulator(Struct, frozen=True):
     """Simulates the thread of a training without a device whose windows cannot be replayed."""
 
     evidence: Evidence
@@ -162,8 +161,7 @@ class AccountSimulator:
         del changes  # nothing is simulated as a trace
 
 
-@dataclass(frozen=True)
-class HostSimulator:
+class HostSimulator(Struct, frozen=True):
     """Simulates a training without a device: by its account where that knows more, or by windows.
 
     What the thread does between operators is known of un-profiled steps, of which a replay sees

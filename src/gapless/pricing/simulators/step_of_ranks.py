@@ -5,11 +5,11 @@ that the waits of ranks for one another by chance stay.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, hypot, log
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.catalogue.queries.rank_waits import Float, Rank
 from gapless.model.estimate import Estimate
@@ -23,8 +23,7 @@ _DECIMALS: Final = 12  # decimal places: no change must be none after rounding e
 _MIN_REMAINING: Final = 0.02  # of a step stays at least
 
 
-@dataclass(frozen=True)
-class JointSteps:
+class JointSteps(Struct, frozen=True):
     """Steps of each rank, in shares of the mean step: its own work, its waits."""
 
     own_work: tuple[Float, ...]

@@ -4,8 +4,9 @@ As in ``replay.predict.alpha``: a cost for each traced event, found from the run
 steps.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.model.account import RowAccount
 from gapless.model.evidence import Evidence

@@ -9,11 +9,12 @@ profiler's cost is removed as in predictions (``tracing_cost``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.queries.rank_waits import RANK_WAITS, Rank, find_ranks
 from gapless.model.estimate import SIGMA, Estimate
@@ -32,8 +33,7 @@ _NO_JOINT_STEP: Final = "windows show no step of all its ranks"
 _ESTIMATED: Final = tuple(leaf for leaf in RANK_WAITS if leaf.endswith("estimated"))
 
 
-@dataclass(frozen=True)
-class FidelityCheck:
+class FidelityCheck(Struct, frozen=True):
     """What predictions rest on; ``error``: by what share it misses steps, if that is much."""
 
     fidelity: ReplayFidelity

@@ -43,7 +43,7 @@ from gapless.pricing.words.aside import describe_rare, describe_unwindowed, rare
 COMPUTE: Final = "compute"
 _MIN_BOUND_SHARE: Final = 0.75  # of a step: above that a step is mostly computing
 # of a step: what takes so much besides computing is named first nevertheless
-_MIN_LARGE_SHARE: Final = 0.2
+MIN_LARGE_SHARE: Final = 0.2
 _MIN_SAID_SHARE: Final = 0.05  # of a step: what takes less is not mentioned with it
 _WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.graph")
 _ABLATIONS: Final = {
@@ -95,7 +95,7 @@ def _compose_verdict(
     }
     owner = max(other_shares, key=lambda name: common_shares[name], default=COMPUTE)
     if owner == COMPUTE or (
-        computing >= _MIN_BOUND_SHARE and other_shares[owner] < _MIN_LARGE_SHARE
+        computing >= _MIN_BOUND_SHARE and other_shares[owner] < MIN_LARGE_SHARE
     ):
         is_named = any(
             COMPUTE in affected_groups(finding.detection.changes) for finding in findings
@@ -107,9 +107,14 @@ def _compose_verdict(
         f"; {_format_share(computing)} is computing" if computing >= _MIN_SAID_SHARE else ""
     )
     is_named = any(owner in affected_groups(finding.detection.changes) for finding in findings)
+    others_text = "".join(
+        f"; {_format_share(other_share)} {_short_phrase(evidence, name)}"
+        for name, other_share in sorted(other_shares.items(), key=lambda item: -item[1])
+        if name != owner and other_share >= MIN_LARGE_SHARE
+    )
     sentence = (
         f"{_format_share(share)} of each step {_describe_owner(evidence, owner)}"
-        f"{computing_text}{rare_text}"
+        f"{computing_text}{others_text}{rare_text}"
     )
     return StepVerdict(sentence, owner, share, is_named, _useful_ceilings(evidence, owner))
 
@@ -288,13 +293,17 @@ def _describe_compute(
     )
     phrases = [f"{_format_share(share)} of each step is computing{mostly}"]
     if other_shares.get(owner, 0.0) >= _MIN_SAID_SHARE:
-        words = _SHORT_PHRASES.get(owner, "is not explained")
-        if owner == "host" and evidence.on_device:
-            words = "is waiting for the training thread"
-        phrases.append(f"{_format_share(other_shares[owner])} {words}")
+        phrases.append(f"{_format_share(other_shares[owner])} {_short_phrase(evidence, owner)}")
     if (limit_text := near_limit(evidence)) is not None:
         phrases.append(limit_text)
     return "; ".join(phrases)
+
+
+def _short_phrase(evidence: Evidence, owner: str) -> str:
+    """Describe in a few words what takes a part of a step besides computing."""
+    if owner == "host" and evidence.on_device:
+        return "is waiting for the training thread"
+    return _SHORT_PHRASES.get(owner, "is not explained")
 
 
 def _useful_ceilings(evidence: Evidence, owner: str) -> tuple[str, ...]:

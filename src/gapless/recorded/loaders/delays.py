@@ -1,8 +1,7 @@
 """Facets of waits for data: an earlier batch in the way, a later one ready (docs: the account)."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.intervals import empty_column, overlap, union
 from gapless.model.trace import Int64
@@ -11,8 +10,7 @@ from gapless.recorded.loaders.fetches import Fetches
 _NEVER_NS = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class Delays:
+class Delays(Struct, frozen=True):
     """The waits for workers' batches whose fetch is known: in ns, a row each."""
 
     wait: Int64  # its length

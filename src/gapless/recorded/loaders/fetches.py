@@ -1,10 +1,10 @@
 """The fetches of one loader of one training process: who made which batch, in which stages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import NO_LANE, Lane, overlap, union
@@ -21,8 +21,7 @@ _ITERATION_SHIFT, _SLOT_SHIFT = (
 )  # the bits of iteration and worker in a key, above the number of a fetch
 
 
-@dataclass(frozen=True)
-class Fetches:
+class Fetches(Struct, frozen=True):
     """Fetches in columns, by start."""
 
     worker: Int64  # its slot; −1: the training process
@@ -103,8 +102,7 @@ def _weights(columns: Columns) -> Int64:
     return np.where(detailed[:, None], walls_ns, walls_ns.sum(axis=0))
 
 
-@dataclass(frozen=True)
-class FetchMatches:
+class FetchMatches(Struct, frozen=True):
     """For each wait the fetch of its batch, and when that was dispatched (−1: not known)."""
 
     fetch: Int64

@@ -1,9 +1,10 @@
 """What it takes to hand batches over: those that were ready, and those on their way."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.model.trace import Int64
 from gapless.recorded.loaders.iterations import median_of
@@ -14,8 +15,7 @@ _READY_MARGIN_NS: Final = 1_000_000  # a batch whose fetch ended so long ago was
 _BLOCKED_RATIO: Final = 5  # times what a hand-over takes: a longer wait is for a worker
 
 
-@dataclass(frozen=True)
-class HandOvers:
+class HandOvers(Struct, frozen=True):
     """Hand-overs of one loader, or of several alike, in order; −1: not known."""
 
     ask: Int64
@@ -30,11 +30,10 @@ class HandOvers:
 
     def take(self, rows: Int64) -> "HandOvers":
         """Select hand-overs."""
-        return HandOvers(**{name: column[rows] for name, column in vars(self).items()})
+        return HandOvers(**{name: column[rows] for name, column in asdict(self).items()})
 
 
-@dataclass(frozen=True)
-class HandOverCosts:
+class HandOverCosts(Struct, frozen=True):
     """What hand-overs of ready batches took, and how long others were on the way, in ns."""
 
     hand: Int64

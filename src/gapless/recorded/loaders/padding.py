@@ -1,9 +1,10 @@
 """How full a loader's batches were, from the few that the recorder looked at."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final, cast
+
+from msgspec import Struct
 
 from gapless.model.facts import PaddingStats
 from gapless.model.recording import Process
@@ -15,8 +16,7 @@ _SEQUENCE_DIMS: Final = 2  # dimensions of a batch of numbers for a table
 _MAX_PLAIN_DIMS: Final = 3  # dimensions of a tensor without given lengths: more are images
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(Struct, frozen=True):
     """One length of one batch."""
 
     rows: int

@@ -1,10 +1,11 @@
 """Loaders in the picture of a window: what workers and the pinning thread did meanwhile."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.accounting.clock import ClockRanges, match_clocks
@@ -17,8 +18,7 @@ _MAX_WORKERS: Final = 64  # that are drawn
 _PINNED: Final = "a batch pinned"
 
 
-@dataclass(frozen=True)
-class WindowClock:
+class WindowClock(Struct, frozen=True):
     """What aligns a window with the marks of its run."""
 
     window: Window

@@ -7,11 +7,12 @@ one before.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.model.trace import Int64
 
@@ -20,8 +21,7 @@ _UNKNOWN: Final = -1
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class OrderedHandOvers:
+class OrderedHandOvers(Struct, frozen=True):
     """Hand-overs of a loader whose workers take turns, in order, in ns; −1: not known."""
 
     ask: Int64
@@ -46,7 +46,7 @@ def infer_lengths(hand_overs: OrderedHandOvers, workers: int, passing: int) -> I
     recorded = np.flatnonzero(hand_overs.ready >= 0)
     recorded_ns: list[int] = np.sort((hand_overs.ready - hand_overs.begun)[recorded]).tolist()
     has_waited = (hand_overs.got - hand_overs.ask > 2 * passing).tolist()
-    rows = zip(*(column.tolist() for column in vars(hand_overs).values()), strict=True)
+    rows = zip(*(column.tolist() for column in asdict(hand_overs).values()), strict=True)
     ends: dict[int, int] = {}
     for index, (ask_ns, got_ns, position, told_ns, _, ready_ns) in enumerate(rows):
         if position == 0:

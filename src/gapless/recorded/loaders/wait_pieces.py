@@ -1,16 +1,15 @@
 """The pieces into which waits for data are cut, each with the leaf that it is charged to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.trace import Int64
 from gapless.recorded.training.edges import Bool
 
 
-@dataclass(frozen=True)
-class WaitPieces:
+class WaitPieces(Struct, frozen=True):
     """Pieces that tile waits: which wait, from when to when, which run leaf."""
 
     wait: Int64

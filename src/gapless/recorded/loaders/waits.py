@@ -6,10 +6,11 @@ fetches is recorded: a wait for another is divided like the known ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless import wire
 from gapless.accounting.intervals import Lane, cover, empty_column, union
@@ -39,8 +40,7 @@ _BEGINNING_NS: Final = np.iinfo(np.int64).min
 _WaitColumns = tuple[Int64, Int64, Bool]  # waits: from, to, whether the first of an iteration
 
 
-@dataclass(frozen=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """The waits for one loader on the training thread, and their pieces."""
 
     loader: int
@@ -69,7 +69,7 @@ class Waits:
 
 def select_marks(marks: Marks, rows: Int64) -> Marks:
     """Select marks."""
-    return Marks(**{name: column[rows] for name, column in vars(marks).items()})
+    return Marks(**{name: column[rows] for name, column in asdict(marks).items()})
 
 
 def loader_waits(training: Training) -> tuple[Waits, ...]:
@@ -81,8 +81,7 @@ def loader_waits(training: Training) -> tuple[Waits, ...]:
     return tuple(_build_waits(training, loader) for loader in loaders)
 
 
-@dataclass(frozen=True)
-class MatchedWaits:
+class MatchedWaits(Struct, frozen=True):
     """The waits for one loader on the training thread, by their start, and who made the batches."""
 
     ask_ns: Int64

@@ -1,10 +1,10 @@
 """The inputs for a replay of a loader's queue, from a recorded run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from gapless import wire
 from gapless.accounting.intervals import overlap, union
@@ -160,7 +160,7 @@ def _infer_fetches(
     if not loader.num_workers or loader.in_order is False:
         return hand_overs
     names = ("ask", "got", "position", "told", "begun", "ready")
-    ordered = OrderedHandOvers(**{name: vars(hand_overs)[name] for name in names})
+    ordered = OrderedHandOvers(**{name: asdict(hand_overs)[name] for name in names})
     lengths_ns = infer_lengths(ordered, loader.num_workers, passing_ns)
     split_ns = split_lengths(
         lengths_ns,
@@ -176,8 +176,8 @@ def _infer_fetches(
 
 
 def _concatenate(tables: Sequence[HandOvers]) -> HandOvers:
-    names = tuple(vars(tables[0]))
-    columns = {name: np.concatenate([vars(table)[name] for table in tables]) for name in names}
+    names = tuple(asdict(tables[0]))
+    columns = {name: np.concatenate([asdict(table)[name] for table in tables]) for name in names}
     return HandOvers(**columns).take(np.argsort(columns["ask"], kind="stable"))
 
 

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.model.footprint import (
@@ -56,8 +56,7 @@ def measure_footprint(trainings: Sequence[Training]) -> Footprint:
 # ── Calls at lines of the user's ────────────────────────────────────────────────────────────────
 
 
-@dataclass
-class _CallSums:
+class _CallSums(Struct):
     count: int = 0
     total_ns: int = 0
     in_steps: int = 0

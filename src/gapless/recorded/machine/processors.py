@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.cpu_lists import parse_cpu_list
 from gapless.errors import UsageError
 from gapless.recorded.values import as_int, as_text
 
 
-@dataclass(frozen=True)
-class ProcessorLimits:
+class ProcessorLimits(Struct, frozen=True):
     """Processors of the machine, those that the run is bound to, and its control group's quota.
 
     ``None`` where it was not observed; without a quota all that it is bound to may be used.

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.model.recording import Samples
 from gapless.model.run import CpuContention, Energy, RunCost, Series
@@ -23,8 +23,7 @@ _MIN_INSIDE_SHARE: Final = 0.9  # of the time that a sample is the mean of
 Float = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _SeriesKind:
+class _SeriesKind(Struct, frozen=True):
     pattern: re.Pattern[str]
     title: str  # with what the pattern found, if it has a group
     unit: str

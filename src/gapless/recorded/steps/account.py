@@ -4,10 +4,10 @@ Docs: the account, a recorded run. All sums are integers over the counted steps 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS, group_of
@@ -43,8 +43,7 @@ _UNKNOWN: Final = ("unknown", "idle.unknown")
 LeafKey = tuple[str, str]  # group, leaf
 
 
-@dataclass(frozen=True)
-class StepTotals:
+class StepTotals(Struct, frozen=True):
     """Un-profiled steps: how many, their total length, and that by run leaf."""
 
     count: int

@@ -10,10 +10,10 @@ own steps are alike.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.intervals import cover
 from gapless.accounting.run_row import RUN_LEAF
@@ -33,8 +33,7 @@ _MIN_UNLIKE_SHARE: Final = 0.1  # of the time: less than that is a few steps tha
 _WEIGHT_TOTAL: Final = 1_000_000  # the number of parts into which weights are cut
 
 
-@dataclass(frozen=True)
-class StepKinds:
+class StepKinds(Struct, frozen=True):
     """What the rows of windows stand for."""
 
     weights: tuple[int, ...] | None  # of each row; ``None``: all alike

@@ -1,10 +1,10 @@
 """Each loader of a run: how long it was waited for, how often it restarted, who fed it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import overlap
@@ -15,6 +15,7 @@ from gapless.model.trace import Int64
 from gapless.recorded.loaders.delays import Delays
 from gapless.recorded.loaders.waits import Waits
 from gapless.recorded.loaders.workers import worker_use
+from gapless.recorded.steps.evaluations import Evaluating, evaluation_spans, find_evaluating
 from gapless.recorded.steps.rows import sum_leaves
 from gapless.recorded.training.edges import fact_of, loader_kind
 from gapless.recorded.training.processes import Training, calls_within, counted_lane
@@ -23,14 +24,14 @@ TrainingWaits = tuple[Training, tuple[Waits, ...]]
 _LineKey = tuple[int, str | None, int | None]
 
 
-@dataclass(frozen=True)
-class _RankLoader:
+class _RankLoader(Struct, frozen=True):
     """A loader of one training process."""
 
     training: Training
     loader: int
     fact: Fact | None
     waits: Waits | None
+    evaluating: Evaluating | None  # which of its waits are part of evaluations
 
     @property
     def line_key(self) -> _LineKey:
@@ -49,9 +50,17 @@ def loader_uses(training_waits: Sequence[TrainingWaits]) -> tuple[LoaderUse, ...
     loaders_by_kind: dict[object, list[_RankLoader]] = {}
     for training, waits in training_waits:
         waits_by_loader = {loader_waits.loader: loader_waits for loader_waits in waits}
+        evaluating = find_evaluating(training, waits, evaluation_spans(training))
+        evaluating_by_loader = dict(zip(waits_by_loader, evaluating, strict=True))
         for loader in sorted(_loader_numbers(training) | waits_by_loader.keys()):
             fact = fact_of(training.process, "loader", loader)
-            rank_loader = _RankLoader(training, loader, fact, waits_by_loader.get(loader))
+            rank_loader = _RankLoader(
+                training,
+                loader,
+                fact,
+                waits_by_loader.get(loader),
+                evaluating_by_loader.get(loader),
+            )
             kind = kinds_by_line.setdefault(
                 rank_loader.line_key, loader_kind(training.process, loader)
             )
@@ -98,7 +107,8 @@ def _build_use(rank_loaders: Sequence[_RankLoader]) -> LoaderUse:
         settings=dict(fact.values) if fact else {},
         waits=n_waits,
         wait_ns=wait_ns,
-        share=_wait_share(training_waits),
+        share=_wait_share(rank_loaders),
+        evaluation_ns=sum(map(_evaluation_ns, rank_loaders)),
         mean_ns=round(wait_ns / n_waits) if n_waits else None,
         p95_ns=round(float(np.quantile(lengths_ns, 0.95))) if len(lengths_ns) else None,
         longest_ns=max([*lengths_ns.tolist(), *summed_longest.tolist()], default=None),
@@ -139,16 +149,32 @@ def _stage_ns(waits: Waits) -> dict[str, int]:
     return {RUN_LEAVES[code]: int(sums[code]) for code in np.flatnonzero(sums).tolist()}
 
 
-def _wait_share(training_waits: Sequence[tuple[Training, Waits]]) -> float | None:
-    """Return the share of waits in the time of the counted steps."""
-    lanes = {id(training): counted_lane(training) for training, _ in training_waits}
+def _wait_share(rank_loaders: Sequence[_RankLoader]) -> float | None:
+    """Return the share of waits in the time of the counted steps, without those of evaluations."""
+    lanes = {
+        id(loader.training): counted_lane(loader.training)
+        for loader in rank_loaders
+        if loader.waits is not None
+    }
     total_ns = sum(int((lane.end - lane.start).sum()) for lane in lanes.values())
     waited_ns = 0
-    for training, waits in training_waits:
-        lane = lanes[id(training)]
-        waited_ns += int(overlap(lane, waits.start, waits.end).sum())
-        waited_ns += int(calls_within(training, lane, waits.summed).total.sum())
+    for loader in rank_loaders:
+        if loader.waits is not None and loader.evaluating is not None:
+            lane, waits = lanes[id(loader.training)], loader.waits
+            trains, is_summed = ~loader.evaluating.kept, ~loader.evaluating.summed
+            waited_ns += int(overlap(lane, waits.start[trains], waits.end[trains]).sum())
+            summed_calls = calls_within(loader.training, lane, waits.summed.take(is_summed))
+            waited_ns += int(summed_calls.total.sum())
     return waited_ns / total_ns if total_ns else None
+
+
+def _evaluation_ns(loader: _RankLoader) -> int:
+    """Return how long evaluations waited for a loader."""
+    waits, evaluating = loader.waits, loader.evaluating
+    if waits is None or evaluating is None:
+        return 0
+    kept_ns = _total_ns(waits.start[evaluating.kept], waits.end[evaluating.kept])
+    return kept_ns + int(waits.summed.take(evaluating.summed).total.sum())
 
 
 def _iteration_costs(rank_loaders: Sequence[_RankLoader]) -> tuple[int, int]:

@@ -2,17 +2,19 @@
 
 They are measured one by one, by marks around them. The variation of step times says nothing about
 them: what blurs their share of a run is how much they differ from one another, and where the run
-happens to begin and to end between two of them. What was seen once or twice may come back tomorrow
-or never: its share of a short recording is not a share of the training.
+happens to begin and to end between two of them. What was seen once or twice, or in a small part of
+the run alone, may come back tomorrow or never: its share of a short recording is not a share of the
+training.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import hypot, sqrt
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.accounting.intervals import Lane, cover
 from gapless.accounting.run_row import RUN_LEAVES, RunRow
@@ -26,6 +28,8 @@ from gapless.recorded.steps.rows import TrainingRow, exposed_row
 from gapless.recorded.training.processes import counted_lane
 
 _MIN_OCCASIONS: Final = 3  # occasions: from the first to the third are two whole periods
+_MAX_UNSEEN_SHARE: Final = 0.5  # of the run, before the first or after the last
+_MAX_UNSEEN_RATIO: Final = 2.0  # times the longest distance: or as long as that
 _EDGE_ERROR: Final = 0.5  # of an occasion: the error of their count, given that of the steps
 _MAX_DIFFERENCE: Final = 0.1  # regular distances differ by at most this share
 _NORMAL_QUANTILE: Final = NormalDist().inv_cdf(0.95)
@@ -33,8 +37,7 @@ _EPOCH_TURN: Final = "idle.data.start-up"  # an iteration also begins with the r
 _UNKNOWN_SPREAD: Final = 1.0  # it may equally well never come back, or come twice as often
 
 
-@dataclass(frozen=True)
-class Occasions:
+class Occasions(Struct, frozen=True):
     """What some pieces of a run are: in which steps, and how long in each."""
 
     steps: Int64  # the number of the step in which each lies
@@ -51,8 +54,11 @@ class Occasions:
         """Return the steps from one to the next, once two whole periods were seen, else ``None``.
 
         Two occasions are enough where the first came as long after the beginning, or where the
-        beginning of the run is an occasion itself.
+        beginning of the run is an occasion itself. They have to be spread over the run: what came
+        three times and then for long no more has no period that goes on.
         """
+        if not self._are_spread():
+            return None
         distances = self.distances
         if len(self.steps) == _MIN_OCCASIONS - 1:
             first_distance = self.steps[:1] + 1
@@ -62,6 +68,12 @@ class Occasions:
                 else distances
             )
         return float(distances.mean()) if len(distances) >= _MIN_OCCASIONS - 1 else None
+
+    def _are_spread(self) -> bool:
+        """Return whether they did not end, or begin, long before the run did."""
+        longest = max(self.distances, default=0)
+        unseen = max(int(self.steps[0]), self.n_steps - int(self.steps[-1]))
+        return unseen <= max(_MAX_UNSEEN_SHARE * self.n_steps, _MAX_UNSEEN_RATIO * longest)
 
     def fits(self, period: float) -> bool:
         """Return whether they came with that regularity all the time, and continue."""

@@ -6,10 +6,10 @@ Torch's profiler stays attached to the driver of a CUDA device when it has stopp
 yet.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import overlap, union
@@ -23,8 +23,7 @@ _MIN_SLOWDOWN: Final = 1.05  # times, or nothing is reported
 _EXCLUDED_MARKS: Final = (wire.NEXT, wire.COLLECTOR, wire.CHECKPOINT, wire.LOGGING, wire.PROFILING)
 
 
-@dataclass(frozen=True)
-class _Sides:
+class _Sides(Struct, frozen=True):
     """What steps took besides waits for data and rare events, before and after, in ns."""
 
     before: Int64

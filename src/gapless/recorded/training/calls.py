@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.capture.source_lines import WRAPPER, is_library, is_recorder, package_of
@@ -19,8 +20,7 @@ _RECORDER_NODE: Final = ("<gapless:", "this recorder")
 _CUT_NODE: Final = ("", "calls further out, which were not kept")
 
 
-@dataclass
-class _Growth:
+class _Growth(Struct):
     """A node while a tree is built."""
 
     number: int

@@ -1,11 +1,12 @@
 """Calls that may end steps, and which of several subjects does."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless import wire
 from gapless.model.recording import Marks
@@ -18,8 +19,7 @@ _MIN_LATER_CALLS: Final = 200
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Endings:
+class Endings(Struct, frozen=True):
     """Calls that may end steps, by end: kept marks, and stretches in which some were summed."""
 
     subject: Int64
@@ -31,7 +31,7 @@ class Endings:
 
     def take(self, rows: Bool) -> "Endings":
         """Select calls."""
-        return Endings(**{name: column[rows] for name, column in vars(self).items()})
+        return Endings(**{name: column[rows] for name, column in asdict(self).items()})
 
 
 def find_endings(marks: Marks, stretches: Stretches, kind: int) -> Endings:

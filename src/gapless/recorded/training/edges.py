@@ -1,12 +1,13 @@
 """Where the steps of a training process end: the anchor rule, and which steps were profiled."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.accounting.intervals import NO_LANE, Lane, empty_column, overlap, union
@@ -34,8 +35,7 @@ _MAX_RECENT_STEPS: Final = 20_000  # steps that the bootstrap uses at most
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Edges:
+class Edges(Struct, frozen=True):
     """The ends of a process's steps, the thread that steps, and the rule that found them.
 
     Between two ends lies one step, or more where calls were summed in between.

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Final, TypeVar
+
+from msgspec.structs import replace
 
 from gapless.capture.source_lines import WRAPPER, is_library, is_recorder, package_of
 from gapless.model.host_code import CallLine, HostCode, HotLine

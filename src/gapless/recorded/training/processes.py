@@ -1,10 +1,10 @@
 """The processes of a run that trained, each with its workers, its life and its steps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import Lane, piece_at
@@ -21,8 +21,7 @@ _TRAINING_RULES: Final = {
 _MIN_STEPS: Final = 5  # steps below which a process hardly trains
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(Struct, frozen=True):
     """One training process."""
 
     process: Process

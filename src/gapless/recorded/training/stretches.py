@@ -4,9 +4,9 @@ How much of a stretch each kind of call took is known, but not where in it. All 
 here; kept marks are not part of them.
 """
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from gapless import wire
 from gapless.accounting.intervals import Lane, cover, subtract
@@ -14,8 +14,7 @@ from gapless.model.recording import Process, Sums
 from gapless.model.trace import Int64
 
 
-@dataclass(frozen=True)
-class SummedCalls:
+class SummedCalls(Struct, frozen=True):
     """Summed marks in columns, a row for each stretch and kind, thread, subject and flags."""
 
     stretch: Int64  # its number
@@ -29,7 +28,7 @@ class SummedCalls:
 
     def take(self, rows: Int64 | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "SummedCalls":
         """Select rows."""
-        return SummedCalls(**{name: column[rows] for name, column in vars(self).items()})
+        return SummedCalls(**{name: column[rows] for name, column in asdict(self).items()})
 
     def select(
         self, *kinds: int, subject: int | None = None, thread: int | None = None
@@ -56,8 +55,7 @@ class SummedCalls:
         return replace(self, total=total)
 
 
-@dataclass(frozen=True)
-class Stretches:
+class Stretches(Struct, frozen=True):
     """The stretches of a process, in order and disjoint, and what was summed in them."""
 
     start: Int64

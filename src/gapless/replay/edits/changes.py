@@ -1,10 +1,10 @@
 """Changes applied to a graph (``model.change`` defines them)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.intervals import NO_LANE, Lane, subtract
 from gapless.model.change import (
@@ -43,8 +43,7 @@ _RETURN: Final = LEAF["idle.sync.return"]
 _GO: Final = (Op.LAUNCH, Op.SYNC, Op.COPY, Op.EVENT, Op.ASK, Op.DATA)  # hand-offs and steps stay
 
 
-@dataclass(frozen=True)
-class ChangeParams:
+class ChangeParams(Struct, frozen=True):
     """What a change leaves open."""
 
     rates: Rates = USUAL_RATES

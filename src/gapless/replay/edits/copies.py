@@ -4,10 +4,11 @@ Three changes, not one: on real traces they differed by nine points of a step.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import CopyChange
 from gapless.model.estimate import Estimate
@@ -30,8 +31,7 @@ _USUAL_CALL, _USUAL_LAG = 6_000, 2_000  # ns, of a copy that does not block (H20
 _UNMAP_NS: Final = Estimate(0.03, 0.1, 0.8)  # ns a byte
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """What a trace of pageable copies in line cannot show of other copies.
 
     ``pinned``: bytes a second from pinned memory; usual are PCIe 3 to 5. ``slowdown``: factor for

@@ -1,8 +1,8 @@
 """A graph that is being changed: its columns as they will be, and what goes."""
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.trace import Int8, Int32, Int64
 from gapless.replay.graph.imputation import Bool
@@ -12,8 +12,7 @@ from gapless.replay.graph.simulate import fill_column
 _LAUNCHES = (Op.LAUNCH, Op.COPY)
 
 
-@dataclass
-class ThreadSheet:
+class ThreadSheet(Struct):
     """A thread that is being changed, anchor by anchor."""
 
     thread: GraphThread  # as it was
@@ -29,8 +28,7 @@ class ThreadSheet:
         return np.flatnonzero(self.stays & np.isin(self.ops, _LAUNCHES))
 
 
-@dataclass
-class Draft:
+class Draft(Struct):
     """A graph that is being changed."""
 
     graph: Graph  # as it was

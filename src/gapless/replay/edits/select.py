@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from gapless.accounting.host.host import HostSide, prepare_host
 from gapless.accounting.host.stages import NO_STAGES, Stages
@@ -34,16 +34,14 @@ _MAX_TRACE_NS: Final = 3_000
 _FUNCTION: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$")
 
 
-@dataclass(frozen=True)
-class StretchContents:
+class StretchContents(Struct, frozen=True):
     """What segments hold of some stretches of their thread."""
 
     amounts: Int64  # [anchors, len(LEAVES)]
     counts: Int64
 
 
-@dataclass(frozen=True)
-class ReplayView:
+class ReplayView(Struct, frozen=True, dict=True):
     """What changes select from: a joined trace, and what its threads did."""
 
     joined_trace: JoinedTrace

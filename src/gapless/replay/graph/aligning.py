@@ -5,10 +5,10 @@ it costs; a segment that took far longer once was held up (in 49 traces 5 to 15 
 such jitter). Such a *stall* stays as it is, whatever an edit does to the rest.
 """
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.model.leaf import LEAVES
 from gapless.model.trace import Int64, Trace

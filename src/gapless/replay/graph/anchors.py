@@ -1,10 +1,11 @@
 """Anchors: the points at which threads, streams and the loader wait for one another."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.accounting.host.tags import DATA
 from gapless.model import category
@@ -30,8 +31,7 @@ _KINDS: Final = np.array([_RANK[op] for op in Op], np.int64)
 _LAST_RANK: Final = 9  # a further activity of a call that has just returned
 
 
-@dataclass(frozen=True)
-class Anchors:
+class Anchors(Struct, frozen=True):
     """Anchors of any threads; ``end`` is when each was over, ``own_ns`` its own cost."""
 
     track: Int64
@@ -48,7 +48,7 @@ class Anchors:
 
     def take(self, rows: Int64 | npt.NDArray[np.bool_]) -> "Anchors":
         """Select anchors."""
-        return Anchors(**{name: column[rows] for name, column in vars(self).items()})
+        return Anchors(**{name: column[rows] for name, column in asdict(self).items()})
 
 
 def make_anchors(rows: list[tuple[int, ...]]) -> Anchors:
@@ -59,9 +59,9 @@ def make_anchors(rows: list[tuple[int, ...]]) -> Anchors:
 
 def stack_anchors(groups: list[Anchors]) -> Anchors:
     """Concatenate anchors in the given order."""
-    names = tuple(vars(groups[0]))
+    names = tuple(asdict(groups[0]))
     return Anchors(
-        **{name: np.concatenate([vars(group)[name] for group in groups]) for name in names}
+        **{name: np.concatenate([asdict(group)[name] for group in groups]) for name in names}
     )
 
 

@@ -1,10 +1,10 @@
 """A window as a graph: which waits for which, and what each does in between."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting.host.host import prepare_host
 from gapless.accounting.host.stages import NO_STAGES, Stages

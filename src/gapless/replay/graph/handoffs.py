@@ -7,9 +7,9 @@ for.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.host.host import main_edges
 from gapless.accounting.host.threads import Threads
@@ -23,8 +23,7 @@ from gapless.replay.graph.span import GraphSpan
 _API = (category.CPU_OP, category.RUNTIME, category.DRIVER)
 
 
-@dataclass(frozen=True)
-class Burst:
+class Burst(Struct, frozen=True):
     """A stretch of a thread's work; ``giver``: who hands over to it; ``taker``: who waits, −1."""
 
     track: int

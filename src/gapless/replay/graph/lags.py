@@ -5,10 +5,10 @@ when it was launched, and the gap between activities only if it was enqueued bef
 over; what it does not show is taken as usual for its class.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.intervals import overlap, union
 from gapless.model.trace import Int64
@@ -22,8 +22,7 @@ from gapless.replay.graph.span import GraphSpan
 MIN_LATE_NS: Final = 8_000
 
 
-@dataclass(frozen=True)
-class Lags:
+class Lags(Struct, frozen=True):
     """What decides when each activity starts; in ns."""
 
     lag: Int64

@@ -1,10 +1,10 @@
 """Which activities a span launched, in which order, and what was on their streams before."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.device.activities import D2H, Activities
 from gapless.accounting.device.devices import activity_leaves
@@ -19,8 +19,7 @@ MAX_WAIT_GAP: Final = 30_000
 _MIN_UNRECORDED_NS: Final = 1_000_000
 
 
-@dataclass(frozen=True)
-class EnqueuedWork:
+class EnqueuedWork(Struct, frozen=True, dict=True):
     """The activities that a span launched, in the order of their launches; one a row."""
 
     acts: Activities  # of the whole trace

@@ -6,11 +6,11 @@ else that a thread does is merged into the segment before the next anchor, as na
 and a count of traced events. All times are nanoseconds; −1 in an index column means none.
 """
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from gapless.model.trace import Int8, Int32, Int64
 
@@ -43,8 +43,7 @@ class Op(IntEnum):
     EVENT = 8  # arg: the activity that the host waits for (an event after it); −1: no longer any
 
 
-@dataclass(frozen=True)
-class GraphThread:
+class GraphThread(Struct, frozen=True):
     """One host thread: an anchor a row, in order."""
 
     track: int
@@ -67,8 +66,7 @@ class GraphThread:
     )  # the host's leaf at ``begin``: what it is part of
 
 
-@dataclass(frozen=True)
-class GraphWork:
+class GraphWork(Struct, frozen=True):
     """The activities of all streams, in the order of their launches; one a row."""
 
     stream: Int32  # → Graph.streams
@@ -101,8 +99,7 @@ def near_gaps(lag: Int64, gap: Int64, slot: Int8) -> Int64:
     return np.where(slot > 0, near, gap) if len(slot) else near
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a window cannot be replayed; how far off it was unchanged, if that was measured.
 
     As shares of the step: ``imputed_error`` off the trace, ``unprofiled_error`` off the un-profiled
@@ -114,8 +111,7 @@ class Refusal:
     unprofiled_error: float | None = None
 
 
-@dataclass(frozen=True)
-class SimulatedSteps:
+class SimulatedSteps(Struct, frozen=True):
     """The result of a replay: when everything was over; lists correspond to the graph's columns."""
 
     steps: Int64  # as ``Graph.steps``: when the devices were through with what a step launched
@@ -125,8 +121,7 @@ class SimulatedSteps:
     segment_starts: tuple[Int64, ...] = ()  # when the segment before it was
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """A window as it is simulated."""
 
     threads: tuple[GraphThread, ...]  # the training thread first

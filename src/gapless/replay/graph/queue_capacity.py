@@ -1,9 +1,9 @@
 """The queue of a stream is finite: a launch call waits for room in it, and is not to blame."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.trace import Int64
 from gapless.replay.graph.imputation import Bool, impute
@@ -20,8 +20,7 @@ _MIN_WAIT_NS, _MIN_WAIT_RATIO = (
 )  # ns; a call that waited is longer, and so much longer than usual
 
 
-@dataclass(frozen=True)
-class Queues:
+class Queues(Struct, frozen=True):
     """What launch calls found of their streams' queues."""
 
     capacity: tuple[int, ...]  # of each stream, in launch calls

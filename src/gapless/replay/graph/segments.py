@@ -1,9 +1,9 @@
 """What a thread does between its anchors, by leaf, and how many traced events that is."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.accounting.device.idle import HOLDS
 from gapless.accounting.host.tags import NOT_A_FRAME
@@ -19,8 +19,7 @@ _COUNT: Final = len(LEAVES)
 _PYTHON_LEAF: Final = LEAF["idle.host.python"]
 
 
-@dataclass(frozen=True)
-class ThreadStretches:
+class ThreadStretches(Struct, frozen=True):
     """What a thread did, in stretches in order of time, each with its leaf."""
 
     start: Int64

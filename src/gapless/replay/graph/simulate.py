@@ -7,11 +7,11 @@ what it waited for in the trace (as in Lumos, MLSys 2025). All times are integer
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from gapless.model.leaf import LEAVES
 from gapless.model.trace import Int8, Int64
@@ -57,8 +57,7 @@ def simulate(
     )
 
 
-@dataclass(slots=True)
-class _ThreadState:
+class _ThreadState(Struct):
     """The state of a thread; lists, since indexing columns of NumPy one by one is slow."""
 
     ops: list[int]
@@ -70,8 +69,7 @@ class _ThreadState:
     position: int = 0
 
 
-@dataclass(slots=True)
-class _Simulator:
+class _Simulator(Struct):
     """The state of a running simulation."""
 
     states: list[_ThreadState]

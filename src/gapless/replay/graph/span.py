@@ -1,14 +1,13 @@
 """What a graph is built from: a joined trace, what its host did, the span of its steps."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gapless.accounting.host.host import HostSide
 from gapless.accounting.partition import JoinedTrace
 from gapless.model.trace import Int64
 
 
-@dataclass(frozen=True)
-class GraphSpan:
+class GraphSpan(Struct, frozen=True):
     """The steps of a trace that are replayed, from the first boundary to the last."""
 
     joined_trace: JoinedTrace

@@ -4,9 +4,9 @@ Prefetch queues, workers and the queues of devices have such state; with four st
 are ready when a window begins would hide the effect of a slower loader.
 """
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.trace import Int64
 from gapless.replay.graph.nodes import Graph, GraphThread, GraphWork, Op
@@ -39,8 +39,7 @@ def tile_graph(graph: Graph, n_turns: int) -> Graph:
     )
 
 
-@dataclass(frozen=True)
-class _Tiling:
+class _Tiling(Struct, frozen=True):
     """Which activities and hand-offs of which turn become which."""
 
     n_turns: int

@@ -1,11 +1,12 @@
 """A loader as it was: its measured times, and what they would have been without contention."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.estimate import Estimate
 from gapless.model.trace import Int64
@@ -20,8 +21,7 @@ _MIN_STRETCH: Final = 1.1  # fetches wait for processors this much longer than i
 _GANG: Final = Estimate(0.0, 0.5, 1.0)
 
 
-@dataclass(frozen=True)
-class LoaderBaseline:
+class LoaderBaseline(Struct, frozen=True, dict=True):
     """The run as it was: mean times in ns without contention, and how far all was slowed down."""
 
     inputs: LoaderInputs

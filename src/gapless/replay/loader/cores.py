@@ -11,9 +11,10 @@ assumed to grow with the load, and to be known badly.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, comb
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.estimate import Estimate
 
@@ -24,8 +25,7 @@ _TOLERANCE: Final = 3e-3
 _TINY: Final = 1e-9
 
 
-@dataclass(frozen=True)
-class CoreDemand:
+class CoreDemand(Struct, frozen=True):
     """What a training and its workers need for each batch, in ns, as if nobody else ran."""
 
     cores: float  # processors of this rank: its part of the host's
@@ -42,8 +42,7 @@ class CoreDemand:
     worker_threads: float = 1.0
 
 
-@dataclass(frozen=True)
-class Slowdown:
+class Slowdown(Struct, frozen=True):
     """The factors by which time on a processor stretches, and the demanded share of processors."""
 
     fetch: float
@@ -51,8 +50,7 @@ class Slowdown:
     load: float
 
 
-@dataclass(frozen=True)
-class _BusyShares:
+class _BusyShares(Struct, frozen=True):
     """The shares of time in which each kind of thread wants a processor."""
 
     worker: float  # each of them

@@ -7,11 +7,12 @@ clusters, and the same batch is slow in the unchanged replay and in the changed 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from gapless.model.estimate import Estimate
 from gapless.model.facts import Loader, Machine
@@ -41,8 +42,7 @@ RESET: Final = Estimate(0.2 * _MS, 1 * _MS, 4 * _MS)
 PINNED: Final = Estimate(0.08 * _MS / _MB, 0.2 * _MS / _MB, 0.6 * _MS / _MB)  # a byte
 
 
-@dataclass(frozen=True)
-class BatchRows:
+class BatchRows(Struct, frozen=True):
     """The hand-overs of a loader outside of windows, in order, in ns; −1: not known."""
 
     host: Int64  # from the hand-over before to the request, without ``turn``
@@ -59,7 +59,7 @@ class BatchRows:
 
     def take(self, rows: Int64) -> "BatchRows":
         """Select hand-overs."""
-        columns = vars(self).items()
+        columns = asdict(self).items()
         return BatchRows(
             **{name: column[rows] if len(column) else column for name, column in columns}
         )
@@ -69,8 +69,7 @@ class BatchRows:
         return float((self.host + self.turn + self.wait).mean())
 
 
-@dataclass(frozen=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """What iterations cost in the mean, in ns; ``None``: not seen."""
 
     batches: int | None = None  # of an iteration; None: no turn was seen
@@ -79,8 +78,7 @@ class Turns:
     first_fetch: int | None = None  # from the end of iter(loader) to a worker's first fetch
 
 
-@dataclass(frozen=True)
-class LoaderInputs:
+class LoaderInputs(Struct, frozen=True):
     """The inputs for the replay of one loader."""
 
     loader: Loader
@@ -131,8 +129,7 @@ class LoaderInputs:
         return self.loader.batch_bytes or 0
 
 
-@dataclass(frozen=True)
-class Draw:
+class Draw(Struct, frozen=True):
     """A resample of the rows, and where each uncertain value lies in its interval."""
 
     rows: Int64

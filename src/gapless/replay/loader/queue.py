@@ -9,9 +9,10 @@ batch is made while it is asked for. All times are integer nanoseconds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 _NOTHING: Final = (0,)
 
@@ -24,8 +25,7 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class QueueSettings:
+class QueueSettings(Struct, frozen=True):
     """The settings of a loader."""
 
     workers: int
@@ -36,8 +36,7 @@ class QueueSettings:
     batches: int | None = None  # of an iteration; None: it has no end
 
 
-@dataclass(frozen=True)
-class LoaderCosts:
+class LoaderCosts(Struct, frozen=True):
     """What batches cost, in ns, by number since the start; each column is cyclic."""
 
     fetch: Sequence[int]  # in a worker; without workers, in the training thread
@@ -165,8 +164,7 @@ def _cost_at(column: Sequence[int], number: int) -> int:
     return column[number % len(column)]
 
 
-@dataclass(frozen=True)
-class ShiftedSource:
+class ShiftedSource(Struct, frozen=True):
     """A source whose clock is ahead of, or behind, that of the caller."""
 
     source: Source
@@ -177,8 +175,7 @@ class ShiftedSource:
         return self.source.hand_over(ask_ns + self.ahead) - self.ahead
 
 
-@dataclass(frozen=True)
-class Consumer:
+class Consumer(Struct, frozen=True):
     """What a training does between batches, in ns.
 
     ``host``: from a hand-over to the next request, cyclic. ``device``: how long a device works for
@@ -190,8 +187,7 @@ class Consumer:
     ahead: int = 1
 
 
-@dataclass(frozen=True)
-class BatchTimes:
+class BatchTimes(Struct, frozen=True):
     """When batches were requested and handed over."""
 
     asks: tuple[int, ...]

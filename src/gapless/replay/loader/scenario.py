@@ -6,12 +6,12 @@ intervals of other machines (``costs``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gapless.model.change import LoaderChange
 from gapless.model.estimate import Estimate
@@ -30,8 +30,7 @@ _MIN_FETCH_SHARE: Final = 0.2  # of a fetch that stays, whatever is removed from
 Float = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class LoaderScenario:
+class LoaderScenario(Struct, frozen=True):
     """A loader as it would be, and the training that it feeds."""
 
     settings: QueueSettings

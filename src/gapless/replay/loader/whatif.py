@@ -6,11 +6,12 @@ and a replay of windows (``replay.graph``) can be coupled with the queue instead
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import exp, hypot, log, log1p, sqrt
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import LoaderChange, Prediction
 from gapless.model.estimate import Estimate
@@ -36,8 +37,7 @@ FAMILY: Final = "feed"
 _MODEL: Final = Estimate(0.01, 0.5, 0.06)
 
 
-@dataclass(frozen=True)
-class LoaderCoupling:
+class LoaderCoupling(Struct, frozen=True):
     """What feeds a replayed window, and by what factor its training thread takes longer."""
 
     source: Source

@@ -22,11 +22,12 @@ first window of an H200, of 71 ms after it): the shortest steps are those withou
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.replay.graph.aligning import remove_stalls
 from gapless.replay.graph.nodes import Graph, SimulatedSteps
@@ -56,8 +57,7 @@ _STEP_TOLERANCE: Final = 0.01  # of the step: what a step time is known to
 _PACE_TOLERANCE: Final = 1e-3  # times: what a pace is found to
 
 
-@dataclass(frozen=True)
-class PlainSteps:
+class PlainSteps(Struct, frozen=True):
     """Steps that no profiler saw, as the host made them, in ns: the shortest, and a tenth part.
 
     Of a host that is ahead of its device they are short: its own work took no longer.
@@ -67,8 +67,7 @@ class PlainSteps:
     tenth: float
 
 
-@dataclass(frozen=True)
-class _AlphaLimits:
+class _AlphaLimits(Struct, frozen=True):
     """The limits of α where the step does not determine it."""
 
     lowest: float = MIN_ALPHA
@@ -121,8 +120,7 @@ def _is_hidden(alpha: Alpha) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _ReplayedStep:
+class _ReplayedStep(Struct, frozen=True):
     """The usual step of a window as it is replayed, by what tracing cost and the host's pace."""
 
     graph: Graph

@@ -12,10 +12,12 @@ a factor in place of a summand). The residuals come from trainings whose edits w
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import Prediction
 from gapless.model.estimate import Estimate
@@ -37,8 +39,7 @@ _MIN_FACTOR: Final = 0.5  # wide intervals that always held are made narrower, d
 _TABLE: Final = "residuals.json"
 
 
-@dataclass(frozen=True)
-class Residual:
+class Residual(Struct, frozen=True):
     """How far off one prediction was."""
 
     family: str  # of the change: "feed", "sync" …

@@ -1,12 +1,12 @@
 """A window and its loader in one replay: the queue answers each request for a batch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from math import exp, hypot, log
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.model.change import Change, LoaderChange
 from gapless.model.estimate import SIGMA, Estimate

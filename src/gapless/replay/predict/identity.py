@@ -4,10 +4,10 @@ Lags and gaps are imputed. With observed ones the test would pass whatever edge 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.trace import Int64
 from gapless.replay.graph.nodes import Graph, Op, SimulatedSteps
@@ -20,8 +20,7 @@ MAX_UNEXPLAINED: Final = 0.05  # of the step: waits that no edge explains
 Simulate = Callable[[Graph, float], SimulatedSteps]
 
 
-@dataclass(frozen=True)
-class IdentityCheck:
+class IdentityCheck(Struct, frozen=True):
     """How well an unchanged replay reproduces the trace; errors are shares of the step."""
 
     error: float | None  # of the mean counted step, with its sign; None: it could not be simulated

@@ -3,8 +3,10 @@
 A mismatch is an uncertainty, not a reason to refuse (hosts drift by a quarter within a run).
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 MIN_ALPHA, MAX_ALPHA = 500.0, 2_500.0  # ns an event: the usual range
 WIDE_ERROR: Final = 0.05  # of the step: a window that is farther off makes intervals wider
@@ -16,8 +18,7 @@ FASTEST_PACE, SLOWEST_PACE = (
 MAX_LEFT_SHARE: Final = 0.25
 
 
-@dataclass(frozen=True)
-class Alpha:
+class Alpha(Struct, frozen=True):
     """What tracing cost a host event, in ns: likely, and within which bounds.
 
     ``only_bounds``: only bounds are known, since the step hardly depends on it. ``error``: by what

@@ -5,9 +5,11 @@ requested together are simulated together, never added.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.model.change import (
     Change,
@@ -47,8 +49,7 @@ _TAILS: Final = ("idle.io_main", "idle.gc", "idle.alloc", "idle.compile", "idle.
 _SYNCS: Final = ("ynchronize", "aten::item", "aten::_local_scalar_dense", "nonzero", "::is_nonzero")
 
 
-@dataclass(frozen=True)
-class PredictionInputs:
+class PredictionInputs(Struct, frozen=True):
     """What predictions need besides windows."""
 
     rates: Rates = USUAL_RATES

@@ -8,9 +8,9 @@ every sum is that of the replay.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting import partition, sum_ledgers
 from gapless.accounting.intervals import NO_LANE, Lane, measure_before, piece_at

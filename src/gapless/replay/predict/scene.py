@@ -1,10 +1,11 @@
 """A window on which what-ifs are simulated: its graph, what tracing cost, whether to trust it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gapless.accounting.partition import JoinedTrace
 from gapless.model.change import Change
@@ -32,8 +33,7 @@ WeightedGraphs = tuple[
 ]  # graphs, and the share of the steps that each stands for
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """A window, ready to be simulated with changes.
 
     ``alternative``: the same window, by another explanation of how far it is off plain steps.

@@ -7,11 +7,11 @@ traces. It counts in proportion where the gain is small: no change at all is exa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import exp, hypot, log, log1p
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.estimate import SIGMA, Estimate
 from gapless.replay.graph.nodes import Float
@@ -37,16 +37,14 @@ class EmptyStepError(Exception):
     """Nothing is left of the steps of a window once what tracing cost is taken off."""
 
 
-@dataclass(frozen=True)
-class BoundLengths:
+class BoundLengths(Struct, frozen=True):
     """Lengths of the counted steps with one thing at the low and the high end of its interval."""
 
     low: Float
     high: Float
 
 
-@dataclass(frozen=True)
-class StepComparison:
+class StepComparison(Struct, frozen=True):
     """Lengths of the counted steps of all windows, unchanged and changed, in ns."""
 
     unchanged_ns: Float

@@ -1,15 +1,16 @@
 """What the JSON of a study has of its causes: findings, what is harmless, what was not checked."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import Diagnosis, Finding, Measure, TrialCandidate
+from gapless.report.documents.from_model import fill
 
 
-@dataclass(frozen=True)
-class FindingObject:
+class FindingObject(Struct, frozen=True):
     """A cause that is worth naming; ``speedup``: what removing it would give of a step."""
 
     code: str
@@ -30,8 +31,7 @@ class FindingObject:
     fixes: tuple[str, ...] = ()  # of such a cause: those of ``helps`` that can be tried here
 
 
-@dataclass(frozen=True)
-class VerdictObject:
+class VerdictObject(Struct, frozen=True):
     """Why a step takes as long as it does: what takes most of it beside computing."""
 
     sentence: str
@@ -41,8 +41,7 @@ class VerdictObject:
     ceilings: tuple[str, ...]  # ablations that tell what the owner is worth at the most
 
 
-@dataclass(frozen=True)
-class PresentObject:
+class PresentObject(Struct, frozen=True):
     """A pattern that was seen and costs too little, or whose price is not known."""
 
     code: str
@@ -54,8 +53,7 @@ class PresentObject:
     at_most: Estimate | None  # what all of it is worth, where its remedies have to be tried
 
 
-@dataclass(frozen=True)
-class ToTryObject:
+class ToTryObject(Struct, frozen=True):
     """A cause that is not sure to be worth naming, and worth a trial."""
 
     code: str
@@ -70,69 +68,54 @@ class ToTryObject:
     odds: float | None  # that it is worth ``least``; null without a price
 
 
-def diagnosis_keys(diagnosis: Diagnosis | None) -> dict[str, Any]:
-    """Return the keys of a diagnosis; none where causes were not looked for."""
-    if diagnosis is None:
-        return {}
+def diagnosis_keys(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the keys of a diagnosis that it does not have by the same name."""
     return {
         "findings": tuple(map(_finding, diagnosis.findings)),
         "present": tuple(map(_present, diagnosis.present)),
         "to_try": tuple(map(_trial_candidate, diagnosis.to_try)),
-        "abstentions": diagnosis.abstentions,
-        "outlook": diagnosis.outlook,
-        "verdict": None if diagnosis.verdict is None else VerdictObject(**vars(diagnosis.verdict)),
-        "provisional": diagnosis.provisional,
+        "verdict": diagnosis.verdict and fill(VerdictObject, diagnosis.verdict),
         "least": diagnosis.min_gain,
         "rehearsal": diagnosis.fidelity,
     }
 
 
 def _finding(finding: Finding) -> FindingObject:
-    detection, prediction = finding.detection, finding.prediction
-    return FindingObject(
-        code=detection.code,
-        name=detection.name,
-        summary=detection.summary,
+    detection = finding.detection
+    return fill(
+        FindingObject,
+        detection,
+        finding.prediction,
+        finding,
         where=detection.location,
         cost_ns_per_step=finding.cost_ns,
-        speedup=prediction.speedup,
-        calibrated=prediction.calibrated,
         confidence="inferred" if detection.inferred else "measured",
-        family=prediction.family,
         evidence=detection.measures,
         helps=tuple(map(str, detection.helps)),
-        no_remedy=detection.no_remedy,
-        notes=prediction.notes,
-        at_most=prediction.at_most,
-        share=finding.share,
         fixes=tuple(str(remedy.request) for remedy in finding.remedies),
     )
 
 
 def _present(finding: Finding) -> PresentObject:
     detection, prediction = finding.detection, finding.prediction
-    return PresentObject(
-        code=detection.code,
-        name=detection.name,
-        summary=detection.summary,
+    return fill(
+        PresentObject,
+        detection,
+        prediction,
         where=detection.location,
-        speedup=prediction.speedup,
         unpredicted=prediction.refused,
-        at_most=prediction.at_most,
     )
 
 
 def _trial_candidate(candidate: TrialCandidate) -> ToTryObject:
-    detection = candidate.finding.detection
-    return ToTryObject(
-        code=detection.code,
-        name=detection.name,
-        summary=detection.summary,
+    detection, prediction = candidate.finding.detection, candidate.finding.prediction
+    return fill(
+        ToTryObject,
+        detection,
+        prediction,
+        candidate,
         where=detection.location,
-        share=candidate.share,
         fixes=tuple(str(remedy.request) for remedy in candidate.remedies),
-        unpredicted=candidate.finding.prediction.refused,
+        unpredicted=prediction.refused,
         evidence=detection.measures,
-        speedup=candidate.finding.prediction.speedup,
-        odds=candidate.odds,
     )

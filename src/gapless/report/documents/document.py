@@ -1,15 +1,15 @@
 """The study as JSON: an interface that scripts rely on. Keys are added, never renamed.
 
-The dataclasses here are that interface, written out; the schema in ``docs/schema`` is made from
+The classes here are that interface, written out; the schema in ``docs/schema`` is made from
 them. Times are integer nanoseconds, shares fractions; what is absent is null or missing, never 0.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.comparison import (
@@ -35,7 +35,7 @@ from gapless.model.run import (
     Series,
     Timeline,
 )
-from gapless.model.study import Leaf, Straggler, Study, StudyHealth
+from gapless.model.study import Leaf, Straggler, Study
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
 from gapless.model.version import version
@@ -46,6 +46,7 @@ from gapless.report.documents.diagnosis import (
     VerdictObject,
     diagnosis_keys,
 )
+from gapless.report.documents.from_model import fill
 from gapless.report.documents.run import StepAccountObject, StepObject, recorded_keys, recorded_step
 from gapless.report.documents.trials import (
     ProposalObject,
@@ -60,8 +61,7 @@ _UNSAFE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class RunObject:
+class RunObject(Struct, frozen=True):
     """What was run; null where a foreign trace does not say."""
 
     id: str | None
@@ -79,8 +79,7 @@ class RunObject:
     devices: int | None = None
 
 
-@dataclass(frozen=True)
-class HealthObject:
+class HealthObject(Struct, frozen=True):
     """How far the numbers can be trusted."""
 
     source: str
@@ -95,8 +94,7 @@ class HealthObject:
     details: tuple[Count, ...]
 
 
-@dataclass(frozen=True)
-class RowObject:
+class RowObject(Struct, frozen=True):
     """One row of the account: a device (or, null, the training thread) within a step."""
 
     rank: int | None
@@ -106,8 +104,7 @@ class RowObject:
     leaves: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class AccountObject:
+class AccountObject(Struct, frozen=True):
     """Leaves and groups that each sum to ``wall_ns`` exactly."""
 
     wall_ns: int
@@ -117,8 +114,7 @@ class AccountObject:
     rows: tuple[RowObject, ...]
 
 
-@dataclass(frozen=True)
-class StudyObject:
+class StudyObject(Struct, frozen=True):
     """One object a study; what only a recorded run has is null for a foreign trace."""
 
     schema: int
@@ -161,8 +157,7 @@ class StudyObject:
     verdict: VerdictObject | None = None  # why a step takes as long as it does; null without steps
 
 
-@dataclass(frozen=True)
-class ComparisonObject:
+class ComparisonObject(Struct, frozen=True):
     """Two studies side by side; times of ``groups`` and below are nanoseconds a step."""
 
     schema: int
@@ -184,12 +179,17 @@ class ComparisonObject:
 
 def study_json(study: Study) -> str:
     """Write a study as one line of JSON, safe to show on a terminal."""
+    recorded, diagnosis = study.recorded, study.diagnosis
     return json_line(
-        StudyObject(
+        fill(
+            StudyObject,
+            recorded and recorded.footprint,
+            recorded,
+            diagnosis,
             schema=SCHEMA,
             gapless=version(),
             run=_run(study),
-            health=_health(study.health),
+            health=fill(HealthObject, study.health),
             step=_step(study),
             account=_account(study.account),
             tables=study.tables,
@@ -197,15 +197,15 @@ def study_json(study: Study) -> str:
             stragglers=study.stragglers if len(study.run.ranks) > 1 else None,
             proposals=proposal_objects(study.proposals) if study.proposals else None,
             trials=trial_objects(study.trials) if study.trials else None,
-            **recorded_keys(study.recorded),
-            **diagnosis_keys(study.diagnosis),
+            **({} if recorded is None else recorded_keys(recorded)),
+            **({} if diagnosis is None else diagnosis_keys(diagnosis)),
         )
     )
 
 
 def comparison_json(comparison: Comparison) -> str:
     """Write a comparison as one line of JSON."""
-    return json_line(ComparisonObject(SCHEMA, version(), **vars(comparison)))
+    return json_line(fill(ComparisonObject, comparison, schema=SCHEMA, gapless=version()))
 
 
 def schema(document_type: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
@@ -220,27 +220,11 @@ def json_line(value: object) -> str:
 
 
 def _run(study: Study) -> RunObject:
-    run, recorded = study.run, study.recorded
-    life = recorded.life if recorded else None
-    return RunObject(
-        id=life.id if life else None,
-        command=life.command if life else None,
-        exit_code=life.exit_code if life else None,
-        status=life.status if life else None,
-        world=run.world,
-        device=run.device,
-        versions=dict(run.versions),
-        paths=run.paths,
-        ranks=run.ranks,
-        stopped_by=life.stopped_by if life else None,
-        started_unix_ns=life.started_unix_ns if life else None,
-        wall_ns=life.wall_ns if life else None,
-        devices=recorded.devices if recorded else None,
-    )
-
-
-def _health(health: StudyHealth) -> HealthObject:
-    return HealthObject(**vars(health))
+    versions, recorded = dict(study.run.versions), study.recorded
+    if recorded is None:
+        unknown = dict.fromkeys(("id", "command", "exit_code", "status"))
+        return fill(RunObject, study.run, versions=versions, **unknown)
+    return fill(RunObject, recorded.life, study.run, versions=versions, devices=recorded.devices)
 
 
 def _step(study: Study) -> StepObject | None:
@@ -249,26 +233,18 @@ def _step(study: Study) -> StepObject | None:
     steps = study.steps
     if steps is None:
         return None
-    return StepObject(
+    return fill(
+        StepObject,
+        steps,
         count=steps.count + steps.left_out,
-        median_ns=steps.median_ns,
-        p10_ns=steps.p10_ns,
-        p90_ns=steps.p90_ns,
         profiled=steps.count,
         samples_per_s=None,
         noise=None,
-        rule=steps.rule,
     )
 
 
 def _account(account: Account) -> AccountObject:
-    return AccountObject(
-        wall_ns=account.wall_ns,
-        steps=account.steps,
-        leaves=account.leaves,
-        groups=account.groups,
-        rows=tuple(_row(row) for row in account.rows),
-    )
+    return fill(AccountObject, account, rows=tuple(_row(row) for row in account.rows))
 
 
 def _row(row_account: RowAccount) -> RowObject:

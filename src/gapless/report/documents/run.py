@@ -1,17 +1,17 @@
 """What the JSON of a study has of a recorded run alone: its steps, its account, its parts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from gapless.model.footprint import Footprint
+from msgspec import Struct
+
 from gapless.model.rhythm import Phase, UnlikeSteps
-from gapless.model.run import RecordedRun, StepAccount
+from gapless.model.run import RecordedRun
 from gapless.model.study import Steps
+from gapless.report.documents.from_model import fill
 
 
-@dataclass(frozen=True)
-class StepObject:
+class StepObject(Struct, frozen=True):
     """Step times. ``count`` is of the capture or run, ``profiled`` of those in ``account``.
 
     Of a run, times are of the ``regular`` steps that no profiler touched: the mean of all, the rest
@@ -34,8 +34,7 @@ class StepObject:
     phases: tuple[Phase, ...] | None = None  # one after the other; one phase has none
 
 
-@dataclass(frozen=True)
-class StepAccountObject:
+class StepAccountObject(Struct, frozen=True):
     """Where an un-profiled step of a run goes; leaves and groups each sum to ``wall_ns``."""
 
     wall_ns: int
@@ -52,40 +51,17 @@ class StepAccountObject:
     weighed: bool = False  # steps of windows count as often as the kinds that they stand for
 
 
-def recorded_keys(recorded: RecordedRun | None) -> dict[str, Any]:
-    """Return the keys that only a recorded run has."""
-    if recorded is None:
-        return {}
+def recorded_keys(recorded: RecordedRun) -> dict[str, Any]:
+    """Return the keys of a recorded run that its parts do not have by the same name."""
     step_account = recorded.account
     return {
-        "timeline": recorded.timeline,
-        "step_account": None if step_account is None else _step_account(step_account),
-        "loaders": recorded.loaders,
-        "machine": recorded.machine,
-        "energy": recorded.energy,
-        "cost": recorded.cost,
+        "step_account": step_account
+        and fill(StepAccountObject, step_account.account, step_account),
         "hot_lines": recorded.lines,
-        "host_code": recorded.host_code,
         "unseen": recorded.unobserved,
         "others": recorded.contention,
-        "optimizers": recorded.optimizers,
-        "adopted": recorded.adopted,
         "axis_error_ns": recorded.clock_error_ns,
-        "devices_seen": recorded.devices_seen,
-        **_footprint_keys(recorded.footprint),
     }
-
-
-def _footprint_keys(footprint: Footprint | None) -> dict[str, Any]:
-    return {} if footprint is None else dict(vars(footprint))
-
-
-def _step_account(step_account: StepAccount) -> StepAccountObject:
-    other_fields = {name: value for name, value in vars(step_account).items() if name != "account"}
-    account = step_account.account
-    return StepAccountObject(
-        account.wall_ns, account.steps, account.leaves, account.groups, **other_fields
-    )
 
 
 def recorded_step(recorded: RecordedRun, windows: Steps | None) -> StepObject | None:
@@ -93,19 +69,5 @@ def recorded_step(recorded: RecordedRun, windows: Steps | None) -> StepObject | 
     steps = recorded.steps
     if steps is None:
         return None
-    return StepObject(
-        count=steps.count,
-        median_ns=steps.median_ns,
-        p10_ns=steps.p10_ns,
-        p90_ns=steps.p90_ns,
-        profiled=windows.count if windows else 0,
-        samples_per_s=steps.samples_per_s,
-        noise=steps.noise,
-        rule=steps.rule,
-        mean_ns=steps.mean_ns,
-        regular=steps.regular,
-        device_median_ns=steps.device_median_ns,
-        anchor=steps.anchor,
-        noted=steps.noted,
-        phases=steps.phases or None,
-    )
+    profiled = windows.count if windows else 0
+    return fill(StepObject, steps, profiled=profiled, phases=steps.phases or None)

@@ -1,16 +1,18 @@
 """What the JSON of a study has of trials and of what was proposed for them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gapless.model.edit import Outcome, Proposal, edit_to_json
 from gapless.model.estimate import Estimate
-from gapless.model.trial import Arm, Side, Trial
+from gapless.model.trial import Side, Trial
+from gapless.report.documents.from_model import fill
 
 
-@dataclass(frozen=True)
-class ArmObject:
+class ArmObject(Struct, frozen=True):
     """One run of the command; ``side`` "A" is the unedited one."""
 
     side: str
@@ -28,8 +30,7 @@ class ArmObject:
     noise: float | None
 
 
-@dataclass(frozen=True)
-class TrialObject:
+class TrialObject(Struct, frozen=True):
     """One combination of edits, measured against the unedited training."""
 
     id: str
@@ -61,8 +62,7 @@ class TrialObject:
     memory_peaks: tuple[int, int] | None = None  # bytes on the device, unedited and edited
 
 
-@dataclass(frozen=True)
-class ProposalObject:
+class ProposalObject(Struct, frozen=True):
     """A named edit for this run; ``refused``: why it must not be done here."""
 
     fix: str
@@ -89,58 +89,31 @@ def trial_objects(trials: Sequence[Trial]) -> tuple[TrialObject, ...]:
 def proposal_objects(proposals: Sequence[Proposal]) -> tuple[ProposalObject, ...]:
     """Return an object for each proposal."""
     return tuple(
-        ProposalObject(
-            fix=proposal.fix,
-            summary=proposal.summary,
+        fill(
+            ProposalObject,
+            proposal,
             edits=tuple(edit_to_json(edit) for edit in proposal.edits),
-            applicability=proposal.applicability.value,
-            risk=proposal.risk,
-            refused=proposal.refused,
-            where=None if proposal.location is None else vars(proposal.location),
-            remedies=proposal.remedies,
-            speedup=proposal.speedup,
-            calibrated=proposal.calibrated,
-            unpredicted=proposal.unpredicted,
-            after=proposal.after,
-            together=proposal.together,
-            outcome=proposal.outcome,
+            where=proposal.location and asdict(proposal.location),
         )
         for proposal in proposals
     )
 
 
 def _trial_object(trial: Trial, side: Side) -> TrialObject:
-    return TrialObject(
-        id=trial.id,
-        fixes=side.fixes,
-        summary=side.summary,
+    return fill(
+        TrialObject,
+        side,
+        trial,
         edits=tuple(edit_to_json(edit) for edit in side.edits),
-        applicability=side.applicability.value,
         arms=trial.order,
         side=side.name,
-        speedup=side.speedup,
-        job=side.job,
-        predicted=side.predicted,
-        verdict=side.verdict.value,
-        parity=side.parity.value,
-        parity_note=side.parity_note,
-        data=side.data,
         noise=trial.noise if side.noise is None else side.noise,
-        cache=trial.cache,
-        why=side.why,
-        step_ns=side.step_ns,
         unedited_step_ns=trial.step_ns,
-        measured=trial.measured,
-        spent_s=trial.spent_s,
-        leaves=None if side.account is None else side.account.leaves,
-        unedited_leaves=None if trial.account is None else trial.account.leaves,
-        runs=tuple(_arm(arm) for arm in trial.arms if arm.side in {"A", side.name}),
-        notes=trial.notes,
-        method=side.method.value,
-        memory_peaks=side.memory_peaks,
+        leaves=side.account and side.account.leaves,
+        unedited_leaves=trial.account and trial.account.leaves,
+        runs=tuple(
+            fill(ArmObject, arm, run=arm.folder, exit_code=arm.code)
+            for arm in trial.arms
+            if arm.side in {"A", side.name}
+        ),
     )
-
-
-def _arm(arm: Arm) -> ArmObject:
-    values = dict(vars(arm))
-    return ArmObject(run=values.pop("folder"), exit_code=values.pop("code"), **values)

@@ -59,12 +59,20 @@ def loads_in_training(loader: LoaderUse) -> bool:
     )
 
 
+def _share_text(use: LoaderUse) -> str:
+    """Return what waits are of the steps, and what of them evaluations are charged with."""
+    texts = [] if use.share is None else [f"{percent(use.share)} of the time of steps"]
+    if use.evaluation_ns:
+        texts.append(f"{span(use.evaluation_ns)} of it in evaluations")
+    return f" ({'; '.join(texts)})" if texts else ""
+
+
 def _lines(use: LoaderUse) -> Iterator[str]:
     if not use.waits:
         yield "no batch of it was recorded on the training thread"
     else:
-        share = f" ({percent(use.share)} of the time of steps)" if use.share is not None else ""
-        yield f"{_count(use.waits, 'batch')} waited for {span(use.wait_ns)}{share}: {_waits(use)}"
+        waited = f"{span(use.wait_ns)}{_share_text(use)}"
+        yield f"{_count(use.waits, 'batch')} waited for {waited}: {_waits(use)}"
         stage_text = _by_size({leaf.removeprefix("data."): ns for leaf, ns in use.stages.items()})
         yield f"waiting for: {stage_text}{f' ({IN_TRAINING})' if loads_in_training(use) else ''}"
         yield from _facets(use)

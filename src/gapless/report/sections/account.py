@@ -1,7 +1,8 @@
 """The account as lines: groups with their largest parts, whole numbers that visibly sum."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gapless.model.account import Account
 from gapless.model.leaf import GROUPS, PRINTED
@@ -12,16 +13,14 @@ from gapless.report.text.numbers import Unit, shares, unit_for
 ALWAYS = ("unknown", "observer")  # last, and shown even if they are empty
 
 
-@dataclass(frozen=True)
-class LeafPart:
+class LeafPart(Struct, frozen=True):
     """A leaf within a group."""
 
     name: str
     digits: int  # of the account's unit
 
 
-@dataclass(frozen=True)
-class GroupLine:
+class GroupLine(Struct, frozen=True):
     """A group, as it is printed."""
 
     group: str
@@ -32,8 +31,7 @@ class GroupLine:
     parts: tuple[LeafPart, ...]  # largest first
 
 
-@dataclass(frozen=True)
-class AccountSheet:
+class AccountSheet(Struct, frozen=True):
     """An account in print: the digits of the lines sum to ``digits``, the percents to 100.0."""
 
     unit: Unit

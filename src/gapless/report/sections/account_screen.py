@@ -1,9 +1,9 @@
 """The account on a terminal: what the first screen shows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from rich.text import Text
 
 from gapless.report.sections.account import AccountSheet, GroupLine, LeafPart
@@ -30,8 +30,7 @@ STYLES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class AccountCaption:
+class AccountCaption(Struct, frozen=True):
     """The context of an account: its title, what the sum is based on, a remark on a group."""
 
     title: str

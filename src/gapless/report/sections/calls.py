@@ -1,10 +1,10 @@
 """The calls of a whole program, as a sampler saw them: a tree, pruned, share by share."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -23,8 +23,7 @@ _MIN_PLACE_CELLS: Final = 8  # a file and a line in less say nothing
 _DIM: Final = "bright_black"
 
 
-@dataclass(frozen=True)
-class CallBranch:
+class CallBranch(Struct, frozen=True):
     """A call that is shown, with the shown ones that it makes."""
 
     name: str

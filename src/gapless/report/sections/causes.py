@@ -56,8 +56,8 @@ def _worth_clause(finding: Finding) -> str:
 def worth(finding: Finding) -> str:
     """Return what removing a cause is worth."""
     speedup, bound = finding.prediction.speedup, finding.prediction.at_most
-    if bound is not None and finding.detection.unsure is not None:
-        return f"{finding.detection.unsure}: at most {bound.mid:.2f}× without it"
+    if finding.bound_text is not None:
+        return f"{finding.bound_text} without it"
     if bound is not None:
         return f"to be tried: if all of it were gone, {ratio_text(bound)}"
     if finding.share is not None:
@@ -98,9 +98,9 @@ def line_ref(location: Location | None) -> str:
 
 
 def cause_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Return a line for each finding, and below it what was seen."""
+    """Return a line for each finding, and below it what was seen; what is seldom comes last."""
     replay_notes = () if diagnosis.fidelity is None else diagnosis.fidelity.notes
-    for finding in diagnosis.findings:
+    for finding in (*diagnosis.findings, *diagnosis.seldom):
         yield f"{' '.join(_names(finding))}: {worth(finding)}{_inferred_mark(finding)}"
         yield f"  {_sentence(finding)}"
         if finding.detection.no_remedy is not None:
@@ -120,6 +120,8 @@ def harmless_lines(diagnosis: Diagnosis) -> Iterator[str]:
     if len(priced) > _MAX_HARMLESS:
         yield f"{len(priced) - _MAX_HARMLESS} more patterns that are worth less"
     for cause in diagnosis.present:
+        if cause in diagnosis.seldom:
+            continue
         bound = cause.prediction.at_most
         if bound is not None and bound.high - 1 < diagnosis.min_gain:
             yield f"{label(cause)}: {_harmless_worth(bound)}"

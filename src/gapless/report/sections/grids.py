@@ -5,27 +5,26 @@ capture's.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gapless.errors import UsageError
 from gapless.model.study import Study
 from gapless.model.tables import Geometry, Tables
 from gapless.report.text.numbers import count, percent, rate, size
 
-NAMES: Final = tuple(table_field.name for table_field in fields(Tables))
+NAMES: Final = Tables.__struct_fields__
 
 
-@dataclass(frozen=True)
-class Basis:
+class Basis(Struct, frozen=True):
     """What figures are divided by: the counted rows, and the wall time of one."""
 
     rows: int
     wall_ns: int
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table as text: the first column names, all others are figures.
 
     ``weights`` order the columns by importance: where there is no room, the highest go first.

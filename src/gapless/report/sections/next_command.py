@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.edit import Applicability, FixRequest, Proposal
 from gapless.model.finding import Finding, StepVerdict
@@ -23,8 +24,7 @@ _BY_HAND: Final = "by hand"
 _PROVES: Final = "runs it with and without, in turns"
 
 
-@dataclass(frozen=True)
-class CauseRow:
+class CauseRow(Struct, frozen=True):
     """A cause of the first screen: what it is, what changing it is worth, and how to change it."""
 
     label: str  # "G101 loader-in-training-process train.py:41"
@@ -32,10 +32,11 @@ class CauseRow:
     way: str  # "--fix more-workers=12", "by hand"
     code: str
     detail: str  # its evidence
+    is_seldom: bool = False  # it was seen too seldom to price: its detail says so
 
 
 def cause_rows(study: Study) -> tuple[CauseRow, ...]:
-    """Return the first causes: those that are named, then the likely ones.
+    """Return the first causes: those that are named, the likely ones, then the largest seldom one.
 
     A fix shown with a cause is shown with a later one only if nothing else helps there.
     """
@@ -54,7 +55,22 @@ def cause_rows(study: Study) -> tuple[CauseRow, ...]:
         fix_spec, proposal = _fix_of(study, cause, fixes)
         fixes += [] if proposal is None else [proposal.fix]
         rows.append(_row(cause, fix_spec, proposal, likelihood))
+    rows += [_seldom_row(cause) for cause in diagnosis.seldom[:1]]
     return tuple(rows)
+
+
+def _seldom_row(finding: Finding) -> CauseRow:
+    """Return the row of what was seen too seldom to know what it takes of a step."""
+    detection = finding.detection
+    advice = f" {clean(detection.no_remedy)}" if detection.no_remedy else ""
+    return CauseRow(
+        f"{detection.code} {label(finding)}",
+        _gain(finding),
+        _BY_HAND,
+        detection.code,
+        f"{clean(detection.summary)}{advice}",
+        is_seldom=True,
+    )
 
 
 def _row(

@@ -1,9 +1,9 @@
 """What would help: proposals as rows, with what each is predicted to give, and why some are not."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from rich.text import Text
 
 from gapless.model.edit import Proposal
@@ -38,8 +38,7 @@ _NAME_COLUMN: Final = 1
 _STYLE: Final = "bright_black"
 
 
-@dataclass(frozen=True)
-class ProposalRow:
+class ProposalRow(Struct, frozen=True):
     """A proposal in print."""
 
     number: str

@@ -3,9 +3,9 @@
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TextIO
 
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -13,8 +13,7 @@ _MIN_WIDTH: Final = 40
 _DEFAULT_WIDTH: Final = 100  # columns without a terminal
 
 
-@dataclass(frozen=True)
-class Signs:
+class Signs(Struct, frozen=True):
     """What bars and rules are drawn with, and replacements for signs that cannot be encoded."""
 
     blocks: str  # from one eighth to a whole
@@ -28,8 +27,7 @@ _PLAIN: Final = {ord(sign): plain for sign, plain in zip("·µ×−–…±", "|
 ASCII: Final = Signs("#", "-", _PLAIN, "_.-:=+*#")
 
 
-@dataclass(frozen=True)
-class Pen:
+class Pen(Struct, frozen=True):
     """A console of rich that writes text as it is: no markup, no highlighting, no wrapping."""
 
     console: Console

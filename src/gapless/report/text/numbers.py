@@ -1,14 +1,14 @@
 """Numbers as people read them: one unit for a whole account, digits that visibly sum."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.rounding import apportion
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """A unit of time and how many decimals of it are printed."""
 
     name: str

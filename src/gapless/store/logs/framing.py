@@ -6,9 +6,10 @@ accepted if its checksum fits.
 """
 
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gapless import wire
 
@@ -16,8 +17,7 @@ _MAX_READ_RATIO: Final = 8  # how many times the length of a log may be checksum
 _MIN_READ_BYTES: Final = 64 << 20  # bytes; the same for a short log
 
 
-@dataclass(frozen=True)
-class FramedLog:
+class FramedLog(Struct, frozen=True):
     """The whole frames of a log, and the bytes outside them."""
 
     frames: tuple[tuple[int, memoryview], ...]  # kind, body

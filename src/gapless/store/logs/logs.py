@@ -8,9 +8,10 @@ and the rest is used.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.errors import RunFolderError
@@ -29,8 +30,7 @@ _UNKNOWN: Final = -1
 Columns = Mapping[str, Int64]
 
 
-@dataclass
-class _ProcessFrames:
+class _ProcessFrames(Struct):
     """The frames of one process."""
 
     head: Object

@@ -3,10 +3,10 @@
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.model.trace import Int64
@@ -36,8 +36,7 @@ DTYPES_BY_KIND: Final = {  # by kind of frame
 }
 
 
-@dataclass(frozen=True)
-class SlicedColumns:
+class SlicedColumns(Struct, frozen=True):
     """Columns of the records of several processes, one process after the other."""
 
     columns: Mapping[str, Int64]

@@ -6,8 +6,10 @@ of another version.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.recording import ArmObservation, Fact, StackCount, Unobserved, Window
@@ -23,8 +25,7 @@ _AMOUNTS = (_LOOKS, _RAN, _OFF)
 _REST = " (rest)"  # ends the thread of the sum of stacks that were not kept
 
 
-@dataclass(frozen=True)
-class ProcessLog:
+class ProcessLog(Struct, frozen=True):
     """What one process recorded about itself in JSON."""
 
     facts: tuple[Fact, ...]
@@ -89,8 +90,7 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
     )
 
 
-@dataclass(frozen=True)
-class _Reader:
+class _Reader(Struct, frozen=True):
     bodies: Bodies
     unparsed: Counter[str]
 
@@ -207,8 +207,7 @@ def _parse_frame(frame: object) -> tuple[str, int, str]:
     return text(file) or "?", integer(line) or 0, text(function) or "?"
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(Struct, frozen=True):
     """How often each path was opened; the paths written, and those that hold traces, in order."""
 
     read: Counter[str]

@@ -5,9 +5,11 @@ The launcher writes it at the start and completes it at the end. Unknown keys st
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
 
 from gapless.errors import RunFolderError
 from gapless.model.recording import AdoptedTrace, Manifest
@@ -24,8 +26,7 @@ KILLED: Final = "killed"
 _STATES: Final = {RUNNING, FINISHED, FAILED, KILLED}
 
 
-@dataclass(frozen=True)
-class ManifestDocument:
+class ManifestDocument(Struct, frozen=True):
     """What ``run.json`` holds; ``spool`` and ``launcher`` while the run lasts."""
 
     manifest: Manifest
@@ -94,6 +95,7 @@ def write(folder: Path, manifest: Manifest) -> None:
     lasting_members = {
         key: value for key, value in _object(folder).items() if key not in transient_keys
     }
-    text = json.dumps({"version": VERSION, **lasting_members, **asdict(manifest)}, indent=2)
+    members = {"version": VERSION, **lasting_members, **msgspec.to_builtins(manifest)}
+    text = json.dumps(members, indent=2)
     with write_atomically(folder / NAME) as unfinished:
         unfinished.write_text(text + "\n", encoding="utf-8")

@@ -16,11 +16,12 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+import msgspec
 import zstandard
+from msgspec import Struct
 
 from gapless import wire
 from gapless.errors import GaplessError, UsageError
@@ -52,16 +53,14 @@ class _Sink(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """A file that was packed or unpacked, and its size there."""
 
     name: str
     bytes: int
 
 
-@dataclass(frozen=True)
-class PackedRun:
+class PackedRun(Struct, frozen=True):
     """What a packed run holds."""
 
     path: Path
@@ -100,7 +99,8 @@ def _contents(run: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
     """Return the files of a run by name, as they are sent; ``None`` for one that is damaged."""
     hide = _home_hider()
     load(run)  # brings what a killed launcher left elsewhere
-    manifest_object = {"version": manifest.VERSION, **asdict(manifest.read(run).manifest)}
+    members = msgspec.to_builtins(manifest.read(run).manifest)
+    manifest_object = {"version": manifest.VERSION, **members}
     yield manifest.NAME, io.BytesIO(hide(json.dumps(manifest_object, indent=2).encode()))
     for log in recovery.find_logs(run, None):
         yield log.relative_to(run).as_posix(), io.BytesIO(_log(log, hide))

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.errors import RunFolderError
 from gapless.model.recording import Manifest, Process, Recording, Unobserved, Window

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import asdict, astuple
 
 from gapless import wire
 from gapless.model.recording import Manifest, Process, Recording, Samples, Sums, Unobserved
@@ -26,7 +26,7 @@ def tables(recording: Recording) -> Iterator[tuple[str, Rows]]:
     yield "run", [_run(recording.manifest)]
     yield "mark_kind", enumerate(wire.MARKS_NAMES)
     yield "process", (_process(process_id, process) for process_id, process in numbered)
-    yield "mark", _records([vars(process.marks) for _, process in numbered], _MARK)
+    yield "mark", _records([asdict(process.marks) for _, process in numbered], _MARK)
     yield "batch", _records([process.batches.columns for _, process in numbered], wire.BATCH_FIELDS)
     yield "mark_sum", _sums([process.mark_sums for _, process in numbered], wire.MARK_SUM_FIELDS)
     yield "batch_sum", _sums([process.batch_sums for _, process in numbered], wire.BATCH_SUM_FIELDS)

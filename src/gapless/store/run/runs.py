@@ -4,9 +4,11 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import NotFoundError, RunFolderError
 from gapless.model.recording import Manifest
@@ -20,8 +22,7 @@ LAST_RUN: Final = "last"
 _DELETED_PREFIX: Final = ".deleted-"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A run as a list shows it."""
 
     path: Path

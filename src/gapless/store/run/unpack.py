@@ -8,11 +8,11 @@ import zipfile
 import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
 
 import zstandard
+from msgspec.structs import replace
 
 from gapless.errors import NotFoundError, RunFolderError
 from gapless.store.run import manifest

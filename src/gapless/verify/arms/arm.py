@@ -3,17 +3,21 @@
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from gapless.errors import GaplessError
 from gapless.launch.environment import RecorderSettings
 from gapless.launch.run_spec import RunSpec as Launched
 from gapless.launch.trial import isolated, sandbox
+from gapless.launch.trial.turns import Seat
 from gapless.model.account import Account
 from gapless.model.edit import edit_to_json
 from gapless.model.recording import Recording
@@ -40,8 +44,7 @@ _TICK_NS: Final = 10**9 // os.sysconf("SC_CLK_TCK")
 _BUSY: Final = (0, 1, 2, 5, 6)  # user, nice, system, hard and soft interrupts in /proc/stat
 
 
-@dataclass(frozen=True)
-class ArmPlan:
+class ArmPlan(Struct, frozen=True):
     """What all arms of a trial have in common."""
 
     command: tuple[str, ...]
@@ -58,11 +61,20 @@ class ArmPlan:
     folder: Path | None = None  # working folder; None: ours
 
 
-def run(plan: ArmPlan, spec: ArmSpec) -> tuple[Arm, Recording | None]:
+class Partner(Struct, frozen=True):
+    """What an arm needs to step in turns with another one, which runs at the same time."""
+
+    seat: Seat
+    cancelled: threading.Event
+
+
+def run(
+    plan: ArmPlan, spec: ArmSpec, partner: Partner | None = None
+) -> tuple[Arm, Recording | None]:
     """Run an arm; return its outcome, and what it recorded (``None``: nothing).
 
-    ``verify.arms.steady`` reads how long its steps took. Raises ``OSError`` where it cannot
-    begin.
+    ``verify.arms.steady`` reads how long its steps took; ``partner``: it steps in turns with
+    another. Raises ``OSError`` where it cannot begin.
     """
     plan.out.mkdir(parents=True, exist_ok=True)
     output = plan.out / f"{spec.index}-{spec.side}.txt"
@@ -83,6 +95,8 @@ def run(plan: ArmPlan, spec: ArmSpec) -> tuple[Arm, Recording | None]:
         isolated_run = replace(
             _isolate(plan, spec, output, prefix), scratch=() if view is None else (view.layers,)
         )
+        if partner is not None:
+            isolated_run = replace(isolated_run, seat=partner.seat, cancelled=partner.cancelled)
         outcome = isolated.run(isolated_run)
         wall_ns = time.monotonic_ns() - start_ns
         own_cpu_ns = time.process_time_ns() - cpu_before_ns
@@ -125,8 +139,14 @@ def _isolate(
     }
     if spec.switched:
         trial["switching"] = {
-            **vars(plan_switches(len(spec.switched), spec.seconds)),
+            **asdict(plan_switches(len(spec.switched), spec.seconds)),
             "sides": [list(map(edit_to_json, edits)) for edits in spec.switched],
+        }
+    if spec.turns is not None:
+        trial["turns"] = {
+            "start": spec.turns.start,
+            "steps": spec.turns.slice_steps,
+            "first": spec.has_first_turn,
         }
     settings = RecorderSettings(
         windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.model.estimate import Estimate
@@ -32,8 +32,7 @@ _OUTLYING: Final = 6.0  # usual deviations, and …
 _MIN_OUTLYING: Final = 0.05  # … so much, beyond which a pair was disturbed
 
 
-@dataclass(frozen=True)
-class SwitchedBlock:
+class SwitchedBlock(Struct, frozen=True):
     """The steps of one block that count; ``side`` 0 is the unedited one."""
 
     side: int
@@ -46,8 +45,7 @@ class SwitchedBlock:
         return math.log(step_time(self.times_ns))
 
 
-@dataclass(frozen=True)
-class SwitchedSteps:
+class SwitchedSteps(Struct, frozen=True):
     """All whole blocks of a process, in order, and why sides were left out."""
 
     blocks: tuple[SwitchedBlock, ...]
@@ -190,11 +188,12 @@ def _find_obstacles(
     gaps = {gap.what: gap.why for process in recording.processes for gap in process.unobserved}
     obstacles: dict[int, str] = {}
     for side, n_edits in enumerate(edit_counts, 1):
-        for number in range(FIRST_SWITCHED * side, FIRST_SWITCHED * side + n_edits):
-            if f"edit {number}" in gaps:
-                obstacles[side] = f"it could not be switched: {gaps[f'edit {number}']}"
-            elif not counts.get(number):
-                obstacles.setdefault(side, "it took no effect where it was switched")
+        numbers = range(FIRST_SWITCHED * side, FIRST_SWITCHED * side + n_edits)
+        refusals = [gaps[f"edit {number}"] for number in numbers if f"edit {number}" in gaps]
+        if refusals:
+            obstacles[side] = f"it could not be switched: {refusals[-1]}"
+        elif numbers and not any(counts.get(number) for number in numbers):
+            obstacles[side] = "it took no effect where it was switched"
     for side, kind in zip(sides, kinds, strict=True):
         if kind == wire.SWITCH_NOT_FINITE and side:
             obstacles[side] = "the loss was no finite number after it was switched on"

@@ -1,9 +1,9 @@
 """The loader that feeds the steps of an arm: its rounds, its first batch, its epoch turns."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from gapless import wire
 from gapless.accounting.intervals import union
@@ -17,8 +17,7 @@ _NO_BATCH = wire.EXHAUSTED | wire.RAISED
 _SIZE = ("samples", "count")
 
 
-@dataclass(frozen=True)
-class ArmLoader:
+class ArmLoader(Struct, frozen=True):
     """What the loader of a training's steps did."""
 
     round_steps: int  # steps that a round of workers × prefetch feeds; 1: it has no workers

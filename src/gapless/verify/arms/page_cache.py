@@ -4,9 +4,10 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.facts import Facts
 from gapless.model.recording import Recording
@@ -17,8 +18,7 @@ _DROP_S: Final = 20.0  # to drop them; what remains then stays
 _MIN_BLOCKED_SHARE: Final = 0.02
 
 
-@dataclass(frozen=True)
-class CacheDrop:
+class CacheDrop(Struct, frozen=True):
     """What was to be dropped from the page cache."""
 
     files: int

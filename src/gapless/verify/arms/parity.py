@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from gapless.model.recording import ArmObservation, BatchIndices, Recording
 from gapless.model.trial import Parity
@@ -30,8 +30,7 @@ Float = npt.NDArray[np.float64]
 Signs = dict[int, list[str]]  # by loader
 
 
-@dataclass(frozen=True)
-class Likeness:
+class Likeness(Struct, frozen=True):
     """How edited arms trained; ``refused``: why that is another training than the unedited one."""
 
     parity: Parity = Parity.NOT_OBSERVED

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from gapless.model.estimate import Estimate
 from gapless.model.trial import TrialVerdict
@@ -25,8 +25,7 @@ _MAX_FAILURES: Final = 2  # of a side, at which it is refused
 _SAMPLES_TOLERANCE: Final = 0.01  # samples of a step are equal within this
 
 
-@dataclass(frozen=True)
-class ArmResult:
+class ArmResult(Struct, frozen=True):
     """One arm as it was run; ``turn``: arms of one turn are neighbours and pair up."""
 
     spec: ArmSpec
@@ -47,8 +46,7 @@ class ArmResult:
         return self.turn is not None and self.why_discarded is None and self.steps is not None
 
 
-@dataclass(frozen=True)
-class Scoreboard:
+class Scoreboard(Struct, frozen=True, dict=True):
     """What the arms so far show."""
 
     results: tuple[ArmResult, ...]

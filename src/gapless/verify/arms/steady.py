@@ -4,11 +4,12 @@ Which steps count is decided once for all arms of a trial, so that the same are 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.recording import Recording
@@ -33,8 +34,7 @@ _RECURRING_MARKS: Final = (  # kinds of marks, and the value of those that count
 Float = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class ArmSteps:
+class ArmSteps(Struct, frozen=True):
     """The steps of one arm; ``lengths[i]`` is that of step ``i + 2``, epoch turns taken out."""
 
     lengths: Int64
@@ -53,8 +53,7 @@ class ArmSteps:
     device_lengths: Int64 | None = None  # as ``lengths``, at the device's own step ends
 
 
-@dataclass(frozen=True)
-class SteadyRange:
+class SteadyRange(Struct, frozen=True):
     """The lengths that count in every arm, from a first one to before a last one, in blocks."""
 
     start: int
@@ -78,8 +77,9 @@ def _read_steps(training: Training, recording: Recording) -> ArmSteps | None:
     if len(ends) < 2:  # noqa: PLR2004 - a length needs two
         return None
     loader = read_arm_loader(training, ends)
-    lengths = np.diff(ends) - loader.turns_ns
-    device_ends = _device_ends(training, ends)
+    pauses = _read_pauses(training)
+    lengths = np.diff(_find_step_ends(training, pauses)) - loader.turns_ns
+    device_ends = _device_ends(training, ends, pauses)
     return ArmSteps(
         lengths=lengths,
         ends=ends,
@@ -107,7 +107,21 @@ def use_device_times(steps: ArmSteps) -> ArmSteps:
     )
 
 
-def _device_ends(training: Training, ends: Int64) -> Int64 | None:
+def _read_pauses(training: Training) -> tuple[Int64, Int64]:
+    """Return when another arm had its turn: the starts, and how long all were up to each."""
+    marks = training.process.marks
+    rows = np.flatnonzero((marks.kind == wire.OBSERVER) & (marks.value == wire.OBSERVER_TURN))
+    starts = marks.start[rows]
+    return starts, np.concatenate(([0], np.cumsum(marks.end[rows] - starts)))
+
+
+def _stepping_time(times: Int64, pauses: tuple[Int64, Int64]) -> Int64:
+    """Return times without the pauses before them."""
+    starts, sums_ns = pauses
+    return times - sums_ns[np.searchsorted(starts, times)]
+
+
+def _device_ends(training: Training, ends: Int64, pauses: tuple[Int64, Int64]) -> Int64 | None:
     """Return when the device came to the end of each step; ``None`` where that was not marked.
 
     A host that runs ahead ends its steps long before its device does, so its times are those of
@@ -121,11 +135,11 @@ def _device_ends(training: Training, ends: Int64) -> Int64 | None:
     if len(rows) < 2 or _has_unmarked_end(ends, mark_steps):  # noqa: PLR2004
         return None
     first_step = int(mark_steps[0])
-    elapsed_ns = cast(
-        "Float", np.interp(np.arange(first_step, len(ends)), mark_steps, marks.value[rows])
-    )
+    paused_ns = marks.start[rows] - _stepping_time(marks.start[rows], pauses)
+    elapsed = marks.value[rows] - (paused_ns - paused_ns[0])
+    elapsed_ns = cast("Float", np.interp(np.arange(first_step, len(ends)), mark_steps, elapsed))
     last_index = int(mark_steps[-1]) - first_step  # the last part continues as the mean of all
-    mean = (int(marks.value[rows][-1]) - int(marks.value[rows][0])) / max(1, last_index)
+    mean = (int(elapsed[-1]) - int(elapsed[0])) / max(1, last_index)
     elapsed_ns[last_index:] += mean * np.arange(len(elapsed_ns) - last_index)
     return np.concatenate(
         (ends[:first_step], ends[first_step] + np.rint(elapsed_ns).astype(np.int64))
@@ -147,11 +161,16 @@ def _remove_turns(device_ends: Int64, turns_ns: Int64) -> Int64:
     return lengths - np.minimum(turns_ns, excess_ns)
 
 
-def _find_step_ends(training: Training) -> Int64:
-    """Return the end of each step; those that were summed lie in equal parts between known ends."""
+def _find_step_ends(training: Training, pauses: tuple[Int64, Int64] | None = None) -> Int64:
+    """Return the end of each step, with ``pauses`` as if these took no time.
+
+    Those that were summed lie in equal parts between known ends.
+    """
     edges = training.edges
     rows = np.flatnonzero(edges.step_counts > 0)
     known_ends = np.concatenate((edges.ends[:1], edges.ends[rows + 1]))
+    if pauses is not None:
+        known_ends = _stepping_time(known_ends, pauses)
     step_numbers = np.concatenate(([0], np.cumsum(edges.step_counts[rows])))
     offsets_ns = cast(
         "Float",

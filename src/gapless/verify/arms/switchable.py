@@ -1,8 +1,9 @@
 """Which edits can be switched while a training runs; what cannot, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 
@@ -46,8 +47,7 @@ _PARTS: Final = frozenset(
 _TARGET_S: Final = 9.0, 11.0  # seconds in which sides are to be decided, and for each of them
 
 
-@dataclass(frozen=True)
-class SwitchPlan:
+class SwitchPlan(Struct, frozen=True):
     """How long blocks are, and how many: what ``payload.trial.switching`` is told."""
 
     target_s: float  # from the first step; sides that are undecided then stay so

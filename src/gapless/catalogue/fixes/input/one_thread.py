@@ -1,6 +1,6 @@
 """Use one thread for the training's own operators."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.fix import Case, Option, fix
 from gapless.catalogue.effects.loaders import loader_changes

@@ -1,6 +1,6 @@
 """Use more workers, together with one thread for the training's own operators."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.fix import Case, Option, changes_nothing, fix, worst_applicability
 from gapless.catalogue.declare.selectors import propose_for_loaders

@@ -1,9 +1,10 @@
 """Periodic work done less often, or left out to measure what it costs: a table."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.fix import Case, Fix, Option, fix
 from gapless.catalogue.declare.page_text import fold_page
@@ -13,8 +14,7 @@ from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
 
-@dataclass(frozen=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """A row: what is done now and then, by whom, and the texts of the two fixes that change it."""
 
     what: str  # as ``Facts.calls`` counts it, and the part of the overlay names it

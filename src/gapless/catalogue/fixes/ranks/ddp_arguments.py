@@ -1,9 +1,10 @@
 """Arguments of DistributedDataParallel that change how it exchanges gradients: a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.fix import Case, Fix, Option, fix
 from gapless.catalogue.declare.page_text import fold_page
@@ -14,8 +15,7 @@ from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
 
-@dataclass(frozen=True)
-class _Argument:
+class _Argument(Struct, frozen=True):
     """A row: the argument, what it is set to, and what that may do; the texts of its page."""
 
     fix: str

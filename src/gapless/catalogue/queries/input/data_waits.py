@@ -5,8 +5,9 @@ workers), and how long the step was blocked on it. It shows neither how many wor
 what they do, nor which processors they have: so only the wait as a whole can be reported.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.declare.selectors import name_line
@@ -29,8 +30,7 @@ _RECORD: Final = (
 )
 
 
-@dataclass(frozen=True)
-class BatchWait:
+class BatchWait(Struct, frozen=True):
     """How long a step waits for a kind of loader, in ns, and for how many batches."""
 
     leaf: str

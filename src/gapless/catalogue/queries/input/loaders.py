@@ -4,8 +4,9 @@ Times are nanoseconds, for one batch. What a wait is worth is not decided here.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.fix import Fix
 from gapless.catalogue.declare.selectors import name_line
@@ -26,8 +27,7 @@ _WRITE_NS: Final = 0.2  # a byte, assumed for one thread: 5 GB/s
 _MAX_BLOCKED_SHARE: Final = 0.95  # of a fetch: at most so much leaves its processor to others
 
 
-@dataclass(frozen=True)
-class Loading:
+class Loading(Struct, frozen=True):
     """A loader that feeds the training, how it was waited for, and what made its batches."""
 
     loader: Loader

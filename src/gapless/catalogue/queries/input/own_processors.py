@@ -1,13 +1,12 @@
 """The processors that one training process may use; for input rules."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gapless.model.evidence import NotObservedError
 from gapless.model.facts import Facts
 
 
-@dataclass(frozen=True)
-class Processors:
+class Processors(Struct, frozen=True):
     """The processors of one training process, and whether its own operators need them."""
 
     known_count: int | None

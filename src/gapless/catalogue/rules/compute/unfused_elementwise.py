@@ -1,7 +1,8 @@
 """Chains of kernels that each read what the one before has written."""
 
-from dataclasses import astuple
 from typing import Final
+
+from msgspec.structs import astuple
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts

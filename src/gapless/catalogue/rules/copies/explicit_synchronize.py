@@ -1,7 +1,8 @@
 """Calls in the step that do nothing but wait for the device."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.declare.selectors import name_line
@@ -22,8 +23,7 @@ _MIN_CALLS_PER_STEP: Final = 0.02  # a step
 _MIN_WINDOW_CALLS: Final = 0.5
 
 
-@dataclass(frozen=True)
-class _SyncWaits:
+class _SyncWaits(Struct, frozen=True):
     per_step: float
     ns: float
     location: Location | None

@@ -1,7 +1,8 @@
 """Tensors that are copied back to the host in the step."""
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts

@@ -7,9 +7,10 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.queries import averages, optimizer_steps, windows
-from gapless.catalogue.queries.averages import covers_tensors_once, find_averaging
+from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.between_operators import PYTHON
+from gapless.catalogue.queries.parameters import averages
+from gapless.catalogue.queries.parameters.averages import covers_tensors_once, find_averaging
 from gapless.catalogue.queries.samples import is_function_of
 from gapless.catalogue.rules.host.clip_loop import NORM_OPERATOR
 from gapless.model.change import Change, HostChange, Omit

@@ -1,8 +1,9 @@
 """An optimizer that the training implements itself, parameter by parameter."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
@@ -155,8 +156,7 @@ def optimizer_by_hand(evidence: Evidence) -> Detection | None:
     )
 
 
-@dataclass(frozen=True)
-class _ParameterUpdate:
+class _ParameterUpdate(Struct, frozen=True):
     """A function that updates parameters: its operators in a step, its share of all Python."""
 
     location: Location

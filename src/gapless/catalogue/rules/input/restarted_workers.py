@@ -1,7 +1,8 @@
 """Workers that are restarted for each epoch."""
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples.evidence import evidence_of

@@ -1,9 +1,10 @@
 """Stages of making a batch that take long, where more workers do not make up for it: a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.declare.rule import Rule, RuleFigure, rule
@@ -16,8 +17,7 @@ from gapless.model.facts import Loader
 from gapless.model.finding import Detection
 
 
-@dataclass(frozen=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """A row: what a stage is, why it takes long, what to do about it; the texts of its page."""
 
     code: str

@@ -1,5 +1,6 @@
 """Evaluations that take a large part of the training's time."""
 
+from pathlib import PurePath
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
@@ -9,6 +10,7 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import MS
 from gapless.catalogue.fixes.occasions.cadence import evaluate_every
 from gapless.catalogue.queries import periodic, step_lines, windows
+from gapless.catalogue.queries.input.loaders import percent
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, Omit
 from gapless.model.edit import Location
@@ -23,9 +25,12 @@ _MIN_STEP_SHARE: Final = 0.02  # of the step
 _TARGET_SHARE: Final = 0.05
 _MAX_PERIOD: Final = 10
 _MIN_SIGHTINGS: Final = 3  # sightings: two whole periods
+_MIN_WAIT_SHARE: Final = 0.25  # of an evaluation: its waits for data that are worth a word
+_RUN_LEAF: Final = "evaluation"  # of run rows
 _NEXT_BATCH: Final = "DataLoaderIter.__next__"
 _MANUAL_REMEDY: Final = (
-    "A smaller part of the data, a larger batch and torch.inference_mode() shorten each of them."
+    "Evaluate less often, or on fewer batches; larger ones, workers for its loader and "
+    "torch.inference_mode() shorten each evaluation."
 )
 
 
@@ -88,8 +93,9 @@ def evaluation_in_the_way(evidence: Evidence, world: World) -> Detection | None:
     ## How it is measured
     By the recorder's marks over the whole run: from where a model is put into evaluation mode to
     where it is put back into training mode; or where a loader hands out all of its batches between
-    two steps, in a training with one backward pass a step. In a trace with stacks: by the user's
-    function that puts a model into evaluation mode, if it is called for that alone.
+    two steps, in a training with one backward pass a step. What it waits for its own batches is
+    part of it. In a trace with stacks: by the user's function that puts a model into evaluation
+    mode, if it is called for that alone.
 
     If environments (gymnasium and the like) are loaded, and no loader gives the training its data,
     the model acts in that time to collect its training data: that is no evaluation.
@@ -112,7 +118,8 @@ def evaluation_in_the_way(evidence: Evidence, world: World) -> Detection | None:
     period = max(2, min(_MAX_PERIOD, round(spent_ns / (_TARGET_SHARE * step_ns))))
     return evaluation_in_the_way.detection(
         f"Evaluation{details} takes "
-        f"{cost if occasion is None else occasion.format_cost(evidence)}.",
+        f"{cost if occasion is None else occasion.format_cost(evidence)}"
+        f"{_describe_waits(evidence)}.",
         Drop((EVALUATION,)),
         location=_evaluation_location(evidence),
         measures=(Measure("evaluation, a step", spent_ns, "ns"),),
@@ -183,6 +190,17 @@ def _find_occasion(evidence: Evidence, spent_ns: float, world: World) -> Occasio
         count / world.steps,
         _evaluation_location(evidence),
     )
+
+
+def _describe_waits(evidence: Evidence) -> str:
+    """Describe which loader an evaluation waits for, if that takes much of it."""
+    use = max(evidence.loader_uses, key=lambda use: use.evaluation_ns, default=None)
+    processes = evidence.run.timeline.processes
+    total_ns = sum(process.leaves.get(_RUN_LEAF, 0) for process in processes)
+    if use is None or not total_ns or use.evaluation_ns < _MIN_WAIT_SHARE * total_ns:
+        return ""
+    place = "" if use.line is None else f" ({PurePath(use.file or '').name}:{use.line})"
+    return f"; {percent(min(1.0, use.evaluation_ns / total_ns))} of it waits for its loader{place}"
 
 
 def _evaluation_location(evidence: Evidence) -> Location | None:

@@ -1,8 +1,9 @@
 """Work in a few steps that takes a large part of the training's time."""
 
-from dataclasses import dataclass
 from math import log
 from typing import Final
+
+from msgspec import Struct
 
 from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
 from gapless.catalogue.declare.selectors import name_line
@@ -151,16 +152,16 @@ def occasional_work(evidence: Evidence) -> Detection | None:
         location=work.location,
         measures=work.measures,
         no_remedy=(
-            "do it less often, if training needs it at all; else see what takes long in it: loops "
-            "over data, files, copies"
+            "do it less often where training allows that; where it is a part of training (playing "
+            "episodes, sampling), see what takes long in it: loops over data, environments that "
+            "could be stepped together or in processes of their own, files, copies"
         ),
         unless=SAME_LINE,
         inferred=True,
     )
 
 
-@dataclass(frozen=True)
-class _OccasionalWork:
+class _OccasionalWork(Struct, frozen=True):
     """What a few steps do: its line, what it takes of all time, and by what that is known."""
 
     location: Location

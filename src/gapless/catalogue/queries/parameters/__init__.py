@@ -1,0 +1,1 @@
+"""What a step does to parameters: their averages, and gradients that nothing uses."""

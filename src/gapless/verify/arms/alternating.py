@@ -1,0 +1,107 @@
+"""Two arms at the same time that step in turns: how their steps are cut, run, and compared."""
+
+import math
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+
+from gapless.launch.trial import isolated, turns
+from gapless.launch.trial.turns import Seat
+from gapless.model.recording import Recording
+from gapless.model.trace import Int64
+from gapless.model.trial import Arm
+from gapless.verify.arms import arm
+from gapless.verify.arms.arm import ArmPlan, Partner
+from gapless.verify.arms.compare import Float
+from gapless.verify.arms.steady import ArmSteps, use_device_times
+from gapless.verify.specs import ArmSpec, Turns
+
+_SLICE_NS: Final = 0.12e9  # as short as settling allows: the machine changes meanwhile
+_MIN_SLICES, _MAX_SLICES = 4, 64
+_MIN_SLICE_STEPS: Final = 8
+_SETTLING: Final = 0.1  # of a slice: steps after a pause that do not count, and …
+_MIN_SETTLING: Final = 2
+_POLL_S: Final = 0.2
+
+RunResult = tuple[Arm, Recording | None]
+
+
+def plan_turns(steps: ArmSteps) -> Turns | None:
+    """Return how arms with as many steps as this one step in turns; ``None``: these are too few."""
+    timed = use_device_times(steps)
+    start = max(timed.n_warm_up + 1, min(len(timed.lengths) // 3, steps.round_steps))
+    count = len(timed.lengths) - start
+    wished = round(float(timed.lengths[start:].sum()) / _SLICE_NS / 2) * 2
+    slices = min(max(wished, _MIN_SLICES), _MAX_SLICES, count // _MIN_SLICE_STEPS // 2 * 2)
+    if slices < _MIN_SLICES:
+        return None
+    slice_steps = count // slices
+    grain = max([1, *(p for p in (steps.round_steps, *steps.periods) if p <= slice_steps)])
+    slice_steps = slice_steps // grain * grain
+    settling = max(_MIN_SETTLING, math.ceil(_SETTLING * slice_steps))
+    return Turns(start, slice_steps, slices, settling)
+
+
+def slice_means(lengths: Int64, plan: Turns) -> Float | None:
+    """Return the mean length of a step in each slice; ``None`` where an arm has too few steps.
+
+    ``lengths[i]`` is that of step ``i + 2``.
+    """
+    first = plan.start - 1
+    n_steps = plan.slices * plan.slice_steps
+    if len(lengths) < first + n_steps:
+        return None
+    slices = lengths[first : first + n_steps].reshape(plan.slices, plan.slice_steps)
+    return slices[:, plan.settling :].mean(axis=1)
+
+
+def run_pair(
+    arms: Sequence[tuple[ArmPlan, ArmSpec]],
+) -> tuple[RunResult, RunResult]:
+    """Run two arms that step in turns, the first one first; return what became of each.
+
+    Whatever interrupts this ends the processes of both. Raises what an arm raises.
+    """
+    seats, ended, cancelled = (Seat(), Seat()), threading.Event(), threading.Event()
+    conductor = threading.Thread(target=turns.conduct, args=(*seats, ended), daemon=True)
+    with isolated.interruptible(), ThreadPoolExecutor(2) as pool:
+        conductor.start()
+        futures = [
+            pool.submit(_run, plan, spec, Partner(seat, cancelled))
+            for (plan, spec), seat in zip(arms, seats, strict=True)
+        ]
+        try:
+            first, second = (_await(future) for future in futures)
+        except BaseException:
+            cancelled.set()
+            raise
+        finally:
+            for future in futures:
+                with suppress(BaseException):
+                    future.result()
+            ended.set()
+            conductor.join()
+    return first, second
+
+
+def _run(plan: ArmPlan, spec: ArmSpec, partner: Partner) -> RunResult:
+    try:
+        return arm.run(plan, spec, partner)
+    finally:
+        partner.seat.leave()
+
+
+def _await(future: "Future[RunResult]") -> RunResult:
+    """Return the result of an arm; woken now and then, so that an interrupt is not kept waiting."""
+    while not wait([future], _POLL_S).done:
+        pass
+    return future.result()
+
+
+def paired_ratios(before: Sequence[float], after: Sequence[float]) -> Float:
+    """Return the logarithms of the ratios of slices of the same steps, neighbours in time."""
+    return np.log(np.array(after) / np.array(before))
