@@ -86,6 +86,11 @@ def recording_costs() -> str:
     return costs.recording_table().replace("](benchmarks/", "](../benchmarks/")
 
 
+def beside_costs() -> str:
+    """Return what other tools show of one training, with links as from ``docs/``."""
+    return costs.beside_table().replace("](benchmarks/", "](../benchmarks/")
+
+
 def groups() -> str:
     """Return the table of groups: how each is printed, and its leaves."""
     rows = ["| group | printed as | leaves |", "|---|---|---|"]
@@ -179,6 +184,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/compared.md": {
+        "beside": beside_costs,
         "tools": accuracy.tools,
         "reading": reading_costs,
         "recording": recording_costs,
