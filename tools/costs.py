@@ -90,7 +90,7 @@ def beside_table(result: Path = BESIDE) -> str:
         lines.append(f"| {name}{version} | {shown} | {ratio} |")
     machine = measurements["machine"]
     place = f"{machine['cores']} cores of an {machine['processor']}, {measurements['date']}"
-    source = "[benchmarks/beside.py](benchmarks/beside.py)"
+    source = "[benchmarks/beside.py](../benchmarks/beside.py)"
     note = f"Processor time of all processes, plain run = 1; {place}: {source}."
     return "\n".join([*lines, "", note])
 
