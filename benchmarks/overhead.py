@@ -121,6 +121,7 @@ def write(options: argparse.Namespace, arms: list[ArmRun]) -> list[dict[str, Any
     rows = summary(arms, figure)
     result = {
         "machine": machine(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "device": options.device,
         "figure": figure,
         "summary": rows,

@@ -99,7 +99,7 @@ def tools(result: Path = ZOO_RESULT) -> str:
     summary = (
         f"{records['all']} records: {records['faulty']} faulty, {records['sound']} sound, "
         f"{records['undecided']} undecided; {records['matter']} have a remedy worth 5 % and more. "
-        f"Rules and thresholds: `{figures['thresholds']}`."
+        f"Rules and thresholds: `{figures['thresholds']}`, {figures['date']}."
     )
     return "\n".join([*head, *lines, "", summary])
 

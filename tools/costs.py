@@ -14,6 +14,7 @@ ARMS: Final = {
     "torch.profiler": "`torch.profiler` on all the time",
     "traceml-ai": "traceml-ai",
 }
+BESIDE: Final = Path(__file__).parents[1] / "benchmarks/results/beside.json"
 RESULT: Final = Path(__file__).parents[1] / "benchmarks/results/reading.json"
 INPUTS: Final = {  # the largest first
     "rich-1000.json.gz": "1 GB with stacks, shapes and memory events",
@@ -68,11 +69,30 @@ def recording_table(result: Path = RECORDING) -> str:
         )
         lines.append(f"| {label} | {' | '.join(cells)} |")
     machine = measurements["machine"]
-    conditions = f"{machine['cores']} cores of an {machine['processor']}, the CPU alone"
+    place = f"{machine['cores']} cores of an {machine['processor']}, the CPU alone"
+    conditions = f"{place}, {measurements['date']}"
     source = "[benchmarks/overhead.py](benchmarks/overhead.py)"
     return "\n".join(
         [*lines, "", f"Ratios to the plain run of the same round, {conditions}: {source}."]
     )
+
+
+def beside_table(result: Path = BESIDE) -> str:
+    """Return what tools show first of one training, and what they cost."""
+    if not result.exists():
+        return "Nothing has been run yet (`benchmarks/beside.py`)."
+    measurements: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    lines = ["| tool | what it shows first | processor time |", "|---|---|--:|"]
+    for name, tool in measurements["tools"].items():
+        shown = " · ".join(tool["shows"] or [f"it failed: {tool['failed']}"]).replace("|", r"\|")
+        version = f" {tool['version']}" if tool["version"] else ""
+        ratio = "not known" if tool["ratio"] is None else f"× {tool['ratio']}"
+        lines.append(f"| {name}{version} | {shown} | {ratio} |")
+    machine = measurements["machine"]
+    place = f"{machine['cores']} cores of an {machine['processor']}, {measurements['date']}"
+    source = "[benchmarks/beside.py](../benchmarks/beside.py)"
+    note = f"Processor time of all processes, plain run = 1; {place}: {source}."
+    return "\n".join([*lines, "", note])
 
 
 def _ratio(row: Mapping[str, Any] | None) -> str:

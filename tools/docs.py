@@ -28,7 +28,7 @@ from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
 from gapless.screen.document import attached_schema, live_schema
 from gapless.store.run import database, trials
-from tools import accuracy, costs, gates, rooms, spoken, tunings
+from tools import accuracy, costs, gates, rooms, spoken, tunings, walks
 
 Makers = Mapping[str, Callable[[], str]]
 
@@ -86,6 +86,11 @@ def recording_costs() -> str:
     return costs.recording_table().replace("](benchmarks/", "](../benchmarks/")
 
 
+def beside_costs() -> str:
+    """Return what other tools show of one training, with links as from ``docs/``."""
+    return costs.beside_table().replace("](benchmarks/", "](../benchmarks/")
+
+
 def groups() -> str:
     """Return the table of groups: how each is printed, and its leaves."""
     rows = ["| group | printed as | leaves |", "|---|---|---|"]
@@ -138,22 +143,22 @@ def _first_sentence(text: str) -> str:
 
 def study_schema() -> str:
     """Return the JSON Schema of what ``gapless open --json`` prints."""
-    return json.dumps(schema(StudyObject), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(schema(StudyObject), indent=1, ensure_ascii=False) + "\n"
 
 
 def comparison_schema() -> str:
     """Return the JSON Schema of what ``gapless compare --json`` prints."""
-    return json.dumps(schema(ComparisonObject), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(schema(ComparisonObject), indent=1, ensure_ascii=False) + "\n"
 
 
 def watch_schema() -> str:
     """Return the JSON Schema of what ``gapless watch --once --json`` prints."""
-    return json.dumps(live_schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(live_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def attach_schema() -> str:
     """Return the JSON Schema of what ``gapless attach --json`` prints."""
-    return json.dumps(attached_schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(attached_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _fence(text: str) -> str:
@@ -179,6 +184,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     },
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/compared.md": {
+        "beside": beside_costs,
         "tools": accuracy.tools,
         "reading": reading_costs,
         "recording": recording_costs,
@@ -198,6 +204,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/rules.md": {"rules": rule_index, "spoken": spoken.spoken_table},
     "docs/trying.md": {"trial": trial},
     "docs/gating.md": {"gates": gates.gate_table},
+    "docs/start.md": {"walk": walks.walk_table},
     "docs/tuning.md": {"tunings": tunings.tuning_table},
     "docs/run-folder.md": {"schema": database_schema},
     "docs/watch.md": {"watching": costs.watching_sentence},

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 RESULTS: Final = Path(__file__).parents[1] / "benchmarks/results"
-HEAD: Final = (
-    (
-        "| on | arms | equal | of these red | planted | red | visible | of these red | right leaf | "
-        "smallest visible, median |"
-    ),
-    "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+_COLUMNS: Final = (
+    *("on", "arms", "equal", "of these red", "planted", "red", "visible", "of these red"),
+    *("right leaf", "smallest visible, median"),
 )
+HEAD: Final = (f"| {' | '.join(_COLUMNS)} |", "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
 Gate = Mapping[str, Any]
 
 

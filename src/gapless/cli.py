@@ -41,6 +41,7 @@ _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
 _DOC_CELLS: Final = 100  # of a line of the help texts, as they are written
 _USUAL_CELLS: Final = 80  # without a terminal
+_PURPOSE: Final = "Find why the GPU waits. Know what each fix is worth. Prove it. Keep it."
 _EPILOG: Final = """\
 start here:
   gapless demo                   what it finds in a training that comes with it
@@ -107,7 +108,7 @@ def _run(argv: list[str]) -> int:
     if isinstance(out, TextIOWrapper):
         out.reconfigure(errors="backslashreplace")  # a name from a trace fits any encoding
     if not argv:
-        _parser(COMMANDS).print_help()
+        _parser(COMMANDS, _terminal_width()).print_help()
         return 0
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise UsageError(_unknown_command_text(argv[0]))
@@ -145,8 +146,8 @@ def _parser(names: Sequence[str], width: int = _DOC_CELLS) -> argparse.ArgumentP
     """
     parser = argparse.ArgumentParser(
         prog="gapless",
-        description="Find why the GPU waits. Know what each fix is worth. Prove it. Keep it.",
-        epilog=_EPILOG,
+        description=_fold(_PURPOSE, width),
+        epilog=_fold(_EPILOG, width),
         formatter_class=_formatter,
         add_help=False,
     )
@@ -162,9 +163,7 @@ def _parser(names: Sequence[str], width: int = _DOC_CELLS) -> argparse.ArgumentP
         subparser = commands.add_parser(
             name,
             help=module.SUMMARY,
-            description=module.__doc__
-            if width >= _DOC_CELLS
-            else _fold(module.__doc__ or "", width),
+            description=_fold(module.__doc__ or "", width),
             formatter_class=_formatter,
         )
         subparser.error = _raise_usage_error
@@ -190,6 +189,8 @@ def _terminal_width() -> int:
 
 def _fold(text: str, width: int) -> str:
     """Fold the paragraphs of a help text; a long example has what it does on a line of its own."""
+    if width >= _DOC_CELLS:
+        return text
     from textwrap import fill
 
     paragraphs = list[str]()

@@ -172,6 +172,28 @@ def test_help_fits_a_narrow_terminal(
         assert not any(line.startswith(" " * 14) for line in lines)  # one line for each command
 
 
+def test_the_first_screen_fits_sixty_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert cli.main([]) == 0
+    output = capsys.readouterr().out
+    assert [line for line in output.splitlines() if len(line) > 60] == []
+    assert "  gapless demo\n      what it finds" in output
+
+
+@pytest.mark.parametrize("command", ["try", "tune"])
+def test_without_a_run_a_command_of_its_own_is_offered(
+    command: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([command]) == 2
+    assert f"gapless {command} -- python train.py" in capsys.readouterr().err
+
+
 def test_help_imports_nothing_heavy(folder: Path) -> None:
     script = (
         "import sys; from gapless.cli import main\n"

@@ -1,8 +1,8 @@
 """Every ``gapless …`` command that the docs and the README show is one that gapless takes.
 
 All are parsed by the real parser. Those that only print a page or read a recorded run are also run,
-on the run kept with the tests. The others are parsed only: they start trainings, change runs, or
-need sampled stacks (which that run lacks), a trace, a terminal, git, or a process to look at.
+on the run kept with the tests. Those that open traces or record
+a training are run in ``test_commands_run.py``, the others are parsed only.
 """
 
 import argparse

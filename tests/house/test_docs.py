@@ -28,6 +28,7 @@ PAGES: Final = sorted(
 LONGEST_REPORT: Final = 16  # lines
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_RULE_CODE: Final = re.compile(r"\bG\d{3}\b")
 _CODE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -89,6 +90,14 @@ def test_every_leaf_is_explained() -> None:
         if f"`{leaf}`" not in explained and f"`.{leaf.rpartition('.')[2]}`" not in explained
     ]
     assert missing == []
+
+
+def test_codes_in_the_docs_are_those_of_rules() -> None:
+    codes = {rule.code for rule in RULES}
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    named = {page.name: set(_RULE_CODE.findall(page.read_text(encoding="utf-8"))) for page in pages}
+    assert {name: found - codes for name, found in named.items() if found - codes} == {}
+    assert len(named["symptoms.md"]) > 20
 
 
 def test_public_names_are_documented() -> None:

@@ -148,7 +148,7 @@ def find_subject(
             raise UsageError("a RUN has its own command; leave out RUN, or what follows --")
         command = arguments.command_line
         return _find_recording(home, command), command, Path.cwd()
-    recording = load(_find_run(home, arguments.run))
+    recording = load(_find_run(home, arguments))
     path = recording.path
     if not has_trained(recording):
         raise UsageError(f"{path} has no steps: there is nothing to try; record another run")
@@ -160,7 +160,7 @@ def find_subject(
     return recording, recording.manifest.command, folder
 
 
-def _find_run(home: Path, name: str | None) -> Path:
+def _find_run(home: Path, arguments: argparse.Namespace) -> Path:
     """Return the folder of the requested run; without a name, of the last that trained.
 
     A folder of runs means the last of them that trained. Raises ``NotFoundError``.
@@ -168,6 +168,7 @@ def _find_run(home: Path, name: str | None) -> Path:
     from gapless.store.run import runs
     from gapless.store.run.recordings import is_run
 
+    name: str | None = arguments.run
     named_path = Path(name or runs.LAST_RUN)
     if named_path.is_dir() and is_run(named_path):
         return named_path
@@ -176,7 +177,8 @@ def _find_run(home: Path, name: str | None) -> Path:
             return runs.find(home, str(named_path))
         return _last_trained(named_path if named_path.is_dir() else home)
     except NotFoundError as error:
-        raise NotFoundError(f"{error}; or name a command: gapless try -- python train.py") from None
+        example = f"gapless {arguments.command} -- python train.py"
+        raise NotFoundError(f"{error}; or name a command: {example}") from None
 
 
 def _last_trained(home: Path) -> Path:
