@@ -1,7 +1,7 @@
 """Run other tools on one training beside gapless, and keep what each shows first and what it costs.
 
 ``PYTHONPATH=src python -m benchmarks.beside --tools SITE OUT.json``: SITE is a site-packages folder
-with py-spy, pyinstrument and scalene (``pip install --target SITE py-spy pyinstrument scalene``).
+with py-spy and pyinstrument (``pip install --target SITE py-spy pyinstrument``).
 The training is that of ``gapless demo``: it decodes JPEG files in the training process. Each tool
 runs it as its documentation says, in turns with the plain command. What it costs is said in seconds
 of processors, of all processes together: those depend little on what else the machine does.
@@ -61,7 +61,8 @@ def read_folded(text: str) -> list[str]:
     leaves: Counter[str] = Counter()
     for line in text.splitlines():
         stack, _, samples = line.rpartition(" ")
-        leaves[Path(stack.rpartition(";")[2]).name] += int(samples)
+        frame = re.sub(r"[^\s(]*/", "", stack.rpartition(";")[2]).strip()
+        leaves[frame or "(no frame)"] += int(samples)
     return rank(leaves)
 
 
@@ -78,22 +79,6 @@ def read_tree(text: str) -> list[str]:
 
     visit(json.loads(text)["root_frame"])
     return rank(own)
-
-
-def read_lines(text: str) -> list[str]:
-    """Return the lines with the most time, of scalene's profile as JSON."""
-    lines = {
-        f"{Path(file).name}:{line['lineno']} {line['line'].strip()[:40]}": (
-            line["n_cpu_percent_python"] + line["n_cpu_percent_c"] + line["n_sys_percent"]
-        )
-        for file, content in json.loads(text)["files"].items()
-        for line in content["lines"]
-    }
-    return [f"{name} {share:.0f}%" for name, share in _largest(lines)]
-
-
-def _largest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(shares.items(), key=lambda item: -item[1])[:_SHOWN]
 
 
 def read_report(text: str) -> list[str]:
@@ -144,12 +129,6 @@ def list_tools(training: list[str]) -> list[Tool]:
             [python, "-m", "pyinstrument", "-r", "json", "-o", "tree", *training],
             "tree",
             read_tree,
-        ),
-        Tool(
-            "scalene",
-            [python, "-m", "scalene", "run", "--cpu-only", "-o", "lines", *training],
-            "lines",
-            read_lines,
         ),
         Tool(
             "cProfile",

@@ -8,7 +8,7 @@ from gapless.model.recording import Samples
 from gapless.verify.arms import room
 from gapless.verify.arms.alternating import plan_turns, slice_means
 from gapless.verify.arms.steady import ArmSteps, read_steps
-from gapless.verify.specs import Turns
+from gapless.verify.specs import TurnPlan
 from tests.study.recording import Log, recording
 
 MS = 1_000_000
@@ -56,10 +56,10 @@ def test_few_long_steps_are_not_cut() -> None:
 
 def test_steps_after_a_pause_do_not_count() -> None:
     lengths = np.array([9, 9, 9, 50, 1, 1, 1, 70, 2, 2, 2], np.int64)
-    means = slice_means(lengths, Turns(start=4, slice_steps=4, slices=2, settling=1))
+    means = slice_means(lengths, TurnPlan(start=4, slice_steps=4, slices=2, settling=1))
     assert means is not None
     assert means.tolist() == [1.0, 2.0]
-    assert slice_means(lengths, Turns(start=4, slice_steps=4, slices=4, settling=1)) is None
+    assert slice_means(lengths, TurnPlan(start=4, slice_steps=4, slices=4, settling=1)) is None
 
 
 def test_what_another_arm_took_is_not_in_the_steps() -> None:

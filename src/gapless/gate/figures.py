@@ -23,7 +23,7 @@ from gapless.verify.arms.steady import (
     step_time,
     use_device_times,
 )
-from gapless.verify.specs import Turns
+from gapless.verify.specs import TurnPlan
 
 BASE: Final = "base"
 NEW: Final = "new"
@@ -88,7 +88,9 @@ def read_figures(
     )
 
 
-def add_slices(arms: Sequence[tuple[ArmFigures, ArmSteps]], turns: Turns) -> tuple[ArmFigures, ...]:
+def add_slices(
+    arms: Sequence[tuple[ArmFigures, ArmSteps]], turns: TurnPlan
+) -> tuple[ArmFigures, ...]:
     """Return the figures of arms that stepped in turns, with the step time of each slice.
 
     Those that have too few steps are left out. What passed in the other's turns is no leaf.

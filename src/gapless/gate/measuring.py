@@ -16,7 +16,7 @@ from gapless.model.recording import Recording
 from gapless.verify.arms import arm, room
 from gapless.verify.arms.alternating import plan_turns, run_pair
 from gapless.verify.arms.steady import ArmSteps, read_steps
-from gapless.verify.specs import ArmSpec, Turns
+from gapless.verify.specs import ArmSpec, TurnPlan
 from gapless.verify.trial import logging_edits
 
 _MAX_STEPS: Final = 1_000_000  # of the first arm, which ends by time
@@ -48,7 +48,7 @@ class ArmRunner(Struct, frozen=True):
     report_progress: Progress
     stop_step: int = _MAX_STEPS
     apart: bool = False  # both arms of a pair do not step in turns
-    turns: Turns | None = None  # how they do
+    turns: TurnPlan | None = None  # how they do
     why_apart: str | None = None  # why they do not
 
     def plan_after(self, recording: Recording) -> "ArmRunner":

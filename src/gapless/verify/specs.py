@@ -62,7 +62,7 @@ class TrialSettings(Struct, frozen=True):
     mode: ArmMode = ArmMode.FRESH_FIRST
 
 
-class Turns(Struct, frozen=True):
+class TurnPlan(Struct, frozen=True):
     """How two arms step in turns: the steps before, those of a slice, and how many slices."""
 
     start: int
@@ -86,7 +86,7 @@ class ArmSpec(Struct, frozen=True):
     seconds: float
     takes_window: bool = False
     switched: tuple[tuple[Edit, ...], ...] = ()  # edits of sides, switched while the arm runs
-    turns: Turns | None = None  # it steps in turns with another arm
+    turns: TurnPlan | None = None  # it steps in turns with another arm
     has_first_turn: bool = False
 
 

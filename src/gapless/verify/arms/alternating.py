@@ -18,7 +18,7 @@ from gapless.verify.arms import arm
 from gapless.verify.arms.arm import ArmPlan, Partner
 from gapless.verify.arms.compare import Float
 from gapless.verify.arms.steady import ArmSteps, use_device_times
-from gapless.verify.specs import ArmSpec, Turns
+from gapless.verify.specs import ArmSpec, TurnPlan
 
 _SLICE_NS: Final = 0.12e9  # as short as settling allows: the machine changes meanwhile
 _MIN_SLICES, _MAX_SLICES = 4, 64
@@ -30,7 +30,7 @@ _POLL_S: Final = 0.2
 RunResult = tuple[Arm, Recording | None]
 
 
-def plan_turns(steps: ArmSteps) -> Turns | None:
+def plan_turns(steps: ArmSteps) -> TurnPlan | None:
     """Return how arms with as many steps as this one step in turns; ``None``: these are too few."""
     timed = use_device_times(steps)
     start = max(timed.n_warm_up + 1, min(len(timed.lengths) // 3, steps.round_steps))
@@ -43,10 +43,10 @@ def plan_turns(steps: ArmSteps) -> Turns | None:
     grain = max([1, *(p for p in (steps.round_steps, *steps.periods) if p <= slice_steps)])
     slice_steps = slice_steps // grain * grain
     settling = max(_MIN_SETTLING, math.ceil(_SETTLING * slice_steps))
-    return Turns(start, slice_steps, slices, settling)
+    return TurnPlan(start, slice_steps, slices, settling)
 
 
-def slice_means(lengths: Int64, plan: Turns) -> Float | None:
+def slice_means(lengths: Int64, plan: TurnPlan) -> Float | None:
     """Return the mean length of a step in each slice; ``None`` where an arm has too few steps.
 
     ``lengths[i]`` is that of step ``i + 2``.
