@@ -12,9 +12,10 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from gapless import wire
 from gapless.launch import process_tree
@@ -25,8 +26,7 @@ _PROC: Final = Path("/proc")
 _POLL_S: Final = 0.05
 
 
-@dataclass
-class Seat:
+class Seat(Struct):
     """One of two arms that take turns: its pipes, and what of it is stopped."""
 
     over_pipe: int = -1
