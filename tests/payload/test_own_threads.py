@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -64,6 +65,13 @@ def test_the_end_of_a_process_waits_for_a_thread_in_a_look(
     stacks.wait_for_end()
     assert not task.exists()
     stacks.stop()
+
+
+def test_while_threading_is_being_imported_the_clock_of_a_thread_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "threading", ModuleType("threading"))
+    assert stacks._clock() is None  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
 
 
 def test_a_thread_that_never_was_is_not_awaited() -> None:

@@ -40,8 +40,10 @@ def install() -> None:
     spool = os.environ.get(wire.SPOOL)
     if recorder.is_worker() or not spool:
         return
-    threading = sys.modules.get("threading")
-    ident = _thread.get_ident() if threading is None else threading.main_thread().ident
+    main_thread = getattr(
+        sys.modules.get("threading"), "main_thread", None
+    )  # it may be half imported
+    ident = _thread.get_ident() if main_thread is None else main_thread().ident
     now = time.monotonic_ns()
     _state.update(on=True, ident=ident, began=now, written=now, cpu=time.process_time_ns())
     _state["path"] = os.path.join(spool, f"unstepped-{os.getpid()}.json")

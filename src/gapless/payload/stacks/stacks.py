@@ -244,9 +244,10 @@ def _has_moved(ident: int, top: Any, instruction: int) -> bool:
 def _clock() -> int | None:
     """Return the processor time of the main thread; None where another one is looked at."""
     ident = recorder.stepping_thread()[0] or _state["ident"]
-    threading = sys.modules.get("threading")
+    # It may be imported at this moment, and not have it yet.
+    main_thread = getattr(sys.modules.get("threading"), "main_thread", None)
     # Of a thread that may have ended the clock must not be asked for: C would read freed memory.
-    if threading is None or ident != threading.main_thread().ident:
+    if main_thread is None or ident != main_thread().ident:
         return None
     try:
         return time.clock_gettime_ns(time.pthread_getcpuclockid(ident))
