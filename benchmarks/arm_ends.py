@@ -46,7 +46,7 @@ def measure_arm(plan: arm.ArmPlan, index: int, seconds: float) -> dict[str, floa
 
 def summarize(arms: Sequence[dict[str, float]]) -> dict[str, Any]:
     """Return the medians of some arms, and the share that an overlap could save at most."""
-    medians = {name: statistics.median(arm[name] for arm in arms) for name in arms[0]}
+    medians = {name: round(statistics.median(arm[name] for arm in arms), 3) for name in arms[0]}
     saving = statistics.median(min(arm["after"], arm["start"]) / arm["all"] for arm in arms)
     return {"medians": medians, "most_saved": round(saving, 4), "arms": list(arms)}
 

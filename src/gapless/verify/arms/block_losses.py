@@ -48,7 +48,7 @@ def read_block_losses(process: Process) -> Iterator[tuple[int, float]]:
 def compare_level(losses: BlockLosses, side: int) -> LossLevel | None:
     """Return how the losses of a side's blocks compare; ``None`` where too few are known."""
     triples = list(zip(losses, losses[1:], losses[2:], strict=False))
-    edited, around = [], []
+    edited, around = list[float](), list[float]()
     for before, block, after in triples:
         if block[0] == side and before[0] == after[0] == 0:
             edited.append(block[1])
