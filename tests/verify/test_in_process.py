@@ -134,6 +134,7 @@ def try_both(
         (Wrap("torch.nn.Module", "channels-last"), True),
         (Wrap("torch.optim.Optimizer", "grad-scaler"), True),
         (Wrap("torch.nn.Module", "compile"), False),
+        (Wrap(LOADER, "device-prefetcher"), True),
     ],
 )
 def test_what_is_made_at_the_start_cannot_be_switched(edit: Edit, *, can_switch: bool) -> None:
