@@ -142,7 +142,7 @@ def prepare_trainings(folder: Path) -> dict[str, str]:
     """Write what the docs name, and return the environment for it."""
     text = (ROOT / "src/gapless/demo/train.py").read_text()
     text = text.replace("type=int, default=256", "type=int, default=32")
-    text = text.replace('"--epochs"', '"--steps", "--epochs"')
+    text = text.replace('"--epochs"', '"--epochs", "--steps"')
     for name in ("train.py", "pictures.py"):
         (folder / name).write_text(text)
     (folder / "train.sh").write_text("python train.py --epochs 3\n")
