@@ -16,8 +16,8 @@ def read_trace(
 ) -> Trace:
     """Read one trace file; its content tells whether it is a profiler's or packed columns.
 
-    ``processes`` and ``report_entries`` as in ``formats.read``. Raises ``NotFoundError`` if the file cannot be opened and
-    ``NotATraceError`` if it holds no trace.
+    ``processes`` and ``report_entries`` as in ``formats.read``. Raises ``NotFoundError`` if the
+    file cannot be opened and ``NotATraceError`` if it holds no trace.
     """
     if columns.is_packed(path):
         return columns.load(path)
