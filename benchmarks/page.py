@@ -1,14 +1,17 @@
 """How soon the page of a run is there, in a browser: ``python -m benchmarks.page --out FILE``.
 
-Two pages in turns (A B B A), each in a browser that has just been started and opens it once: one
-of a trace with a hundred thousand events, and one of the few steps that it was grown from. Of each:
-when its text is painted, and when all of its figures are drawn. Docs: benchmarks/README.md.
+Three pages in turns (A B C C B A), each in a browser that has just been started and opens it once:
+of a recorded run whose windows hold a hundred thousand events, with its calls and a prediction as
+two timelines; of two ranks' traces with as many events; and of the few steps that these were grown
+from. Of each: when its text is painted, and when all of its figures are drawn.
+Docs: benchmarks/README.md.
 """
 
 import argparse
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,11 +21,16 @@ from typing import Any, Final
 
 from benchmarks.machine import machine, versions, write_result
 from benchmarks.make_big_trace import grow_trace, read_text, split_events
+from gapless.model.picture import Picture
+from gapless.page.calls import flame_columns
 from gapless.page.study_page import study_page
 from gapless.study import Options, open_study
 from tests.page.browser import find_browser, start_browser
 
-BASE: Final = Path(__file__).parents[1] / "tests" / "data" / "two_ranks.rank0.json.gz"
+ROOT: Final = Path(__file__).parents[1]
+BASES: Final = tuple(ROOT / f"tests/data/two_ranks.rank{rank}.json.gz" for rank in (0, 1))
+TRAINING: Final = ROOT / "src/gapless/demo/train.py"
+WINDOW_STEPS: Final = 130  # of that training: some 800 events each
 EVENTS: Final = 100_000
 # Times are taken in the page, from the start of its navigation.
 WATCH: Final = (
@@ -41,6 +49,9 @@ class PageMade:
     path: Path
     events: int  # of the trace
     bars: int  # of the timeline, as many as a page draws
+    bars_of_prediction: int  # of its two timelines
+    calls: int  # bars of the flame view
+    ranks: int
     bytes: int
     study_s: float
     writing_s: float
@@ -55,33 +66,54 @@ class Opening:
     drawn_s: float
 
 
-def grow_base(out: Path) -> Path:
-    """Write a trace of at least so many events as are asked for."""
-    text = read_text(BASE)
+def grow_base(base_file: Path, out: Path, events: int) -> Path:
+    """Write a trace of at least so many events."""
+    text = read_text(base_file)
     base = split_events(text)
-    copies = -(-EVENTS // len(base.events)) + 1
+    copies = -(-events // len(base.events)) + 1
     out.write_bytes(b"".join(grow_trace(base, len(text) * copies)))
     return out
 
 
-def make_page(name: str, trace: Path, folder: Path) -> PageMade:
-    """Study a trace and write its page."""
+def record_run(folder: Path) -> Path:
+    """Record the training of ``gapless demo`` with long windows; return the folder of its run."""
+    command = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(folder)]
+    command += ["--window-steps", str(WINDOW_STEPS), sys.executable, str(TRAINING)]
+    command += ["--data", str(folder / "pictures"), "--pictures", "64", "--epochs", "80"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    return next(path.parent for path in folder.glob("*/run.json"))
+
+
+def make_page(name: str, paths: Sequence[Path], folder: Path) -> PageMade:
+    """Study traces or a run, and write the page."""
     start = time.perf_counter()
-    study = open_study([trace], Options(cache=False, pictured=True))
+    study = open_study(paths, Options(cache=False, pictured=True))
     studied = time.perf_counter()
     path = folder / f"{name}.html"
     path.write_text(study_page(study), encoding="utf-8")
     written = time.perf_counter()
-    strips = () if study.picture is None else study.picture.strips
+    recorded, forecast = study.recorded, study.forecast
+    pictures = () if forecast is None else (forecast.before, forecast.after)
     return PageMade(
         name=name,
         path=path,
         events=study.health.events,
-        bars=sum(len(strip.start) for strip in strips),
+        bars=count_bars(() if study.picture is None else (study.picture,)),
+        bars_of_prediction=count_bars(pictures),
+        calls=0
+        if recorded is None
+        else sum(len(flame["name"]) for flame in flame_columns(recorded.calls)),
+        ranks=len(study.run.ranks),
         bytes=path.stat().st_size,
         study_s=round(studied - start, 3),
         writing_s=round(written - studied, 3),
     )
+
+
+def count_bars(pictures: Sequence[Picture]) -> int:
+    """Return how many bars timelines have."""
+    return sum(len(strip.start) for picture in pictures for strip in picture.strips)
 
 
 def open_once(page: PageMade, folder: Path) -> Opening:
@@ -117,7 +149,7 @@ def summarize(openings: Sequence[Opening], name: str) -> dict[str, Any]:
 def main() -> None:
     """Measure and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="of A B B A")
+    parser.add_argument("--rounds", type=int, default=5, help="of A B C C B A")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     version = subprocess.run(
@@ -125,11 +157,16 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
+        grown = [
+            grow_base(base, folder / f"rank{rank}.json", EVENTS // len(BASES))
+            for rank, base in enumerate(BASES)
+        ]
         pages = (
-            make_page("large", grow_base(folder / "large.json"), folder),
-            make_page("small", BASE, folder),
+            make_page("run", [record_run(folder / "runs")], folder),
+            make_page("ranks", grown, folder),
+            make_page("small", BASES[:1], folder),
         )
-        turns = [pages[index] for _ in range(arguments.rounds) for index in (0, 1, 1, 0)]
+        turns = [pages[index] for _ in range(arguments.rounds) for index in (0, 1, 2, 2, 1, 0)]
         load_before = os.getloadavg()[0]
         openings = [
             open_once(page, folder / f"profile-{number}") for number, page in enumerate(turns)

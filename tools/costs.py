@@ -131,6 +131,8 @@ def watching_sentence(result: Path = WATCHING) -> str:
         f"{cost['share'] * 100:.1f} % ({cost['view']}, {cost['columns']} × {cost['rows']})"
         for cost in measurements["costs"]
     ]
+    if "attach" in measurements:
+        texts.append(f"{measurements['attach']['share'] * 100:.1f} % (attach, while it looks)")
     machine, seconds = measurements["machine"], measurements["costs"][0]["measured_s"]
     return (
         f"so much of one core, measured over {seconds:.0f} s beside a training with "
