@@ -120,6 +120,8 @@ def test_it_is_written_and_taken_back(
     assert "changed" in page(capsys, run.name, "--apply")
     assert script.read_text() == TRAINING.replace(BEFORE, AFTER)
     assert "says all of it already" in page(capsys)
+    words = "nothing was written: the source says all of it already"
+    assert words in page(capsys, run.name, "--apply")
     assert "restored" in page(capsys, "--undo")
     assert script.read_text() == TRAINING
     assert "nothing to undo" in page(capsys, "--undo", code=2)
