@@ -1,9 +1,10 @@
 """How soon the page of a run is there, in a browser: ``python -m benchmarks.page --out FILE``.
 
 Three pages in turns (A B C C B A), each in a browser that has just been started and opens it once:
-of a recorded run whose windows hold a hundred thousand events, with its calls and a prediction as
-two timelines; of two ranks' traces with as many events; and of the few steps that these were grown
-from. Of each: when its text is painted, and when all of its figures are drawn.
+one with all that a page can have, the run that is kept with the tests (steps, sampled series, a
+prediction as two timelines) with a timeline of a hundred thousand events and a flame view of seven
+hundred calls; one of two ranks' traces with as many events; and one of the few steps that these
+were grown from. Of each: when its text is painted, and when all of its figures are drawn.
 Docs: benchmarks/README.md.
 """
 
@@ -11,17 +12,20 @@ import argparse
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from benchmarks.machine import machine, versions, write_result
 from benchmarks.make_big_trace import grow_trace, read_text, split_events
+from gapless.model.calls import CallNode, CallTree
 from gapless.model.picture import Picture
+from gapless.model.study import Study
 from gapless.page.calls import flame_columns
 from gapless.page.study_page import study_page
 from gapless.study import Options, open_study
@@ -29,9 +33,9 @@ from tests.page.browser import find_browser, start_browser
 
 ROOT: Final = Path(__file__).parents[1]
 BASES: Final = tuple(ROOT / f"tests/data/two_ranks.rank{rank}.json.gz" for rank in (0, 1))
-TRAINING: Final = ROOT / "src/gapless/demo/train.py"
-WINDOW_STEPS: Final = 130  # of that training: some 800 events each
+RUNS: Final = ROOT / "tests/data/runs"
 EVENTS: Final = 100_000
+CALLS: Final = 700
 # Times are taken in the page, from the start of its navigation.
 WATCH: Final = (
     "new MutationObserver((_, it) => { if (document.body?.dataset.drawn) {"
@@ -75,35 +79,44 @@ def grow_base(base_file: Path, out: Path, events: int) -> Path:
     return out
 
 
-def record_run(folder: Path) -> Path:
-    """Record the training of ``gapless demo`` with long windows; return the folder of its run."""
-    command = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(folder)]
-    command += ["--window-steps", str(WINDOW_STEPS), sys.executable, str(TRAINING)]
-    command += ["--data", str(folder / "pictures"), "--pictures", "64", "--epochs", "80"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    subprocess.run(command, check=True, env=environment, capture_output=True)
-    return next(path.parent for path in folder.glob("*/run.json"))
+def study_traces(paths: Sequence[Path]) -> Study:
+    """Study traces, or a run, with what a page draws."""
+    return open_study(paths, Options(cache=False, pictured=True))
 
 
-def make_page(name: str, paths: Sequence[Path], folder: Path) -> PageMade:
-    """Study traces or a run, and write the page."""
+def study_whole(trace: Path) -> Study:
+    """Return the study of the kept run, with the timeline of a trace, and with calls."""
+    run = study_traces([path for path in RUNS.iterdir() if path.is_dir()])
+    large = study_traces([trace])
+    nodes = tuple(
+        CallNode((number - 1) // 4, "train.py", f"function_{number}", number, None, 1_000, 1)
+        for number in range(CALLS)
+    )
+    tree = CallTree("main thread", nodes, CALLS * 1_000, 0, 0, 0)
+    if run.recorded is None:
+        raise ValueError(RUNS)
+    recorded = replace(run.recorded, calls=(tree,))
+    return replace(run, health=large.health, picture=large.picture, recorded=recorded)
+
+
+def make_page(name: str, make: Callable[[], Study], folder: Path) -> PageMade:
+    """Make a study, and write its page."""
     start = time.perf_counter()
-    study = open_study(paths, Options(cache=False, pictured=True))
+    study = make()
     studied = time.perf_counter()
     path = folder / f"{name}.html"
     path.write_text(study_page(study), encoding="utf-8")
     written = time.perf_counter()
     recorded, forecast = study.recorded, study.forecast
     pictures = () if forecast is None else (forecast.before, forecast.after)
+    flames = [] if recorded is None else flame_columns(recorded.calls)
     return PageMade(
         name=name,
         path=path,
         events=study.health.events,
         bars=count_bars(() if study.picture is None else (study.picture,)),
         bars_of_prediction=count_bars(pictures),
-        calls=0
-        if recorded is None
-        else sum(len(flame["name"]) for flame in flame_columns(recorded.calls)),
+        calls=sum(len(flame["name"]) for flame in flames),
         ranks=len(study.run.ranks),
         bytes=path.stat().st_size,
         study_s=round(studied - start, 3),
@@ -157,14 +170,15 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
-        grown = [
+        large = grow_base(BASES[0], folder / "large.json", EVENTS)
+        ranks = [
             grow_base(base, folder / f"rank{rank}.json", EVENTS // len(BASES))
             for rank, base in enumerate(BASES)
         ]
         pages = (
-            make_page("run", [record_run(folder / "runs")], folder),
-            make_page("ranks", grown, folder),
-            make_page("small", BASES[:1], folder),
+            make_page("whole", lambda: study_whole(large), folder),
+            make_page("ranks", lambda: study_traces(ranks), folder),
+            make_page("small", lambda: study_traces(BASES[:1]), folder),
         )
         turns = [pages[index] for _ in range(arguments.rounds) for index in (0, 1, 2, 2, 1, 0)]
         load_before = os.getloadavg()[0]
