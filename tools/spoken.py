@@ -1,7 +1,7 @@
 """The generated table of ``docs/rules.md``: which recordings each rule speaks of."""
 
 import json
-from collections.abc import Mapping, Sequence, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,8 +41,8 @@ def spoken_table(path: Path = SPOKEN_PATH) -> str:
 
 def _silent_sentence(silent_rules: Sequence[str]) -> str:
     return (
-        f"Seen in none of them: {', '.join(silent_rules) or 'none'}. Each of these speaks of a small "
-        "training with its fault, and not of its twin without it (`tests/zoo/small_faults.py`)."
+        f"Seen in none of them: {', '.join(silent_rules) or 'none'}. Each of these speaks of a "
+        "small training with its fault, and not of its twin without it (`tests/zoo/small_faults.py`)."
     )
 
 

@@ -357,7 +357,7 @@ def ask_for_determinism(training: Training) -> None:
 
 def fill_memory(training: Training) -> None:
     """Ask for pieces of other sizes each time, in memory that holds only some of them."""
-    total = torch.cuda.get_device_properties(0).total_memory
+    _, total = torch.cuda.mem_get_info()
     torch.cuda.set_per_process_memory_fraction(2**31 / total)
 
     def fill(number: int) -> None:
