@@ -42,7 +42,7 @@ def spoken_table(path: Path = SPOKEN_PATH) -> str:
 def _silent_sentence(silent_rules: Sequence[str]) -> str:
     return (
         f"Seen in none of them: {', '.join(silent_rules) or 'none'}. Each of these speaks of a "
-        "small training with its fault, and not of its twin without it (`tests/zoo/small_faults.py`)."
+        "small training with its fault (`tests/zoo/small_faults.py`), and not of its healthy twin."
     )
 
 
