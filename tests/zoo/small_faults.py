@@ -234,7 +234,7 @@ def update_by_hand(training: Training) -> None:
     def update() -> None:
         with torch.no_grad():
             for parameter, velocity in zip(training.model.parameters(), velocities, strict=True):
-                velocity.mul_(0.9).add_(parameter.grad)
+                velocity.mul_(0.9).add_(parameter.grad)  # pyright: ignore[reportArgumentType]
                 parameter.add_(velocity, alpha=-0.01)
 
     training.update = update  # type: ignore[method-assign]
