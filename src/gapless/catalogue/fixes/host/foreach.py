@@ -52,10 +52,7 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
             "equivalent: AdamW at train.py:52: foreach False → True",
             edits=(
                 SetArgument(
-                    "torch.optim.AdamW",
-                    "foreach",
-                    value=True,
-                    where=example_facts.OPTIMIZER_LINE,
+                    "torch.optim.AdamW", "foreach", value=True, where=example_facts.OPTIMIZER_LINE
                 ),
             ),
         ),

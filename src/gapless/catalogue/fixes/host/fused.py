@@ -40,10 +40,7 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
             "equivalent: AdamW at train.py:52: fused None → True",
             edits=(
                 SetArgument(
-                    "torch.optim.AdamW",
-                    "fused",
-                    value=True,
-                    where=example_facts.OPTIMIZER_LINE,
+                    "torch.optim.AdamW", "fused", value=True, where=example_facts.OPTIMIZER_LINE
                 ),
             ),
         ),

@@ -18,14 +18,7 @@ from gapless.model.facts import Facts, Loader
             "A loader of images",
             example_facts.gpu(),
             "trial: DataLoader at train.py:41 repeats its first batch",
-            edits=(
-                Wrap(
-                    LOADER,
-                    "cached-batch",
-                    {"device": False},
-                    example_facts.LOADER_LINE,
-                ),
-            ),
+            edits=(Wrap(LOADER, "cached-batch", {"device": False}, example_facts.LOADER_LINE),),
         ),
         Case("No loader", example_facts.bare_facts(), "refused: no DataLoader was seen"),
     ],

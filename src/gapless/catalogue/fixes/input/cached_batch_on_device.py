@@ -16,14 +16,7 @@ from gapless.model.facts import Facts, Loader
             "A loader of images, a GPU",
             example_facts.gpu(),
             "trial: DataLoader at train.py:41 repeats one batch on the device",
-            edits=(
-                Wrap(
-                    LOADER,
-                    "cached-batch",
-                    {"device": True},
-                    example_facts.LOADER_LINE,
-                ),
-            ),
+            edits=(Wrap(LOADER, "cached-batch", {"device": True}, example_facts.LOADER_LINE),),
         ),
         Case(
             "No device",

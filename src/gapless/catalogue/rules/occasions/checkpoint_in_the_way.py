@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.occasions import CHECKPOINT
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import COUNT, MS
 from gapless.catalogue.fixes.occasions.cadence import checkpoint_every
 from gapless.catalogue.queries import periodic, windows
@@ -23,18 +23,14 @@ _TARGET_SHARE: Final = 0.01
     "checkpoint-in-the-way",
     since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Every twenty steps",
             "Checkpoints (every 20 steps, 100.0 ms each) take 5.0 ms of each 45.0 ms step.",
-            evidence_of(
-                example_facts.gpu(checkpoint=5),
-                {"busy.tc_math": 40, CHECKPOINT: 5},
-                CallUse("checkpoint", "train.py", 88, "main", COUNT // 20, 500 * MS, 0.05),
-            ),
+            example_facts.gpu(checkpoint=5),
+            {"busy.tc_math": 40, CHECKPOINT: 5},
+            CallUse("checkpoint", "train.py", 88, "main", COUNT // 20, 500 * MS, 0.05),
         ),
-        RuleFigure(
-            "None", None, evidence_of(example_facts.gpu(checkpoint=0), {"busy.tc_math": 40})
-        ),
+        figure("None", None, example_facts.gpu(checkpoint=0), {"busy.tc_math": 40}),
     ],
 )
 def checkpoint_in_the_way(evidence: Evidence) -> Detection | None:

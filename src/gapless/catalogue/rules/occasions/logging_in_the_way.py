@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.occasions import LOGGING
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import COUNT, MS
 from gapless.catalogue.fixes.occasions.cadence import log_every
 from gapless.catalogue.queries import periodic, windows
@@ -23,23 +23,19 @@ _TARGET_SHARE: Final = 0.01
     "logging-in-the-way",
     since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A flush in each step",
             "Logging (2.0 times a step, 1.5 ms each) takes 3.0 ms of each 43.0 ms step.",
-            evidence_of(
-                example_facts.gpu(logging=200),
-                {"busy.tc_math": 40, LOGGING: 3},
-                CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0),
-            ),
+            example_facts.gpu(logging=200),
+            {"busy.tc_math": 40, LOGGING: 3},
+            CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0),
         ),
-        RuleFigure(
+        figure(
             "The device's queue hides it",
             None,
-            evidence_of(
-                example_facts.gpu(logging=200),
-                {"busy.tc_math": 40},
-                CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0),
-            ),
+            example_facts.gpu(logging=200),
+            {"busy.tc_math": 40},
+            CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0),
         ),
     ],
 )
