@@ -29,7 +29,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "tf32",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(

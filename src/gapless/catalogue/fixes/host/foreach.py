@@ -43,7 +43,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "foreach",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(

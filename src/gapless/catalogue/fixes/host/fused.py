@@ -31,7 +31,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "fused",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(

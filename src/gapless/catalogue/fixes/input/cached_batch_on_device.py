@@ -10,7 +10,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "cached-batch-on-device",
-    since="0.1",
     cases=lambda: [
         Case(
             "A loader of images, a GPU",

@@ -20,7 +20,6 @@ _REMAINS: Final = Estimate(0.2, 0.6, 1.0)  # mixed precision needs some casts
 @rule(
     "G508",
     "cast-traffic",
-    since="0.1",
     figures=lambda: [
         figure(
             "Casts that take half as long as the products",

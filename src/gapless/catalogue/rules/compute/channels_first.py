@@ -48,7 +48,6 @@ _AMP: Final = example_facts.precision(autocast={"cuda": "torch.bfloat16"})
 @rule(
     "G504",
     "channels-first",
-    since="0.1",
     figures=lambda: [
         figure(
             "Convolutions in bf16",

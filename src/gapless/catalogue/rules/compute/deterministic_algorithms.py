@@ -19,7 +19,6 @@ _FACTOR: Final = Estimate(0.8, 0.97, 1.0)  # usually nothing; scatters, convolut
 @rule(
     "G211",
     "deterministic-algorithms",
-    since="0.1",
     figures=lambda: [
         figure(
             "Asked for",

@@ -37,7 +37,6 @@ _MODEL_REMEDY: Final = (
 @rule(
     "G503",
     "double-precision",
-    since="0.1",
     figures=lambda: [
         figure(
             "A mask from NumPy",

@@ -39,7 +39,6 @@ _CPU_WORK: Final = example_work(
 @rule(
     "G502",
     "full-precision",
-    since="0.1",
     figures=lambda: [
         figure(
             "TF32, and no autocast",

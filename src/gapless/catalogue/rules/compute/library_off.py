@@ -30,7 +30,6 @@ _LEAVES: Final = {"busy.math": 30, "busy.elementwise": 10}
 @rule(
     "G518",
     "library-off",
-    since="0.1",
     figures=lambda: [
         figure(
             "Convolutions on processors, without oneDNN",

@@ -25,7 +25,6 @@ _ODD_SIZES: Final = ((8192, 768), (768, 50257))
 @rule(
     "G509",
     "misaligned-products",
-    since="0.1",
     figures=lambda: [
         figure(
             "A vocabulary of 50,257 words",

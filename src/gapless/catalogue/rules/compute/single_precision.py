@@ -32,7 +32,6 @@ _SIMT_WORK: Final = example_work(
 @rule(
     "G501",
     "single-precision",
-    since="0.1",
     figures=lambda: [
         figure(
             "fp32, torch's default",

@@ -33,7 +33,6 @@ def _single_thread_machine(**changes: int | None) -> Machine:
 @rule(
     "G116",
     "too-few-threads",
-    since="0.1",
     figures=lambda: [
         figure(
             "One thread on eight cores, as torchrun sets it",

@@ -26,7 +26,6 @@ _CROWDED_MACHINE: Final = machine(cpus=4, intra_op_threads=32, device=None)
 @rule(
     "G113",
     "too-many-threads",
-    since="0.1",
     figures=lambda: [
         figure(
             "A container that may use 4 of 32 processors",

@@ -36,7 +36,6 @@ _AMP: Final = example_facts.precision(autocast={"cuda": "torch.bfloat16"})
 @rule(
     "G505",
     "unfused-attention",
-    since="0.1",
     figures=lambda: [
         figure(
             "Two products and a softmax",

@@ -31,7 +31,6 @@ _SPARE_FACTOR: Final = Estimate(0.1, 0.35, 1.0)  # of reductions that leave most
 @rule(
     "G506",
     "unfused-elementwise",
-    since="0.1",
     figures=lambda: [
         figure(
             "Activations, masks, norms",

@@ -29,7 +29,6 @@ _CONVOLUTION: Final = example_work(
 @rule(
     "G507",
     "untried-convolutions",
-    since="0.1",
     figures=lambda: [
         figure(
             "A network of convolutions",

@@ -21,7 +21,6 @@ _PINNED_LOADER: Final = example_facts.loader(pin_memory=True)
 @rule(
     "G302",
     "blocking-copy",
-    since="0.1",
     figures=lambda: [
         figure(
             "Pinned batches, copied by .to(device)",

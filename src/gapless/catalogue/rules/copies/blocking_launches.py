@@ -15,7 +15,6 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G210",
     "blocking-launches",
-    since="0.1",
     figures=lambda: [
         figure(
             "CUDA_LAUNCH_BLOCKING=1",

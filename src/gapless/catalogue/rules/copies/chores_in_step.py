@@ -44,7 +44,6 @@ def _call_site(name: str, function: str, ms: float, calls: float = 1) -> Site:
 @rule(
     "G214",
     "chores-in-step",
-    since="0.1",
     figures=lambda: [
         figure(
             "The best state is copied in each step",

@@ -24,7 +24,6 @@ _MIN_CALLS_PER_STEP: Final = 0.01  # a step
 @rule(
     "G307",
     "data-dependent-shape",
-    since="0.1",
     figures=lambda: [
         figure(
             "A mask that selects rows, in the loss",

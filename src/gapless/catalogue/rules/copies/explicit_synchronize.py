@@ -33,7 +33,6 @@ class _SyncWaits(Struct, frozen=True):
 @rule(
     "G306",
     "explicit-synchronize",
-    since="0.1",
     figures=lambda: [
         figure(
             "Left over from measuring",

@@ -23,7 +23,6 @@ _PINNED_LOADER: Final = example_facts.loader(pin_memory=True)
 @rule(
     "G303",
     "exposed-copy",
-    since="0.1",
     figures=lambda: [
         figure(
             "Pinned batches on the stream of the computation",

@@ -24,7 +24,6 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G301",
     "pageable-copy",
-    since="0.1",
     figures=lambda: [
         figure(
             "Batches in ordinary memory",

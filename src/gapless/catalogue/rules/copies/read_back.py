@@ -24,7 +24,6 @@ _MIN_COPIES_PER_STEP: Final = 0.05  # copies a step
 @rule(
     "G308",
     "read-back",
-    since="0.1",
     figures=lambda: [
         figure(
             "Metrics are computed on the host",

@@ -23,7 +23,6 @@ _MIN_READS_PER_STEP: Final = 0.01  # a step
 @rule(
     "G305",
     "scalar-read",
-    since="0.1",
     figures=lambda: [
         figure(
             "Twenty numbers a step, in a step that the host can hardly keep up with",

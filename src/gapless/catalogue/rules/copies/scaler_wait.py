@@ -16,7 +16,6 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G309",
     "scaler-wait",
-    since="0.1",
     figures=lambda: [
         figure(
             "fp16 with a GradScaler",

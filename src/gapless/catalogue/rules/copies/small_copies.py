@@ -18,7 +18,6 @@ _MAX_BYTES: Final = 64 << 10  # bytes of one
 @rule(
     "G304",
     "small-copies",
-    since="0.1",
     figures=lambda: [
         figure(
             "Each column of a table is copied separately",

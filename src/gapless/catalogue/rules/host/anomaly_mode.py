@@ -19,7 +19,6 @@ _MIN_CHECKS: Final = 5  # checks a step
 @rule(
     "G209",
     "anomaly-mode",
-    since="0.1",
     figures=lambda: [
         figure(
             "torch.autograd.set_detect_anomaly(True)",

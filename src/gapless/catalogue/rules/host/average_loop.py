@@ -38,7 +38,6 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
 @rule(
     "G207",
     "average-loop",
-    since="0.1",
     figures=lambda: [
         figure(
             "slow.mul_(0.999).add_(weight, alpha=0.001)",

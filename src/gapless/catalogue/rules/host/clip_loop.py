@@ -32,7 +32,6 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G206",
     "clip-loop",
-    since="0.1",
     figures=lambda: [
         figure(
             "The norm of each gradient is read back",

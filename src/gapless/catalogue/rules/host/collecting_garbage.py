@@ -17,7 +17,6 @@ _MIN_STEP_SHARE: Final = 0.002  # of the step
 @rule(
     "G208",
     "collecting-garbage",
-    since="0.1",
     figures=lambda: [
         figure(
             "Many long-lived objects",

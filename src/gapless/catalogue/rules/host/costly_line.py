@@ -21,7 +21,6 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
 @rule(
     "G219",
     "costly-line",
-    since="0.1",
     figures=lambda: [
         figure(
             "Histograms of all gradients after each step",

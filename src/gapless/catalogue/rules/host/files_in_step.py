@@ -37,7 +37,6 @@ def _file_site(name: str, ms: float, calls: float) -> Site:
 @rule(
     "G215",
     "files-in-step",
-    since="0.1",
     figures=lambda: [
         figure(
             "A log that is flushed to the disk after each line",

@@ -25,7 +25,6 @@ _STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
 @rule(
     "G220",
     "held-interpreter",
-    since="0.1",
     figures=lambda: [
         figure(
             "A thread that watches memory, without a pause",

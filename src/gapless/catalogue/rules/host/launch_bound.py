@@ -30,7 +30,6 @@ _MAX_READS: Final = 1.0  # reads a step: a logged loss comes after the compiled 
 @rule(
     "G201",
     "launch-bound",
-    since="0.1",
     figures=lambda: [
         figure(
             "A thousand kernels of four microseconds",

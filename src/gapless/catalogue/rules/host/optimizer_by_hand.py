@@ -44,7 +44,6 @@ def _python_site(ms: float, function: str = "update") -> Site:
 @rule(
     "G216",
     "optimizer-by-hand",
-    since="0.1",
     figures=lambda: [
         figure(
             "p.data.add_(velocity, alpha=-lr), for each p",

@@ -23,7 +23,6 @@ _LOOP_OPTIMIZER: Final = example_facts.optimizer(foreach=False)
 @rule(
     "G204",
     "optimizer-loop",
-    since="0.1",
     figures=lambda: [
         figure(
             "foreach=False",

@@ -27,7 +27,6 @@ _MIN_STEP_SHARE: Final = 0.01  # of the step
 @rule(
     "G203",
     "preprocessing-in-step",
-    since="0.1",
     figures=lambda: [
         figure(
             "Images are normalised in the training loop, before the copy",

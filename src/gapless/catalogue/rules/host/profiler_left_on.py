@@ -31,7 +31,6 @@ _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no
 @rule(
     "G212",
     "profiler-left-on",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "torch.profiler around the whole training",

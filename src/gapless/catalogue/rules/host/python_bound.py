@@ -42,7 +42,6 @@ _TENSOR_REMEDY: Final = (
 @rule(
     "G202",
     "python-bound",
-    since="0.1",
     figures=lambda: [
         figure(
             "A metric in pure Python after each step",

@@ -18,7 +18,6 @@ _MIN_STEP_SHARE: Final = 0.002  # of the step
 @rule(
     "G205",
     "unfused-optimizer",
-    since="0.1",
     figures=lambda: [
         figure(
             "AdamW with torch's defaults on a GPU",

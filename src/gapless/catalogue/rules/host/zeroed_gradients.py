@@ -13,7 +13,6 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G213",
     "zeroed-gradients",
-    since="0.1",
     figures=lambda: [
         figure(
             "zero_grad(set_to_none=False)",

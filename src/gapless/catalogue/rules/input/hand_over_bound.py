@@ -30,7 +30,6 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G111",
     "hand-over-bound",
-    since="0.1",
     figures=lambda: [
         figure(
             "A batch of thousands of small tensors",

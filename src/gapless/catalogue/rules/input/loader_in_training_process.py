@@ -30,7 +30,6 @@ _LINES_LOADER: Final = loader(iterable=True, dataset="__main__.Lines", asks_work
 @rule(
     "G101",
     "loader-in-training-process",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Images are decoded while the GPU waits",

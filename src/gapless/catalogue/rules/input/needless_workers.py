@@ -29,7 +29,6 @@ _STEP: Final = {"busy.math": 10.0, "idle.data.hand-over": 6.0}
 @rule(
     "G115",
     "needless-workers",
-    since="0.1",
     figures=lambda: [
         figure(
             "Samples that lie in memory, handed over by workers",

@@ -33,7 +33,6 @@ _TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
 @rule(
     "G103",
     "oversubscribed-processors",
-    since="0.1",
     figures=lambda: [
         figure(
             "Eight workers on two processors",

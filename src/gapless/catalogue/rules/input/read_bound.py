@@ -26,7 +26,6 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G106",
     "read-bound",
-    since="0.1",
     figures=lambda: [
         figure(
             "Small files on a network drive",

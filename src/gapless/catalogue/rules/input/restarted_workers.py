@@ -29,7 +29,6 @@ _STEP: Final = {"busy.math": 80.0, "idle.data.start-up": 20.0}
 @rule(
     "G105",
     "restarted-workers",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Short epochs",

@@ -30,7 +30,6 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G114",
     "sampler-bound",
-    since="0.1",
     figures=lambda: [
         figure(
             "A weighted draw over the whole table for each sample",

@@ -45,7 +45,6 @@ _STEP: Final = {"busy.math": 90.0, "idle.data.decode": 10.0}
 @rule(
     "G104",
     "shallow-prefetch",
-    since="0.1",
     figures=lambda: [
         figure(
             "One long recording in a batch, and finished batches behind it",

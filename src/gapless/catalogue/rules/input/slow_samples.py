@@ -24,7 +24,6 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G112",
     "slow-samples",
-    since="0.1",
     figures=lambda: [
         figure(
             "Python arithmetic on every sample, two processors",

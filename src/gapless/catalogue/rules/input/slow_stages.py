@@ -137,9 +137,7 @@ def _declare(stage: _Stage) -> Rule:
     texts = {"subject": stage.subject, "why": stage.why, "measured": stage.measured}
     page = fold_page(_PAGE.format(**texts))
 
-    @rule(
-        stage.code, f"{stage.name}-bound", since="0.1", figures=partial(_figures, stage), doc=page
-    )
+    @rule(stage.code, f"{stage.name}-bound", figures=partial(_figures, stage), doc=page)
     def stage_bound(evidence: Evidence, loader: Loader) -> Detection | None:
         return detect_slow_stage(stage_bound, evidence, loader, words=(stage.name, stage.by_hand))
 

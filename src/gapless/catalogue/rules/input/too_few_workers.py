@@ -32,7 +32,6 @@ _STEP: Final = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-ove
 @rule(
     "G102",
     "too-few-workers",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Two workers, sixteen processors",

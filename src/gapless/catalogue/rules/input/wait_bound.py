@@ -38,7 +38,6 @@ _REMEDIES: Final = {
 @rule(
     "G117",
     "wait-bound",
-    since="0.1",
     figures=lambda: [
         figure(
             "A client that sleeps between requests, in the training process",

@@ -24,7 +24,6 @@ _STEP: Final = {"busy.tc_math": 20, "idle.host.python": 10}
 @rule(
     "G804",
     "taken-processors",
-    since="0.1",
     figures=lambda: [
         figure(
             "Others use half of them",

@@ -18,7 +18,6 @@ _MIN_CALLS_PER_STEP: Final = 0.5  # calls a step: a warm cache makes none
 @rule(
     "G403",
     "allocating-in-step",
-    since="0.1",
     figures=lambda: [
         figure(
             "Batches of another length each time",

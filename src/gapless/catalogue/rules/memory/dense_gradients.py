@@ -64,7 +64,6 @@ def _example_run(*parts: object, math_ms: float = 4.0) -> Evidence:
 @rule(
     "G511",
     "dense-gradients",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Tables of 50,000 rows, 256 of which are looked up",

@@ -22,7 +22,6 @@ _MIN_CALLS_PER_STEP: Final = 0.02  # calls a step
 @rule(
     "G401",
     "emptied-cache",
-    since="0.1",
     figures=lambda: [
         figure(
             "In each step",

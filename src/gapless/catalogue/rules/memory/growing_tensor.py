@@ -30,7 +30,6 @@ def _append_work(rows: int, n_appended: int = 128, calls: float = 0.1) -> Work:
 @rule(
     "G515",
     "growing-tensor",
-    since="0.1",
     figures=lambda: [
         figure(
             "history = torch.cat([history, outputs]), in each step",

@@ -51,7 +51,6 @@ def _example_run(facts: Facts, used_gib: int) -> Evidence:
 @rule(
     "G404",
     "recomputed-activations",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "A third of the memory is in use",

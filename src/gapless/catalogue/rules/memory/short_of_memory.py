@@ -15,7 +15,6 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G402",
     "short-of-memory",
-    since="0.1",
     figures=lambda: [
         figure(
             "Forty retries",

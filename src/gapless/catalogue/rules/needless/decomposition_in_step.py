@@ -44,7 +44,6 @@ def _is_decomposition(row: Work) -> bool:
 @rule(
     "G516",
     "decomposition-in-step",
-    since="0.1",
     figures=lambda: [
         figure(
             "Weights that are divided by their largest singular value in each forward pass",

@@ -24,7 +24,6 @@ _LOSS_WORK: Final = example_work(
 @rule(
     "G218",
     "model-in-pieces",
-    since="0.1",
     figures=lambda: [
         figure(
             "Samples of a batch, each given to the model separately",

@@ -39,7 +39,6 @@ def _pass_rows(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work,
 @rule(
     "G513",
     "needless-gradients",
-    since="0.1",
     figures=lambda: [
         figure(
             "A teacher runs outside torch.no_grad()",

@@ -36,7 +36,6 @@ _BACKWARD_WORK: Final = example_work(
 @rule(
     "G519",
     "one-hot-product",
-    since="0.1",
     figures=lambda: [
         figure(
             "Words as one-hot vectors, times the table of their embeddings",

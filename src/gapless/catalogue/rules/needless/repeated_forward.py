@@ -26,7 +26,6 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
 @rule(
     "G520",
     "repeated-forward",
-    since="0.1",
     figures=lambda: [
         figure(
             "Probabilities for a log, from the same batch again",

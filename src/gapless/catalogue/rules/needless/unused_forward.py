@@ -23,7 +23,6 @@ _PASS_CALLS: Final = operator(UNUSED, calls=1, host_ms=6)
 @rule(
     "G517",
     "unused-forward",
-    since="0.1",
     figures=lambda: [
         figure(
             "The model is called twice, and one of the results is left",

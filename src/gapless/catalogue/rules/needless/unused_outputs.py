@@ -43,7 +43,6 @@ _UNGRADED: Final[Mapping[str, int]] = {"ungraded": 4, "ungraded_parameters": 3_3
 @rule(
     "G514",
     "unused-outputs",
-    since="0.1",
     figures=lambda: [
         figure(
             "An auxiliary head whose output goes into no loss",

@@ -21,7 +21,6 @@ _TARGET_SHARE: Final = 0.01
 @rule(
     "G701",
     "checkpoint-in-the-way",
-    since="0.1",
     figures=lambda: [
         figure(
             "Every twenty steps",

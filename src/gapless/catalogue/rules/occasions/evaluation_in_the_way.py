@@ -37,7 +37,6 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G703",
     "evaluation-in-the-way",
-    since="0.1",
     figures=lambda: [
         figure(
             "As long as the training",

@@ -26,7 +26,6 @@ _MAX_PASS_SHARE: Final = 0.4
 @rule(
     "G704",
     "evaluation-with-autograd",
-    since="0.1",
     figures=lambda: [
         figure(
             "model.eval() alone",

@@ -21,7 +21,6 @@ _TARGET_SHARE: Final = 0.01
 @rule(
     "G702",
     "logging-in-the-way",
-    since="0.1",
     figures=lambda: [
         figure(
             "A flush in each step",

@@ -43,7 +43,6 @@ def _make_example(*calls: CallLine) -> Evidence:
 @rule(
     "G705",
     "occasional-work",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Codes that are seeded anew every twentieth step",

@@ -22,7 +22,6 @@ _WORLD: Final = (example_facts.ddp(), example_facts.world(ranks=2, micro_batches
 @rule(
     "G602",
     "needless-reductions",
-    since="0.1",
     figures=lambda: [
         figure(
             "Four micro-batches a step, reduced each time",
