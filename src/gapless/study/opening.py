@@ -18,6 +18,7 @@ from gapless.model.options import Options, Progress
 from gapless.model.recording import Recording
 from gapless.model.study import Study
 from gapless.store import cache
+from gapless.store.run.ended_runs import ended_run_key
 
 
 def open_study(
@@ -55,9 +56,21 @@ def open_run(
 
     Raises ``GaplessError`` for a folder that is not a run's.
     """
-    from gapless.store.run.recordings import load
+    run_options, report_progress = options or Options(), progress or _ignore_progress
+    key = ended_run_key(Path(folder)) if run_options.cache else None
+    if key is None:
+        return _read_run(folder, run_options, report_progress)
+    name = memo.blob_name((os.fspath(folder),), run_options)
+    study = memo.recall(key, name)
+    if study is None:
+        study = _read_run(folder, run_options, report_progress)
+        memo.remember(key, name, study)
+    return study
 
-    report_progress = progress or _ignore_progress
+
+def _read_run(folder: str | os.PathLike[str], options: Options, report_progress: Progress) -> Study:
+    from gapless.store.run.recordings import load  # not needed where the cache has the study
+
     report_progress("reading the run")
     return study_recording(load(folder), options, report_progress)
 
