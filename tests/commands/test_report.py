@@ -12,6 +12,7 @@ import pytest
 import gapless
 from gapless import wire
 from gapless.cli import main
+from gapless.model.recording import Recording
 from gapless.store.run import recordings
 from tests.store.drawing import marks, sample, step, training, window, write_run
 from tests.traces import TRACES
@@ -57,7 +58,12 @@ def test_a_run_that_is_over_is_read_once(
 ) -> None:
     read_folders: list[Path] = []
     load = recordings.load
-    monkeypatch.setattr(recordings, "load", lambda run: (read_folders.append(run), load(run))[1])
+
+    def note_load(folder: Path) -> Recording:
+        read_folders.append(folder)
+        return load(folder)
+
+    monkeypatch.setattr(recordings, "load", note_load)
     run = runs / "2026-11-21T10-00-00-bbbb"
     write_run(run, {"rank0.log": long_training_log()}, ended=150 * MS)
     for arguments in ([], [], ["--no-cache"]):
