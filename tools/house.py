@@ -10,7 +10,7 @@ House = Mapping[str, Any]
 ROWS: Final[tuple[tuple[str, Callable[[House], str]], ...]] = (
     ("files, lines in `src`", lambda house: f"{house['files']:,}, {house['lines']:,}"),
     (
-        "lines of a function: median, 95 %",
+        "lines of a function: median, 95 of 100",
         lambda house: f"{house['function_median']:.0f}, {house['function_p95']}",
     ),
     (
@@ -36,10 +36,12 @@ def house_table(result: Path = RESULT) -> str:
     houses: dict[str, House] = json.loads(result.read_text(encoding="utf-8"))["houses"]
     head = f"| | {' | '.join(f'`{revision[:7]}`' for revision in houses)} |"
     rows = (
-        f"| {name} | {' | '.join(describe(house) for house in houses.values())} |"
+        f"| {name} | {' | '.join(describe(house) for house in houses.values())} |".replace(
+            "%", " %"
+        )
         for name, describe in ROWS
     )
-    return "\n".join([head, f"|---|{'--:|' * len(houses)}", *rows]).replace("%", " %")
+    return "\n".join([head, f"|---|{'--:|' * len(houses)}", *rows])
 
 
 def _describe_command(command: Mapping[str, Any]) -> str:

@@ -12,9 +12,7 @@ from msgspec.structs import replace
 
 from gapless.capture import memo
 from gapless.errors import GaplessError, NotFoundError, UsageError
-from gapless.formats import find, spool
-from gapless.formats.text.source import STANDARD_INPUT, is_stream
-from gapless.model.options import Options, Progress
+from gapless.model.options import STANDARD_INPUT, Options, Progress
 from gapless.model.recording import Recording
 from gapless.model.study import Study
 from gapless.store import cache
@@ -37,6 +35,9 @@ def open_study(
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
     if len(names) == 1 and _may_be_run(Path(names[0])):
         return open_run(names[0], study_options, report_progress)
+    from gapless.formats import find, spool  # not needed for a run
+    from gapless.formats.text.source import is_stream
+
     if len(names) > 1 or not is_stream(names[0]):
         report_progress("looking for traces")
         return _open_files(find(names), study_options, report_progress)
