@@ -37,7 +37,8 @@ def planted_table(result: Path = PLANTED_RESULT) -> str:
             "with trials",
             "nothing named",
         ),
-        *("alarms, decoys", "alarms, controls", "gain error", "covered", "touch", "withheld"),
+        *("decoys named", "sound, named", "of them false", "gain error", "covered", "touch"),
+        "withheld",
     )
     lines = [
         _planted_row(name, row[device])
@@ -72,14 +73,25 @@ def _planted_row(name: str, figures: Figures) -> str:
         _share(figures["first_three"]),
         _share(figures["three_with_trials"]),
         _share(figures["nothing_named"]),
-        _share(figures["alarms"]),
-        _share(figures["alarms_controls"]),
+        _share(figures["decoys_named"]) if "decoys_named" in figures else "not counted",
+        _sum_shares(figures["alarms"], figures["alarms_controls"]),
+        _proofs(figures["alarms_proved"]),
         f"{_number(error, 1)} ({n_errors})" if n_errors else "–",
         _share(figures["covered"]),
         _share(figures["touch_truth"]),
         _share(figures["withheld"]),
     ]
     return f"| {name} | {' | '.join(cells)} |"
+
+
+def _sum_shares(*shares: Figures) -> str:
+    count, total = (sum(share[name] for share in shares) for name in ("count", "of"))
+    return _share({"count": count, "of": total, "share": count / total if total else None})
+
+
+def _proofs(outcomes: Figures) -> str:
+    """Return how many causes of sound cases trials showed to be false, true, or left open."""
+    return f"{outcomes['false']} ({outcomes['true']} true, {outcomes['open']} open)"
 
 
 def tools(result: Path = ZOO_RESULT) -> str:

@@ -26,7 +26,8 @@ _FINDING_KEYS: Final = (
     "odds",
 )
 _ASKING_S: Final = 120.0
-_TRYING_S: Final = 240.0
+_TRYING_S: Final = 150.0
+_TRIAL_BUDGET: Final = "80s"
 
 
 def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float) -> None:
@@ -61,7 +62,8 @@ def prove(script: Script, root: Path, lane: Lane, fixes: Sequence[str]) -> dict[
         raise RunError(f"nothing was recorded: {printed}")
     proofs: dict[str, Any] = {}
     for fix in fixes:
-        trial = ["try", "--in", str(runs), "last", "--fix", fix, "--risky", "--yes", "--json"]
+        options = ["--risky", "--yes", "--json", "--budget", _TRIAL_BUDGET]
+        trial = ["try", "--in", str(runs), "last", "--fix", fix, *options]
         output = lane.folder / "proof.json"
         shell = f"exec {shlex.join([*_GAPLESS, *trial])} > {shlex.quote(str(output))}"
         run(["sh", "-c", shell], cwd, placement, _TRYING_S)

@@ -15,18 +15,21 @@ from typing import Any, Final
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.recorder import count_machines
 from benchmarks.planted.truth import MIN_FAULT_GAIN, spread_of_starts, with_starts
+from gapless.catalogue.rules import RULES
 
 Json = Mapping[str, Any]
 _N_FIRST: Final = 3
 # What others do to the machine: no cause of the training's, and the lanes of this benchmark do it.
 _MACHINE_CAUSES: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
-
-
-_FASTER_VERDICTS: Final = (
-    "confirmed",
-    "larger",
-    "smaller",
-)  # verdicts of a trial: than was foretold
+_FASTER_VERDICTS: Final = ("confirmed", "larger", "smaller")  # of a trial: than was predicted
+# What a trial can leave out altogether, by the room of the rule: it tells what a cause costs where
+# only rewriting removes that.
+_CEILINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "input": ("cached-batch",),
+    "copies": ("cached-batch-on-device",),
+    "occasions": ("no-logging", "no-checkpoint", "no-evaluation"),
+}
+_ROOMS: Final = {rule.code: rule.check.__module__.split(".")[3] for rule in RULES}
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class JudgedCase:
     price: tuple[float, float, float] | None  # predicted: low, middle, high
     refused: bool
     proof: str  # of the first cause of a sound case: "true", "false", "open" (not tried, undecided)
+    names_decoy: bool  # a cause is named at a line that was added and is harmless
 
 
 def is_right(finding: Json, planting: Json) -> bool:
@@ -86,8 +90,8 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
     truth = "sound" if measured is None else measured["verdict"]
     if case["kind"] == "decoy" and truth == "undecided":
         truth = "sound"
-    findings = _causes(answer.get("findings"))
-    to_try = _causes(answer.get("to_try"))
+    findings = training_causes(answer.get("findings"))
+    to_try = training_causes(answer.get("to_try"))
     ranks = tuple(rank(findings, planting) for planting in case_record["planted"])
     wide = tuple(rank([*findings, *to_try], planting) for planting in case_record["planted"])
     return JudgedCase(
@@ -106,22 +110,41 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
         price=_price(findings, ranks) if case["kind"] == "fault" else None,
         refused="refused" in answer,
         proof=proof(findings[0], case_record.get("proofs", {})) if findings else "",
+        names_decoy=case["kind"] == "decoy" and _is_decoy_named(findings, case_record["planted"]),
     )
 
 
 def proof(finding: Json, proofs: Json) -> str:
-    """Return whether a cause was proved by a trial of what helps against it.
+    """Return whether a cause was proved by a trial of what helps against it, or leaves it out.
 
-    True where a fix was measured to gain; false where all that were tried gain 5 % at the most.
+    True where an edit was measured to gain; false where all that were tried gain 5 % at the most.
     """
-    trials = [proofs[fix] for fix in finding["helps"] if fix in proofs]
+    trials = [proofs[fix] for fix in proof_edits(finding) if fix in proofs]
     if any(trial["verdict"] in _FASTER_VERDICTS for trial in trials):
         return "true"
     highs = [trial["speedup"]["high"] for trial in trials if trial["speedup"] is not None]
     return "false" if highs and max(highs) <= 1 / (1 - MIN_FAULT_GAIN) else "open"
 
 
-def _causes(findings: Sequence[Json] | None) -> list[Json]:
+def proof_edits(finding: Json) -> tuple[str, ...]:
+    """Return the edits by which a trial shows whether a cause costs something.
+
+    These are its fixes, and the ceilings of its room where it has none.
+    """
+    return tuple(finding["helps"]) or _CEILINGS.get(_ROOMS.get(finding["code"], ""), ())
+
+
+def _is_decoy_named(findings: Sequence[Json], plantings: Sequence[Json]) -> bool:
+    """Return whether any cause has a line that was planted; its neighbours are the script's own."""
+    locations = [finding["where"] for finding in findings if finding["where"]]
+    return any(
+        location["file"] == Path(planting["file"]).name and location["line"] in planting["lines"]
+        for location in locations
+        for planting in plantings
+    )
+
+
+def training_causes(findings: Sequence[Json] | None) -> list[Json]:
     """Return what is said of the training, without what is said of the machine."""
     return [finding for finding in findings or () if finding.get("name") not in _MACHINE_CAUSES]
 
@@ -206,6 +229,8 @@ def figures(judged: Sequence[JudgedCase]) -> dict[str, Any]:
         "pairs_both": _share([all(map(_is_among_first, case.ranks)) for case in pairs]),
         "alarms": _share([case.n_named > 0 for case in sound if case.kind != "control"]),
         "alarms_controls": _share([case.n_named > 0 for case in controls]),
+        "decoys_named": _share([case.names_decoy for case in sound if case.kind == "decoy"]),
+        "alarms_false": _share([case.names_decoy or case.proof == "false" for case in sound]),
         "alarms_proved": {
             outcome: sum(case.proof == outcome for case in sound)
             for outcome in ("true", "false", "open")

@@ -14,6 +14,7 @@ from typing import Any, Final
 from benchmarks.planted import truth
 from benchmarks.planted.asking import prove, record
 from benchmarks.planted.cases import Case
+from benchmarks.planted.judging import proof_edits, training_causes
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
@@ -141,24 +142,22 @@ def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> d
 
 
 def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
-    """Try what was named of a sound case, so that it is known whether it is an alarm; keep it."""
+    """Try what was named first of a sound case: is it an alarm? Keep what the trials gave."""
     path = options.out / case.half / f"{case.name}.json"
     answer_path = options.out / case.half / "answers" / path.name
     if case.kind not in ("control", "decoy") or not path.exists() or not answer_path.exists():
         return ""
     case_record: dict[str, Any] = json.loads(path.read_text())
-    findings = json.loads(answer_path.read_text()).get("findings") or ()
-    fixes = sorted(
-        {fix for finding in findings for fix in finding["helps"]}
-        - set(case_record.get("proofs", ()))
-    )
-    if "failed" in case_record or not fixes:
+    first_causes = training_causes(json.loads(answer_path.read_text()).get("findings"))[:1]
+    edits = {edit for finding in first_causes for edit in proof_edits(finding)}
+    untried_edits = sorted(edits - set(case_record.get("proofs", ())))
+    if "failed" in case_record or not untried_edits:
         return ""
     root = lane.folder / "proved" / case.name
     try:
         prepare(scripts()[case.script], root, options.sources)
         plant_case(case, root, case_record["step_s"])
-        proofs = prove(scripts()[case.script], root, lane, fixes)
+        proofs = prove(scripts()[case.script], root, lane, untried_edits)
     except (RunError, FetchError, OSError) as error:
         return f"not proved: {str(error)[-300:]}"
     finally:

@@ -270,6 +270,24 @@ def test_an_alarm_is_one_only_where_no_trial_proves_it(proofs: dict[str, Any], p
     assert judging.judge_case(control, {"findings": []}).proof == ""
 
 
+def test_a_cause_that_only_rewriting_removes_is_proved_by_the_ceilings_of_its_room() -> None:
+    assert judging.proof_edits(finding("G107", 12)) == ("cached-batch",)
+    assert judging.proof_edits(finding("G204", 12, helps=["fused"])) == ("fused",)
+    assert judging.proof_edits(finding("G202", 12)) == ()
+
+
+def test_a_decoy_is_named_by_its_own_lines_alone() -> None:
+    decoy = case_record("decoy", ["decoy-clock-read"], "sound", 1.0)
+    for line, names_decoy in ((31, True), (32, False)):
+        judged = judging.judge_case(decoy, {"findings": [finding("G202", line)]})
+        assert judged.names_decoy == names_decoy
+        assert judging.figures([judged])["decoys_named"]["count"] == names_decoy
+    control = judging.judge_case(
+        case_record("control", [], None), {"findings": [finding("G202", 31)]}
+    )
+    assert judging.figures([control])["alarms_false"]["count"] == 0
+
+
 def test_a_decoy_is_sound_unless_it_was_measured_to_cost() -> None:
     for verdict, truth_of_it in (("undecided", "sound"), ("sound", "sound"), ("faulty", "faulty")):
         decoy = case_record("decoy", ["decoy-clock-read"], verdict, 1.03)

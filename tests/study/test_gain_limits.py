@@ -8,17 +8,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, worker_loader
 from gapless.catalogue.examples.example_facts import loader as loader_facts
 from gapless.catalogue.examples.parts import example_use, example_workers
-from gapless.model.change import Change, Drop, LoaderChange, Prediction
+from gapless.model.change import Change, Drop, HostChange, LoaderChange, Prediction
+from gapless.model.edit import FixRequest
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Finding
 from gapless.model.study import Study
-from gapless.pricing.bounding import MAX_GAIN, SLACK, bound_by_account, bound_finding, limit_gain
+from gapless.pricing.bounding import (
+    AFTERMATH,
+    MAX_GAIN,
+    SLACK,
+    bound_by_account,
+    bound_finding,
+    limit_gain,
+)
 from gapless.pricing.charged import charge_changes
 from gapless.pricing.conclude import conclude
 from gapless.pricing.price import Prices
@@ -29,7 +38,7 @@ from gapless.study.opening import open_study
 
 TESTS = Path(__file__).parents[1]
 DATA = TESTS / "data"
-FAST_PERIOD = 16  # every so manyth recording is also checked without --slow
+FAST_PERIOD = 16  # every 16th recording is checked without --slow
 ROUNDING = 1 + 1e-9
 
 
@@ -107,6 +116,22 @@ def test_whatever_priced_a_finding_its_price_is_bounded_at_last() -> None:
     assert bounded.mid <= limit_gain(0.2, "tail").middle
 
 
+def test_what_is_removed_by_hand_may_gain_more_than_its_own_time() -> None:
+    evidence = evidence_of(gpu(), {"busy.math": 60, "idle.host.python": 40})
+    detection = Detection(
+        "G999", "new", "A new rule.", (HostChange(("idle.host.",), Estimate(0, 0, 0)),)
+    )
+    priced = Finding(detection, Prediction(Estimate(1.5, 1.6, 3.0), "host"), None)
+    by_fix = replace(priced, detection=replace(detection, helps=(FixRequest("compile"),)))
+    by_hand_high, by_fix_high = (
+        bound_finding(evidence, finding).prediction.speedup for finding in (priced, by_fix)
+    )
+    assert by_hand_high is not None
+    assert by_fix_high is not None
+    assert by_hand_high.high - 1 == pytest.approx(AFTERMATH * (by_fix_high.high - 1))
+    assert (by_hand_high.low, by_hand_high.mid) == (by_fix_high.low, by_fix_high.mid)
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -142,7 +167,8 @@ def test_of_every_recording_no_gain_exceeds_what_the_account_charges(
     for changes, prediction in priced:
         assert_bounded(runs[-1], changes, prediction)
     for finding in findings_of(study):
-        assert_bounded(runs[-1], finding.detection.changes, finding.prediction)
+        detection = finding.detection
+        assert_bounded(runs[-1], detection.changes, finding.prediction, by_hand=not detection.helps)
         assert_parts_are_parts(finding.detection.summary)
     speedups = [None, *(prediction.speedup for _, prediction in priced)]
     for proposal in study.proposals:
@@ -162,10 +188,18 @@ def assert_parts_are_parts(sentence: str) -> None:
         assert float(part) <= float(step), sentence
 
 
-def assert_bounded(evidence: Evidence, changes: tuple[Change, ...], prediction: Prediction) -> None:
+def assert_bounded(
+    evidence: Evidence,
+    changes: tuple[Change, ...],
+    prediction: Prediction,
+    *,
+    by_hand: bool = False,
+) -> None:
     share = charge_changes(evidence, changes).max_share
     max_gain = 1 + SLACK * (1 / max(1 - share, 1 / MAX_GAIN) - 1)
     max_high = max_gain / (1 - EXPECTED.get(prediction.family, 0.0))
+    if by_hand:
+        max_high = 1 + AFTERMATH * (max_high - 1)
     for estimate in filter(None, (prediction.speedup, prediction.at_most)):
         assert estimate.low <= estimate.mid <= estimate.high
         assert estimate.mid <= max_gain * ROUNDING, (changes, share)

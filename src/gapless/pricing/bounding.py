@@ -4,6 +4,11 @@ All of it gone, a step takes what remains: 1 / (1 − share) times as fast. That
 gain, however much of a step is charged: near the whole of it, where a small error of the share is a
 large one of the gain, as well. It is passed by no more than is stated here: ``SLACK`` of the gain,
 and at the upper end of an interval the error that predictions of its family have, of what remains.
+
+Work that is removed by hand leaves its room in caches, memory and the collector to the rest, and
+two runs of a script differ in what share of a step it takes. Its upper end is ``AFTERMATH`` times
+the gain that its own time gives: faults that were planted in the trainings of others gained up to
+so much more than what was charged to them.
 """
 
 from collections.abc import Sequence
@@ -20,6 +25,7 @@ from gapless.pricing.charged import charge_changes
 from gapless.replay.predict.calibration import EXPECTED
 
 SLACK: Final = 1.1  # times what all of it would give beyond 1: steps are not all alike
+AFTERMATH: Final = 1.25  # times the gain beyond 1, at the upper end, of what goes by hand
 MAX_GAIN: Final = 50.0  # what is charged the whole step, or may be, leaves a fiftieth of it
 _VAGUE: Final = (
     "the replay shows no more than the account: the gain is anything from nothing to all of it"
@@ -45,8 +51,25 @@ def limit_gain(max_share: float, family: str) -> GainLimit:
     return GainLimit(middle, min(MAX_GAIN, middle / (1 - EXPECTED.get(family, 0.0))))
 
 
+def add_aftermath(prediction: Prediction) -> Prediction:
+    """Return the price of a cause that is removed by hand, its upper end raised."""
+    speedup = prediction.speedup
+    if speedup is None or speedup.high <= 1:
+        return prediction
+    return replace(prediction, speedup=replace(speedup, high=raise_gain(speedup.high)))
+
+
+def raise_gain(high: float) -> float:
+    """Return the upper end of a gain with what goes beside the time of what is removed."""
+    return 1 + AFTERMATH * (high - 1)
+
+
 def bound_by_account(
-    evidence: Evidence, changes: Sequence[Change], prediction: Prediction
+    evidence: Evidence,
+    changes: Sequence[Change],
+    prediction: Prediction,
+    *,
+    by_hand: bool = False,
 ) -> Prediction:
     """Return a prediction that promises no more than the account charges to what is changed.
 
@@ -56,6 +79,8 @@ def bound_by_account(
     """
     max_share = charge_changes(evidence, changes).max_share
     limit, speedup = limit_gain(max_share, prediction.family), prediction.speedup
+    if by_hand:
+        limit = replace(limit, high=raise_gain(limit.high))
     bound = prediction.at_most and _cap(prediction.at_most, limit)
     if speedup is None or (speedup.mid <= limit.middle and speedup.high <= limit.high):
         return prediction if bound == prediction.at_most else replace(prediction, at_most=bound)
@@ -71,10 +96,11 @@ def bound_by_account(
 
 def bound_finding(evidence: Evidence, finding: Finding) -> Finding:
     """Return a finding, its price bounded: the last thing done to each, whatever priced it."""
-    return replace(
-        finding,
-        prediction=bound_by_account(evidence, finding.detection.changes, finding.prediction),
+    detection = finding.detection
+    prediction = bound_by_account(
+        evidence, detection.changes, finding.prediction, by_hand=not detection.helps
     )
+    return replace(finding, prediction=prediction)
 
 
 def _cap(estimate: Estimate, limit: GainLimit) -> Estimate:

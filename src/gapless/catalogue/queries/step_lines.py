@@ -29,11 +29,13 @@ _TRAINING_FILES: Final = (
     *("torch/_functorch/", "torch/jit/"),
     "torch/utils/_contextlib",  # decorated with no_grad: usually an evaluation
 )
+_TEST_FILES: Final = ("torch/autograd/gradcheck",)  # passes of its own, that train nothing
 _TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
 _LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
 _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
-THREAD_LEAVES: Final = ("idle.host.", "busy.")  # without a device: all that the thread does
+# Without a device: all that the thread does. "step" is what no window splits.
+THREAD_LEAVES: Final = ("idle.host.", "busy.", "step")
 HOST_LEAVES: Final = (
     "idle.host.",
     "idle.launch.",
@@ -175,6 +177,8 @@ def _is_training(call: CallLine) -> bool:
     """Return whether a line calls part of training; names of steps and passes always count."""
     file = call.callee_file.replace("\\", "/")
     name = call.callee.rpartition(".")[2]
+    if any(pattern in file for pattern in _TEST_FILES):
+        return False
     return any(pattern in file for pattern in _TRAINING_FILES) or name in _TRAINING_CALLS
 
 

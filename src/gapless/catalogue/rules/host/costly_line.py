@@ -57,6 +57,17 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
             CallLine("loss.py", 9, "smoothed", "torch/nn/functional.py", "nll_loss", 0.3),
         ),
         figure(
+            "Gradients checked by torch.autograd.gradcheck, in steps that no window holds",
+            "train.py:31 takes 12.0 ms of each 20.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            example_facts.cpu(),
+            {"step": 20},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 31, "train", 240, 0.6),
+            CallLine("train.py", 31, "train", "torch/autograd/gradcheck.py", "gradcheck", 0.6),
+        ),
+        figure(
             "A loss, called at such a line",
             None,
             example_facts.cpu(),

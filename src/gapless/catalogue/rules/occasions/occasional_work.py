@@ -21,7 +21,7 @@ from gapless.model.rhythm import LongSteps
 from gapless.model.run import RecordedRun
 
 _MIN_STEP_SHARE: Final = 0.05  # of the step
-_LEAVES: Final = (*step_lines.THREAD_LEAVES, "step")  # all that the thread does, split or not
+_LEAVES: Final = step_lines.THREAD_LEAVES
 _TRUE_SHARE: Final = Estimate(0.8, 1.0, 1.05)  # of what long steps take more than the others
 _MAX_REMOVED_SHARE: Final = 0.98  # of these leaves
 # Of what long steps take more than the others: samples late in a step begin at twice the mean one.
