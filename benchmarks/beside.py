@@ -1,13 +1,14 @@
 """Run other tools on one training beside gapless, and keep what each shows first and what it costs.
 
 ``PYTHONPATH=src python -m benchmarks.beside --tools SITE OUT.json``: SITE is a site-packages folder
-with py-spy and pyinstrument (``pip install --target SITE py-spy pyinstrument``).
+with py-spy, pyinstrument and scalene (``pip install --target SITE py-spy pyinstrument scalene``).
 The training is that of ``gapless demo``: it decodes JPEG files in the training process. Each tool
 runs it as its documentation says, in turns with the plain command. What it costs is said in seconds
 of processors, of all processes together: those depend little on what else the machine does.
 """
 
 import argparse
+import ctypes
 import datetime as dt
 import json
 import os
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +28,9 @@ from benchmarks.machine import machine, write_result
 
 TRAINING: Final = Path(__file__).parents[1] / "src/gapless/demo/train.py"
 _LEAST_RATIO: Final = 0.9  # to the plain command: less was not all
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _SHOWN: Final = 5  # rows of an answer that are kept
+_MAX_LINE: Final = 30  # characters of a line of source
 _PROFILED: Final = """
 import runpy, sys, torch
 sys.argv = sys.argv[1:]
@@ -81,6 +85,22 @@ def read_tree(text: str) -> list[str]:
     return rank(own)
 
 
+def read_lines(text: str) -> list[str]:
+    """Return the lines with the most time, of scalene's profile: its three columns of time added.
+
+    They are per cent of the whole command; lines of files that it leaves out have none.
+    """
+    shares = {
+        f"{Path(file).name}:{line['lineno']} {line['line'].strip()[:_MAX_LINE]}": (
+            line["n_cpu_percent_python"] + line["n_cpu_percent_c"] + line["n_sys_percent"]
+        )
+        for file, content in json.loads(text)["files"].items()
+        for line in content["lines"]
+    }
+    largest = sorted(shares.items(), key=lambda item: -item[1])[:_SHOWN]
+    return [f"{name} {share:.0f}%" for name, share in largest]
+
+
 def read_report(text: str) -> list[str]:
     """Return the verdict and the first fix of gapless's report as JSON."""
     report = json.loads(text)
@@ -131,6 +151,12 @@ def list_tools(training: list[str]) -> list[Tool]:
             read_tree,
         ),
         Tool(
+            "scalene",
+            [python, "-m", "scalene", "run", "--cpu-only", "-o", "lines.json", *training],
+            "lines.json",
+            read_lines,
+        ),
+        Tool(
             "cProfile",
             [python, "-m", "cProfile", "-o", "calls", *training],
             [python, "-c", _CPROFILE, "calls"],
@@ -140,6 +166,18 @@ def list_tools(training: list[str]) -> list[Tool]:
     ]
 
 
+def adopt_orphans() -> None:
+    """Have processes whose parents ended become ours: a tool may not wait for the training."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def wait_for_orphans() -> None:
+    """Wait for what a tool has left behind, so that its time is counted."""
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def run_tool(tool: Tool, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """Run a tool once, and return what it cost and what it shows first."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -147,6 +185,7 @@ def run_tool(tool: Tool, environment: Mapping[str, str], folder: Path) -> dict[s
         code = subprocess.run(
             tool.command, cwd=folder, env=environment, stdout=log, stderr=log, check=False
         ).returncode
+    wait_for_orphans()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     cpu_s = round(spent_s, 2)
@@ -189,6 +228,7 @@ def main() -> None:
         "PATH": os.pathsep.join(binaries),
         "PYTHONPATH": os.pathsep.join([str(TRAINING.parents[2]), str(site)]),
     }
+    adopt_orphans()
     results: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as name:
         training = [str(TRAINING), "--epochs", str(options.epochs), "--pictures", "128"]

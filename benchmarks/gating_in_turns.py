@@ -129,6 +129,7 @@ def judge(lane: Lane, case: Case, step_ns: float, seconds: float, target: str) -
     row |= {key: said[key] for key in keys}
     measured = json.loads((lane.folder / "measured.json").read_text(encoding="utf-8"))
     row["in_turns"] = all(arm["alternates"] for arm in measured["arms"] if not arm["windowed"])
+    row["on_device"] = all(arm["is_on_device"] for arm in measured["arms"] if not arm["windowed"])
     row["pairs"] = list(compare_pairs(measured["arms"]))
     if case.place is not None and said["verdict"] == "red":
         row["leaf"] = said["grown"][0]["leaf"] if said["grown"] else None

@@ -5,9 +5,11 @@ import os
 import platform
 from importlib import metadata
 from pathlib import Path
+from typing import cast
 
 import psutil
 
+_DIGITS = 7  # of a number in a result
 PACKAGES = ("gapless", "numpy", "msgspec", "isal", "zstandard", "rich", "psutil")
 
 
@@ -47,6 +49,18 @@ def machine() -> dict[str, object]:
 
 def write_result(result: object, out: Path | None) -> str:
     """Return a result as JSON, written to a file, too, if one is asked for (there on one line)."""
+    result = _shorten(result)
     if out is not None:
         out.write_text(json.dumps(result, separators=(",", ":")) + "\n")
     return json.dumps(result, indent=1)
+
+
+def _shorten(value: object) -> object:
+    """Return a result without the digits that no measurement has."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: _shorten(part) for name, part in cast("dict[str, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_shorten(part) for part in cast("list[object]", value)]
+    return value

@@ -1,8 +1,11 @@
 """How soon the page of a run is there, in a browser: ``python -m benchmarks.page --out FILE``.
 
-Two pages in turns (A B B A), each in a browser that has just been started and opens it once: one
-of a trace with a hundred thousand events, and one of the few steps that it was grown from. Of each:
-when its text is painted, and when all of its figures are drawn. Docs: benchmarks/README.md.
+Three pages in turns (A B C C B A), each in a browser that has just been started and opens it once:
+one with all that a page can have, the run that is kept with the tests (steps, sampled series, a
+prediction as two timelines) with a timeline of a hundred thousand events and a flame view of seven
+hundred calls; one of two ranks' traces with as many events; and one of the few steps that these
+were grown from. Of each: when its text is painted, and when all of its figures are drawn.
+Docs: benchmarks/README.md.
 """
 
 import argparse
@@ -11,19 +14,28 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from benchmarks.machine import machine, versions, write_result
 from benchmarks.make_big_trace import grow_trace, read_text, split_events
+from gapless.model.calls import CallNode, CallTree
+from gapless.model.picture import Picture
+from gapless.model.study import Study
+from gapless.page.calls import flame_columns
 from gapless.page.study_page import study_page
 from gapless.study import Options, open_study
 from tests.page.browser import find_browser, start_browser
 
-BASE: Final = Path(__file__).parents[1] / "tests" / "data" / "two_ranks.rank0.json.gz"
+ROOT: Final = Path(__file__).parents[1]
+BASES: Final = tuple(ROOT / f"tests/data/two_ranks.rank{rank}.json.gz" for rank in (0, 1))
+RUNS: Final = ROOT / "tests/data/runs"
 EVENTS: Final = 100_000
+CALLS: Final = 700
 # Times are taken in the page, from the start of its navigation.
 WATCH: Final = (
     "new MutationObserver((_, it) => { if (document.body?.dataset.drawn) {"
@@ -41,6 +53,9 @@ class PageMade:
     path: Path
     events: int  # of the trace
     bars: int  # of the timeline, as many as a page draws
+    bars_of_prediction: int  # of its two timelines
+    calls: int  # bars of the flame view
+    ranks: int
     bytes: int
     study_s: float
     writing_s: float
@@ -55,33 +70,63 @@ class Opening:
     drawn_s: float
 
 
-def grow_base(out: Path) -> Path:
-    """Write a trace of at least so many events as are asked for."""
-    text = read_text(BASE)
+def grow_base(base_file: Path, out: Path, events: int) -> Path:
+    """Write a trace of at least so many events."""
+    text = read_text(base_file)
     base = split_events(text)
-    copies = -(-EVENTS // len(base.events)) + 1
+    copies = -(-events // len(base.events)) + 1
     out.write_bytes(b"".join(grow_trace(base, len(text) * copies)))
     return out
 
 
-def make_page(name: str, trace: Path, folder: Path) -> PageMade:
-    """Study a trace and write its page."""
+def study_traces(paths: Sequence[Path]) -> Study:
+    """Study traces, or a run, with what a page draws."""
+    return open_study(paths, Options(cache=False, pictured=True))
+
+
+def study_whole(trace: Path) -> Study:
+    """Return the study of the kept run, with the timeline of a trace, and with calls."""
+    run = study_traces([path for path in RUNS.iterdir() if path.is_dir()])
+    large = study_traces([trace])
+    nodes = tuple(
+        CallNode((number - 1) // 4, "train.py", f"function_{number}", number, None, 1_000, 1)
+        for number in range(CALLS)
+    )
+    tree = CallTree("main thread", nodes, CALLS * 1_000, 0, 0, 0)
+    if run.recorded is None:
+        raise ValueError(RUNS)
+    recorded = replace(run.recorded, calls=(tree,))
+    return replace(run, health=large.health, picture=large.picture, recorded=recorded)
+
+
+def make_page(name: str, make: Callable[[], Study], folder: Path) -> PageMade:
+    """Make a study, and write its page."""
     start = time.perf_counter()
-    study = open_study([trace], Options(cache=False, pictured=True))
+    study = make()
     studied = time.perf_counter()
     path = folder / f"{name}.html"
     path.write_text(study_page(study), encoding="utf-8")
     written = time.perf_counter()
-    strips = () if study.picture is None else study.picture.strips
+    recorded, forecast = study.recorded, study.forecast
+    pictures = () if forecast is None else (forecast.before, forecast.after)
+    flames = [] if recorded is None else flame_columns(recorded.calls)
     return PageMade(
         name=name,
         path=path,
         events=study.health.events,
-        bars=sum(len(strip.start) for strip in strips),
+        bars=count_bars(() if study.picture is None else (study.picture,)),
+        bars_of_prediction=count_bars(pictures),
+        calls=sum(len(flame["name"]) for flame in flames),
+        ranks=len(study.run.ranks),
         bytes=path.stat().st_size,
         study_s=round(studied - start, 3),
         writing_s=round(written - studied, 3),
     )
+
+
+def count_bars(pictures: Sequence[Picture]) -> int:
+    """Return how many bars timelines have."""
+    return sum(len(strip.start) for picture in pictures for strip in picture.strips)
 
 
 def open_once(page: PageMade, folder: Path) -> Opening:
@@ -117,7 +162,7 @@ def summarize(openings: Sequence[Opening], name: str) -> dict[str, Any]:
 def main() -> None:
     """Measure and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="of A B B A")
+    parser.add_argument("--rounds", type=int, default=5, help="of A B C C B A")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     version = subprocess.run(
@@ -125,11 +170,17 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
+        large = grow_base(BASES[0], folder / "large.json", EVENTS)
+        ranks = [
+            grow_base(base, folder / f"rank{rank}.json", EVENTS // len(BASES))
+            for rank, base in enumerate(BASES)
+        ]
         pages = (
-            make_page("large", grow_base(folder / "large.json"), folder),
-            make_page("small", BASE, folder),
+            make_page("whole", lambda: study_whole(large), folder),
+            make_page("ranks", lambda: study_traces(ranks), folder),
+            make_page("small", lambda: study_traces(BASES[:1]), folder),
         )
-        turns = [pages[index] for _ in range(arguments.rounds) for index in (0, 1, 1, 0)]
+        turns = [pages[index] for _ in range(arguments.rounds) for index in (0, 1, 2, 2, 1, 0)]
         load_before = os.getloadavg()[0]
         openings = [
             open_once(page, folder / f"profile-{number}") for number, page in enumerate(turns)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import asdict
 
 from benchmarks.machine import machine, versions, write_result
 from gapless import wire
@@ -123,7 +124,7 @@ def measure(candidates: tuple[Candidate, ...], plan: ArmPlan, budget_s: float) -
         rows[candidate.fixes[0]] = {
             "seconds": ends_s.get(index),
             "verdict": None if side is None else side.verdict.value,
-            "gain": None if side is None or side.speedup is None else vars(side.speedup),
+            "gain": None if side is None or side.speedup is None else asdict(side.speedup),
         }
     known = [row["seconds"] for row in rows.values() if row["seconds"] is not None]
     return {

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.watching --out benchmarks/results/watching.json`` records a training with
 workers, opens the screen on it in a pseudo terminal of each size, lets it settle, and reads the
-processor time of its process over 20 s. Likewise the machine view. The aim is 3 % of one core.
+processor time of its process over 20 s. Likewise the machine view, and gapless attach on the same
+training, not recorded. The aim is 3 % of one core.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks.machine import machine, write_result
 
 SETTLE_S = 15.0  # from the start of the screen: imports, the first study
 MEASURE_S = 20.0
+ATTACH_SETTLE_S = 5.0
 SIZES = ((80, 24), (200, 60))
 AIM_SHARE = 0.03
 TRAINING = """
@@ -64,6 +66,15 @@ class WatchCost:
     drawn_bytes: int  # that it wrote to the terminal meanwhile
     resident_bytes: int
     load: float  # of the machine: processors in use, the training's included
+
+
+@dataclass(frozen=True)
+class AttachCost:
+    """The processor time of looking from outside; py-spy's, where it is installed, is its own."""
+
+    measured_s: float
+    cpu_s: float
+    share: float  # of one processor
 
 
 @dataclass
@@ -126,6 +137,29 @@ def measure(view: str, size: tuple[int, int], folder: Path) -> WatchCost:
     return cost
 
 
+def measure_attach(folder: Path) -> AttachCost:
+    """Start the training by itself, look at it from outside, and read what the looking takes."""
+    training = subprocess.Popen([sys.executable, "train.py"], cwd=folder)
+    try:
+        time.sleep(10)
+        seconds = ATTACH_SETTLE_S + MEASURE_S + 5
+        command = [sys.executable, "-m", "gapless", "attach", str(training.pid)]
+        command += ["--seconds", f"{seconds:.0f}"]
+        looking = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process = psutil.Process(looking.pid)
+        time.sleep(ATTACH_SETTLE_S)
+        start_s, before = time.monotonic(), process.cpu_times()
+        time.sleep(MEASURE_S)
+        after, wall_s = process.cpu_times(), time.monotonic() - start_s
+        if looking.wait():
+            sys.exit("gapless attach failed")
+    finally:
+        training.terminate()
+        training.wait()
+    cpu_s = after.user + after.system - before.user - before.system
+    return AttachCost(round(wall_s, 2), round(cpu_s, 3), round(cpu_s / wall_s, 4))
+
+
 def main() -> None:
     """Record a training, and measure each screen on it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -147,6 +181,8 @@ def main() -> None:
         finally:
             training.terminate()
             training.wait()
+        attach_cost = measure_attach(folder)
+    print(f"attach: {attach_cost.share:.2%}")
     for cost in costs:
         verdict = "within" if cost.share <= AIM_SHARE else "beyond"
         print(
@@ -157,6 +193,7 @@ def main() -> None:
         "workers": options.workers,
         "aim_share": AIM_SHARE,
         "costs": [asdict(cost) for cost in costs],
+        "attach": asdict(attach_cost),
     }
     write_result(result, options.out)
 

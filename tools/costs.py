@@ -77,6 +77,12 @@ def recording_table(result: Path = RECORDING) -> str:
     )
 
 
+def _quote_name(row: str) -> str:
+    """Return "name 24%" with the name as code."""
+    name, _, share = row.rpartition(" ")
+    return f"`{name}` {share.removesuffix('%')} %"
+
+
 def beside_table(result: Path = BESIDE) -> str:
     """Return what tools show first of one training, and what they cost."""
     if not result.exists():
@@ -84,7 +90,10 @@ def beside_table(result: Path = BESIDE) -> str:
     measurements: Mapping[str, Any] = json.loads(result.read_text(encoding="utf-8"))
     lines = ["| tool | what it shows first | processor time |", "|---|---|--:|"]
     for name, tool in measurements["tools"].items():
-        shown = " · ".join(tool["shows"] or [f"it failed: {tool['failed']}"]).replace("|", r"\|")
+        rows = tool["shows"] or [f"it failed: {tool['failed']}"]
+        # Names are code: as text, Markdown would take their brackets and underscores for its own.
+        is_text = name == "gapless" or not tool["shows"]
+        shown = " · ".join(rows if is_text else map(_quote_name, rows)).replace("|", r"\|")
         version = f" {tool['version']}" if tool["version"] else ""
         ratio = "not known" if tool["ratio"] is None else f"× {tool['ratio']}"
         lines.append(f"| {name}{version} | {shown} | {ratio} |")
@@ -131,6 +140,8 @@ def watching_sentence(result: Path = WATCHING) -> str:
         f"{cost['share'] * 100:.1f} % ({cost['view']}, {cost['columns']} × {cost['rows']})"
         for cost in measurements["costs"]
     ]
+    if "attach" in measurements:
+        texts.append(f"{measurements['attach']['share'] * 100:.1f} % (attach, while it looks)")
     machine, seconds = measurements["machine"], measurements["costs"][0]["measured_s"]
     return (
         f"so much of one core, measured over {seconds:.0f} s beside a training with "

@@ -30,7 +30,8 @@ def _read(path: Path) -> Iterator[tuple[tuple[str, str], Gate]]:
         if "error" not in gate and gate.get("mode") != "baseline":
             place = f"{result['machine']['cores']} processors"
             if str(gate.get("lane", "")).startswith("gpu"):
-                place = "a GPU"
+                is_timed_there = gate.get("on_device", False)
+                place = "a GPU" if is_timed_there else "a GPU, mostly timed on the host"
             yield (place, "in turns" if gate.get("in_turns") else "one after the other"), gate
 
 

@@ -109,9 +109,20 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
         else (1 - 1 / measured["low"], 1 - 1 / measured["high"]),
         price=_price(findings, ranks) if case["kind"] == "fault" else None,
         refused="refused" in answer,
-        proof=proof(findings[0], case_record.get("proofs", {})) if findings else "",
+        proof=_proof_of(findings[0], case_record, spread) if findings else "",
         names_decoy=case["kind"] == "decoy" and _is_decoy_named(findings, case_record["planted"]),
     )
+
+
+def _proof_of(finding: Json, case_record: Json, spread: float | None) -> str:
+    """Return whether a cause was proved: by trials, or by its line, taken out."""
+    outcome, removal = proof(finding, case_record.get("proofs", {})), case_record.get("removal")
+    if outcome != "open" or removal is None:
+        return outcome
+    removal = with_starts(removal, spread)
+    if removal["verdict"] == "faulty":
+        return "true"
+    return "false" if removal["high"] <= 1 / (1 - MIN_FAULT_GAIN) else "open"
 
 
 def proof(finding: Json, proofs: Json) -> str:

@@ -18,6 +18,7 @@ from benchmarks.planted.judging import proof_edits, training_causes
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
+from benchmarks.planted.removal import remove_named
 from benchmarks.planted.running import Lane, Live, RunError, prepare, run_arm
 from benchmarks.planted.scripts import FetchError, Script, missing_modules, scripts
 from benchmarks.planted.source import parse
@@ -151,13 +152,16 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
     first_causes = training_causes(json.loads(answer_path.read_text()).get("findings"))[:1]
     edits = {edit for finding in first_causes for edit in proof_edits(finding)}
     untried_edits = sorted(edits - set(case_record.get("proofs", ())))
-    if "failed" in case_record or not untried_edits:
+    line = first_causes[0]["where"] if first_causes and "removal" not in case_record else None
+    if "failed" in case_record or not (untried_edits or line):
         return ""
     root = lane.folder / "proved" / case.name
     try:
         prepare(scripts()[case.script], root, options.sources)
         plant_case(case, root, case_record["step_s"])
-        proofs = prove(scripts()[case.script], root, lane, untried_edits)
+        proofs = prove(scripts()[case.script], root, lane, untried_edits) if untried_edits else {}
+        if line is not None:
+            case_record["removal"] = _measure_removal(case, lane, options, (root, line))
     except (RunError, FetchError, OSError) as error:
         return f"not proved: {str(error)[-300:]}"
     finally:
@@ -165,6 +169,25 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
     case_record["proofs"] = case_record.get("proofs", {}) | proofs
     _write_record(path, case_record)
     return "proved"
+
+
+def _measure_removal(
+    case: Case, lane: Lane, options: PlantOptions, place: tuple[Path, Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Return what the statement at a named line costs; ``None`` where it cannot be taken out."""
+    root, line = place
+    shorter = lane.folder / "shorter" / case.name
+    shutil.rmtree(shorter, ignore_errors=True)
+    shutil.copytree(root, shorter, symlinks=True)
+    try:
+        if not remove_named(shorter, line["file"], line["line"]):
+            return None
+        roots, limits = (shorter, root), options.limits(lane.device)
+        return _measure_side_by_side(scripts()[case.script], roots, lane, limits).plain()
+    except RunError:
+        return None
+    finally:
+        shutil.rmtree(shorter, ignore_errors=True)
 
 
 def drop_outdated(case_record: dict[str, Any], redo: frozenset[str]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from benchmarks.planted.healing import heal_script
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.recorder import recorder
+from benchmarks.planted.removal import remove_statement
 from benchmarks.planted.running import Lane, Live
 from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mend_file, scripts
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
@@ -274,6 +275,55 @@ def test_a_cause_that_only_rewriting_removes_is_proved_by_the_ceilings_of_its_ro
     assert judging.proof_edits(finding("G107", 12)) == ("cached-batch",)
     assert judging.proof_edits(finding("G204", 12, helps=["fused"])) == ("fused",)
     assert judging.proof_edits(finding("G202", 12)) == ()
+
+
+REMOVED = """for step in range(3):
+    loss = model(x)
+    if step % 2 == 0:
+        print(
+            loss)
+    loss.backward()
+    total += loss.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (2, None),  # it defines a name
+        (
+            3,
+            REMOVED.replace(
+                "    if step % 2 == 0:\n        print(\n            loss)", "    pass\n\n"
+            ),
+        ),
+        (5, REMOVED.replace("print(\n            loss)", "pass\n")),
+        (6, None),  # it trains
+        (1, None),
+        (7, REMOVED.replace("total += loss.item()", "pass")),
+        (9, None),
+    ],
+)
+def test_a_statement_is_taken_out_and_the_others_keep_their_lines(
+    line: int, expected: str | None
+) -> None:
+    assert remove_statement(REMOVED, line) == expected
+
+
+@pytest.mark.parametrize(
+    ("removal", "outcome"),
+    [
+        (None, "open"),
+        ({"low": 1.1, "mid": 1.2, "high": 1.3, "verdict": "faulty"}, "true"),
+        ({"low": 0.99, "mid": 1.0, "high": 1.01, "verdict": "sound"}, "false"),
+        ({"low": 0.9, "mid": 1.1, "high": 1.3, "verdict": "undecided"}, "open"),
+    ],
+)
+def test_a_line_that_was_taken_out_proves_a_cause(removal: object, outcome: str) -> None:
+    if isinstance(removal, dict):
+        removal = removal | {"healthy_s": (), "planted_s": ()}
+    control = case_record("control", [], None) | {"removal": removal}
+    assert judging.judge_case(control, {"findings": [finding("G202", 12)]}).proof == outcome
 
 
 def test_a_decoy_is_named_by_its_own_lines_alone() -> None:

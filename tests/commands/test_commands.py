@@ -144,6 +144,15 @@ def test_what_is_no_list_of_edits_is_laid_over_nothing(
     assert message in capsys.readouterr().err
 
 
+def test_a_file_in_which_nothing_is_proven_is_said_to_be_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edits = tmp_path / "edits.json"
+    edits.write_text("[]")
+    assert cli.main(["run", "--with", str(edits)]) == 2, "there is no command"
+    assert f"{edits} holds no fix: the command runs as it is" in capsys.readouterr().err
+
+
 def test_escapes_in_a_path_do_not_reach_the_terminal(folder: Path) -> None:
     process = run("open", "\x1b]0;owned\x07gone.json", cwd=folder)
     assert "\x1b" not in process.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from gapless.model.tuning import ProvenFix, Tuning
 from gapless.store.run import trials, tunings
 from gapless.store.run.recordings import load
 from gapless.store.run.sources import FILE, write_sources
+from tests.house.test_commands import IN_BLOCKS
 from tests.store import drawing
 
 STARTED_NS = 1_800_000_000_000_000_000
@@ -118,6 +120,8 @@ def test_it_is_written_and_taken_back(
     assert "changed" in page(capsys, run.name, "--apply")
     assert script.read_text() == TRAINING.replace(BEFORE, AFTER)
     assert "says all of it already" in page(capsys)
+    words = "nothing was written: the source says all of it already"
+    assert words in page(capsys, run.name, "--apply")
     assert "restored" in page(capsys, "--undo")
     assert script.read_text() == TRAINING
     assert "nothing to undo" in page(capsys, "--undo", code=2)
@@ -206,6 +210,25 @@ def test_fixes_of_a_file(run: Path, script: Path, capsys: pytest.CaptureFixture[
     file.write_bytes(file.read_bytes()[:-20])
     assert "tuned.json" in page(capsys, "--from", "tuned.json", code=2)
     assert "No such file" in page(capsys, "--from", "nothing.json", code=2)
+
+
+def test_the_commands_of_the_docs_run(
+    run: Path, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    side = trials.run_trials(run)[0].sides[0]
+    proven = ProvenFix(side.fixes[0], side.summary, side.edits, side.applicability)
+    tunings.write_tuning(
+        Tuning(("python", "train.py"), str(script.parent), run.name, (proven,)),
+        script.parent / "tuned.json",
+    )
+    commands = [line for line in IN_BLOCKS if line.startswith("gapless fix")]
+    assert len(commands) > 5
+    for command in sorted(commands, key=lambda line: ("--undo" in line, "--apply" in line)):
+        if "--check" in command:
+            continue  # slow: below
+        page(capsys, *shlex.split(command)[2:])
+        assert (AFTER in script.read_text()) == ("--apply" in command), command
+    assert f"+{AFTER}" in (script.parent / "speed.patch").read_text()
 
 
 @pytest.mark.parametrize(

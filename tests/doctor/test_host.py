@@ -7,7 +7,7 @@ import pytest
 from gapless.catalogue.declare.cpu_lists import format_cpu_list
 from gapless.doctor.gpus import GpuSurvey
 from gapless.doctor.host_files import parse_numbers
-from gapless.doctor.subject import BusyProcess, DataFolder, Limit, Space
+from gapless.doctor.subject import BusyProcess, DataFolder, Limit, ProcessorUse, Space
 from tests.doctor.drawing import SURVEY, check, draw
 
 CPUS = "sys/devices/system/cpu"
@@ -248,11 +248,22 @@ def test_pressure_of_the_last_minute(tmp_path: Path) -> None:
 def test_processes_of_others_are_named(tmp_path: Path) -> None:
     files = {"proc/loadavg": "2.50 1.00 0.50 1/100 999"}
     busy = (BusyProcess("updatedb", 7, 0.3), BusyProcess("clang", 8, 1.0))
-    result = check("neighbours", draw(tmp_path, files, busy=busy))
+    result = check("neighbours", draw(tmp_path, files, use=ProcessorUse(busy)))
     assert result.verdict == "warn"
     assert "clang (8) 100%, updatedb (7) 30%" in result.evidence
     assert result.remedy == "ps -o pid,user,etime,args -p 8,7"
-    assert check("neighbours", draw(tmp_path, files, busy=())).verdict == "ok"
+    assert check("neighbours", draw(tmp_path, files, use=ProcessorUse())).verdict == "ok"
+
+
+def test_neighbours_that_cannot_be_seen(tmp_path: Path) -> None:
+    """As from a container, or where /proc shows a user its own processes only."""
+    files = {"proc/loadavg": "5.1 4.0 3.0 5/200 999"}
+    use = ProcessorUse((), hidden=1.7)
+    few, many = frozenset({0, 1}), frozenset(range(64))
+    result = check("neighbours", draw(tmp_path, files, use=use, allowed_cpus=few))
+    assert result.verdict == "warn"
+    assert "keeps 1.7 processors busy" in result.evidence
+    assert check("neighbours", draw(tmp_path, files, use=use, allowed_cpus=many)).verdict == "ok"
     assert check("neighbours", draw(tmp_path, files)).verdict == "unknown"
 
 

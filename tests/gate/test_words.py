@@ -1,6 +1,7 @@
 """What a gate prints, and the baseline that it stores."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,13 @@ def test_a_green_gate_says_what_it_could_have_seen() -> None:
     assert not GREEN.is_red
     assert "gate green: no regression is proven against git:main (1a2b3c4)" in text_of(GREEN)
     assert "the smallest slow-down that would have been seen: 3.4%" in text_of(GREEN)
-    assert github_of(GREEN).startswith("::notice title=Training speed::")
+    notice, _, _ = github_of(GREEN).partition("\n")
+    assert notice.startswith("::notice title=Training speed::gate green")
+    assert notice.endswith("would have been seen: 3.4%25"), "GitHub's own escape"
+    blind = replace(GREEN, effect=Effect(-math.inf, 0.1, math.inf, math.inf, math.inf))
+    assert "would have been seen: more than 100% (longer arms see more: --arm)" in text_of(blind)
+    values = json.loads(json_of(blind), parse_constant=pytest.fail)
+    assert (values["smallest_visible"], values["slowdown"]["mid"]) == (None, 0.1)
 
 
 def test_a_red_gate_names_leaf_and_line() -> None:

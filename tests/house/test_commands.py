@@ -1,8 +1,8 @@
 """Every ``gapless …`` command that the docs and the README show is one that gapless takes.
 
-All are parsed by the real parser. Those that only print a page or read a recorded run are also run,
-on the run kept with the tests. Those that open traces or record
-a training are run in ``test_commands_run.py``, the others are parsed only.
+All are parsed by the real parser, and those in blocks are run: those that only print a page or read
+a recorded run here, on the run kept with the tests; those that start trainings many times in
+``test_commands_stood_in.py``; the others in ``test_commands_run.py``.
 """
 
 import argparse
@@ -30,8 +30,8 @@ _IS_INCOMPLETE: Final = re.compile("arguments are required|expected (?:one|at le
 _STANDS_FOR: Final = {"PID": "12345", "$(pgrep -f train.py)": "12345"}
 _IS_RUN: Final = re.compile(
     r"gapless (?:explain(?: (?!CODE|NAME)\S+)?|runs(?: list| show last)?(?: --json)?"
-    r"|report(?: last)?(?: --(?:full|json|markdown|no-cache|section [a-z]+|price [\d.]+"
-    r"|(?:html|perfetto) [a-z.]+))*)"
+    r"|report(?: last| 2026-11-21)?(?: --(?:full|json|markdown|no-cache|section [a-z]+"
+    r"|price [\d.]+|(?:html|perfetto) [a-z.]+))*)"
 )
 
 

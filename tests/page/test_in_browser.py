@@ -125,8 +125,11 @@ def test_paper_is_light_and_shows_the_leaves(opened: Browser) -> None:
     opened.value("dispatchEvent(new Event('beforeprint'))")
     assert opened.value(ink) != on_screen
     assert opened.value("document.querySelectorAll('.group:not([open])').length") == 0
+    widths = "gapless.views.map(view => view.el.getBoundingClientRect().width)"
+    assert max(opened.value(widths)) <= 700  # what is wider than a sheet shrinks all the text
     opened.value("dispatchEvent(new Event('afterprint'))")
     assert opened.value(ink) == on_screen
+    assert min(opened.value(widths)) > 700
     assert opened.errors == []
 
 

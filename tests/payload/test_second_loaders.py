@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
+from gapless.parts import device_prefetcher
 from gapless.payload.trial import second_loaders
 from gapless.payload.trial.second_loaders import LOADER, LoaderEdits
 
@@ -105,3 +106,54 @@ def test_what_a_loader_makes_ahead_is_known() -> None:
     side.apply()()
     assert side.find_depth() == 10
     del batches
+
+
+class Lane:
+    """What stands for a stream of a GPU: batches that were sent come back as tens of thousands."""
+
+    def __init__(self, _device: object) -> None:
+        self.n_sent = 0
+
+    def send(self, batch: torch.Tensor) -> torch.Tensor:
+        self.n_sent += 1
+        return batch + 10_000
+
+    def arrive(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch
+
+
+def find_no_device(_device: object) -> None:
+    """Find no device to copy to."""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_prefetcher_copies_ahead_while_it_is_on(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_prefetcher, "CopyLane", Lane)
+    monkeypatch.setattr(device_prefetcher, "cuda_device", str)
+    side = LoaderEdits([(1000, {"kind": "wrap", "target": LOADER, "part": "device-prefetcher"})])
+    loader = DataLoader(Numbers(), num_workers=workers)
+    batches, own = iter(loader), 1000 * workers
+    assert [int(next(batches)) for _ in range(2)] == [own, own + 1]
+    undo = side.apply()
+    assert [int(next(batches)) for _ in range(3)] == [own + 10_000 + index for index in range(3)]
+    assert side.find_depth() == 2 * workers + 1
+    undo()
+    assert int(next(batches)) == own + 2, "the loader goes on where it paused"
+    undo = side.apply()
+    copied = [int(batch) - own for batch in batches]
+    assert copied == [10_003 + index for index in range(6)], "an epoch has as many batches as ever"
+    assert [int(batch) - own for batch in loader] == [10_000 + index for index in range(12)]
+    undo()
+    assert [int(batch) - own for batch in loader] == list(range(12))
+    side.close()
+
+
+def test_without_a_device_there_is_nothing_to_copy_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_prefetcher, "cuda_device", find_no_device)
+    batches = iter(DataLoader(Numbers()))
+    next(batches)
+    side = LoaderEdits([(1000, {"kind": "wrap", "target": LOADER, "part": "device-prefetcher"})])
+    with pytest.raises(ValueError, match="there is no CUDA device"):
+        side.apply()

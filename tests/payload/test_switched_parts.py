@@ -10,7 +10,7 @@ from torch import nn
 
 from gapless.payload import overlay
 from gapless.payload.overlay import models
-from gapless.payload.trial import block_memory
+from gapless.payload.trial import block_memory, losses
 
 Undo = Callable[[], None]
 
@@ -123,3 +123,21 @@ def test_the_peak_of_a_block_is_known_on_a_device_alone(monkeypatch: pytest.Monk
     assert facts == [
         {"side": side, "memory_peak": peak} for side, peak in ((0, 300), (1, 200), (1, 250))
     ]
+
+
+def test_the_mean_loss_of_a_block_is_known_unless_it_is_scaled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backward, state = losses.__dict__["_backward"], losses.__dict__["_state"]
+    monkeypatch.setitem(state, "follows", 1)
+    for value in (7.0, 1.0, 2.0):
+        if value == 1.0:
+            losses.begin_block()
+        backward((torch.tensor(value, requires_grad=True),), {})
+    backward((torch.ones(2, requires_grad=True),), {})
+    assert losses.find_block_mean() == 1.5
+    assert losses.find_block_mean() is None
+    backward((torch.tensor(1.0, requires_grad=True),), {})
+    monkeypatch.setitem(state, "scaled", 1)
+    assert losses.find_block_mean() is None
+    losses.forget()

@@ -7,7 +7,13 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.example_facts import loader, machine, optimizer
 from gapless.model.comparison import ChargeDelta, FactDelta
 from gapless.model.facts import Facts
-from gapless.study.explained import explain_groups, find_fact_deltas, is_other_work
+from gapless.model.run import CpuContention
+from gapless.study.explained import (
+    explain_groups,
+    find_fact_deltas,
+    find_load_delta,
+    is_other_work,
+)
 
 BEFORE = example_facts.gpu(loader(num_workers=0, batch_size=64))
 AFTER = example_facts.gpu(loader(num_workers=4, batch_size=64))
@@ -93,3 +99,13 @@ def test_what_makes_a_step_other_work_is_named_first() -> None:
 def test_another_machine_is_a_difference() -> None:
     after = example_facts.gpu(loader(num_workers=0, batch_size=64), machine(device="NVIDIA L4"))
     assert "device" in names(BEFORE, after)
+
+
+def test_what_others_took_of_the_processors_explains_slower_work_alone() -> None:
+    quiet, busy = CpuContention(0.1, None, 4), CpuContention(2.5, None, 4)
+    facts = find_load_delta(quiet, busy)
+    assert facts == (FactDelta("machine", "processors taken by others", "0.1", "2.5"),)
+    slower, faster = ChargeDelta("compute", 10, 30), ChargeDelta("data", 30, 10)
+    assert explain_groups((slower, faster), facts) == {"compute": facts, "data": ()}
+    assert find_load_delta(quiet, CpuContention(0.4, None, 4)) == ()
+    assert find_load_delta(quiet, None) == find_load_delta(CpuContention(0, None, None), busy) == ()

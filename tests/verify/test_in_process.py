@@ -66,6 +66,7 @@ def record_blocks(
     last: int = wire.SWITCH_LAST,
     effects: int = 5,
     memory_peaks: dict[int, int] | None = None,
+    losses: dict[int, float] | None = None,
 ) -> Recording:
     """Return a process of blocks: each a side, and how many ms its steps take."""
     log = Log(end=None)
@@ -82,6 +83,9 @@ def record_blocks(
     log.add_fact("machine", 0, None, cpus_of_machine=2)
     for side, peak in (memory_peaks or {}).items():
         log.add_fact("block", side, None, side=side, memory_peak=peak)
+    for number, (side, _) in enumerate(blocks if losses else ()):
+        mean = (losses or {}).get(side, 2.0) - 0.01 * number + 0.004 * (number % 3)
+        log.add_fact("block loss", number, None, side=side, mean=mean)
     for side in {side for side, _ in blocks if side}:
         log.add_fact("edit", 1000 * side, None, edit=1000 * side, target="x", times=effects)
     log.end = now_ms
@@ -130,6 +134,7 @@ def try_both(
         (Wrap("torch.nn.Module", "channels-last"), True),
         (Wrap("torch.optim.Optimizer", "grad-scaler"), True),
         (Wrap("torch.nn.Module", "compile"), False),
+        (Wrap(LOADER, "device-prefetcher"), True),
     ],
 )
 def test_what_is_made_at_the_start_cannot_be_switched(edit: Edit, *, can_switch: bool) -> None:
@@ -171,6 +176,24 @@ def test_peak_memory_is_shown_where_both_are_known() -> None:
     blocks = record_blocks(turns(8.0, 10.0), memory_peaks={0: 300, 1: 200})
     trial, _ = try_both(blocks, (candidate("b", SKIP), candidate("c", SKIP)))
     assert [side.memory_peaks for side in trial.sides] == [(300, 200), None]
+
+
+@pytest.mark.parametrize("applicability", [Applicability.IDENTICAL, Applicability.RISKY])
+def test_losses_that_jump_while_an_edit_is_on_are_seen(applicability: Applicability) -> None:
+    blocks = record_blocks(turns(8.0, 8.0), losses={0: 2.0, 1: 2.0, 2: 2.5})
+    sides = [Candidate((name,), name, (SKIP,), applicability) for name in "bc"]
+    trial, machine = try_both(blocks, tuple(sides))
+    may_change = applicability is Applicability.RISKY
+    same, jumping = trial.sides
+    assert (same.method, same.parity_note) == (
+        Method.IN_PROCESS,
+        "loss 1.913 in its blocks, 1.914 around them",
+    )
+    assert bool(machine.specs) != may_change, "what ought to change no result gets fresh processes"
+    assert jumping.method is (Method.IN_PROCESS if may_change else Method.FRESH)
+    words = "loss 2.395 in its blocks, 1.893 around them"
+    assert (jumping.parity_note == words) == may_change
+    assert (f"fresh processes for c: {words}" in trial.notes) != may_change
 
 
 @pytest.mark.parametrize(
@@ -225,6 +248,7 @@ def test_a_training_is_switched_while_it_runs(
     assert steps.obstacles.keys() == {4}
     speedup = steps.speedup(1)
     assert speedup is not None
+    assert {side for side, _ in steps.losses} == {0, 1, 2, 3}
     assert speedup.low > 1.5, "collections of all objects take most of these steps"
 
 

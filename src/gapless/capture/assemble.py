@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from gapless.accounting import join_trace, partition
 from gapless.capture.merge import (
@@ -24,7 +25,8 @@ from gapless.model.options import Options, Progress
 from gapless.model.study import RunInfo, Steps, Study
 from gapless.store import cache
 
-N_SLOWEST = 3
+N_SLOWEST: Final = 3
+_MIN_SAID_ENTRIES: Final = 200_000  # fewer are read at once: their number is not shown
 
 
 def read_summaries(
@@ -85,7 +87,13 @@ def _lower_median(values: Sequence[int]) -> int | None:
 
 def _summarise_file(path: str, options: Options, report_progress: Progress) -> CaptureSummary:
     report_progress("reading")
-    trace = load_trace(path, cache.content_key(path) if options.cache else None)
+
+    def report_entries(count: int) -> None:
+        if count > _MIN_SAID_ENTRIES:
+            report_progress(f"reading: {count / 1e6:.1f} million events")
+
+    key = cache.content_key(path) if options.cache else None
+    trace = load_trace(path, key, report_entries=report_entries)
     require_rank(options, [trace.rank])
     report_progress("accounting")
     joined = join_trace(trace)

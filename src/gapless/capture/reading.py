@@ -1,18 +1,24 @@
 """Read a trace from a file of a profiler, or from packed columns."""
 
 import os
+from collections.abc import Callable
 
 from gapless.formats import read
 from gapless.model.trace import Trace
 from gapless.store import columns
 
 
-def read_trace(path: str | os.PathLike[str], *, processes: int | None = None) -> Trace:
+def read_trace(
+    path: str | os.PathLike[str],
+    *,
+    processes: int | None = None,
+    report_entries: Callable[[int], None] = lambda _: None,
+) -> Trace:
     """Read one trace file; its content tells whether it is a profiler's or packed columns.
 
-    ``processes`` as in ``formats.read``. Raises ``NotFoundError`` if the file cannot be opened and
-    ``NotATraceError`` if it holds no trace.
+    ``processes`` and ``report_entries`` as in ``formats.read``. Raises ``NotFoundError`` if the
+    file cannot be opened and ``NotATraceError`` if it holds no trace.
     """
     if columns.is_packed(path):
         return columns.load(path)
-    return read(path, processes=processes)
+    return read(path, processes=processes, report_entries=report_entries)

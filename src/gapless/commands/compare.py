@@ -32,6 +32,7 @@ _PACKED: Final = (".tar.zst", ".tar.gz", ".zip")  # a run that was sent (gapless
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless compare``."""
+    parser.usage = "gapless compare A B [options]"
     from gapless.commands.options import add_forms, add_selection
 
     parser.add_argument("a", metavar="A", help="run, file, folder or pattern: before")

@@ -34,6 +34,7 @@ SUMMARY = "write what is proven into the source; it can be undone"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless fix``."""
+    parser.usage = "gapless fix [RUN] [options]"
     which = parser.add_argument_group("which fixes")
     which.add_argument(
         "--fix", metavar="NAME", nargs="+", action="extend", default=[], help="only these (--list)"

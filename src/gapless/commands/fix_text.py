@@ -51,6 +51,13 @@ def _remarks(draft: PatchDraft) -> Iterator[str]:
             yield f"{relative_path(path)} has changed since the run; record it again (gapless run)"
 
 
+def unwritten_text(draft: PatchDraft) -> str:
+    """Return why there is nothing to write."""
+    if draft.patch.manual:
+        return "all of it is to be done by hand; gapless fix prints it"
+    return "the source says all of it already"
+
+
 def applied_texts(draft: PatchDraft, pen: Pen, undo_command: str) -> Iterator[Text]:
     """Yield what was written, and how to take it back."""
     for file in draft.patch.files:
@@ -60,7 +67,7 @@ def applied_texts(draft: PatchDraft, pen: Pen, undo_command: str) -> Iterator[Te
     if draft.patch.files:
         yield from fold(f"next: {undo_command}   restores what was before, to the byte", pen.width)
     else:
-        yield from fold("nothing was written", pen.width)
+        yield from fold(f"nothing was written: {unwritten_text(draft)}", pen.width)
 
 
 def check_texts(check: PatchCheck, draft: PatchDraft, pen: Pen) -> Iterator[Text]:

@@ -143,12 +143,6 @@ def _patches_folder(arguments: argparse.Namespace) -> Path:
     return home.parent / FOLDER if arguments.place is None else home / f".{FOLDER}"
 
 
-def _unwritten_text(draft: "PatchDraft") -> str:
-    if draft.patch.manual:
-        return "all of it is to be done by hand; gapless fix prints it"
-    return "the source says all of it already"
-
-
 def _nothing_text(subject: "Subject") -> str:
     run = "" if subject.recording is None else f" of run {subject.recording.manifest.id}"
     return (
@@ -190,7 +184,7 @@ def _check(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
 
     checked = keep_written(draft)
     if not checked.patch.files:
-        raise UsageError(f"there is nothing to check: {_unwritten_text(draft)}")
+        raise UsageError(f"there is nothing to check: {fix_text.unwritten_text(draft)}")
     view_folder = find_view_folder(checked)
     ask_permission(arguments, checked.subject.recording, view_folder)
     with progress() as say:
@@ -209,7 +203,7 @@ def _write_out(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     from gapless.store.atomic import write_named_file
 
     if not draft.patch.files:
-        raise UsageError(f"there is no patch: {_unwritten_text(draft)}")
+        raise UsageError(f"there is no patch: {fix_text.unwritten_text(draft)}")
     try:
         write_named_file(arguments.out, diff_bytes(fix_text.diff_lines(draft)))
     except OSError as error:

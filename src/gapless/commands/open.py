@@ -24,6 +24,7 @@ SUMMARY = "print where the GPU's time went, from traces of torch.profiler"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless open``."""
+    parser.usage = "gapless open PATH [PATH ...] [options]"
     from gapless.commands.options import add_depth, add_forms, add_selection
 
     parser.add_argument("paths", metavar="PATH", nargs="+", help="file, folder, pattern, or -")

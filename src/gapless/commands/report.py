@@ -23,6 +23,7 @@ SUMMARY = "print where the time of a recorded run went"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless report``."""
+    parser.usage = "gapless report [RUN] [options]"
     from gapless.commands.options import add_depth, add_forms, add_selection
 
     parser.add_argument("run", metavar="RUN", nargs="?", default="last", help="folder or id (last)")

@@ -63,7 +63,11 @@ def main(arguments: argparse.Namespace) -> int:
 def _load_edits(path: Path | None) -> "tuple[dict[str, Any], ...]":
     if path is None:
         return ()
+    from gapless.commands.options import tell
     from gapless.model.edit import edit_to_json
     from gapless.store.run.tunings import read_edits
 
-    return tuple(map(edit_to_json, read_edits(path)))
+    edits = read_edits(path)
+    if not edits:  # what gapless tune writes where nothing is proven
+        tell(f"{path} holds no fix: the command runs as it is")
+    return tuple(map(edit_to_json, edits))

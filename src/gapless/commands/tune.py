@@ -65,7 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             name, metavar="NAME", nargs="+", action="extend", default=[], help=words
         )
     change_group = parser.add_argument_group(
-        "what may change", "by default fixes of the classes same and equivalent (docs/fixes.md)"
+        "what may change", "by default the classes same and equivalent (docs/fixes.md)"
     )
     change_group.add_argument("--strict", action="store_true", help="only what changes no result")
     change_group.add_argument("--risky", action="store_true", help="also precision and behaviour")

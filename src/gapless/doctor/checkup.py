@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import psutil
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,8 +16,8 @@ from gapless.doctor.checks import run_checks
 from gapless.doctor.gpu_watch import add_loads, watch_load
 from gapless.doctor.gpus import GpuLoad, GpuReading, GpuSurvey, survey_gpus
 from gapless.doctor.interpreter import InterpreterChoice, InterpreterQuery
+from gapless.doctor.processes import find_processor_use, read_processor_times
 from gapless.doctor.subject import (
-    BusyProcess,
     CheckSubject,
     GpuMeasurement,
     read_folder,
@@ -39,8 +38,6 @@ _MAX_S: Final = 2.0  # that looking may take
 Say = Callable[[str], None]
 _FAST_S: Final = 3.5  # for the interpreter to answer, of the five seconds of --fast
 _PATIENCE_S: Final = 90.0  # likewise; a cold network disk may take so long to give torch
-_LOOK_S: Final = 0.5  # between two looks at what others run
-_MIN_BUSY: Final = 0.02  # of a processor
 _HOST_PARTS: Final = ("cpu",)
 _FIRST_GPU_PARTS: Final = ("launches", "copies", "gemm", "memory")
 _GPU_PARTS: Final = ("copies", "gemm", "memory")  # of the others
@@ -67,12 +64,12 @@ def read_machine(request: CheckupRequest, say: Say) -> CheckSubject:
     say("reading the machine")
     patience_s = _FAST_S if request.is_fast else _PATIENCE_S
     with InterpreterQuery(request.choice, subject.environment) as query:
-        look = _read_times()
+        look = read_processor_times()
         survey = _survey(subject.environment.get("CUDA_VISIBLE_DEVICES"))
-        busy = _find_busy_processes(look)
+        use = find_processor_use(look)
         say(f"asking {request.choice.python} for its packages")
         report = query.wait(request.began_s + patience_s - time.monotonic())
-    subject = replace(subject, survey=survey, busy=busy, interpreter=report)
+    subject = replace(subject, survey=survey, use=use, interpreter=report)
     return subject if request.is_fast else _measure(subject, request.data, say)
 
 
@@ -109,43 +106,6 @@ def _survey(visible: str | None) -> GpuSurvey:
         surveys.append(survey_gpus(visible))
     surveys += [GpuSurvey(why=f"NVML: {describe_error(error)}") for error in failures]
     return surveys[0]
-
-
-class _ProcessorTimes(Struct, frozen=True):
-    """Processor seconds of each process so far, with its name."""
-
-    at_s: float
-    spent: dict[int, tuple[str, float]]
-
-
-def _find_busy_processes(before: _ProcessorTimes | None) -> tuple[BusyProcess, ...] | None:
-    """Return the processes of others that run, by their times now and a while ago."""
-    if before is None:
-        return None
-    time.sleep(max(0.0, before.at_s + _LOOK_S - time.monotonic()))
-    after = _read_times()
-    if after is None:
-        return None
-    elapsed_s = after.at_s - before.at_s
-    processes = [
-        BusyProcess(name, number, (spent - before.spent[number][1]) / elapsed_s)
-        for number, (name, spent) in after.spent.items()
-        if number in before.spent
-    ]
-    return tuple(process for process in processes if process.processors > _MIN_BUSY)
-
-
-def _read_times() -> _ProcessorTimes | None:
-    """Return the times of others' processes; ``None`` where /proc hides what psutil needs."""
-    spent: dict[int, tuple[str, float]] = {}
-    with contain_failures() as failures:
-        ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                times = process.cpu_times()
-                if process.pid not in ours:
-                    spent[process.pid] = (process.name(), times.user + times.system)
-    return None if failures else _ProcessorTimes(time.monotonic(), spent)
 
 
 def _measure(subject: CheckSubject, data: Path | None, say: Say) -> CheckSubject:

@@ -38,6 +38,13 @@ class BusyProcess(Struct, frozen=True):
     processors: float  # that it kept busy
 
 
+class ProcessorUse(Struct, frozen=True):
+    """What others used of the processors while we looked."""
+
+    busy: tuple[BusyProcess, ...] = ()
+    hidden: float = 0.0  # processors that were busy with what is in no process that we see
+
+
 class DataFolder(Struct, frozen=True):
     """The file system below a folder."""
 
@@ -65,7 +72,7 @@ class CheckSubject(Struct, frozen=True):
     shared_memory: Space | None = None
     locked_memory: Limit | None = None  # bytes
     open_files: Limit | None = None
-    busy: tuple[BusyProcess, ...] | None = None
+    use: ProcessorUse | None = None
     release: str | None = None  # of the kernel
     interpreter: InterpreterReport = field(default_factory=InterpreterReport)
     survey: GpuSurvey = field(default_factory=GpuSurvey)

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -26,18 +26,24 @@ _MAX_WORKERS: Final = 8
 _SHOWN_BYTES: Final = 24  # bytes of what is no trace
 
 
-def read(source: str | os.PathLike[str], *, processes: int | None = None) -> Trace:
+def read(
+    source: str | os.PathLike[str],
+    *,
+    processes: int | None = None,
+    report_entries: Callable[[int], None] = lambda _: None,
+) -> Trace:
     """Read one trace file: plain, gzip or zstd, told apart by content.
 
     ``processes`` is the number of workers (1: none, this process reads); by default as many as the
-    file is worth. The trace is the same. Raises ``NotFoundError`` if the file cannot be opened and
+    file is worth. The trace is the same. ``report_entries`` is told how many entries are read, now
+    and then. Raises ``NotFoundError`` if the file cannot be opened and
     ``NotATraceError`` if it holds no trace. What can be read of a cut or damaged one is returned,
     and its ``health`` says so.
     """
     path = Path(source)
     try:
         with _collector_off():
-            return _read(path, processes)
+            return _read(path, processes, report_entries)
     except IsADirectoryError as error:
         msg = f"{path}: is a folder, not a file"
         raise NotATraceError(msg) from error
@@ -46,17 +52,18 @@ def read(source: str | os.PathLike[str], *, processes: int | None = None) -> Tra
         raise NotFoundError(msg) from error
 
 
-def _read(path: Path, processes: int | None) -> Trace:
-    text = TraceText(path)
+def _read(path: Path, processes: int | None, report_entries: Callable[[int], None]) -> Trace:
+    text, joiner = TraceText(path), _BatchJoiner(report_entries)
     pieces = text.pieces()
     head, head_rest = chunks.head(pieces)
     if head_rest is None:
         raise NotATraceError(f"{path}: {_reason(head, text)}")
     n_workers = _workers_for(path, text) if processes is None else processes
-    assembled = _read_with_workers(path, head, n_workers) if n_workers > 1 else None
-    return _checked_trace(
-        path, assembled or _read_alone(text, head, chunks.cut_chunks(head_rest, pieces))
-    )
+    assembled = _read_with_workers(path, head, n_workers, joiner) if n_workers > 1 else None
+    if assembled is None:
+        joiner = _BatchJoiner(report_entries)
+        assembled = _read_alone(text, head, chunks.cut_chunks(head_rest, pieces), joiner)
+    return _checked_trace(path, assembled)
 
 
 def _reason(head: bytes, text: TraceText) -> str:
@@ -78,6 +85,7 @@ def _workers_for(path: Path, text: TraceText) -> int:
 class _BatchJoiner(Struct):
     """Batches appended in the order of the file; what a cut between chunks tore apart is joined."""
 
+    report_entries: Callable[[int], None]  # how many are read
     assembly: Assembly = field(default_factory=Assembly)
     footer: bytes | None = None  # what stands after the events, once it is reached
     torn: bytes = b""  # an event whose other part should come next
@@ -93,6 +101,7 @@ class _BatchJoiner(Struct):
         if self.footer is not None:
             return
         self.assembly.add(batch, ids)
+        self.report_entries(self.assembly.written)
         self.torn = batch.tail or b""
         self.footer = batch.footer
 
@@ -120,9 +129,9 @@ class _BatchJoiner(Struct):
 
 
 def _read_alone(
-    text: TraceText, head: bytes, file_chunks: Iterator[chunks.Chunk]
+    text: TraceText, head: bytes, file_chunks: Iterator[chunks.Chunk], reading: _BatchJoiner
 ) -> tuple[Assembly, finish.FileEnds]:
-    reading, maker, ids = _BatchJoiner(), BatchMaker(), IdMap()
+    maker, ids = BatchMaker(), IdMap()
     for chunk in file_chunks:
         if reading.footer is None:
             reading.add(maker.batch_of_chunk(chunk), ids)
@@ -132,10 +141,10 @@ def _read_alone(
 
 
 def _read_with_workers(
-    path: Path, head: bytes, count: int
+    path: Path, head: bytes, count: int, reading: _BatchJoiner
 ) -> tuple[Assembly, finish.FileEnds] | None:
     """Read with workers; ``None`` if that does not work out, and one process has to."""
-    reading, maps, chunk_index = _BatchJoiner(), [IdMap() for _ in range(count)], 0
+    maps, chunk_index = [IdMap() for _ in range(count)], 0
     try:
         with pool.start_workers(path, count) as workers:
             while not isinstance(message := workers[chunk_index % count].receive(), EndOfFile):

@@ -56,6 +56,7 @@ class ArmFigures(Struct, frozen=True):
     lines: tuple[LineShare, ...] = ()
     anchor: str | None = None  # what ends a step: "SGD.step, train.py:41"
     alternates: bool = False  # it stepped in turns with its neighbour, slice by slice
+    is_on_device: bool = False  # its steps are those of the device, not of the host
 
     @property
     def step_ns(self) -> float:
@@ -95,13 +96,15 @@ def add_slices(
 
     Those that have too few steps are left out. What passed in the other's turns is no leaf.
     """
-    sliced = [(arm, slice_means(steps.lengths, turns)) for arm, steps in _time_on_device(arms)]
+    timed, is_on_device = _time_on_device(arms)
+    sliced = [(arm, slice_means(steps.lengths, turns)) for arm, steps in timed]
     return tuple(
         replace(
             arm,
             blocks=tuple(round(mean, 1) for mean in means.tolist()),
             leaves={name: ns for name, ns in arm.leaves.items() if name != _OBSERVER},
             alternates=True,
+            is_on_device=is_on_device,
         )
         for arm, means in sliced
         if means is not None
@@ -110,9 +113,11 @@ def add_slices(
 
 def _time_on_device(
     arms: Sequence[tuple[ArmFigures, ArmSteps]],
-) -> list[tuple[ArmFigures, ArmSteps]]:
-    on_device = all(steps.device_lengths is not None for _, steps in arms)
-    return [(arm, use_device_times(steps) if on_device else steps) for arm, steps in arms]
+) -> tuple[list[tuple[ArmFigures, ArmSteps]], bool]:
+    """Return arms with the device's times where all have them, and whether that is so."""
+    is_on_device = all(steps.device_lengths is not None for _, steps in arms)
+    timed = [(arm, use_device_times(steps) if is_on_device else steps) for arm, steps in arms]
+    return timed, is_on_device
 
 
 def add_blocks(arms: Sequence[tuple[ArmFigures, ArmSteps]]) -> tuple[ArmFigures, ...]:
@@ -120,10 +125,14 @@ def add_blocks(arms: Sequence[tuple[ArmFigures, ArmSteps]]) -> tuple[ArmFigures,
 
     Steps are timed on the device where every arm knows those times.
     """
-    timed = _time_on_device(arms)
+    timed, is_on_device = _time_on_device(arms)
     steady = find_steady_range([(arm.side, steps) for arm, steps in timed])
     return tuple(
-        replace(arm, blocks=tuple(round(mean, 1) for mean in block_means(steps, steady).tolist()))
+        replace(
+            arm,
+            blocks=tuple(round(mean, 1) for mean in block_means(steps, steady).tolist()),
+            is_on_device=is_on_device,
+        )
         for arm, steps in timed
     )
 
@@ -148,6 +157,7 @@ def figures_from_json(values: Mapping[str, Any]) -> ArmFigures:
         lines=tuple(LineShare(**line) for line in values["lines"]),
         anchor=values["anchor"],
         alternates=values.get("alternates", False),
+        is_on_device=values.get("is_on_device", False),
     )
 
 

@@ -1,6 +1,7 @@
 """The result of a gate in words: text, Markdown, annotations of GitHub, JSON."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from gapless.gate.judging import Effect, LeafGrowth
 from gapless.gate.lines import GrownLine
 from gapless.report.text.numbers import duration, size
 
+_MAX_VISIBLE: Final = 1.0  # a slow-down beyond which the figure says nothing
 _MAX_GROWTHS: Final = 4
 _MIN_GROWTH: Final = 0.05  # of the largest, for another leaf to be named
 _COLUMNS: Final = (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"))
@@ -46,8 +48,8 @@ def json_of(result: GateResult) -> str:
         "suspected": result.is_suspected,
         "slowdown": None
         if effect is None
-        else {"low": effect.low, "mid": effect.mid, "high": effect.high},
-        "smallest_visible": None if effect is None else effect.visible,
+        else {name: _finite(getattr(effect, name)) for name in ("low", "mid", "high")},
+        "smallest_visible": None if effect is None else _finite(effect.visible),
         "step_ns": {"base": result.step_ns[0], "new": result.step_ns[1]},
         "grown": [_growth_values(growth) for growth in result.growths if growth.delta_ns > 0],
         "line": None if line is None else _line_values(line),
@@ -57,6 +59,11 @@ def json_of(result: GateResult) -> str:
         "notes": list(result.notes),
     }
     return json.dumps(values, indent=1, ensure_ascii=False)
+
+
+def _finite(value: float) -> float | None:
+    """Return a number as JSON has it: nothing for what is not known (one pair has no interval)."""
+    return value if math.isfinite(value) else None
 
 
 def measured_json(result: GateResult) -> str:
@@ -120,9 +127,16 @@ def _effect_lines(result: GateResult, effect: Effect) -> Iterator[str]:
             f"  step {duration(base_ns)} → {duration(new_ns)}: {effect.mid:+.1%} "
             f"({effect.low:+.1%} … {effect.high:+.1%})"
         )
-    yield f"  the smallest slow-down that would have been seen: {effect.visible:.1%}"
+    yield f"  {_visible_text(effect)}"
     if result.is_suspected and not result.is_confirmed:
         yield "  a first set of arms was slower; a second, fresh one did not confirm it"
+
+
+def _visible_text(effect: Effect) -> str:
+    words = "the smallest slow-down that would have been seen:"
+    if effect.visible <= _MAX_VISIBLE:
+        return f"{words} {effect.visible:.1%}"
+    return f"{words} more than {_MAX_VISIBLE:.0%} (longer arms see more: --arm)"
 
 
 def _select_growths(result: GateResult) -> list[LeafGrowth]:
@@ -176,7 +190,8 @@ def _annotations(result: GateResult) -> Iterator[str]:
         if budget.is_broken:
             yield f"::error title=Budget broken::{_escape(_budget_text(budget))}"
     if not result.is_red:
-        yield f"::notice title=Training speed::{_escape(_headline(result))}"
+        seen = "" if result.effect is None else f"; {_visible_text(result.effect)}"
+        yield f"::notice title=Training speed::{_escape(_headline(result) + seen)}"
 
 
 def _escape(text: str) -> str:

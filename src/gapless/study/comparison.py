@@ -22,6 +22,7 @@ from gapless.study.explained import (
     explain_groups,
     find_cause_deltas,
     find_fact_deltas,
+    find_load_delta,
     is_other_work,
 )
 
@@ -43,7 +44,8 @@ def compare(
     table_rows = [_count_rows(study.account) if per_step else 1 for study in (a, b)]
     side_a, side_b = _side(a, rows[0]), _side(b, rows[1])
     groups = _diff_parts(GROUPS, (accounts[0].groups, side_a), (accounts[1].groups, side_b))
-    fact_deltas = find_fact_deltas(*facts)
+    loads = [study.recorded.contention if study.recorded else None for study in (a, b)]
+    fact_deltas = (*find_fact_deltas(*facts), *find_load_delta(*loads))
     return Comparison(
         a=side_a,
         b=side_b,

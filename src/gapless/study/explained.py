@@ -8,6 +8,7 @@ from gapless.model.comparison import CauseDelta, ChargeDelta, FactDelta
 from gapless.model.edit import Location
 from gapless.model.facts import Facts, Loader, Model, Optimizer
 from gapless.model.finding import Finding
+from gapless.model.run import CpuContention
 from gapless.model.study import Study
 
 # Which groups of the account a setting moves, by how it works, and which way where more of it (or
@@ -32,6 +33,7 @@ _MOVES: Final[Mapping[str, Mapping[str, int]]] = {
     "precision": {"compute": 0, "copy": 0, "host": 0, "step": 0},
     "threads": {"compute": -1, "data": -1, "step": -1},
     "processors": {"data": -1, "compute": -1, "host": -1, "step": -1},
+    "processors taken by others": {"data": 1, "compute": 1, "host": 1, "step": 1},
     "ranks": {"communication": 1, "data": 0},
     "batch_size": {"data": 1, "compute": 1, "copy": 1, "step": 1, "host": 0, "communication": 0},
     "device": {"compute": 0, "copy": 0, "host": 0, "sync": 0, "communication": 0, "step": 0},
@@ -54,6 +56,7 @@ _OPTIMIZER_SETTINGS: Final = ("foreach", "fused")
 _MODEL_SETTINGS: Final = ("parameters", "dtype", "channels_last", "compiled", "checkpoints")
 _UNSET: Final = frozenset({"prefetch_factor", "start_method", "foreach", "fused"})  # may be None
 _SIZES: Final = {"False": "0", "True": "1"}
+_MIN_OTHERS_SHARE: Final = 0.1  # of the processors, by which what others took differs
 _MIN_SHARE: Final = 0.1  # of the largest change: smaller ones are explained by nothing
 
 
@@ -79,6 +82,16 @@ def find_fact_deltas(a: Facts | None, b: Facts | None) -> tuple[FactDelta, ...]:
             location = locations[1].get(subject) or locations[0].get(subject)
             deltas.append(FactDelta(subject, name, _text(before), _text(after), location))
     return tuple(deltas)
+
+
+def find_load_delta(a: CpuContention | None, b: CpuContention | None) -> tuple[FactDelta, ...]:
+    """Return how many processors other processes took, where that differs considerably."""
+    if a is None or b is None or not a.processors:
+        return ()
+    if abs(b.cores - a.cores) <= _MIN_OTHERS_SHARE * a.processors:
+        return ()
+    values = f"{a.cores:.2g}", f"{b.cores:.2g}"
+    return (FactDelta("machine", "processors taken by others", *values),)
 
 
 def _iter_values(facts: Facts) -> Iterator[tuple[tuple[str, str], object]]:

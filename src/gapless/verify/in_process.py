@@ -8,10 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.errors import UsageError
+from gapless.model.edit import Applicability
 from gapless.model.recording import Recording
 from gapless.model.trial import Arm, Method, Side, Trial
 from gapless.verify import lengths
 from gapless.verify.arms import compare
+from gapless.verify.arms.block_losses import LossLevel, compare_level
 from gapless.verify.arms.blocks import SwitchedSteps, read_blocks
 from gapless.verify.arms.steady import step_time
 from gapless.verify.arms.switchable import explain_obstacle
@@ -31,6 +33,8 @@ _SHARE: Final = 0.5  # of the budget, where other sides need fresh processes
 _MAX_FOREIGN_SHARE: Final = 0.1  # of the processors
 _UNBOUNDED: Final = 10**9  # steps: the process leaves when its sides are decided
 _PARITY_NOTE: Final = "not observed in one process"
+# of edits, which ought to leave losses where they are
+_KEEPS_LOSSES: Final = frozenset((Applicability.IDENTICAL, Applicability.EQUIVALENT))
 
 
 class SwitchedTrial(Struct, frozen=True):
@@ -149,13 +153,22 @@ def _judge(switchable: Mapping[str, Candidate], steps: SwitchedSteps, run: ArmRu
     obstacles: dict[str, str] = {}
     sides: dict[str, Side] = {}
     for index, (name, candidate) in enumerate(switchable.items(), 1):
+        level = compare_level(steps.losses, index)
         why = _explain_failure(steps, index, run)
+        if (
+            why is None
+            and level
+            and level.is_different
+            and candidate.applicability in _KEEPS_LOSSES
+        ):
+            why = level.describe()
         if why is None:
-            sides[name] = _make_side(name, candidate, steps, index)
+            sides[name] = _make_side(name, candidate, steps, index, level)
         else:
             obstacles[name] = why
     unedited_ns = _step_ns(steps, 0)
-    notes = ["edits were switched in one process: losses cannot be compared there"]
+    compared = "only the level of losses is" if steps.losses else "losses cannot be"
+    notes = [f"edits were switched in one process: {compared} compared there"]
     notes += [ON_DEVICE] * steps.on_device
     if steps.foreign is not None and steps.foreign > _MAX_FOREIGN_SHARE:
         notes.append(f"others took {steps.foreign:.0%} of the processors meanwhile")
@@ -187,7 +200,9 @@ def _explain_failure(steps: SwitchedSteps, side: int, run: ArmRun) -> str | None
     return None
 
 
-def _make_side(name: str, candidate: Candidate, steps: SwitchedSteps, index: int) -> Side:
+def _make_side(
+    name: str, candidate: Candidate, steps: SwitchedSteps, index: int, level: LossLevel | None
+) -> Side:
     speedup, noise = steps.speedup(index), steps.noise(index)
     peaks = steps.memory_peaks
     return Side(
@@ -200,7 +215,7 @@ def _make_side(name: str, candidate: Candidate, steps: SwitchedSteps, index: int
         speedup=speedup,
         job=None,
         step_ns=_step_ns(steps, index),
-        parity_note=_PARITY_NOTE,
+        parity_note=_PARITY_NOTE if level is None else level.describe(),
         predicted=candidate.predicted,
         method=Method.IN_PROCESS,
         noise=noise,

@@ -4,6 +4,8 @@ Phase one reads a file into the cache and returns what the other ranks need of i
 Phase two takes it from the cache, with what the others returned, to its summary.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -51,14 +53,20 @@ class Answer(Struct, frozen=True):
     refused: str | None = None
 
 
-def load_trace(path: str, key: str | None, processes: int | None = None) -> Trace:
+def load_trace(
+    path: str,
+    key: str | None,
+    processes: int | None = None,
+    report_entries: Callable[[int], None] = lambda _: None,
+) -> Trace:
     """Return the trace in a file, from the cache if it has the key. Raises ``GaplessError``."""
     if key is None:
-        return cut_open_ranges(read_trace(path, processes=processes))
+        trace = read_trace(path, processes=processes, report_entries=report_entries)
+        return cut_open_ranges(trace)
     trace = cache.load(key)
     if trace is not None:
         return cut_open_ranges(replace(trace, path=path))
-    trace = read_trace(path, processes=processes)
+    trace = read_trace(path, processes=processes, report_entries=report_entries)
     cache.save(key, trace)
     return cut_open_ranges(trace)
 

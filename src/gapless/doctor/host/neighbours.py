@@ -20,10 +20,18 @@ def examine(subject: CheckSubject) -> CheckAnswer:
     if not words or usable is None:
         return unknown("/proc/loadavg cannot be read")
     evidence = f"a load of {words[0]} on {usable} processors over the last minute"
-    if subject.busy is None:
+    use = subject.use
+    if use is None:
         return unknown(f"{evidence}; processes of others cannot be seen")
-    taken = sum(process.processors for process in subject.busy)
-    busiest = sorted(subject.busy, key=lambda process: -process.processors)[:_MAX_NAMES]
+    taken = sum(process.processors for process in use.busy)
+    busiest = sorted(use.busy, key=lambda process: -process.processors)[:_MAX_NAMES]
+    idle = len(subject.allowed_cpus or ()) - use.hidden - taken  # a quota may be of idle ones
+    if min(use.hidden, usable - idle) > _MAX_BUSY_SHARE * usable:
+        return warn(
+            f"{evidence}; what cannot be seen from here keeps {use.hidden:.1f} processors busy, "
+            f"what can be seen {taken:.1f}",
+            "top, on the host of this container, or as root",
+        )
     names = ", ".join(
         f"{process.name} ({process.number}) {process.processors:.0%}" for process in busiest
     )

@@ -26,9 +26,14 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 
   // Paper is light, and nothing can be opened on it: groups of the account and the call trees are.
+  // Figures are as wide as the window was (a canvas that is resized now prints blank): they are
+  // zoomed to the width of the sheet, or the browser would shrink all the text with them.
   let opened = [];
   addEventListener("beforeprint", () => {
-    document.documentElement.classList.add("paper");
+    const root = document.documentElement, main = document.querySelector("main");
+    const width = document.querySelector(".chart")?.clientWidth ?? 0;
+    root.classList.add("paper");
+    root.style.setProperty("--shrunk", Math.min(1, main.clientWidth / width || 1));
     dress();
     gapless.views.forEach((view) => view.paint()); // now: what waits for a frame comes too late
     opened = [...document.querySelectorAll("details.group:not([open]), #calls details.sheet:not([open])")];

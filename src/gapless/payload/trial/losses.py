@@ -6,12 +6,14 @@ A copy of a scalar, in the order of the device's own work: nothing waits for it.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from typing import Any
 
 from .. import compiling, imports, patching, recorder
 
 _losses: list[Any] = []
+_block: list[Any] = []  # those of the steps since ``begin_block``
 _state: dict[str, Any] = {"most": 0, "passes": 0, "scaled": False, "last": None, "follows": False}
 
 
@@ -24,13 +26,14 @@ def begin(max_passes: int) -> None:
 
 
 def follow() -> None:
-    """Keep the last loss, for ``is_finite``."""
+    """Keep the last loss, for ``is_finite``, and those of a block."""
     _state["follows"] = True
 
 
 def forget() -> None:
     """Keep nothing."""
     _losses.clear()
+    _block.clear()
     _state.update(passes=0, scaled=False, last=None)
 
 
@@ -38,6 +41,26 @@ def is_finite() -> bool:
     """Return whether the last loss is a finite number, or unknown; wait for the device."""
     loss = _state["last"]
     return loss is None or bool(sys.modules["torch"].isfinite(loss).all())
+
+
+def begin_block() -> None:
+    """Forget the losses of the steps before."""
+    _block.clear()
+
+
+def find_block_mean() -> float | None:
+    """Return the mean loss since ``begin_block``; wait for the device.
+
+    ``None``: none was seen, a GradScaler multiplies them, or it is no finite number.
+    """
+    if not _block or _state["scaled"]:
+        return None
+    torch: Any = sys.modules["torch"]
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        values = [loss.reshape(()) for loss in _block if loss.device == _block[0].device]
+        mean = float(torch.stack([value.float() for value in values]).mean())
+    _block.clear()
+    return mean if math.isfinite(mean) else None
 
 
 def collect_losses() -> dict[str, Any]:
@@ -79,6 +102,8 @@ def _backward(args: tuple, kwargs: dict) -> None:
     if _state["follows"]:
         root = roots[0] if isinstance(roots, (tuple, list)) else roots
         _state["last"] = root.detach() if hasattr(root, "detach") else None
+        if _is_loss(sys.modules["torch"], root):
+            _block.append(_state["last"])
     if _state["passes"] >= _state["most"]:
         return
     torch: Any = sys.modules["torch"]

@@ -15,11 +15,12 @@ from typing import Any
 from .. import imports, recorder
 from ..overlay import iterations, workers
 from ..overlay.patch import edit_counters, targets
-from ..overlay.wraps import worker_threads
+from ..overlay.wraps import device_prefetcher, worker_threads
 
 LOADER = "torch.utils.data.DataLoader"
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "in_order")
 THREADS = "worker-threads"
+PREFETCHER = "device-prefetcher"
 _CONTEXT = "_DataLoader__multiprocessing_context"
 _ALONE = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, _CONTEXT: None}
 _PREFETCH = 2  # torch's own
@@ -34,7 +35,8 @@ _state: dict[str, Any] = {"iterate": None}  # the loaders' own ``__iter__``
 def is_about_loaders(edit: Any) -> bool:
     """Return whether an edit is one of loaders that a second one can have."""
     if edit["kind"] == "wrap":
-        return edit["part"] == THREADS
+        is_prefetcher = edit["part"] == PREFETCHER and edit["target"] == LOADER
+        return is_prefetcher or edit["part"] == THREADS
     return edit["kind"] == "set_argument" and edit["target"] == LOADER and edit["name"] in NAMES
 
 
@@ -99,7 +101,7 @@ class LoaderEdits:
 
     def find_depth(self) -> int:
         """Return how many batches the second loaders make ahead, at most."""
-        return max((_depth(second.loader) for second in self.seconds.values()), default=0)
+        return max((second.find_depth() for second in self.seconds.values()), default=0)
 
     def close(self) -> None:
         """End the workers: the side will not be on again."""
@@ -114,13 +116,13 @@ class _SecondLoader:
         if hasattr(loader, "state_dict"):
             raise ValueError("the loader keeps its own state")
         self.loader, self.iterator = copy.copy(loader), None
+        self.prefetcher: Any = None  # the edit by which batches are copied ahead
+        self.copied: Any = None  # those of this epoch
         self.effects: list[tuple[int, str, Any, Any]] = []
         settings = vars(self.loader)
         for number, edit in edits:
             if edit["kind"] == "wrap":
-                values = number, int(edit["options"]["threads"])
-                users = settings["worker_init_fn"]
-                settings["worker_init_fn"] = workers.WorkerInit(users, worker_threads.begin, values)
+                self._wrap(number, edit)
                 continue
             name, value = edit["name"], edit["value"]
             if name not in settings:
@@ -136,26 +138,56 @@ class _SecondLoader:
         if number is not None:  # its epochs' turns are those of the loader
             recorder.alias("loader", self.loader, number)
 
+    def _wrap(self, number: int, edit: Any) -> None:
+        """Copy batches ahead, or give workers their threads. Raises ``ValueError``."""
+        if edit["part"] == PREFETCHER:
+            self.prefetcher = device_prefetcher.PrefetcherEdit(number, edit)
+            if self.prefetcher.prefetching(self._next_batch) is None:
+                raise ValueError("there is no CUDA device")
+            return
+        settings, values = vars(self.loader), (number, int(edit["options"]["threads"]))
+        users = settings["worker_init_fn"]
+        settings["worker_init_fn"] = workers.WorkerInit(users, worker_threads.begin, values)
+
     def renew(self) -> Any:
         """Begin an epoch; return its iterator."""
-        self.iterator = None
+        self.end_epoch()
         self.iterator = _state["iterate"](self.loader)
         return self.iterator
 
     def next_batch(self) -> Any:
         """Return the next batch. Raises ``StopIteration``."""
-        iterator = self.renew() if self.iterator is None else self.iterator
-        batch = type(iterator)._next_data(iterator)
+        if self.prefetcher is None:
+            batch = self._next_batch()
+        else:
+            if self.copied is None:
+                self.copied = self.prefetcher.prefetching(self._next_batch)
+            batch = next(self.copied)
+            self.prefetcher.record_effect()
         for effect in self.effects:
             edit_counters.record_effect(*effect)
         return batch
+
+    def _next_batch(self) -> Any:
+        """Return the next batch as the loader gives it. Raises ``StopIteration``."""
+        if self.iterator is None:
+            self.iterator = _state["iterate"](self.loader)
+        return type(self.iterator)._next_data(self.iterator)
+
+    def end_epoch(self) -> None:
+        """Give no more batches of this epoch: the next one begins another."""
+        self.iterator = self.copied = None
+
+    def find_depth(self) -> int:
+        """Return how many batches are made ahead, at most."""
+        return _depth(self.loader) + (0 if self.prefetcher is None else self.prefetcher.ahead)
 
     def close(self) -> None:
         """End its workers."""
         end = getattr(self.iterator, "_shutdown_workers", None)
         if end is not None:
             end()
-        self.iterator = self.loader._iterator = None
+        self.iterator = self.copied = self.loader._iterator = None
 
 
 class _FedLoader:
@@ -210,7 +242,7 @@ class _FedLoader:
     def renew(self) -> None:
         """Begin another epoch of the loader that is on, while that of the shell goes on."""
         if self.second is not None:
-            self.second.iterator = None
+            self.second.end_epoch()
         else:
             self.own, self.is_own = None, False
 

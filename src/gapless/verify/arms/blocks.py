@@ -13,6 +13,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.recording import Process, Recording
 from gapless.recorded.training.processes import select_steppers, trainings
 from gapless.verify.arms import compare
+from gapless.verify.arms.block_losses import BlockLosses, read_block_losses
 from gapless.verify.arms.compare import Float, Pair
 from gapless.verify.arms.effects import count_effects
 from gapless.verify.arms.steady import ArmSteps, read_steps, step_time, use_device_times
@@ -58,6 +59,7 @@ class SwitchedSteps(Struct, frozen=True):
     memory_peaks: dict[
         int, int
     ]  # by side, bytes on the device; a side that is not there: not known
+    losses: BlockLosses  # of blocks, as far as they are known
 
     def pairs(self, side: int) -> tuple[Pair, ...]:
         """Return the blocks of a side, each after the unedited ones on both sides of it.
@@ -153,6 +155,7 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
         on_device=arm_steps.device_lengths is not None,
         foreign=arm_steps.foreign,
         memory_peaks=dict(_read_memory_peaks(stepping[0].process)),
+        losses=tuple(read_block_losses(stepping[0].process)),
         seconds=float(marks.start[rows[-1]] - arm_steps.ends[0]) * 1e-9,
     )
 

@@ -33,6 +33,7 @@ _PARTS: Final = frozenset(
         "cadence",
         "channels-last",
         "collector",
+        "device-prefetcher",
         "grad-scaler",
         "no-checkpoint",
         "no-evaluation",

@@ -14,7 +14,7 @@ from .. import iterations, training
 from ..patch import edit_counters, targets
 
 
-class _PrefetcherEdit:
+class PrefetcherEdit:
     """The edit, the loaders known to train, and the CUDA streams that copies run on."""
 
     def __init__(self, number: int, edit: Any) -> None:
@@ -55,7 +55,7 @@ class _Source:
 
 def apply(number: int, edit: Any) -> targets.Undo:
     """Apply an edit; return what reverts it."""
-    prefetcher_edit = _PrefetcherEdit(number, edit)
+    prefetcher_edit = PrefetcherEdit(number, edit)
     edit_counters.register_edit(number, prefetcher_edit.target)
     undos = [
         training.watch(),
@@ -64,7 +64,7 @@ def apply(number: int, edit: Any) -> targets.Undo:
     return functools.partial(targets.undo_all, undos)
 
 
-def _make(edit: _PrefetcherEdit, original: Any, switch: targets.Switch) -> Callable[[Any], Any]:
+def _make(edit: PrefetcherEdit, original: Any, switch: targets.Switch) -> Callable[[Any], Any]:
     def get_iterator(loader: Any) -> Any:
         iterator = original(loader)
         begin = functools.partial(_make_next_batch, edit, switch, weakref.ref(loader))
@@ -75,7 +75,7 @@ def _make(edit: _PrefetcherEdit, original: Any, switch: targets.Switch) -> Calla
 
 
 def _make_next_batch(
-    edit: _PrefetcherEdit, switch: targets.Switch, loader: Any, plain: Callable[[], Any]
+    edit: PrefetcherEdit, switch: targets.Switch, loader: Any, plain: Callable[[], Any]
 ) -> Callable[[], Any]:
     """Return the batches of an iteration: prefetched as soon as the loader is known to train."""
     trains, looked = loader() in edit.train, False

@@ -1,0 +1,59 @@
+"""Take the statement at a named line out of a script: what it costs is known without any fix."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+# A statement that calls one of these trains: without it, a script does something else.
+_TRAINING_CALLS: Final = frozenset({"backward", "step", "zero_grad", "main", "train", "fit"})
+
+
+def remove_named(root: Path, file: str, line: int) -> bool:
+    """Take out the statement at a line of a file below a folder; tell whether there was one.
+
+    What follows keeps its line. Nothing is taken out that trains, or that defines a name.
+    """
+    for path in sorted(root.rglob(file)):
+        text = path.read_text(encoding="utf-8")
+        shorter = remove_statement(text, line)
+        if shorter is not None:
+            path.write_text(shorter, encoding="utf-8")
+            return True
+    return False
+
+
+def remove_statement(text: str, line: int) -> str | None:
+    """Return a source without the statement at a line; ``None`` where none can go."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    statement = max(_statements_at(tree, line), key=lambda node: node.lineno, default=None)
+    if statement is None or not _is_removable(statement):
+        return None
+    lines = text.splitlines(keepends=True)
+    first, last = statement.lineno - 1, statement.end_lineno or statement.lineno
+    padding = " " * statement.col_offset
+    return "".join(
+        [*lines[:first], f"{padding}pass\n", *["\n"] * (last - first - 1), *lines[last:]]
+    )
+
+
+def _statements_at(tree: ast.AST, line: int) -> Iterator[ast.stmt]:
+    """Return the statements that hold a line; of those with a block, only if it is their head."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt):
+            continue
+        body: list[ast.stmt] = getattr(node, "body", [])
+        last_line = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+        if node.lineno <= line <= last_line:
+            yield node
+
+
+def _is_removable(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr | ast.If | ast.For | ast.With | ast.AugAssign):
+        return False
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    names = {getattr(call, "attr", getattr(call, "id", "")) for call in calls}
+    return not names & _TRAINING_CALLS
