@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.behind_windows --out FILE``: no machine is measured, recordings are read. The
 steps are un-profiled ones of the same process, waits for data and what is seldom aside; a recording
-counts as slower by the rule of the report (``gapless.recorded.steps.slowed``), also where the
+counts as slower by the rule of the report (``gapless.recorded.steps.step_times``), also where the
 profiler was detached. Beside it stands the step of the case's menu, which was measured without any
 profiler, waits for data in it: where that is nearer to the steps before the window, what came with
 it is likely the reason; where it is not, the steps before it were short for another (a queue that
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import write_result
-from gapless.recorded.steps.slowed import compare_sides as sides
+from gapless.recorded.steps.step_times import compare_sides as sides
 from gapless.recorded.training.processes import counted_steps, trainings
 from gapless.store.run.recordings import load
 from gapless.store.run.unpack import unpack

@@ -32,10 +32,17 @@ def spoken_table(path: Path = SPOKEN_PATH) -> str:
             "",
             f"Asked of {len(recordings)} recordings.",
             "",
-            f"Seen in none of them: {', '.join(silent_rules) or 'none'}.",
+            _silent_sentence(silent_rules),
             "",
             f"Neither named nor worth a trial in any: {', '.join(unnamed_rules) or 'none'}.",
         ]
+    )
+
+
+def _silent_sentence(silent_rules: Sequence[str]) -> str:
+    return (
+        f"Seen in none of them: {', '.join(silent_rules) or 'none'}. Each of these speaks of a "
+        "small training with its fault (`tests/zoo/small_faults.py`), and not of its healthy twin."
     )
 
 

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,8 @@ import pytest
 import gapless
 from gapless import wire
 from gapless.cli import main
+from gapless.model.recording import Recording
+from gapless.store.run import recordings
 from tests.store.drawing import marks, sample, step, training, window, write_run
 from tests.traces import TRACES
 
@@ -47,6 +51,52 @@ def test_the_last_run_is_reported(runs: Path, capsys: pytest.CaptureFixture[str]
     assert ".gapless/runs/2026-11-21T10-00-00-bbbb" in capsys.readouterr().out
     assert main(["report", str(runs)]) == 0  # a folder of runs: its last
     assert capsys.readouterr().out == out
+
+
+def test_a_run_that_is_over_is_read_once(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_folders: list[Path] = []
+    load = recordings.load
+
+    def note_load(folder: Path) -> Recording:
+        read_folders.append(folder)
+        return load(folder)
+
+    monkeypatch.setattr(recordings, "load", note_load)
+    run = runs / "2026-11-21T10-00-00-bbbb"
+    write_run(run, {"rank0.log": long_training_log()}, ended=150 * MS)
+    for arguments in ([], [], ["--no-cache"]):
+        assert main(["report", "--json", *arguments]) == 0
+    first, again, uncached = capsys.readouterr().out.splitlines()
+    assert first == again == uncached
+    assert len(read_folders) == 2  # the first time, and without the cache
+    (run / "logs" / "rank0.log").write_bytes(long_training_log()[:-9])
+    assert main(["report"]) == 0
+    assert len(read_folders) == 3
+
+
+def test_a_run_that_goes_on_is_read_each_time(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(runs / "a", {"rank0.log": long_training_log()}, ended=None, status="running")
+    cache_folder = runs.parents[1] / "cache"
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out
+    assert not list(cache_folder.glob("*study-*"))
+
+
+def test_a_report_from_the_cache_imports_no_part_that_concludes(runs: Path) -> None:
+    write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
+    assert main(["report"]) == 0
+    script = (
+        "import sys; from gapless.cli import main; main(['report'])\n"
+        "print([room for room in ('catalogue', 'recorded', 'pricing', 'replay', 'accounting')"
+        " if f'gapless.{room}' in sys.modules])"
+    )
+    command = [sys.executable, "-c", script]
+    process = subprocess.run(command, cwd=runs, capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines()[-1] == "[]"
 
 
 def test_parts_of_a_report_are_asked_for_by_name(

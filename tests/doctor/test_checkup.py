@@ -17,8 +17,8 @@ from rich.cells import cell_len
 
 from gapless import cli
 from gapless.doctor import checks, pages
+from gapless.doctor.checkup import MAX_FILES, choose_files
 from gapless.doctor.interpreter import InterpreterQuery, choose_interpreter
-from gapless.doctor.sample_files import MAX_FILES, choose_files
 from gapless.doctor.subject import read_folder
 from gapless.launch import probing
 from gapless.launch.probing import ProbeRequest

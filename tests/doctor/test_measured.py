@@ -104,7 +104,7 @@ def test_products_that_a_power_limit_holds_down_are_no_fault(tmp_path: Path) -> 
     slow = measured({"gemm.fp16": 0.35 * 989.4e12})
 
     def judge(held_share: float) -> CheckResult:
-        load = GpuLoad(40, (5, 16), 1200, 70, 700.0, {0x4: held_share})
+        load = GpuLoad(40, (5, 16), 1200, 70, {0x4: held_share})
         return check("products", draw(tmp_path, survey=survey(load=load), gpu_measurements=slow))
 
     assert judge(0.1).verdict == "warn"

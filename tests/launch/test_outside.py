@@ -9,8 +9,8 @@ from gapless.launch.trial import sandbox, side_effects
 from gapless.model.recording import Host, Recording, Samples, Unobserved
 from tests.study.recording import Log, recording
 
-WANDB = Host("34.120.0.9", 443, "wandb-core", 5)
-ODD = Host("2001:db8::2", 1234, None, 6)
+WANDB = Host("34.120.0.9", 443, "wandb-core")
+ODD = Host("2001:db8::2", 1234, None)
 
 
 def make_recording(

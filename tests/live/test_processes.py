@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from gapless.live.activity import Activity, ActivityMeter, describe_wait, read_clock
-from gapless.live.cores import CoreMeter
 from gapless.live.gpus import GpuShare
-from gapless.live.machine_watcher import MachineWatcher
+from gapless.live.machine_watcher import CoreMeter, MachineWatcher
+from gapless.live.outside.attaching import busiest_threads, read_threads
 from gapless.live.outside.target import exact_command
 from gapless.live.outside.thread_use import ThreadMeter
-from gapless.live.outside.threads import busiest_threads, read_threads
 from gapless.live.processes import ProcessTable
 
 S = 10**9

@@ -19,8 +19,7 @@ from gapless.model.study import Study
 from gapless.page import document
 from gapless.page.account import account_tree
 from gapless.page.document import encode_json
-from gapless.page.ranks import rank_bars
-from gapless.page.study_page import study_page
+from gapless.page.study_page import rank_bars, study_page
 from gapless.report.sections.causes import why_line
 from gapless.report.text.text import kernel_name
 from gapless.study import Options, open_study

@@ -4,7 +4,7 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu
 from gapless.catalogue.examples.parts import source_line
 from gapless.model.study import Site
-from gapless.report.sections.functions import function_lines
+from gapless.report.run.page import function_lines
 
 
 def site(file: str, line: int, function: str) -> Site:

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.spoken import OUTCOMES, SPOKEN_PATH, codes_by_outcome, open_study, recordings
 from gapless.catalogue.rules import RULES
+from tests.zoo import small_faults
 
 # The causes that come first, by the codes of the rules that know them.
 FIRST_CAUSES = {
@@ -79,6 +80,17 @@ def test_first_causes_are_not_named_of_others(codes: tuple[str, ...]) -> None:
         outcomes for outcomes in kept_outcomes().values() if {*codes} - {*outcomes["abstentions"]}
     ]
     assert any(not {*codes} & {*outcomes["findings"], *outcomes["to_try"]} for outcomes in checked)
+
+
+def test_every_rule_speaks_of_a_recording_or_has_a_small_training() -> None:
+    spoken_codes = {
+        code
+        for outcomes in kept_outcomes().values()
+        for outcome in OUTCOMES[:3]
+        for code in outcomes[outcome]
+    }
+    small_codes = small_faults.FAULTS.keys() | small_faults.DEVICE_FAULTS.keys()
+    assert {rule.code for rule in RULES} - spoken_codes <= small_codes
 
 
 def test_findings_have_a_remedy_or_the_reason_why_there_is_none() -> None:

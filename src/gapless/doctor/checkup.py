@@ -1,6 +1,8 @@
 """A whole checkup: read the machine, measure it, run the checks."""
 
 import os
+import random
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +17,6 @@ from gapless.doctor.gpu_watch import add_loads, watch_load
 from gapless.doctor.gpus import GpuLoad, GpuReading, GpuSurvey, survey_gpus
 from gapless.doctor.interpreter import InterpreterChoice, InterpreterQuery
 from gapless.doctor.processes import find_processor_use, read_processor_times
-from gapless.doctor.sample_files import choose_files
 from gapless.doctor.subject import (
     CheckSubject,
     GpuMeasurement,
@@ -28,6 +29,11 @@ from gapless.launch.samplers.gpu import open_library
 from gapless.launch.unobserved import contain_failures, describe_error
 from gapless.model.checkup import Checkup
 from gapless.model.machine import Constants
+
+MAX_FILES: Final = 256
+_MAX_ENTRIES: Final = 20_000  # that are looked at
+_MAX_S: Final = 2.0  # that looking may take
+
 
 Say = Callable[[str], None]
 _FAST_S: Final = 3.5  # for the interpreter to answer, of the five seconds of --fast
@@ -162,3 +168,32 @@ def _describe(subject: CheckSubject) -> str:
     names = ", ".join(dict.fromkeys(gpu.name or "a GPU" for gpu in gpus))
     devices = f"{len(gpus)} × {names}" if gpus else "no GPU"
     return f"{python} · {n_cpus} processors · {devices}"
+
+
+def choose_files(path: Path) -> tuple[str, ...]:
+    """Return up to 256 regular files of a folder, or the file itself; symbolic links count.
+
+    Of a large data set, of what could be listed in two seconds. Raises ``OSError`` for a path
+    that cannot be looked at.
+    """
+    if not path.is_dir():
+        return (str(path),) if stat.S_ISREG(path.stat().st_mode) else ()
+    files = list(_list_files(path))
+    return tuple(random.sample(files, min(MAX_FILES, len(files))))
+
+
+def _list_files(path: Path) -> Iterator[str]:
+    """Yield files of a folder and those below, folders in random order, until time is up."""
+    until, count = time.monotonic() + _MAX_S, 0
+    folders = [os.fspath(path)]
+    while folders:
+        folder = folders.pop(random.randrange(len(folders)))  # noqa: S311
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                count += 1
+                if count > _MAX_ENTRIES or time.monotonic() > until:
+                    return
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file():
+                    yield entry.path

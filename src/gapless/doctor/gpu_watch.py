@@ -23,7 +23,6 @@ class _Sightings(Struct):
     links: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     clocks: list[int] = field(default_factory=list[int])
     temperatures: list[int] = field(default_factory=list[int])
-    powers: list[float] = field(default_factory=list[float])
     bits: Counter[int] = field(default_factory=Counter[int])
 
     def sum_up(self) -> GpuLoad:
@@ -33,7 +32,6 @@ class _Sightings(Struct):
             link=max(self.links, default=None),
             clock_mhz=max(self.clocks, default=None),
             temperature_c=max(self.temperatures, default=None),
-            power_w=max(self.powers, default=None),
             throttled={bit: count / self.samples for bit, count in self.bits.items()},
         )
 
@@ -76,7 +74,6 @@ def _look(nvml: Any, handle: Any, sightings: _Sightings) -> None:  # noqa: ANN40
     sightings.links += [] if link is None else [link]
     temperature = nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
     sightings.temperatures.append(int(temperature))
-    sightings.powers.append(nvml.nvmlDeviceGetPowerUsage(handle) / 1000)
 
 
 def add_loads(survey: GpuSurvey, loads: Mapping[int, GpuLoad]) -> GpuSurvey:

@@ -21,7 +21,6 @@ class GpuLoad(Struct, frozen=True):
     link: tuple[int, int] | None  # PCIe generation and lanes, the highest seen
     clock_mhz: int | None  # of the SMs, the highest seen
     temperature_c: int | None
-    power_w: float | None
     throttled: dict[int, float]  # NVML's bit: share of the samples in which it was set
 
 

@@ -94,7 +94,6 @@ def _device(entry: dict[str, Any], position: int) -> Device:
         name=name if isinstance(name, str) and name else None,
         compute_capability=None if major is None or minor is None else (major, minor),
         memory_bytes=_parse_integer(entry.get("totalGlobalMem")),
-        multiprocessors=_parse_integer(entry.get("numSms") or entry.get("multiProcessorCount")),
     )
 
 

@@ -3,18 +3,43 @@
 import os
 import platform
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
 
 from gapless.launch.process_tree import Tree
-from gapless.live.cores import CoreMeter
+from gapless.launch.samplers import Growth
+from gapless.live.activity import PROC, TICK_NS
 from gapless.live.gpus import Gpus, GpuShare, held_reasons, open_gpus
 from gapless.live.machine import MachineSampler
 from gapless.live.pauses import Pause
 from gapless.live.processes import ProcessTable
 from gapless.live.view import LiveView, ProcessView
+
+_BUSY: Final = (1, 2, 3, 6, 7)  # columns of a row: user, nice, system, hard and soft interrupts
+_NS: Final = 10**9
+
+
+class CoreMeter(Struct):
+    """Processors that are looked at again and again."""
+
+    proc: Path = PROC
+    _growth: Growth = field(default_factory=Growth)
+
+    def look(self, now_ns: int) -> tuple[float, ...]:
+        """Return the share of the time since the last look that each was busy; empty at first."""
+        shares: list[float] = []
+        with suppress(OSError, ValueError, IndexError):
+            for row in (self.proc / "stat").read_text(encoding="ascii").splitlines():
+                words = row.split()
+                if words[0].startswith("cpu") and words[0] != "cpu":
+                    busy_ns = sum(int(words[column]) for column in _BUSY) * TICK_NS
+                    rate = self._growth.rate(words[0], now_ns, busy_ns)
+                    shares += [] if rate is None else [min(1.0, rate / _NS)]
+        return tuple(shares)
+
 
 _TABLE_RATIO: Final = 80  # times what a look at all processes takes: until the next one
 _NO_SPOOL: Final = Path("/nonexistent/gapless-spool")

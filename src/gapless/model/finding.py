@@ -13,7 +13,7 @@ class Measure(Struct, frozen=True):
     """A figure that a finding rests on."""
 
     name: str
-    value: float | str
+    value: int | float | str  # a count stays whole
     unit: str  # "ns", "share", "bytes", "" for a count
 
 

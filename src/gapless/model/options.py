@@ -9,6 +9,7 @@ from msgspec import Struct
 from gapless.errors import UsageError
 from gapless.model.leaf import LEAVES
 
+STANDARD_INPUT: Final = "-"  # as the name of a file
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 Progress = Callable[[str], None]  # progress, a few words at a time
 

@@ -175,7 +175,6 @@ class Host(Struct, frozen=True):
     address: str
     port: int
     program: str | None
-    first_seen_ns: int  # when first
 
 
 class AdoptedTrace(Struct, frozen=True):

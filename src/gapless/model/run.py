@@ -227,7 +227,7 @@ class Series(Struct, frozen=True):
     low: float
     high: float
     points: tuple[float | None, ...]
-    ceiling: float | None  # the most it can be
+    ceiling: int | float | None  # the most it can be; printed as it was given
 
 
 class Energy(Struct, frozen=True):

@@ -100,7 +100,6 @@ class Device(Struct, frozen=True):
     name: str | None = None
     compute_capability: tuple[int, int] | None = None
     memory_bytes: int | None = None
-    multiprocessors: int | None = None
 
 
 class Distributed(Struct, frozen=True):

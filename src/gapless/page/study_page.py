@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import PurePath
+from typing import Final
 
 from msgspec import Struct
 
@@ -11,11 +12,11 @@ from gapless.model.picture import StripKind
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.page.account import account_tree
+from gapless.page.bars import BarPart, bar_parts
 from gapless.page.calls import call_sheets
 from gapless.page.causes import diagnose
 from gapless.page.charts import chart_columns
 from gapless.page.document import render_page
-from gapless.page.ranks import rank_bars
 from gapless.page.sheets import sheets
 from gapless.report.brief import head_text, why_text
 from gapless.report.run.notable import notable_lines
@@ -29,6 +30,47 @@ from gapless.report.sections.run_status import life_line
 from gapless.report.sections.summary import health_lines, rank_lines, steps_lines
 from gapless.report.text.numbers import duration
 from gapless.report.text.text import clean
+
+_MAX_BARS: Final = 64  # of more ranks, the slowest are drawn
+
+
+class RankBar(Struct, frozen=True):
+    """A mean step of one rank."""
+
+    caption: str
+    parts: tuple[BarPart, ...]
+
+
+def rank_bars(study: Study) -> tuple[RankBar, ...]:
+    """Return a bar for each rank; none where there is one rank, or none is known."""
+    steps = _mean_steps(study)
+    if len(steps) < 2:  # noqa: PLR2004 - one rank is the account itself
+        return ()
+    lengths = {rank: sum(groups.values()) for rank, groups in steps.items()}
+    longest_ns = max(lengths.values())
+    drawn = sorted(sorted(lengths, key=lambda rank: -lengths[rank])[:_MAX_BARS])
+    return tuple(
+        RankBar(f"rank {rank}, {duration(lengths[rank])}", bar_parts(steps[rank], longest_ns))
+        for rank in drawn
+    )
+
+
+def _mean_steps(study: Study) -> dict[int, Mapping[str, float]]:
+    """Return the groups of a mean step by rank, as windows or traces show them, in ns."""
+    sums: dict[int, dict[str, float]] = {}
+    counts: dict[int, int] = {}
+    for account in study.account.rows:
+        rank = account.row.rank
+        if rank is None:
+            continue
+        groups = sums.setdefault(rank, {})
+        counts[rank] = counts.get(rank, 0) + 1
+        for group, ns in account.groups.items():
+            groups[group] = groups.get(group, 0.0) + ns
+    return {
+        rank: {group: ns / counts[rank] for group, ns in groups.items()}
+        for rank, groups in sums.items()
+    }
 
 
 class Prose(Struct, frozen=True):

@@ -11,6 +11,7 @@ from gapless.model.machine import SCHEMA, Constants, Platform
 from gapless.store import cache, folder
 
 _NAME: Final = "constants"
+_ENDING: Final = f".{_NAME}.blob"
 _PROBE: Final = Path(__file__).resolve().parents[1] / "probe"
 
 
@@ -46,15 +47,8 @@ def load(platform: Platform, question: str) -> Constants | None:
 
 def find_all(questions: tuple[str, ...]) -> Iterator[Constants]:
     """Return all stored constants, of any machine, that answer one of some requests."""
-    ending = f".{_NAME}.blob"
-    try:
-        names = sorted(
-            file.name for file in folder.cache_folder().iterdir() if file.name.endswith(ending)
-        )
-    except OSError:
-        return
-    for name in names:
-        blob_key = name.removesuffix(ending)
+    for name, _ in stored_states():
+        blob_key = name.removesuffix(_ENDING)
         constants = _read(blob_key)
         platform = None if constants is None else constants.place
         if (
@@ -63,6 +57,15 @@ def find_all(questions: tuple[str, ...]) -> Iterator[Constants]:
             and blob_key in {constants_key(platform, question) for question in questions}
         ):
             yield constants
+
+
+def stored_states() -> list[tuple[str, int]]:
+    """Return the names and times, in ns, of the files with constants, sorted; of any machine."""
+    try:
+        files = [file for file in folder.cache_folder().iterdir() if file.name.endswith(_ENDING)]
+        return sorted((file.name, file.stat().st_mtime_ns) for file in files)
+    except OSError:
+        return []
 
 
 def _read(blob_key: str) -> Constants | None:

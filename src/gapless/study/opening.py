@@ -12,12 +12,11 @@ from msgspec.structs import replace
 
 from gapless.capture import memo
 from gapless.errors import GaplessError, NotFoundError, UsageError
-from gapless.formats import find, spool
-from gapless.formats.text.source import STANDARD_INPUT, is_stream
-from gapless.model.options import Options, Progress
+from gapless.model.options import STANDARD_INPUT, Options, Progress
 from gapless.model.recording import Recording
 from gapless.model.study import Study
 from gapless.store import cache
+from gapless.store.run.ended_runs import ended_run_key
 
 
 def open_study(
@@ -36,6 +35,9 @@ def open_study(
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
     if len(names) == 1 and _may_be_run(Path(names[0])):
         return open_run(names[0], study_options, report_progress)
+    from gapless.formats import find, spool  # not needed for a run
+    from gapless.formats.text.source import is_stream
+
     if len(names) > 1 or not is_stream(names[0]):
         report_progress("looking for traces")
         return _open_files(find(names), study_options, report_progress)
@@ -55,9 +57,21 @@ def open_run(
 
     Raises ``GaplessError`` for a folder that is not a run's.
     """
-    from gapless.store.run.recordings import load
+    run_options, report_progress = options or Options(), progress or _ignore_progress
+    key = ended_run_key(Path(folder)) if run_options.cache else None
+    if key is None:
+        return _read_run(folder, run_options, report_progress)
+    name = memo.blob_name((os.fspath(folder),), run_options)
+    study = memo.recall(key, name)
+    if study is None:
+        study = _read_run(folder, run_options, report_progress)
+        memo.remember(key, name, study)
+    return study
 
-    report_progress = progress or _ignore_progress
+
+def _read_run(folder: str | os.PathLike[str], options: Options, report_progress: Progress) -> Study:
+    from gapless.store.run.recordings import load  # not needed where the cache has the study
+
     report_progress("reading the run")
     return study_recording(load(folder), options, report_progress)
 

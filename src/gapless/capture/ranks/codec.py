@@ -23,6 +23,8 @@ def _from_array(value: object) -> object:
     if isinstance(value, np.ndarray):
         array = cast("npt.NDArray[np.generic]", value)
         return (array.dtype.str, array.tobytes())
+    if isinstance(value, np.generic):
+        return cast("object", value.item())
     raise NotImplementedError(type(value))
 
 

@@ -121,7 +121,7 @@ class Fix(Struct, frozen=True, dict=True):
 def fix(  # noqa: PLR0913 - each is a field of a fix
     name: str,
     *,
-    since: str,
+    since: str = "0.1",
     cases: Callable[[], Sequence[Case]],
     value: str | None = None,
     effect: Effect | None = None,

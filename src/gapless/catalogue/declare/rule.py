@@ -137,13 +137,14 @@ def rule(
     code: str,
     name: str,
     *,
-    since: str,
+    since: str = "0.1",
     figures: Callable[[], Sequence[RuleFigure]],
     doc: str | None = None,
 ) -> Callable[[RuleCheck], Rule]:
     """Declare a function as a rule: its parameters are what it needs, its docstring is its page.
 
-    ``doc``: the page of a row in a table of rules, whose function is that of all rows.
+    ``since``: the version of gapless that first had it; ``doc``: the page of a row in a table of
+    rules, whose function is that of all rows.
 
     The first parameter is of type ``Evidence``; the types of the others are facts (``Loader``,
     ``Optimizer``, ``Model``, ``Precision``, ``Machine``, ``World``, ``Parallel``, ``Evaluation``).

@@ -2,7 +2,9 @@
 
 ::
 
-    evidence_of(
+    figure(
+        "A loader of images",                                # its title
+        "Loading takes …",                                   # what the rule says of it, or None
         gpu(loader()),                                       # from ``examples.example_facts``
         {"busy.math": 60, "idle.data.decode": 40},           # ms of a step by leaf: 100 in all
         example_use(loader(), {"decode": 30, "collate": 10}),  # ms of a wait by stage
@@ -19,6 +21,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from gapless.catalogue.declare.rule import RuleFigure
 from gapless.catalogue.examples.drawing import foreign_evidence
 from gapless.catalogue.examples.parts import COUNT, MS, SECOND, STEPS, example_life
 from gapless.catalogue.queries.trace_facts import infer_facts
@@ -43,16 +46,7 @@ from gapless.model.run import (
     Timeline,
 )
 from gapless.model.study import RunInfo, Site, Study, StudyHealth
-from gapless.model.tables import (
-    CollectiveRow,
-    Copy,
-    Kernel,
-    Line,
-    Memory,
-    Operator,
-    Range,
-    Tables,
-)
+from gapless.model.tables import CollectiveRow, Copy, Kernel, Line, Memory, Operator, Range, Tables
 from gapless.model.work import Work
 
 _TABLES: Final[Mapping[str, type]] = {
@@ -112,6 +106,18 @@ def evidence_of(
         return Evidence(study, infer_facts(study), constants)
     recorded = _build_recorded(leaves, parts, on_device=on_device, windows=int(in_windows != {}))
     return Evidence(replace(study, recorded=recorded), facts, constants)
+
+
+def figure(
+    title: str,
+    expected: tuple[str, ...] | str | None,
+    facts: Facts | None,
+    leaves: Mapping[str, float],
+    *parts: object,
+    **changes: Any,  # noqa: ANN401 - as ``evidence_of`` takes them
+) -> RuleFigure:
+    """Return a figure of a rule: its title, what the rule says, and the evidence, stated."""
+    return RuleFigure(title, expected, evidence_of(facts, leaves, *parts, **changes))
 
 
 def evidence_of_drawing(drawing: str, facts: Facts, *parts: object) -> Evidence:

@@ -189,12 +189,7 @@ def gpu(*parts: Any, **calls: int) -> Facts:  # noqa: ANN401
 def cpu(*parts: Any, **calls: int) -> Facts:  # noqa: ANN401
     """Return the facts of a training on two processors, with these parts in place of defaults."""
     facts = Facts(
-        _WORLD,
-        _CPU,
-        precision(),
-        (_LOADER,),
-        (optimizer(device="cpu"),),
-        (model(device="cpu"),),
+        _WORLD, _CPU, precision(), (_LOADER,), (optimizer(device="cpu"),), (model(device="cpu"),)
     )
     return _replace_parts(facts, parts, calls)
 

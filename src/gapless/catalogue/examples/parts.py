@@ -148,13 +148,7 @@ def example_copies(
     return Copy(direction, memory, round(calls * STEPS), size, total_ns, rate)
 
 
-def source_line(
-    file: str,
-    line: int,
-    function: str,
-    calls: float = 1,
-    **ms: float,
-) -> Line:
+def source_line(file: str, line: int, function: str, calls: float = 1, **ms: float) -> Line:
     """Return a source line in a step: ``host``, ``total``, ``device`` and ``idle`` in ms."""
     ns_by_kind = {name: round(duration_ms * STEPS * MS) for name, duration_ms in ms.items()}
     host = ns_by_kind.get("host", 0)

@@ -25,8 +25,7 @@ from gapless.catalogue.fixes.host.no_synchronize import no_synchronize
 from gapless.catalogue.fixes.host.set_to_none import set_to_none
 from gapless.catalogue.fixes.input.affinity import affinity
 from gapless.catalogue.fixes.input.batch_size import batch_size
-from gapless.catalogue.fixes.input.cached_batch import cached_batch
-from gapless.catalogue.fixes.input.cached_batch_on_device import cached_batch_on_device
+from gapless.catalogue.fixes.input.cached_batch import cached_batch, cached_batch_on_device
 from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.catalogue.fixes.input.more_workers import more_workers

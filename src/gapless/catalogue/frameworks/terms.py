@@ -128,7 +128,7 @@ CAUSE_ADVICE: Final[Mapping[str, Terms]] = {
         "deterministic-algorithms": "Trainer(deterministic=False)",
     },
     "fastai": {
-        "optimizer-by-hand": "Learner(opt_func=partial(OptimWrapper, opt=torch.optim.AdamW))",
+        "optimizer-by-hand": "Learner(opt_func=partial(OptimWrapper, opt=torch.optim.AdamW))"
     },
     "ultralytics": {
         "decode-bound": 'cache="ram"',

@@ -16,10 +16,7 @@ PYTHON_LEAVES: Final = (PYTHON, SILENT)
 # Python for each operator, including nested ones and those of the backward pass: 0.1 to 2.8 µs in
 # 36 recorded trainings of all kinds.
 _USUAL_NS: Final = 4_000.0
-_TYPICAL_SHARE, _MAX_SHARE = (
-    0.25,
-    0.7,
-)  # of these 4 µs: in most trainings, and at most
+_TYPICAL_SHARE, _MAX_SHARE = (0.25, 0.7)  # of these 4 µs: in most trainings, and at most
 _TENSOR_CALL: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
 _NESTED_CALLS: Final = 3
 _MAX_OTHER_CORES: Final = 0.5  # processors that others took

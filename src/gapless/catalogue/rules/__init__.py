@@ -76,10 +76,12 @@ from gapless.catalogue.rules.needless.padded_batches import padded_batches
 from gapless.catalogue.rules.needless.repeated_forward import repeated_forward
 from gapless.catalogue.rules.needless.unused_forward import unused_forward
 from gapless.catalogue.rules.needless.unused_outputs import unused_outputs
-from gapless.catalogue.rules.occasions.checkpoint_in_the_way import checkpoint_in_the_way
+from gapless.catalogue.rules.occasions.blocking_calls import (
+    checkpoint_in_the_way,
+    logging_in_the_way,
+)
 from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.rules.occasions.evaluation_with_autograd import evaluation_with_autograd
-from gapless.catalogue.rules.occasions.logging_in_the_way import logging_in_the_way
 from gapless.catalogue.rules.occasions.occasional_work import occasional_work
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank

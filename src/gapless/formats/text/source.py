@@ -14,8 +14,8 @@ from typing import BinaryIO, Final
 from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
 from gapless.formats.text import chunks
 from gapless.formats.text.stream import TraceText
+from gapless.model.options import STANDARD_INPUT
 
-STANDARD_INPUT: Final = "-"
 _NAMED_LIKE_A_TRACE: Final = re.compile(r"\.json(?:\.gz|\.zst|\.zstd)?$", re.IGNORECASE)
 _RANK: Final = re.compile(r"(?:^|[^a-z])rank[-_.= ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,9})$")

@@ -4,6 +4,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -11,15 +12,19 @@ from typing import Final
 
 from gapless.errors import NotFoundError
 from gapless.launch.process_tree import Status, Tree
-from gapless.live.activity import PROC
+from gapless.live.activity import PROC, read_clock
 from gapless.live.gpus import held_reasons, open_gpus
 from gapless.live.machine import MachineSampler
 from gapless.live.outside.attached import Attached, GpuUse, ProcessUse, ThreadShare, ThreadUse
 from gapless.live.outside.stack_looks import StackLooks
 from gapless.live.outside.target import check_target, exact_command, is_recorded
 from gapless.live.outside.thread_use import ThreadMeter
-from gapless.live.outside.threads import ThreadTimes, busiest_threads, read_threads
 from gapless.live.processes import read_command, read_io
+
+_MAX_THREADS: Final = 6  # that are told apart
+_MIN_PROCESSORS: Final = 0.01
+ThreadTimes = Mapping[int, tuple[str, int]]  # number → name, ns on a processor
+
 
 _LOOK_S: Final = 0.05  # between two looks at threads
 _LOOKS_PER_SAMPLE: Final = 10  # of them for one at the machine, and for new children
@@ -240,3 +245,27 @@ def _queue(thread: ThreadUse) -> float:
 
 def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
+
+
+def read_threads(pid: int, proc: Path = PROC) -> ThreadTimes:
+    """Return each thread's name and time on a processor so far; empty if the process is gone."""
+    times: dict[int, tuple[str, int]] = {}
+    folder = proc / str(pid) / "task"
+    with suppress(OSError):
+        for number in map(int, os.listdir(folder)):  # noqa: PTH208 - names alone
+            with suppress(OSError):
+                name = (folder / str(number) / "comm").read_text(errors="replace").strip()
+                clock = read_clock(pid, number, proc)
+                times |= {} if clock is None else {number: (name, clock.ran_ns)}
+    return times
+
+
+def busiest_threads(first: ThreadTimes, last: ThreadTimes, wall_ns: int) -> tuple[ThreadShare, ...]:
+    """Return the threads that were on a processor most between two readings."""
+    shares = [
+        ThreadShare(number, name, (ran_ns - first.get(number, (name, 0))[1]) / wall_ns)
+        for number, (name, ran_ns) in last.items()
+        if wall_ns > 0
+    ]
+    shares.sort(key=lambda share: -share.processors)
+    return tuple(share for share in shares if share.processors >= _MIN_PROCESSORS)[:_MAX_THREADS]

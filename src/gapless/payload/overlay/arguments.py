@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import Any, Callable
 
-from . import fused, loaders
+from . import loaders
 from .patch import edit_counters, targets, where
 from .patch.signatures import Argument
 
@@ -67,7 +68,7 @@ def _make_edited(
             return original(*args, **kwargs)
         edit_counters.record_effect(number, target, old, argument.value)
         if again and argument.name == "fused":
-            fused.check(number, target, args[0], old)
+            check(number, target, args[0], old)
         return result
 
     return call
@@ -75,3 +76,27 @@ def _make_edited(
 
 def _materialise(value: Any) -> Any:
     return list(value) if isinstance(value, types.GeneratorType) else value
+
+
+def check(number: int, target: str, optimizer: Any, old: Any) -> None:
+    """Look at the tensors before the first step; where they do not fit, step as it was written."""
+    fits = getattr(sys.modules["torch.optim.optimizer"], "_device_dtype_check_for_fused", None)
+    if fits is None or not hasattr(optimizer, "register_step_pre_hook"):
+        return
+    looked = []  # a hook must not be removed while hooks are called
+
+    def before(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if looked:
+            return
+        looked.append(True)
+        try:
+            for group in optimizer.param_groups:
+                for tensor in group["params"]:
+                    fits(tensor)
+        except RuntimeError as error:
+            for group in optimizer.param_groups:
+                group["fused"] = old
+            optimizer.defaults["fused"] = old
+            edit_counters.record_refusal(number, target, str(error)[:300])
+
+    optimizer.register_step_pre_hook(before)

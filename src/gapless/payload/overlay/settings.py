@@ -12,7 +12,7 @@ import types
 import warnings
 from typing import Any, Callable
 
-from . import precision, reapply
+from . import reapply
 from .patch import edit_counters, targets, where
 
 # Setters whose getter has a name that does not follow from theirs.
@@ -160,7 +160,7 @@ def _wrap_setattr(setting: _Setting, original: Any, switch: targets.Switch) -> A
 def _getter(owner: Any, name: str, target: str) -> Callable[[], Any]:
     """Return the getter of the value that a setter sets."""
     if target == "torch.set_float32_matmul_precision":
-        return precision.of_products
+        return of_products
     known_getter = GETTERS.get(target)
     if known_getter is not None:
         module, _, getter_name = known_getter.rpartition(".")
@@ -172,3 +172,17 @@ def _getter(owner: Any, name: str, target: str) -> Callable[[], Any]:
         if getter_name != name and callable(getattr(owner, getter_name, None)):
             return getattr(owner, getter_name)
     return lambda: targets.MISSING
+
+
+def of_products() -> str:
+    """Return what ``torch.get_float32_matmul_precision`` does.
+
+    Raises ``RuntimeError`` where the newer names have set it otherwise: torch then returns what was
+    set by the older ones, and computes as the newer ones say.
+    """
+    torch = sys.modules["torch"]
+    older = torch.get_float32_matmul_precision()
+    ask = getattr(torch._C, "_get_fp32_precision_getter", None)
+    if ask is not None and (ask("cuda", "matmul") == "tf32") is (older == "highest"):
+        raise RuntimeError("set by the newer names")
+    return older

@@ -8,12 +8,42 @@ from typing import TYPE_CHECKING, Any
 from .. import recorder
 from . import collecting, repeats
 from .capture import ProfilerCapture
-from .device_event import DeviceMark, is_idle
 from .plan import MIN_WINDOW_STEPS, PROBE, STACKS, WINDOW
 
 if TYPE_CHECKING:
     from .collecting import Collections
     from .repeats import Repeats
+import sys
+
+
+class DeviceMark:
+    """A place in what was launched on the current stream; it is put there when this is made."""
+
+    def __init__(self) -> None:
+        self._event: Any = None
+        cuda = sys.modules.get("torch.cuda")
+        # Of a graph that is being captured the event would become a part.
+        if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
+            return
+        event = cuda.Event()
+        event.record()
+        self._event = event
+
+    def has_passed(self) -> bool:
+        """Return whether the device has passed the place; ``True`` where that cannot be asked."""
+        if self._event is None:
+            return True
+        cuda = sys.modules["torch.cuda"]
+        return bool(cuda.is_current_stream_capturing() or self._event.query())
+
+
+def is_idle() -> bool:
+    """Return whether the device has done all of the current stream, without waiting for it."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
+        return False
+    return bool(cuda.current_stream().query())
+
 
 TELLS_NS = 200_000_000  # a whole step that took so long is informative, be it one
 

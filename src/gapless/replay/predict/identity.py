@@ -26,7 +26,6 @@ class IdentityCheck(Struct, frozen=True):
     error: float | None  # of the mean counted step, with its sign; None: it could not be simulated
     steps: tuple[float, ...]  # of each counted step
     unexplained: float
-    max_error: float
     passes: bool
     refusal: str | None
 
@@ -37,7 +36,7 @@ def check_identity(graph: Graph, simulate: Simulate) -> IdentityCheck:
     def conclude(
         error: float | None, steps: tuple[float, ...], reason: str | None
     ) -> IdentityCheck:
-        return IdentityCheck(error, steps, graph.unexplained, MAX_ERROR, reason is None, reason)
+        return IdentityCheck(error, steps, graph.unexplained, reason is None, reason)
 
     fault = find_fault(graph)
     if fault is not None:

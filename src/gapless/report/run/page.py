@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Final, TextIO
 
 from rich.text import Text
 
 from gapless.model.run import RecordedRun, Series
 from gapless.model.study import Study
+from gapless.model.tables import Line
 from gapless.report.run.footprint import footprint_sections
 from gapless.report.run.loaders import IN_TRAINING, loader_lines, loads_in_training
 from gapless.report.run.notable import notable_lines, optimizer_lines, wait_shares_text
@@ -25,16 +27,20 @@ from gapless.report.run.unobserved import saving_lines, unobserved_lines
 from gapless.report.sections.account import AccountSheet, account_sheet
 from gapless.report.sections.account_screen import AccountCaption, account_lines
 from gapless.report.sections.causes import first_lines, replay_lines
-from gapless.report.sections.functions import function_lines
 from gapless.report.sections.remedies import remedy_screen
 from gapless.report.sections.run_status import life_line
 from gapless.report.sections.summary import health_lines
 from gapless.report.sections.trials import verdict_line
 from gapless.report.terminal import TableView, section, tables
 from gapless.report.text.console import Pen, pen_for, spark
-from gapless.report.text.numbers import count
+from gapless.report.text.numbers import count, percent
 from gapless.report.text.text import clean, cut_middle, pad
 from gapless.report.text.wrap import fold
+
+_MAX_FUNCTIONS: Final = 4
+_MIN_WINDOW_SHARE: Final = 0.05  # of the window
+_MAX_WINDOW_SHARE: Final = 0.95  # a function with more is the loop itself, or all that it calls
+
 
 _MAX_NAME_CELLS: Final = 22  # cells of a series' name
 _MIN_SPARK_CELLS: Final = 8  # up to that a series has no drawing
@@ -144,3 +150,29 @@ def figures(series: Series) -> str:
 
 def _figure(value: float) -> str:
     return count(round(value)) if abs(value) >= 10 else f"{value:.3g}"  # noqa: PLR2004
+
+
+def function_lines(study: Study) -> Iterator[str]:
+    """Return the functions that hold most of the window with stacks, what they call included."""
+    user_functions = {(site.file, site.line, site.function) for site in study.sites}
+    longest_ns = max((line.host_total_ns for line in study.tables.lines), default=0)
+    lines = [
+        line
+        for line in study.tables.lines
+        if (line.file, line.line, line.function) in user_functions
+        and line.calls
+        and _MIN_WINDOW_SHARE * longest_ns <= line.host_total_ns <= _MAX_WINDOW_SHARE * longest_ns
+    ]
+    lines.sort(key=lambda line: (-line.host_total_ns, line.file, line.line))
+    if lines:
+        functions = " · ".join(
+            f"{_function_ref(line)} {percent(line.host_total_ns / longest_ns)}"
+            for line in lines[:_MAX_FUNCTIONS]
+        )
+        yield (
+            f"your functions, with what they call, as a profiler of Python saw a step: {functions}"
+        )
+
+
+def _function_ref(line: Line) -> str:
+    return f"{clean(PurePath(line.file).name)}:{line.line} {clean(line.function)}"

@@ -48,9 +48,8 @@ def read_samples(logs: Iterable[FramedLog]) -> Samples:
 
 
 def _parse_hosts(document: Object) -> Iterator[Host]:
-    ns = integer(document.get("ns"))
     for host in items(document.get("hosts")):
         address, port, program = (*items(host), None, None, None)[:3]
         host_address, number = text(address), integer(port)
-        if ns is not None and host_address is not None and number is not None:
-            yield Host(host_address, number, text(program), ns)
+        if host_address is not None and number is not None:
+            yield Host(host_address, number, text(program))

@@ -17,7 +17,6 @@ _NO_CACHE: Final = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 @fix(
     "allocator",
-    since="0.1",
     cases=lambda: [
         Case(
             "torch's defaults",

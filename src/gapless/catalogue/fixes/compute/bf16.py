@@ -27,7 +27,6 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
 
 @fix(
     "bf16",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(

@@ -26,7 +26,6 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
 
 @fix(
     "channels-last",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(

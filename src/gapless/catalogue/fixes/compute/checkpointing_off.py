@@ -14,7 +14,6 @@ _TARGET: Final = "torch.utils.checkpoint.checkpoint"
 
 @fix(
     "checkpointing-off",
-    since="0.1",
     effect=kernel_effect(lambda evidence, _proposal: keep_activations(evidence.study.work) or None),
     cases=lambda: [
         Case(

@@ -9,7 +9,6 @@ from gapless.model.facts import Facts
 
 @fix(
     "compile",
-    since="0.1",
     cases=lambda: [
         Case(
             "A model that runs eagerly",

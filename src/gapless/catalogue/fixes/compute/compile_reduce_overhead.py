@@ -15,7 +15,6 @@ _OPTIONS: Final = {"mode": "reduce-overhead", "dynamic": None}
 
 @fix(
     "compile-reduce-overhead",
-    since="0.1",
     cases=lambda: [
         Case(
             "A model that runs eagerly",

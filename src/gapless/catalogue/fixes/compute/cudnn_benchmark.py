@@ -20,7 +20,6 @@ _BENCHMARK_FACTOR: Final = Estimate(
 
 @fix(
     "cudnn-benchmark",
-    since="0.1",
     effect=kernel_effect(lambda evidence, _proposal: choose_by_time(evidence.study.work)),
     cases=lambda: [
         Case(

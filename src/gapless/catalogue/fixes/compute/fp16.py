@@ -25,17 +25,13 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
 
 @fix(
     "fp16",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(
             "A model in fp32",
             example_facts.gpu(),
             "risky: the model's forward runs under autocast in float16, with a gradient scaler",
-            edits=(
-                Wrap(MODULE, "autocast", {"dtype": "float16"}),
-                Wrap(OPTIMIZER, "grad-scaler"),
-            ),
+            edits=(Wrap(MODULE, "autocast", {"dtype": "float16"}), Wrap(OPTIMIZER, "grad-scaler")),
         ),
         Case(
             "Already so",

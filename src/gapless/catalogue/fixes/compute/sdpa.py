@@ -36,7 +36,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "sdpa",
-    since="0.1",
     effect=_predict_changes,
     value="BACKEND",
     cases=lambda: [

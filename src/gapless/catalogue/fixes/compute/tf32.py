@@ -29,7 +29,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "tf32",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(
@@ -76,10 +75,7 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
             example_facts.gpu(example_facts.machine(environment={_ENV: "0"})),
             "risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high)",
             Option(override=True),
-            edits=(
-                SetGlobal("torch.set_float32_matmul_precision", "high"),
-                SetEnv(_ENV, None),
-            ),
+            edits=(SetGlobal("torch.set_float32_matmul_precision", "high"), SetEnv(_ENV, None)),
         ),
     ],
 )

@@ -22,7 +22,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "collector",
-    since="0.1",
     effect=_predict_changes,
     value="STEPS",
     cases=lambda: [

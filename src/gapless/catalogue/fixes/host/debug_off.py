@@ -25,7 +25,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "debug-off",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(

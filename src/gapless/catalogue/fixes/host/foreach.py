@@ -43,7 +43,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "foreach",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(
@@ -52,10 +51,7 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
             "equivalent: AdamW at train.py:52: foreach False → True",
             edits=(
                 SetArgument(
-                    "torch.optim.AdamW",
-                    "foreach",
-                    value=True,
-                    where=example_facts.OPTIMIZER_LINE,
+                    "torch.optim.AdamW", "foreach", value=True, where=example_facts.OPTIMIZER_LINE
                 ),
             ),
         ),

@@ -31,7 +31,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "fused",
-    since="0.1",
     effect=_predict_changes,
     cases=lambda: [
         Case(
@@ -40,10 +39,7 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
             "equivalent: AdamW at train.py:52: fused None → True",
             edits=(
                 SetArgument(
-                    "torch.optim.AdamW",
-                    "fused",
-                    value=True,
-                    where=example_facts.OPTIMIZER_LINE,
+                    "torch.optim.AdamW", "fused", value=True, where=example_facts.OPTIMIZER_LINE
                 ),
             ),
         ),

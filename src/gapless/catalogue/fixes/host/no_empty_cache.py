@@ -14,7 +14,6 @@ DEVICE_MEMORY: Final = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 
 @fix(
     "no-empty-cache",
-    since="0.1",
     effect=lambda _evidence, _proposal: omit_allocations(),
     cases=lambda: [
         Case(

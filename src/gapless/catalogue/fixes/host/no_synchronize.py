@@ -14,7 +14,6 @@ DEVICE_WAITS: Final = ("*DeviceSynchronize",)  # what torch.cuda.synchronize() c
 
 @fix(
     "no-synchronize",
-    since="0.1",
     effect=lambda evidence, _proposal: (Omit(DEVICE_WAITS),) if evidence.on_device else None,
     cases=lambda: [
         Case(

@@ -18,7 +18,6 @@ _REPLACED_SHARE: Final = 0.4  # of accumulating, if gradients replace and are no
 
 @fix(
     "set-to-none",
-    since="0.1",
     effect=lambda evidence, _proposal: changes_when_dropped(evidence),
     cases=lambda: [
         Case(

@@ -15,7 +15,6 @@ _MIN_PROCESSORS: Final = 4  # processors needed to share them out without number
 
 @fix(
     "affinity",
-    since="0.1",
     value="TRAINING[,WORKERS]",
     cases=lambda: [
         Case(

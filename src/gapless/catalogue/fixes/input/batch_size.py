@@ -10,7 +10,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "batch-size",
-    since="0.1",
     value="SAMPLES",
     cases=lambda: [
         Case(

@@ -1,7 +1,7 @@
-"""Repeat one batch, to measure what loading costs."""
+"""Repeat one batch, on the host or on the device, to measure what loading and copying cost."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
-from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
+from gapless.catalogue.declare.fix import Case, Fix, Option, fix
+from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
 from gapless.catalogue.examples import example_facts
@@ -11,21 +11,13 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "cached-batch",
-    since="0.1",
     effect=loader_changes,
     cases=lambda: [
         Case(
             "A loader of images",
             example_facts.gpu(),
             "trial: DataLoader at train.py:41 repeats its first batch",
-            edits=(
-                Wrap(
-                    LOADER,
-                    "cached-batch",
-                    {"device": False},
-                    example_facts.LOADER_LINE,
-                ),
-            ),
+            edits=(Wrap(LOADER, "cached-batch", {"device": False}, example_facts.LOADER_LINE),),
         ),
         Case("No loader", example_facts.bare_facts(), "refused: no DataLoader was seen"),
     ],
@@ -42,14 +34,50 @@ def cached_batch(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     ## Safety
     It trains on one batch, so it is for trials only. Losses are not compared.
     """
+    return _propose(cached_batch, facts, option, "its first batch")
+
+
+@fix(
+    "cached-batch-on-device",
+    cases=lambda: [
+        Case(
+            "A loader of images, a GPU",
+            example_facts.gpu(),
+            "trial: DataLoader at train.py:41 repeats one batch on the device",
+            edits=(Wrap(LOADER, "cached-batch", {"device": True}, example_facts.LOADER_LINE),),
+        ),
+        Case(
+            "No device",
+            example_facts.cpu(),
+            "refused: no device was used: there is nothing to copy",
+        ),
+    ],
+)
+def cached_batch_on_device(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let the loader repeat one batch on the device: training without loading or copying.
+
+    An ablation. Its gain over ``cached-batch`` is the cost of the copy to the device.
+
+    ## Precondition
+    A DataLoader, and a device.
+
+    ## Safety
+    It trains on one batch, so it is for trials only. Losses are not compared.
+    """
+    if not uses_cuda(facts):
+        return (cached_batch_on_device.refusal("no device was used: there is nothing to copy"),)
+    return _propose(cached_batch_on_device, facts, option, "one batch on the device")
+
+
+def _propose(fix: Fix, facts: Facts, option: Option, batch: str) -> tuple[Proposal, ...]:
+    on_device = fix is cached_batch_on_device
 
     def propose(loader: Loader) -> Proposal:
-        edit = Wrap(LOADER, "cached-batch", {"device": False}, loader.location)
-        return cached_batch.proposal(
-            f"DataLoader at {name_line(loader.location)} repeats its first batch",
-            edit,
+        return fix.proposal(
+            f"DataLoader at {name_line(loader.location)} repeats {batch}",
+            Wrap(LOADER, "cached-batch", {"device": on_device}, loader.location),
             applicability=Applicability.ABLATION,
             location=loader.location,
         )
 
-    return propose_for_loaders(cached_batch, facts, option, propose)
+    return propose_for_loaders(fix, facts, option, propose)

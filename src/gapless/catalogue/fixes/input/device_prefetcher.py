@@ -13,7 +13,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "device-prefetcher",
-    since="0.1",
     effect=copy_effect(non_blocking=True, ahead=True),
     value="BATCHES",
     cases=lambda: [

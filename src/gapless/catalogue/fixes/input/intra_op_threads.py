@@ -9,7 +9,6 @@ from gapless.model.facts import Facts
 
 @fix(
     "intra-op-threads",
-    since="0.1",
     effect=loader_changes,
     value="THREADS",
     cases=lambda: [

@@ -16,7 +16,6 @@ _MAX_WORKERS: Final = 16  # to try first, at most; more only on request
 
 @fix(
     "more-workers",
-    since="0.1",
     effect=loader_changes,
     value="WORKERS",
     cases=lambda: [

@@ -12,7 +12,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "non-blocking",
-    since="0.1",
     effect=copy_effect(non_blocking=True),
     cases=lambda: [
         Case(

@@ -12,7 +12,6 @@ from gapless.model.facts import Facts
 
 @fix(
     "one-thread",
-    since="0.1",
     effect=loader_changes,
     cases=lambda: [
         Case(

@@ -19,7 +19,6 @@ _SINCE: Final = (2, 6)
 
 @fix(
     "out-of-order",
-    since="0.1",
     effect=loader_changes,
     cases=lambda: [
         Case(

@@ -11,7 +11,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "persistent-workers",
-    since="0.1",
     effect=loader_changes,
     cases=lambda: [
         Case(

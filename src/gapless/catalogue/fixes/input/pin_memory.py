@@ -12,7 +12,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "pin-memory",
-    since="0.1",
     effect=copy_effect(non_blocking=False),
     cases=lambda: [
         Case(

@@ -16,7 +16,6 @@ _DEFAULT_FACTOR: Final = 4
 
 @fix(
     "prefetch",
-    since="0.1",
     effect=loader_changes,
     value="BATCHES",
     cases=lambda: [

@@ -11,7 +11,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "worker-threads",
-    since="0.1",
     effect=loader_changes,
     value="THREADS",
     cases=lambda: [

@@ -16,7 +16,6 @@ from gapless.model.facts import Facts, Loader
 
 @fix(
     "workers-and-one-thread",
-    since="0.1",
     effect=loader_changes,
     value="WORKERS",
     cases=lambda: [

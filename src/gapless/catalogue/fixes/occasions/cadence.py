@@ -208,7 +208,6 @@ for trials only.
 def _declare_less_often(work: _Work) -> Fix:
     @fix(
         work.less_often,
-        since="0.1",
         effect=cadence_effect(work.leaf),
         value="N",
         cases=partial(_less_often_cases, work),
@@ -259,7 +258,6 @@ def _declare_left_out(work: _Work) -> Fix:
 
     @fix(
         part,
-        since="0.1",
         effect=cadence_effect(work.leaf),
         cases=partial(_left_out_cases, work),
         doc=fold_page(work.left_out_page),

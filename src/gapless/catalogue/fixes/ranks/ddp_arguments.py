@@ -100,13 +100,7 @@ _PAGE: Final = """{row.summary}
 
 
 def _declare(row: _Argument) -> Fix:
-    @fix(
-        row.fix,
-        since="0.1",
-        value=row.unit,
-        cases=partial(_cases, row),
-        doc=fold_page(_PAGE.format(row=row)),
-    )
+    @fix(row.fix, value=row.unit, cases=partial(_cases, row), doc=fold_page(_PAGE.format(row=row)))
     def ddp_argument(facts: Facts, option: Option) -> tuple[Proposal, ...]:
         new_value = row.value if row.unit is None else option.parse_number(row.value)
 

@@ -48,7 +48,6 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
 @fix(
     "no-sync",
-    since="0.1",
     effect=_predict_changes,
     value="MICRO_BATCHES",
     cases=lambda: [

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.fixes.compute.channels_last import channels_last
 from gapless.catalogue.queries import windows
@@ -48,45 +48,38 @@ _AMP: Final = example_facts.precision(autocast={"cuda": "torch.bfloat16"})
 @rule(
     "G504",
     "channels-first",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Convolutions in bf16",
             "Images with channels first: 10.0 ms of each 55.0 ms step transpose them for tensor "
             "cores, and other kernels of such images take 30.0 ms.",
-            evidence_of(
-                example_facts.gpu(_AMP),
-                {"busy.layout": 10, "busy.norm_reduce": 30, "busy.tc_math": 15},
-                _NORM_WORK,
-                _LAYOUT_WORK,
-                h200(),
-            ),
+            example_facts.gpu(_AMP),
+            {"busy.layout": 10, "busy.norm_reduce": 30, "busy.tc_math": 15},
+            _NORM_WORK,
+            _LAYOUT_WORK,
+            h200(),
         ),
-        RuleFigure(
+        figure(
             "Channels last",
             None,
-            evidence_of(
-                example_facts.gpu(_AMP, example_facts.model(channels_last=True)),
-                {"busy.norm_reduce": 5, "busy.tc_math": 15},
-                example_work(
-                    "aten::native_batch_norm",
-                    ((16, 64, 256, 256), (64,)),
-                    5,
-                    "busy.norm_reduce",
-                    dtype="bf16",
-                    channels_first=False,
-                ),
-                h200(),
+            example_facts.gpu(_AMP, example_facts.model(channels_last=True)),
+            {"busy.norm_reduce": 5, "busy.tc_math": 15},
+            example_work(
+                "aten::native_batch_norm",
+                ((16, 64, 256, 256), (64,)),
+                5,
+                "busy.norm_reduce",
+                dtype="bf16",
+                channels_first=False,
             ),
+            h200(),
         ),
-        RuleFigure(
+        figure(
             "No images",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.model(convolutions=0, channels_last=None)),
-                {"busy.tc_math": 20},
-                example_work("aten::mm", ((4096, 768), (768, 768)), 20, "busy.tc_math"),
-            ),
+            example_facts.gpu(example_facts.model(convolutions=0, channels_last=None)),
+            {"busy.tc_math": 20},
+            example_work("aten::mm", ((4096, 768), (768, 768)), 20, "busy.tc_math"),
         ),
     ],
 )

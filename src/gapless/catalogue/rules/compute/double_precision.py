@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import roof_of, window_share, work_of
@@ -37,44 +37,32 @@ _MODEL_REMEDY: Final = (
 @rule(
     "G503",
     "double-precision",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A mask from NumPy",
             "Kernels that compute in fp64 take 6.0 ms of each 26.0 ms step, most of it in "
             "aten::mul.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20, "busy.elementwise": 6},
-                example_work(
-                    "aten::mul",
-                    ((64, 4096, 1024),) * 2,
-                    6,
-                    "busy.elementwise",
-                    dtype="fp64",
-                    calls=3,
-                ),
-                h200(),
+            example_facts.gpu(),
+            {"busy.tc_math": 20, "busy.elementwise": 6},
+            example_work(
+                "aten::mul", ((64, 4096, 1024),) * 2, 6, "busy.elementwise", dtype="fp64", calls=3
             ),
+            h200(),
         ),
-        RuleFigure(
+        figure(
             "fp32",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.elementwise": 6},
-                example_work("aten::mul", ((64, 4096, 1024),) * 2, 6, "busy.elementwise", calls=3),
-            ),
+            example_facts.gpu(),
+            {"busy.elementwise": 6},
+            example_work("aten::mul", ((64, 4096, 1024),) * 2, 6, "busy.elementwise", calls=3),
         ),
-        RuleFigure(
+        figure(
             "The model itself",
             "The model computes in fp64: its kernels take 6.0 ms of each 8.0 ms step, most of it "
             "in aten::mm.",
-            evidence_of(
-                example_facts.cpu(example_facts.model(dtype="torch.float64")),
-                {"busy.math": 6, "idle.host.python": 2},
-                example_work("aten::mm", ((512, 512),) * 2, 6, "busy.math", dtype="fp64"),
-            ),
+            example_facts.cpu(example_facts.model(dtype="torch.float64")),
+            {"busy.math": 6, "idle.host.python": 2},
+            example_work("aten::mm", ((512, 512),) * 2, 6, "busy.math", dtype="fp64"),
         ),
     ],
 )

@@ -48,7 +48,6 @@ def _example_run(*, has_bf16: bool | None, dtype: str = "bf16") -> Evidence:
 @rule(
     "G512",
     "emulated-half",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Autocast on processors without AVX-512",

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import amx, example_work, h200
 from gapless.catalogue.fixes.compute.bf16 import bf16
 from gapless.catalogue.fixes.compute.fp16 import fp16
@@ -39,44 +39,37 @@ _CPU_WORK: Final = example_work(
 @rule(
     "G502",
     "full-precision",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "TF32, and no autocast",
             "Products and convolutions in fp32 take 12.0 ms of each 30.0 ms step.",
-            evidence_of(
-                example_facts.gpu(example_facts.precision(matmul_precision="high")),
-                {"busy.tc_math": 12, "busy.elementwise": 18},
-                _TF32_WORK,
-                h200(),
-            ),
+            example_facts.gpu(example_facts.precision(matmul_precision="high")),
+            {"busy.tc_math": 12, "busy.elementwise": 18},
+            _TF32_WORK,
+            h200(),
         ),
-        RuleFigure(
+        figure(
             "Sixteen processors that multiply in bf16",
             "Products and convolutions in fp32 take 90.0 ms of each 120.0 ms step.",
-            evidence_of(
-                example_facts.cpu(example_facts.machine(device=None, intra_op_threads=16)),
-                {"busy.math": 90, "busy.elementwise": 30},
-                _CPU_WORK,
-                amx(),
-            ),
+            example_facts.cpu(example_facts.machine(device=None, intra_op_threads=16)),
+            {"busy.math": 90, "busy.elementwise": 30},
+            _CPU_WORK,
+            amx(),
         ),
-        RuleFigure(
+        figure(
             "Processors for which that is not known",
             None,
-            evidence_of(example_facts.cpu(), {"busy.math": 90, "busy.elementwise": 30}, _CPU_WORK),
+            example_facts.cpu(),
+            {"busy.math": 90, "busy.elementwise": 30},
+            _CPU_WORK,
         ),
-        RuleFigure(
+        figure(
             "Autocast in bf16",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
-                {"busy.tc_math": 12, "busy.elementwise": 18},
-                example_work(
-                    "aten::mm", _LINEAR_SIZES, 12, "busy.tc_math", dtype="bf16", calls=150
-                ),
-                h200(),
-            ),
+            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
+            {"busy.tc_math": 12, "busy.elementwise": 18},
+            example_work("aten::mm", _LINEAR_SIZES, 12, "busy.tc_math", dtype="bf16", calls=150),
+            h200(),
         ),
     ],
 )

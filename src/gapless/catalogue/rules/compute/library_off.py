@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import setting_location
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import window_share, work_of
@@ -30,46 +30,37 @@ _LEAVES: Final = {"busy.math": 30, "busy.elementwise": 10}
 @rule(
     "G518",
     "library-off",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Convolutions on processors, without oneDNN",
             "torch.backends.mkldnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms "
             "step without oneDNN.",
-            evidence_of(
-                example_facts.cpu(example_facts.precision(mkldnn_enabled=False)),
-                _LEAVES,
-                _CONVOLUTION,
-            ),
+            example_facts.cpu(example_facts.precision(mkldnn_enabled=False)),
+            _LEAVES,
+            _CONVOLUTION,
         ),
-        RuleFigure(
+        figure(
             "Convolutions on a device, without cuDNN",
             "torch.backends.cudnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms "
             "step without cuDNN.",
-            evidence_of(
-                example_facts.gpu(example_facts.precision(cudnn_enabled=False)),
-                _LEAVES,
-                _CONVOLUTION,
-            ),
+            example_facts.gpu(example_facts.precision(cudnn_enabled=False)),
+            _LEAVES,
+            _CONVOLUTION,
         ),
-        RuleFigure(
+        figure(
             "On a device, oneDNN is not used",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.precision(mkldnn_enabled=False)),
-                _LEAVES,
-                _CONVOLUTION,
-            ),
+            example_facts.gpu(example_facts.precision(mkldnn_enabled=False)),
+            _LEAVES,
+            _CONVOLUTION,
         ),
-        RuleFigure("Both are on", None, evidence_of(example_facts.cpu(), _LEAVES, _CONVOLUTION)),
-        RuleFigure(
+        figure("Both are on", None, example_facts.cpu(), _LEAVES, _CONVOLUTION),
+        figure(
             "Nothing that it would compute",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.precision(mkldnn_enabled=False)),
-                _LEAVES,
-                example_work("aten::mm", ((512, 512),) * 2, 30, "busy.math"),
-            ),
+            example_facts.cpu(example_facts.precision(mkldnn_enabled=False)),
+            _LEAVES,
+            example_work("aten::mm", ((512, 512),) * 2, 30, "busy.math"),
         ),
     ],
 )

@@ -3,9 +3,9 @@
 import re
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
@@ -25,28 +25,21 @@ _ODD_SIZES: Final = ((8192, 768), (768, 50257))
 @rule(
     "G509",
     "misaligned-products",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A vocabulary of 50,257 words",
             "Products with a side that 8 does not divide take 9.0 ms of each 29.0 ms step: "
             "[8192, 768] [768, 50257].",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20, "busy.tc_eligible_not_used": 9},
-                example_work("aten::mm", _ODD_SIZES, 9, "busy.tc_eligible_not_used", dtype="bf16"),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 20, "busy.tc_eligible_not_used": 9},
+            example_work("aten::mm", _ODD_SIZES, 9, "busy.tc_eligible_not_used", dtype="bf16"),
         ),
-        RuleFigure(
+        figure(
             "50,304 words",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 25},
-                example_work(
-                    "aten::mm", ((8192, 768), (768, 50304)), 5, "busy.tc_math", dtype="bf16"
-                ),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 25},
+            example_work("aten::mm", ((8192, 768), (768, 50304)), 5, "busy.tc_math", dtype="bf16"),
         ),
     ],
 )

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.fixes.compute.bf16 import bf16
 from gapless.catalogue.fixes.compute.tf32 import tf32
@@ -32,35 +32,28 @@ _SIMT_WORK: Final = example_work(
 @rule(
     "G501",
     "single-precision",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "fp32, torch's default",
             "Matrix products in fp32 take 60.0 ms of each 80.0 ms step, and use no tensor cores.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
-                _SIMT_WORK,
-                h200(),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
+            _SIMT_WORK,
+            h200(),
         ),
-        RuleFigure(
+        figure(
             "On an older device",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.machine(capability=(7, 0))),
-                {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
-                _SIMT_WORK,
-            ),
+            example_facts.gpu(example_facts.machine(capability=(7, 0))),
+            {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
+            _SIMT_WORK,
         ),
-        RuleFigure(
+        figure(
             "bf16",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
-                {"busy.tc_math": 9, "busy.elementwise": 20},
-                example_work("aten::mm", _LINEAR_SIZES, 9, "busy.tc_math", dtype="bf16", calls=150),
-            ),
+            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
+            {"busy.tc_math": 9, "busy.elementwise": 20},
+            example_work("aten::mm", _LINEAR_SIZES, 9, "busy.tc_math", dtype="bf16", calls=150),
         ),
     ],
 )

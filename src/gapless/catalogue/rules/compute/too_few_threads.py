@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
@@ -33,58 +33,57 @@ def _single_thread_machine(**changes: int | None) -> Machine:
 @rule(
     "G116",
     "too-few-threads",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "One thread on eight cores, as torchrun sets it",
             "1 thread computes operators, and 8 cores are there for it: 9.0 ms of each 10.0 ms "
             "step are operators large enough to be divided.",
-            evidence_of(cpu(_single_thread_machine(), loader(num_workers=0)), _STEP, _PRODUCT_WORK),
+            cpu(_single_thread_machine(), loader(num_workers=0)),
+            _STEP,
+            _PRODUCT_WORK,
         ),
-        RuleFigure(
+        figure(
             "Two processors are threads of one core",
             None,
-            evidence_of(
-                cpu(_single_thread_machine(cpus=2, cores=1), loader(num_workers=0)),
-                _STEP,
-                _PRODUCT_WORK,
-            ),
+            cpu(_single_thread_machine(cpus=2, cores=1), loader(num_workers=0)),
+            _STEP,
+            _PRODUCT_WORK,
         ),
-        RuleFigure(
+        figure(
             "Eight workers use the others",
             None,
-            evidence_of(cpu(_single_thread_machine(), worker_loader()), _STEP, _PRODUCT_WORK),
+            cpu(_single_thread_machine(), worker_loader()),
+            _STEP,
+            _PRODUCT_WORK,
         ),
-        RuleFigure(
+        figure(
             "Other processes use all but one",
             None,
-            evidence_of(
-                cpu(_single_thread_machine(), loader(num_workers=0)),
-                _STEP,
-                _PRODUCT_WORK,
-                CpuContention(6.9, 0.0, 8),
-            ),
+            cpu(_single_thread_machine(), loader(num_workers=0)),
+            _STEP,
+            _PRODUCT_WORK,
+            CpuContention(6.9, 0.0, 8),
         ),
-        RuleFigure(
+        figure(
             "Operators are small",
             None,
-            evidence_of(
-                cpu(_single_thread_machine(), loader(num_workers=0)),
-                _STEP,
-                example_work("aten::mm", ((16, 16),) * 2, 9, "busy.math", calls=900),
-            ),
+            cpu(_single_thread_machine(), loader(num_workers=0)),
+            _STEP,
+            example_work("aten::mm", ((16, 16),) * 2, 9, "busy.math", calls=900),
         ),
-        RuleFigure(
+        figure(
             "The cores were not counted",
             None,
-            evidence_of(
-                cpu(_single_thread_machine(cores=None), loader(num_workers=0)), _STEP, _PRODUCT_WORK
-            ),
+            cpu(_single_thread_machine(cores=None), loader(num_workers=0)),
+            _STEP,
+            _PRODUCT_WORK,
         ),
-        RuleFigure(
+        figure(
             "A GPU computes",
             None,
-            evidence_of(gpu(machine(cpus=16, cores=16, intra_op_threads=1)), _STEP, _PRODUCT_WORK),
+            gpu(machine(cpus=16, cores=16, intra_op_threads=1)),
+            _STEP,
+            _PRODUCT_WORK,
         ),
     ],
 )

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import (
     bare_facts,
     cpu,
@@ -26,38 +26,28 @@ _CROWDED_MACHINE: Final = machine(cpus=4, intra_op_threads=32, device=None)
 @rule(
     "G113",
     "too-many-threads",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A container that may use 4 of 32 processors",
             "32 threads compute operators side by side, and 4 processors are there for them.",
-            evidence_of(cpu(_CROWDED_MACHINE), _STEP),
+            cpu(_CROWDED_MACHINE),
+            _STEP,
         ),
-        RuleFigure(
+        figure(
             "Two ranks, each with a thread for every processor, and workers beside them",
             "2 processes with 16 threads each compute operators side by side, and 16 processors "
             "are there for them.",
-            evidence_of(
-                cpu(
-                    worker_loader(),
-                    machine(cpus=16, intra_op_threads=16, device=None),
-                    world(ranks=2, local_ranks=2),
-                ),
-                _STEP,
+            cpu(
+                worker_loader(),
+                machine(cpus=16, intra_op_threads=16, device=None),
+                world(ranks=2, local_ranks=2),
             ),
+            _STEP,
         ),
-        RuleFigure(
-            "As many as there are", None, evidence_of(cpu(), _STEP, CpuContention(0.2, 0.0, 2))
-        ),
-        RuleFigure(
-            "As many, on a shared machine",
-            None,
-            evidence_of(cpu(), _STEP, CpuContention(1.4, 0.0, 2)),
-        ),
-        RuleFigure(
-            "A GPU computes", None, evidence_of(gpu(machine(cpus=4, intra_op_threads=32)), _STEP)
-        ),
-        RuleFigure("They were not counted", None, evidence_of(bare_facts(), _STEP)),
+        figure("As many as there are", None, cpu(), _STEP, CpuContention(0.2, 0.0, 2)),
+        figure("As many, on a shared machine", None, cpu(), _STEP, CpuContention(1.4, 0.0, 2)),
+        figure("A GPU computes", None, gpu(machine(cpus=4, intra_op_threads=32)), _STEP),
+        figure("They were not counted", None, bare_facts(), _STEP),
     ],
 )
 def too_many_threads(evidence: Evidence, machine: Machine, world: World) -> Detection | None:

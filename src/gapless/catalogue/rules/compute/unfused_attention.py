@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.fixes.compute.sdpa import sdpa
@@ -36,43 +36,41 @@ _AMP: Final = example_facts.precision(autocast={"cuda": "torch.bfloat16"})
 @rule(
     "G505",
     "unfused-attention",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Two products and a softmax",
             "Attention writes its scores to memory: its products, softmax and mask take 32.0 ms of "
             "each 50.0 ms step.",
-            evidence_of(example_facts.gpu(_AMP), _LEAVES, *_NAIVE_WORK, h200()),
+            example_facts.gpu(_AMP),
+            _LEAVES,
+            *_NAIVE_WORK,
+            h200(),
         ),
-        RuleFigure(
+        figure(
             "scaled_dot_product_attention, in a case that no fused kernel supports",
             "Attention writes its scores to memory, since scaled_dot_product_attention falls back "
             "to single operators: its products, softmax and mask take 32.0 ms of each 50.0 ms "
             "step.",
-            evidence_of(
-                example_facts.gpu(_AMP),
-                _LEAVES,
-                *_NAIVE_WORK,
-                operator("aten::_scaled_dot_product_attention_math", 12, 2, 30),
-                h200(),
-            ),
+            example_facts.gpu(_AMP),
+            _LEAVES,
+            *_NAIVE_WORK,
+            operator("aten::_scaled_dot_product_attention_math", 12, 2, 30),
+            h200(),
         ),
-        RuleFigure(
+        figure(
             "Flash attention",
             None,
-            evidence_of(
-                example_facts.gpu(_AMP),
-                {"busy.tc_math": 20},
-                example_work(
-                    "aten::_flash_attention_forward",
-                    ((8, 1024, 12, 64),) * 3,
-                    2,
-                    "busy.tc_math",
-                    dtype="bf16",
-                    calls=12,
-                ),
-                h200(),
+            example_facts.gpu(_AMP),
+            {"busy.tc_math": 20},
+            example_work(
+                "aten::_flash_attention_forward",
+                ((8, 1024, 12, 64),) * 3,
+                2,
+                "busy.tc_math",
+                dtype="bf16",
+                calls=12,
             ),
+            h200(),
         ),
     ],
 )

@@ -4,9 +4,9 @@ from typing import Final
 
 from msgspec.structs import astuple
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import kernel
 from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.queries import windows
@@ -31,35 +31,28 @@ _SPARE_FACTOR: Final = Estimate(0.1, 0.35, 1.0)  # of reductions that leave most
 @rule(
     "G506",
     "unfused-elementwise",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Activations, masks, norms",
             "120 kernels a step that only read and write memory take 18.0 ms of each 40.0 ms step.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 22, "busy.elementwise": 12, "busy.norm_reduce": 6},
-                kernel("vectorized_elementwise_kernel", 90, 12, "busy.elementwise"),
-                kernel("vectorized_layer_norm_kernel", 30, 6, "busy.norm_reduce"),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 22, "busy.elementwise": 12, "busy.norm_reduce": 6},
+            kernel("vectorized_elementwise_kernel", 90, 12, "busy.elementwise"),
+            kernel("vectorized_layer_norm_kernel", 30, 6, "busy.norm_reduce"),
         ),
-        RuleFigure(
+        figure(
             "Products, mostly",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 36, "busy.elementwise": 4},
-                kernel("vectorized_elementwise_kernel", 90, 4, "busy.elementwise"),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 36, "busy.elementwise": 4},
+            kernel("vectorized_elementwise_kernel", 90, 4, "busy.elementwise"),
         ),
-        RuleFigure(
+        figure(
             "Compiled: fused already",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.model(compiled=True)),
-                {"busy.tc_math": 22, "busy.elementwise": 18},
-                kernel("triton_poi_fused_add_mul_0", 90, 18, "busy.elementwise"),
-            ),
+            example_facts.gpu(example_facts.model(compiled=True)),
+            {"busy.tc_math": 22, "busy.elementwise": 18},
+            kernel("triton_poi_fused_add_mul_0", 90, 18, "busy.elementwise"),
         ),
     ],
 )

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.fixes.compute.cudnn_benchmark import choose_by_time, cudnn_benchmark
 from gapless.catalogue.queries import windows
@@ -29,33 +29,28 @@ _CONVOLUTION: Final = example_work(
 @rule(
     "G507",
     "untried-convolutions",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A network of convolutions",
             "Convolutions take 30.0 ms of each 50.0 ms step, by kernels that cuDNN chose without "
             "measuring them.",
-            evidence_of(
-                example_facts.gpu(), {"busy.tc_math": 30, "busy.norm_reduce": 20}, _CONVOLUTION
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 30, "busy.norm_reduce": 20},
+            _CONVOLUTION,
         ),
-        RuleFigure(
+        figure(
             "cuDNN measures",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.precision(cudnn_benchmark=True)),
-                {"busy.tc_math": 30, "busy.norm_reduce": 20},
-                _CONVOLUTION,
-            ),
+            example_facts.gpu(example_facts.precision(cudnn_benchmark=True)),
+            {"busy.tc_math": 30, "busy.norm_reduce": 20},
+            _CONVOLUTION,
         ),
-        RuleFigure(
+        figure(
             "Reproducible results are asked for",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.precision(cudnn_deterministic=True)),
-                {"busy.tc_math": 30, "busy.norm_reduce": 20},
-                _CONVOLUTION,
-            ),
+            example_facts.gpu(example_facts.precision(cudnn_deterministic=True)),
+            {"busy.tc_math": 30, "busy.norm_reduce": 20},
+            _CONVOLUTION,
         ),
     ],
 )

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import example_copies, operator
 from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.fixes.input.non_blocking import non_blocking
@@ -21,44 +21,37 @@ _PINNED_LOADER: Final = example_facts.loader(pin_memory=True)
 @rule(
     "G302",
     "blocking-copy",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Pinned batches, copied by .to(device)",
             "Each of 2 copies a step from pinned memory is waited for; synchronising costs 2.0 ms "
             "of each 25.0 ms step.",
-            evidence_of(
-                example_facts.gpu(_PINNED_LOADER),
-                {
-                    "busy.tc_math": 20,
-                    "copy.h2d.pinned": 3,
-                    "idle.sync.return": 0.1,
-                    "idle.sync.refill": 1.9,
-                },
-                example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
-                operator("cudaStreamSynchronize", calls=2, host_ms=3.1),
-            ),
+            example_facts.gpu(_PINNED_LOADER),
+            {
+                "busy.tc_math": 20,
+                "copy.h2d.pinned": 3,
+                "idle.sync.return": 0.1,
+                "idle.sync.refill": 1.9,
+            },
+            example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
+            operator("cudaStreamSynchronize", calls=2, host_ms=3.1),
         ),
-        RuleFigure(
+        figure(
             "The same with non_blocking=True; one number is read back",
             None,
-            evidence_of(
-                example_facts.gpu(_PINNED_LOADER),
-                {"busy.tc_math": 20, "copy.h2d.pinned": 3, "idle.sync.return": 0.1},
-                example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
-                example_copies("DtoH", "pageable", calls=1, ms=0.01, mib=0),
-                operator("cudaStreamSynchronize", calls=1, host_ms=18),
-            ),
+            example_facts.gpu(_PINNED_LOADER),
+            {"busy.tc_math": 20, "copy.h2d.pinned": 3, "idle.sync.return": 0.1},
+            example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
+            example_copies("DtoH", "pageable", calls=1, ms=0.01, mib=0),
+            operator("cudaStreamSynchronize", calls=1, host_ms=18),
         ),
-        RuleFigure(
+        figure(
             "Batches in ordinary memory: another cause",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
-                example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
-                operator("cudaStreamSynchronize", calls=2, host_ms=0.1),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
+            example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
+            operator("cudaStreamSynchronize", calls=2, host_ms=0.1),
         ),
     ],
 )

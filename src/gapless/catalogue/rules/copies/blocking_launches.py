@@ -1,9 +1,9 @@
 """CUDA_LAUNCH_BLOCKING, left set."""
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.debug_switches import LAUNCH_CALLS, changes_without_waits
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.queries import windows
@@ -15,26 +15,21 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G210",
     "blocking-launches",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "CUDA_LAUNCH_BLOCKING=1",
             "CUDA_LAUNCH_BLOCKING is set: each of 400 launches a step waits for its kernel, for "
             "20.0 ms together.",
-            evidence_of(
-                example_facts.gpu(example_facts.precision(launch_blocking=True)),
-                {"busy.tc_math": 18, "idle.host.dispatch": 4},
-                operator("cudaLaunchKernel", calls=400, host_ms=20),
-            ),
+            example_facts.gpu(example_facts.precision(launch_blocking=True)),
+            {"busy.tc_math": 18, "idle.host.dispatch": 4},
+            operator("cudaLaunchKernel", calls=400, host_ms=20),
         ),
-        RuleFigure(
+        figure(
             "Not set",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 18},
-                operator("cudaLaunchKernel", calls=400, host_ms=2),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 18},
+            operator("cudaLaunchKernel", calls=400, host_ms=2),
         ),
     ],
 )

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import MS, STEPS, source_line
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.samples import find_called_line
@@ -44,27 +44,22 @@ def _call_site(name: str, function: str, ms: float, calls: float = 1) -> Site:
 @rule(
     "G214",
     "chores-in-step",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "The best state is copied in each step",
             "copy.deepcopy, called 2× a step, takes 7.5 ms of each 30.0 ms step, as far as can be "
             "told under a profiler of Python.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "idle.host.python": 10},
-                _call_site("copy.deepcopy", "train", 12, calls=2),
-                source_line("train.py", 40, "train", calls=0, host=36, total=36),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "idle.host.python": 10},
+            _call_site("copy.deepcopy", "train", 12, calls=2),
+            source_line("train.py", 40, "train", calls=0, host=36, total=36),
         ),
-        RuleFigure(
+        figure(
             "A line of JSON in each step",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "idle.host.python": 10},
-                _call_site("json.dumps", "train", 0.1),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "idle.host.python": 10},
+            _call_site("json.dumps", "train", 0.1),
         ),
     ],
 )

@@ -4,7 +4,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import example_copies
 from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.queries import windows
@@ -23,26 +23,21 @@ _PINNED_LOADER: Final = example_facts.loader(pin_memory=True)
 @rule(
     "G303",
     "exposed-copy",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Pinned batches on the stream of the computation",
             "The device copies batches for 2.0 ms of each 22.0 ms step and does nothing else "
             "meanwhile.",
-            evidence_of(
-                example_facts.gpu(_PINNED_LOADER),
-                {"busy.tc_math": 20, "copy.h2d.pinned": 2},
-                example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
-            ),
+            example_facts.gpu(_PINNED_LOADER),
+            {"busy.tc_math": 20, "copy.h2d.pinned": 2},
+            example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
         ),
-        RuleFigure(
+        figure(
             "The copies overlap the computation",
             None,
-            evidence_of(
-                example_facts.gpu(_PINNED_LOADER),
-                {"busy.tc_math": 20},
-                example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
-            ),
+            example_facts.gpu(_PINNED_LOADER),
+            {"busy.tc_math": 20},
+            example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
         ),
         RuleFigure(
             "Drawn: a copy, and the work that waits for it",

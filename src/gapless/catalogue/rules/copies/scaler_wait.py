@@ -1,8 +1,8 @@
 """The GradScaler's check for infinities, which waits for the device."""
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import example_copies, operator
 from gapless.catalogue.fixes.compute.bf16 import bf16
 from gapless.catalogue.fixes.host.fused import fused
@@ -16,29 +16,24 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G309",
     "scaler-wait",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "fp16 with a GradScaler",
             "The GradScaler waits for the device 1 time a step to see whether gradients are "
             "finite; synchronising costs 2.0 ms of each 32.0 ms step.",
-            evidence_of(
-                example_facts.gpu(example_facts.precision(scaler=True)),
-                {"busy.tc_math": 30, "idle.sync.refill": 2},
-                operator(READ_OPERATOR, calls=1, host_ms=20),
-                operator(RESCALING, calls=1, host_ms=0.02),
-                example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
-            ),
+            example_facts.gpu(example_facts.precision(scaler=True)),
+            {"busy.tc_math": 30, "idle.sync.refill": 2},
+            operator(READ_OPERATOR, calls=1, host_ms=20),
+            operator(RESCALING, calls=1, host_ms=0.02),
+            example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
         ),
-        RuleFigure(
+        figure(
             "bf16, which needs none",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 30, "idle.sync.refill": 2},
-                operator(READ_OPERATOR, calls=1, host_ms=20),
-                example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 30, "idle.sync.refill": 2},
+            operator(READ_OPERATOR, calls=1, host_ms=20),
+            example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
         ),
     ],
 )

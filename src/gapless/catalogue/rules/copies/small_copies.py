@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import example_copies
 from gapless.catalogue.queries import windows
 from gapless.model.change import Drop
@@ -18,26 +18,21 @@ _MAX_BYTES: Final = 64 << 10  # bytes of one
 @rule(
     "G304",
     "small-copies",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Each column of a table is copied separately",
             "100 copies a step to the device are of 10 kB each; the host and the device spend "
             "2.4 ms of each 12.4 ms step on them.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 10, "copy.h2d.pageable": 0.4, "idle.h2d.host": 2},
-                example_copies("HtoD", "pageable", calls=100, ms=0.4, mib=1),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 10, "copy.h2d.pageable": 0.4, "idle.h2d.host": 2},
+            example_copies("HtoD", "pageable", calls=100, ms=0.4, mib=1),
         ),
-        RuleFigure(
+        figure(
             "One large copy",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 10, "copy.h2d.pageable": 4},
-                example_copies("HtoD", "pageable", calls=1, ms=4, mib=38),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 10, "copy.h2d.pageable": 4},
+            example_copies("HtoD", "pageable", calls=1, ms=4, mib=38),
         ),
     ],
 )

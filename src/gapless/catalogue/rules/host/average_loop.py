@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.between_operators import PYTHON
@@ -38,176 +38,149 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
 @rule(
     "G207",
     "average-loop",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "slow.mul_(0.999).add_(weight, alpha=0.001)",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 4.0 ms a step on that.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20, "idle.host.dispatch": 3},
-                operator(_MUL, calls=161, host_ms=2, device_ms=0.4),
-                operator(_ADD, calls=165, host_ms=2.05, device_ms=0.4),
-                operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 20, "idle.host.dispatch": 3},
+            operator(_MUL, calls=161, host_ms=2, device_ms=0.4),
+            operator(_ADD, calls=165, host_ms=2.05, device_ms=0.4),
+            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
         ),
-        RuleFigure(
+        figure(
             "An AdamW that loops, on a CPU, and nothing else",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.optimizer": 5},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
-                operator(_MUL, calls=322, host_ms=2),
-                operator(_ADD, calls=322, host_ms=1),
-                operator(_LERP, calls=161, host_ms=1),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.optimizer": 5},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
+            operator(_MUL, calls=322, host_ms=2),
+            operator(_ADD, calls=322, host_ms=1),
+            operator(_LERP, calls=161, host_ms=1),
         ),
-        RuleFigure(
+        figure(
             "The same, and an average",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 1.5 ms a step on that.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
-                operator(_MUL, calls=483, host_ms=3),
-                operator(_ADD, calls=483, host_ms=1.5),
-                operator(_LERP, calls=161, host_ms=1),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
+            operator(_MUL, calls=483, host_ms=3),
+            operator(_ADD, calls=483, host_ms=1.5),
+            operator(_LERP, calls=161, host_ms=1),
         ),
-        RuleFigure(
+        figure(
             "A recurrent layer, which goes through its sequence in place",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
-                operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator(_MUL, calls=1610, host_ms=3),
-                operator(_ADD, calls=1610, host_ms=3),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
+            operator("aten::_fused_adamw_", calls=1, host_ms=2),
+            operator(_MUL, calls=1610, host_ms=3),
+            operator(_ADD, calls=1610, host_ms=3),
         ),
-        RuleFigure(
+        figure(
             "average = 0.999 * average + 0.001 * weight, on a CPU",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.3 ms a step on that.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6},
-                operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator(averages.MUL, calls=350, host_ms=2.4),
-                operator(averages.ADD, calls=200, host_ms=1.3),
-                Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
-                Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6},
+            operator("aten::_fused_adamw_", calls=1, host_ms=2),
+            operator(averages.MUL, calls=350, host_ms=2.4),
+            operator(averages.ADD, calls=200, host_ms=1.3),
+            Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
+            Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
         ),
-        RuleFigure(
+        figure(
             "Over state_dict(), sampled in a function of its own: its Python goes, too",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.3 ms a step on that.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6, "idle.host.python": 6},
-                operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator(averages.MUL, calls=350, host_ms=2.4),
-                operator(averages.ADD, calls=200, host_ms=1.3),
-                Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
-                Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
-                HostCode("python", 0.1, 0.8, "/a/train.py", 24, "Average.update", None, 0.1, 400),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6, "idle.host.python": 6},
+            operator("aten::_fused_adamw_", calls=1, host_ms=2),
+            operator(averages.MUL, calls=350, host_ms=2.4),
+            operator(averages.ADD, calls=200, host_ms=1.3),
+            Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
+            Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
+            HostCode("python", 0.1, 0.8, "/a/train.py", 24, "Average.update", None, 0.1, 400),
         ),
-        RuleFigure(
+        figure(
             "Over state_dict(), in the loop that trains",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.3 ms a step on that.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6},
-                operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator(averages.MUL, calls=350, host_ms=2.4),
-                operator(averages.ADD, calls=200, host_ms=1.3),
-                Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322),
-                Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161),
-                Site("aten::detach", "train.py", 20, "main", 100_000, 322),
-                Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6},
+            operator("aten::_fused_adamw_", calls=1, host_ms=2),
+            operator(averages.MUL, calls=350, host_ms=2.4),
+            operator(averages.ADD, calls=200, host_ms=1.3),
+            Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322),
+            Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161),
+            Site("aten::detach", "train.py", 20, "main", 100_000, 322),
+            Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
         ),
-        RuleFigure(
+        figure(
             "average.copy_(average * 0.999 + weight * 0.001), in windows without stacks",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.3 ms a step on that.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6},
-                operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator(averages.MUL, calls=350, host_ms=2.4),
-                operator(averages.ADD, calls=200, host_ms=1.3),
-                operator(averages.COPY, calls=180, host_ms=0.4),
-                operator("aten::_to_copy", calls=10, host_ms=0.1),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6},
+            operator("aten::_fused_adamw_", calls=1, host_ms=2),
+            operator(averages.MUL, calls=350, host_ms=2.4),
+            operator(averages.ADD, calls=200, host_ms=1.3),
+            operator(averages.COPY, calls=180, host_ms=0.4),
+            operator("aten::_to_copy", calls=10, host_ms=0.1),
         ),
-        RuleFigure(
+        figure(
             "As many multiplications without stacks, and copies of other formats alone",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6},
-                operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator(averages.MUL, calls=350, host_ms=2.4),
-                operator(averages.ADD, calls=200, host_ms=1.3),
-                operator(averages.COPY, calls=180, host_ms=0.4),
-                operator("aten::_to_copy", calls=170, host_ms=0.5),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6},
+            operator("aten::_fused_adamw_", calls=1, host_ms=2),
+            operator(averages.MUL, calls=350, host_ms=2.4),
+            operator(averages.ADD, calls=200, host_ms=1.3),
+            operator(averages.COPY, calls=180, host_ms=0.4),
+            operator("aten::_to_copy", calls=170, host_ms=0.5),
         ),
-        RuleFigure(
+        figure(
             "A function that computes derivatives, by the chain rule",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6},
-                operator(averages.MUL, calls=350, host_ms=2.4),
-                operator(averages.ADD, calls=200, host_ms=1.3),
-                Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322),
-                Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161),
-                Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6},
+            operator(averages.MUL, calls=350, host_ms=2.4),
+            operator(averages.ADD, calls=200, host_ms=1.3),
+            Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322),
+            Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161),
+            Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
         ),
-        RuleFigure(
+        figure(
             "New tensors for each, those of batch norm's buffers, too, in three steps of windows",
             "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
             "spends 3.2 ms a step on that.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6},
-                operator(averages.MUL, calls=480, host_ms=3.3),
-                operator(averages.ADD, calls=240, host_ms=1.5),
-                Site(averages.MUL, "ema.py", 9, "update", 6_600_000, 960),
-                Site(averages.ADD, "ema.py", 9, "update", 3_000_000, 480),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6},
+            operator(averages.MUL, calls=480, host_ms=3.3),
+            operator(averages.ADD, calls=240, host_ms=1.5),
+            Site(averages.MUL, "ema.py", 9, "update", 6_600_000, 960),
+            Site(averages.ADD, "ema.py", 9, "update", 3_000_000, 480),
         ),
-        RuleFigure(
+        figure(
             "As many, in the layers of a model",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.elementwise": 6},
-                operator(averages.MUL, calls=350, host_ms=2.4),
-                operator(averages.ADD, calls=200, host_ms=1.3),
-                Site(averages.MUL, "train.py", 20, "forward", 2_200_000, 350),
-                Site(averages.ADD, "train.py", 20, "forward", 1_000_000, 200),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.elementwise": 6},
+            operator(averages.MUL, calls=350, host_ms=2.4),
+            operator(averages.ADD, calls=200, host_ms=1.3),
+            Site(averages.MUL, "train.py", 20, "forward", 2_200_000, 350),
+            Site(averages.ADD, "train.py", 20, "forward", 1_000_000, 200),
         ),
-        RuleFigure(
+        figure(
             "All at once, on a CPU: torch itself loops over them there",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
-                operator("aten::_fused_adamw_", calls=1, host_ms=2),
-                operator("aten::_foreach_lerp_", calls=1, host_ms=1.2),
-                operator(_LERP, calls=161, host_ms=1),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
+            operator("aten::_fused_adamw_", calls=1, host_ms=2),
+            operator("aten::_foreach_lerp_", calls=1, host_ms=1.2),
+            operator(_LERP, calls=161, host_ms=1),
         ),
     ],
 )
@@ -277,10 +250,7 @@ def _loop_detection(
         f"spends {windows.ms(spent_ns)} a step on that.",
         *changes,
         location=next(iter(locations), None),
-        measures=(
-            Measure("parameters", count, ""),
-            Measure("on the host, a step", spent_ns, "ns"),
-        ),
+        measures=(Measure("parameters", count, ""), Measure("on the host, a step", spent_ns, "ns")),
         no_remedy=(
             "torch._foreach_lerp_(averages, weights, 0.001) updates all at once "
             "(torch.optim.swa_utils.get_ema_multi_avg_fn does); or update only every n-th step"

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.windows import CallStats
@@ -32,50 +32,41 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G206",
     "clip-loop",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "The norm of each gradient is read back",
             "161 norms a step are taken one by one, each is read back to the host, and as many "
             "tensors are scaled; the host spends 12.0 ms a step on them.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20, "idle.host.dispatch": 9},
-                operator(NORM_OPERATOR, calls=161, host_ms=4, device_ms=0.5),
-                operator(_READ_OPERATOR, calls=162, host_ms=6),
-                operator(_SCALE_OPERATOR, calls=161, host_ms=2, device_ms=0.4),
-                operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 20, "idle.host.dispatch": 9},
+            operator(NORM_OPERATOR, calls=161, host_ms=4, device_ms=0.5),
+            operator(_READ_OPERATOR, calls=162, host_ms=6),
+            operator(_SCALE_OPERATOR, calls=161, host_ms=2, device_ms=0.4),
+            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
         ),
-        RuleFigure(
+        figure(
             "The same loop on a CPU",
             "84 norms a step are taken and read one by one; calling that takes 0.87 ms a step.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=84)),
-                {"busy.math": 4, "idle.host.python": 2},
-                operator(NORM_OPERATOR, calls=84, host_ms=0.3),
-                operator(_READ_OPERATOR, calls=85, host_ms=0.2),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=84)),
+            {"busy.math": 4, "idle.host.python": 2},
+            operator(NORM_OPERATOR, calls=84, host_ms=0.3),
+            operator(_READ_OPERATOR, calls=85, host_ms=0.2),
         ),
-        RuleFigure(
+        figure(
             "torch.nn.utils.clip_grad_norm_ on a CPU: it loops in C++, and reads one number",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=84)),
-                {"busy.math": 4, "idle.host.python": 2},
-                operator(NORM_OPERATOR, calls=85, host_ms=0.3),
-                operator(_READ_OPERATOR, calls=2, host_ms=0.01),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=84)),
+            {"busy.math": 4, "idle.host.python": 2},
+            operator(NORM_OPERATOR, calls=85, host_ms=0.3),
+            operator(_READ_OPERATOR, calls=2, host_ms=0.01),
         ),
-        RuleFigure(
+        figure(
             "torch.nn.utils.clip_grad_norm_",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20},
-                operator("aten::_foreach_norm", calls=1, host_ms=0.1, device_ms=0.1),
-                operator(NORM_OPERATOR, calls=1, host_ms=0.02, device_ms=0.01),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 20},
+            operator("aten::_foreach_norm", calls=1, host_ms=0.1, device_ms=0.1),
+            operator(NORM_OPERATOR, calls=1, host_ms=0.02, device_ms=0.01),
         ),
     ],
 )

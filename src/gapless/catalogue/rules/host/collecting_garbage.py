@@ -4,7 +4,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.fixes.host.collector import collector
 from gapless.catalogue.queries import windows
 from gapless.model.change import Drop
@@ -17,24 +17,26 @@ _MIN_STEP_SHARE: Final = 0.002  # of the step
 @rule(
     "G208",
     "collecting-garbage",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Many long-lived objects",
             "Python's garbage collector ran 40 times in 312 steps; it holds up 3.0 ms of each "
             "23.0 ms step.",
-            evidence_of(example_facts.gpu(collections=40), {"busy.tc_math": 20, "idle.gc": 3}),
+            example_facts.gpu(collections=40),
+            {"busy.tc_math": 20, "idle.gc": 3},
         ),
-        RuleFigure(
+        figure(
             "A trace of another tool",
             "Python's garbage collector runs in the steps; it holds up 3.0 ms of each 23.0 ms "
             "step.",
-            evidence_of(None, {"busy.tc_math": 20, "idle.gc": 3}),
+            None,
+            {"busy.tc_math": 20, "idle.gc": 3},
         ),
-        RuleFigure(
+        figure(
             "Collections hidden behind the device's work",
             None,
-            evidence_of(example_facts.gpu(collections=40), {"busy.tc_math": 20}),
+            example_facts.gpu(collections=40),
+            {"busy.tc_math": 20},
         ),
         RuleFigure(
             "Drawn: it runs while the device has nothing to do",

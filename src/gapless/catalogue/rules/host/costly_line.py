@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import step_lines, windows
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -21,117 +21,98 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
 @rule(
     "G219",
     "costly-line",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Histograms of all gradients after each step",
             "train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward "
             "pass, the optimizer and the loader.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "train.py", 34, "train", 80, 0.2),
-                HotLine("training", "train.py", 35, "train.<listcomp>", 40, 0.1),
-                HotLine("training", "train.py", 30, "train", 160, 0.4),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 34, "train", 80, 0.2),
+            HotLine("training", "train.py", 35, "train.<listcomp>", 40, 0.1),
+            HotLine("training", "train.py", 30, "train", 160, 0.4),
         ),
-        RuleFigure(
+        figure(
             "A function of the script's own that computes figures for a log",
             "train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward "
             "pass, the optimizer and the loader.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "log.py", 12, "accuracy", 80, 0.2),
-                CallLine("train.py", 36, "train", "log.py", "accuracy", 0.2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "log.py", 12, "accuracy", 80, 0.2),
+            CallLine("train.py", 36, "train", "log.py", "accuracy", 0.2),
         ),
-        RuleFigure(
+        figure(
             "A function of the script's own that computes the loss",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3),
-                CallLine("loss.py", 5, "criterion", "loss.py", "smoothed", 0.3),
-                CallLine("loss.py", 9, "smoothed", "torch/nn/functional.py", "nll_loss", 0.3),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3),
+            CallLine("loss.py", 5, "criterion", "loss.py", "smoothed", 0.3),
+            CallLine("loss.py", 9, "smoothed", "torch/nn/functional.py", "nll_loss", 0.3),
         ),
-        RuleFigure(
+        figure(
             "Gradients checked by torch.autograd.gradcheck, in steps that no window holds",
             "train.py:31 takes 12.0 ms of each 20.0 ms step, beside the forward and the backward "
             "pass, the optimizer and the loader.",
-            evidence_of(
-                example_facts.cpu(),
-                {"step": 20},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "train.py", 31, "train", 240, 0.6),
-                CallLine("train.py", 31, "train", "torch/autograd/gradcheck.py", "gradcheck", 0.6),
-            ),
+            example_facts.cpu(),
+            {"step": 20},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 31, "train", 240, 0.6),
+            CallLine("train.py", 31, "train", "torch/autograd/gradcheck.py", "gradcheck", 0.6),
         ),
-        RuleFigure(
+        figure(
             "A loss, called at such a line",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "train.py", 29, "train", 120, 0.3),
-                CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 29, "train", 120, 0.3),
+            CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3),
         ),
-        RuleFigure(
+        figure(
             "A line of a model",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "model.py", 34, "Net.forward", 120, 0.3),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "model.py", 34, "Net.forward", 120, 0.3),
         ),
-        RuleFigure(
+        figure(
             "A line of few samples",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "train.py", 34, "train", 24, 0.06),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 34, "train", 24, 0.06),
         ),
-        RuleFigure(
+        figure(
             "A loop over gradients that keeps a device waiting",
             "train.py:34 takes 7.2 ms of each 24.0 ms step, beside the forward and the backward "
             "pass, the optimizer and the loader.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.math": 4, "idle.host.dispatch": 20},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "train.py", 34, "train", 120, 0.3),
-            ),
+            example_facts.gpu(),
+            {"busy.math": 4, "idle.host.dispatch": 20},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 34, "train", 120, 0.3),
         ),
-        RuleFigure(
+        figure(
             "With a device, for which the thread may wait there",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                _HOST_CODE,
-                HotLine("training", "train.py", 34, "train", 120, 0.3),
-            ),
+            example_facts.gpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 34, "train", 120, 0.3),
         ),
     ],
 )

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import MS, STEPS, source_line
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.files import LEAVES, MAX_FILE_SHARE, find_caller, measure_file_calls
@@ -37,64 +37,53 @@ def _file_site(name: str, ms: float, calls: float) -> Site:
 @rule(
     "G215",
     "files-in-step",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A log that is flushed to the disk after each line",
             "Writing to files (fsync 30×, flush 30×, write 30× a step) holds up 20.9 ms of each "
             "40.0 ms step.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 18, "idle.host.unframed": 21, "idle.host.python": 1},
-                _file_site("fsync", 20, calls=30),
-                _file_site("flush", 0.5, calls=30),
-                _file_site("write", 0.5, calls=30),
-                source_line("train.py", 40, "train", calls=0, host=40, total=40),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 18, "idle.host.unframed": 21, "idle.host.python": 1},
+            _file_site("fsync", 20, calls=30),
+            _file_site("flush", 0.5, calls=30),
+            _file_site("write", 0.5, calls=30),
+            source_line("train.py", 40, "train", calls=0, host=40, total=40),
         ),
-        RuleFigure(
+        figure(
             "A sample is read from a file in the loop",
             "Opening and reading files (open 64×, read 64×, close 64× a step) holds up 14.8 ms of "
             "each 40.0 ms step.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "idle.host.python": 20},
-                _file_site("open", 8, calls=64),
-                _file_site("read", 6, calls=64),
-                _file_site("close", 1, calls=64),
-                source_line("train.py", 40, "train", calls=0, host=40, total=40),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "idle.host.python": 20},
+            _file_site("open", 8, calls=64),
+            _file_site("read", 6, calls=64),
+            _file_site("close", 1, calls=64),
+            source_line("train.py", 40, "train", calls=0, host=40, total=40),
         ),
-        RuleFigure(
+        figure(
             "A line of text in each step, kept in memory until there are 8 kB",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "idle.host.python": 10},
-                _file_site("write", 0.02, calls=1),
-                source_line("train.py", 40, "train", calls=0, host=30, total=30),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "idle.host.python": 10},
+            _file_site("write", 0.02, calls=1),
+            source_line("train.py", 40, "train", calls=0, host=30, total=30),
         ),
-        RuleFigure(
+        figure(
             "A socket that is read and written as a file",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "idle.host.python": 20},
-                _file_site("readline", 20, calls=1),
-                source_line("train.py", 40, "train", calls=0, host=40, total=40),
-                HostCode("socket", 0.5, 1.0, "train.py", 40, "train", None, 0.5, 100),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "idle.host.python": 20},
+            _file_site("readline", 20, calls=1),
+            source_line("train.py", 40, "train", calls=0, host=40, total=40),
+            HostCode("socket", 0.5, 1.0, "train.py", 40, "train", None, 0.5, 100),
         ),
-        RuleFigure(
+        figure(
             "The device is busy meanwhile",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 40},
-                _file_site("fsync", 20, calls=1),
-                source_line("train.py", 40, "train", calls=0, host=40, total=40),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 40},
+            _file_site("fsync", 20, calls=1),
+            source_line("train.py", 40, "train", calls=0, host=40, total=40),
         ),
     ],
 )

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import step_lines
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -25,37 +25,32 @@ _STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
 @rule(
     "G220",
     "held-interpreter",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A thread that watches memory, without a pause",
             "Another thread of the training process (Thread-1 (watch), train.py:12) is on a "
             "processor for 70 % of the time, and the training thread for 25 %: only one of them "
             "runs Python at a time.",
-            evidence_of(example_facts.cpu(_WATCH_THREAD), _STEP),
+            example_facts.cpu(_WATCH_THREAD),
+            _STEP,
         ),
-        RuleFigure(
+        figure(
             "The training thread loses nothing to it",
             None,
-            evidence_of(
-                example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.7, 0.98)),
-                _STEP,
-            ),
+            example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.7, 0.98)),
+            _STEP,
         ),
-        RuleFigure(
+        figure(
             "A thread that makes the next batches, for which the training waits",
             None,
-            evidence_of(
-                example_facts.cpu(_WATCH_THREAD), {"busy.math": 25.0, "idle.data.decode": 75.0}
-            ),
+            example_facts.cpu(_WATCH_THREAD),
+            {"busy.math": 25.0, "idle.data.decode": 75.0},
         ),
-        RuleFigure(
+        figure(
             "A thread that sleeps",
             None,
-            evidence_of(
-                example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.05, 0.3)),
-                _STEP,
-            ),
+            example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.05, 0.3)),
+            _STEP,
         ),
     ],
 )

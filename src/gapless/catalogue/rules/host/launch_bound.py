@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import example_copies, kernel
 from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.fixes.compute.compile_reduce_overhead import compile_reduce_overhead
@@ -30,52 +30,43 @@ _MAX_READS: Final = 1.0  # reads a step: a logged loss comes after the compiled 
 @rule(
     "G201",
     "launch-bound",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A thousand kernels of four microseconds",
             "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
             "the host for 16.0 ms of each 20.0 ms step.",
-            evidence_of(
-                example_facts.gpu(),
-                {
-                    "busy.elementwise": 4,
-                    "idle.host.dispatch": 8,
-                    "idle.host.python": 5,
-                    "idle.launch.api": 3,
-                },
-                kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
-            ),
+            example_facts.gpu(),
+            {
+                "busy.elementwise": 4,
+                "idle.host.dispatch": 8,
+                "idle.host.python": 5,
+                "idle.launch.api": 3,
+            },
+            kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
         ),
-        RuleFigure(
+        figure(
             "The same, and numbers are read between the kernels",
             "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
             "the host for 16.0 ms of each 20.0 ms step. What can be compiled ends at each of 48 "
             "values a step that the host reads.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.elementwise": 4, "idle.host.dispatch": 16},
-                kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
-                example_copies("DtoH", "pageable", calls=48, ms=0.1, mib=0),
-            ),
+            example_facts.gpu(),
+            {"busy.elementwise": 4, "idle.host.dispatch": 16},
+            kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
+            example_copies("DtoH", "pageable", calls=48, ms=0.1, mib=0),
         ),
-        RuleFigure(
+        figure(
             "Kernels of a millisecond: the host is far ahead",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 100, "idle.host.dispatch": 1},
-                kernel("nvjet_tst_128x256_64x4", calls=100, ms=100, leaf="busy.tc_math"),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 100, "idle.host.dispatch": 1},
+            kernel("nvjet_tst_128x256_64x4", calls=100, ms=100, leaf="busy.tc_math"),
         ),
-        RuleFigure(
+        figure(
             "Small kernels, and the device waits for data",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.elementwise": 4, "idle.data.decode": 40},
-                kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
-            ),
+            example_facts.gpu(),
+            {"busy.elementwise": 4, "idle.data.decode": 40},
+            kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
         ),
     ],
 )

@@ -5,9 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.between_operators import PYTHON
@@ -44,72 +44,61 @@ def _python_site(ms: float, function: str = "update") -> Site:
 @rule(
     "G216",
     "optimizer-by-hand",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "p.data.add_(velocity, alpha=-lr), for each p",
             "`update` goes through 122 parameters one by one in each step, with 3 operators in "
             "place for each: Python between these takes 1.0 ms of each 7.0 ms step.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 5, PYTHON: 2},
-                operator(_GRADIENT, calls=122, host_ms=0.3),
-                _call_site("aten::mul_", 122),
-                _call_site("aten::add_", 244),
-                _python_site(1),
-                _python_site(1, "main"),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 5, PYTHON: 2},
+            operator(_GRADIENT, calls=122, host_ms=0.3),
+            _call_site("aten::mul_", 122),
+            _call_site("aten::add_", 244),
+            _python_site(1),
+            _python_site(1, "main"),
         ),
-        RuleFigure(
+        figure(
             "The same on a GPU, where each is a launch",
             "`update` goes through 122 parameters one by one in each step, with 1 operator in "
             "place for each: Python between these takes 1.0 ms of each 7.0 ms step.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 5, PYTHON: 2},
-                operator(_GRADIENT, calls=122, host_ms=0.3, device_ms=0),
-                operator("aten::add_", calls=122, host_ms=0.5, device_ms=0.2),
-                _call_site("aten::add_", 122),
-                _python_site(1),
-                _python_site(1, "main"),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 5, PYTHON: 2},
+            operator(_GRADIENT, calls=122, host_ms=0.3, device_ms=0),
+            operator("aten::add_", calls=122, host_ms=0.5, device_ms=0.2),
+            _call_site("aten::add_", 122),
+            _python_site(1),
+            _python_site(1, "main"),
         ),
-        RuleFigure(
+        figure(
             "Gradients that a backward pass adds up: one addition each",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 5, PYTHON: 2},
-                operator(_GRADIENT, calls=122, host_ms=0.3),
-                _call_site("autograd::engine::evaluate_function: X", 122),
-                _call_site("aten::add_", 122),
-                _python_site(2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 5, PYTHON: 2},
+            operator(_GRADIENT, calls=122, host_ms=0.3),
+            _call_site("autograd::engine::evaluate_function: X", 122),
+            _call_site("aten::add_", 122),
+            _python_site(2),
         ),
-        RuleFigure(
+        figure(
             "An optimizer of torch, and an average beside it",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 5, PYTHON: 2},
-                operator("Optimizer.step#SGD.step", calls=1, host_ms=1),
-                operator(_GRADIENT, calls=122, host_ms=0.3),
-                _call_site("aten::mul_", 122),
-                _call_site("aten::add_", 122),
-                _python_site(2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 5, PYTHON: 2},
+            operator("Optimizer.step#SGD.step", calls=1, host_ms=1),
+            operator(_GRADIENT, calls=122, host_ms=0.3),
+            _call_site("aten::mul_", 122),
+            _call_site("aten::add_", 122),
+            _python_site(2),
         ),
-        RuleFigure(
+        figure(
             "All at once, by torch._foreach_add_",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 5, PYTHON: 2},
-                operator(_GRADIENT, calls=122, host_ms=0.3),
-                _call_site("aten::_foreach_add_", 1),
-                _call_site("aten::add_", 122),
-                _python_site(2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 5, PYTHON: 2},
+            operator(_GRADIENT, calls=122, host_ms=0.3),
+            _call_site("aten::_foreach_add_", 1),
+            _call_site("aten::add_", 122),
+            _python_site(2),
         ),
     ],
 )

@@ -3,9 +3,9 @@
 from typing import Final
 
 from gapless.catalogue.declare.fix import Fix
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import kernel, operator
 from gapless.catalogue.fixes.host.foreach import foreach
 from gapless.catalogue.fixes.host.fused import fused
@@ -23,70 +23,57 @@ _LOOP_OPTIMIZER: Final = example_facts.optimizer(foreach=False)
 @rule(
     "G204",
     "optimizer-loop",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "foreach=False",
             "The optimizer treats its parameters one by one: 1610 kernels a step, of 2.0 µs each, "
             "and the host's time for them; 13.2 ms of each 33.2 ms step.",
-            evidence_of(
-                example_facts.gpu(_LOOP_OPTIMIZER),
-                {"busy.tc_math": 20, "busy.optimizer": 3.2, "idle.host.optimizer": 10},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2),
-                operator("aten::addcdiv_", calls=161, host_ms=2, device_ms=0.3),
-                kernel("vectorized_elementwise_kernel", 1610, 3.22, leaf="busy.optimizer"),
-            ),
+            example_facts.gpu(_LOOP_OPTIMIZER),
+            {"busy.tc_math": 20, "busy.optimizer": 3.2, "idle.host.optimizer": 10},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2),
+            operator("aten::addcdiv_", calls=161, host_ms=2, device_ms=0.3),
+            kernel("vectorized_elementwise_kernel", 1610, 3.22, leaf="busy.optimizer"),
         ),
-        RuleFigure(
+        figure(
             "On a CPU, where torch does so by default",
             "The optimizer treats its 161 parameters one by one: 8.0 ms of each 28.0 ms step.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.optimizer": 7, "idle.host.optimizer": 1},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
-                operator("aten::addcdiv_", calls=161, host_ms=2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.optimizer": 7, "idle.host.optimizer": 1},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
+            operator("aten::addcdiv_", calls=161, host_ms=2),
         ),
-        RuleFigure(
+        figure(
             "Few parameters, and large: each is read and written a dozen times",
             "The optimizer treats its 6 parameters one by one: 8.0 ms of each 28.0 ms step.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=6, device="cpu")),
-                {"busy.math": 20, "busy.optimizer": 8},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
-                operator("aten::addcdiv_", calls=6, host_ms=1),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=6, device="cpu")),
+            {"busy.math": 20, "busy.optimizer": 8},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
+            operator("aten::addcdiv_", calls=6, host_ms=1),
         ),
-        RuleFigure(
+        figure(
             "Sparse gradients, which torch always handles in a loop",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.optimizer": 7},
-                operator("Optimizer.step#SGD.step", calls=1, host_ms=8),
-                operator("aten::_embedding_bag_sparse_backward", calls=26, host_ms=2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.optimizer": 7},
+            operator("Optimizer.step#SGD.step", calls=1, host_ms=8),
+            operator("aten::_embedding_bag_sparse_backward", calls=26, host_ms=2),
         ),
-        RuleFigure(
+        figure(
             "LBFGS, which concatenates all parameters",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.optimizer": 7},
-                operator("Optimizer.step#LBFGS.step", calls=1, host_ms=8),
-                operator("aten::dot", calls=100, host_ms=2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.optimizer": 7},
+            operator("Optimizer.step#LBFGS.step", calls=1, host_ms=8),
+            operator("aten::dot", calls=100, host_ms=2),
         ),
-        RuleFigure(
+        figure(
             "torch's default on a GPU",
             None,
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20, "busy.optimizer": 1},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=1, device_ms=1),
-                operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.1),
-                kernel("multi_tensor_apply_kernel", calls=60, ms=1, leaf="busy.optimizer"),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 20, "busy.optimizer": 1},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=1, device_ms=1),
+            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.1),
+            kernel("multi_tensor_apply_kernel", calls=60, ms=1, leaf="busy.optimizer"),
         ),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Final
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.effects.occasions import PROFILING
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
+from gapless.catalogue.examples.evidence import evidence_of, figure, with_recorded, with_steps
 from gapless.catalogue.examples.parts import COUNT, MS
 from gapless.catalogue.queries import periodic, windows
 from gapless.catalogue.queries.periodic import Occasion
@@ -31,7 +31,6 @@ _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no
 @rule(
     "G212",
     "profiler-left-on",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "torch.profiler around the whole training",
@@ -48,21 +47,15 @@ _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no
                 profiled_only=True,
             ),
         ),
-        RuleFigure(
+        figure(
             "A trace every ten steps",
             "Starting and stopping the training's own profiler, with the traces it writes (every "
             "10 steps, 300.0 ms each) takes 30.0 ms of each 50.0 ms step.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 20, PROFILING: 30},
-                CallUse("profiling", "train.py", 90, "main", COUNT // 10, 30 * COUNT * MS, 0.1),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 20, PROFILING: 30},
+            CallUse("profiling", "train.py", 90, "main", COUNT // 10, 30 * COUNT * MS, 0.1),
         ),
-        RuleFigure(
-            "None, or only for some steps",
-            None,
-            evidence_of(example_facts.gpu(), {"busy.tc_math": 20}),
-        ),
+        figure("None, or only for some steps", None, example_facts.gpu(), {"busy.tc_math": 20}),
     ],
 )
 def profiler_left_on(evidence: Evidence) -> Detection | None:

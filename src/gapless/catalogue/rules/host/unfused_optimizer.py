@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import kernel, operator
 from gapless.catalogue.fixes.host.fused import fused
 from gapless.catalogue.queries import optimizer_steps, windows
@@ -18,52 +18,43 @@ _MIN_STEP_SHARE: Final = 0.002  # of the step
 @rule(
     "G205",
     "unfused-optimizer",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "AdamW with torch's defaults on a GPU",
             "The optimizer takes 5.0 ms of each 85.0 ms step in 132 kernels, each of which reads "
             "and writes what the next one needs again.",
-            evidence_of(
-                example_facts.gpu(),
-                {"busy.tc_math": 80, "busy.optimizer": 5},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=5),
-                operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-                kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer"),
-            ),
+            example_facts.gpu(),
+            {"busy.tc_math": 80, "busy.optimizer": 5},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=5),
+            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
+            kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer"),
         ),
-        RuleFigure(
+        figure(
             "On a CPU, with foreach=True",
             "The optimizer takes 5.0 ms of each 25.0 ms step in operators, each of which reads and "
             "writes what the next one needs again.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(foreach=True)),
-                {"busy.math": 20, "busy.optimizer": 5},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
-                operator("aten::_foreach_addcdiv_", calls=1, host_ms=1),
-            ),
+            example_facts.cpu(example_facts.optimizer(foreach=True)),
+            {"busy.math": 20, "busy.optimizer": 5},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
+            operator("aten::_foreach_addcdiv_", calls=1, host_ms=1),
         ),
-        RuleFigure(
+        figure(
             "A fused optimizer",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.optimizer(fused=True)),
-                {"busy.tc_math": 80, "busy.optimizer": 2},
-                operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=2),
-                operator("aten::_fused_adamw_", calls=1, host_ms=0.1, device_ms=2),
-                kernel("FusedAdamMathFunctor", calls=8, ms=2, leaf="busy.optimizer"),
-            ),
+            example_facts.gpu(example_facts.optimizer(fused=True)),
+            {"busy.tc_math": 80, "busy.optimizer": 2},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=2),
+            operator("aten::_fused_adamw_", calls=1, host_ms=0.1, device_ms=2),
+            kernel("FusedAdamMathFunctor", calls=8, ms=2, leaf="busy.optimizer"),
         ),
-        RuleFigure(
+        figure(
             "A class that torch cannot fuse",
             None,
-            evidence_of(
-                example_facts.gpu(example_facts.optimizer(name="torch.optim.rmsprop.RMSprop")),
-                {"busy.tc_math": 80, "busy.optimizer": 5},
-                operator("Optimizer.step#RMSprop.step", calls=1, host_ms=2, device_ms=5),
-                operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-                kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer"),
-            ),
+            example_facts.gpu(example_facts.optimizer(name="torch.optim.rmsprop.RMSprop")),
+            {"busy.tc_math": 80, "busy.optimizer": 5},
+            operator("Optimizer.step#RMSprop.step", calls=1, host_ms=2, device_ms=5),
+            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
+            kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer"),
         ),
     ],
 )

@@ -1,8 +1,8 @@
 """Gradients that are filled with zeros before each step."""
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.host.set_to_none import ZERO_CALL, changes_when_dropped, set_to_none
 from gapless.catalogue.queries import windows
@@ -13,26 +13,21 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G213",
     "zeroed-gradients",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "zero_grad(set_to_none=False)",
             "Gradients are filled with zeros, and the next ones added to them: 1.2 ms of the "
             "host's and 0.5 ms of the device's in each 22.0 ms step.",
-            evidence_of(
-                example_facts.gpu(zero_grad_to_zero=312),
-                {"busy.tc_math": 20, "busy.zero_grad": 0.5, "busy.elementwise": 1.5},
-                operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 1.2, 0.5),
-            ),
+            example_facts.gpu(zero_grad_to_zero=312),
+            {"busy.tc_math": 20, "busy.zero_grad": 0.5, "busy.elementwise": 1.5},
+            operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 1.2, 0.5),
         ),
-        RuleFigure(
+        figure(
             "Dropped, torch's default",
             None,
-            evidence_of(
-                example_facts.gpu(zero_grad_to_zero=0),
-                {"busy.tc_math": 20},
-                operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 0.1, 0),
-            ),
+            example_facts.gpu(zero_grad_to_zero=0),
+            {"busy.tc_math": 20},
+            operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 0.1, 0),
         ),
     ],
 )

@@ -4,7 +4,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.declare.traps import find_workers_trap
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import MS, STEPS, example_use, example_workers, operator
 from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
@@ -30,7 +30,6 @@ _LINES_LOADER: Final = loader(iterable=True, dataset="__main__.Lines", asks_work
 @rule(
     "G101",
     "loader-in-training-process",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Images are decoded while the GPU waits",
@@ -44,70 +43,56 @@ _LINES_LOADER: Final = loader(iterable=True, dataset="__main__.Lines", asks_work
             facts=gpu(loader()),
             parts=(example_use(loader(), {"main": 7.0}, example_workers(0, {"decode": 0.1})),),
         ),
-        RuleFigure(
+        figure(
             "Two processors",
             "The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Decoding "
             "takes 72 % of making one.",
-            evidence_of(
-                cpu(loader()),
-                {"busy.math": 20, "idle.data.decode": 60, "idle.data.collate": 20},
-                example_use(
-                    loader(), _STAGE_WAITS, example_workers(0, {"decode": 0.9, "collate": 0.35})
-                ),
+            cpu(loader()),
+            {"busy.math": 20, "idle.data.decode": 60, "idle.data.collate": 20},
+            example_use(
+                loader(), _STAGE_WAITS, example_workers(0, {"decode": 0.9, "collate": 0.35})
             ),
         ),
-        RuleFigure(
+        figure(
             "A stream that every worker would read from the start",
             "The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Reading "
             "takes 100 % of making one.",
-            evidence_of(
-                gpu(_LINES_LOADER),
-                {"busy.math": 20, "idle.data.read": 80},
-                example_use(_LINES_LOADER, {"read": 80.0}, example_workers(0, {"read": 1.25})),
-            ),
+            gpu(_LINES_LOADER),
+            {"busy.math": 20, "idle.data.read": 80},
+            example_use(_LINES_LOADER, {"read": 80.0}, example_workers(0, {"read": 1.25})),
         ),
-        RuleFigure(
+        figure(
             "A trace without a recorded run: this much is known",
             "The training process makes each batch itself, 80.0 ms of each 100.0 ms step, 94 % of "
             "it in decode (data.py:12).",
-            evidence_of(
-                None,
-                {"busy.math": 20, "idle.data.main": 80},
-                operator(IN_PROCESS_ITERATOR, calls=1, host_ms=80),
-                Site("idle.data.main", "train.py", 40, "main", 80 * MS * STEPS, STEPS),
-                Site(IN_LOADING, "data.py", 5, "__getitem__", 79 * MS * STEPS, STEPS),
-                Site(IN_LOADING, "data.py", 12, "decode", 75 * MS * STEPS, STEPS),
-            ),
+            None,
+            {"busy.math": 20, "idle.data.main": 80},
+            operator(IN_PROCESS_ITERATOR, calls=1, host_ms=80),
+            Site("idle.data.main", "train.py", 40, "main", 80 * MS * STEPS, STEPS),
+            Site(IN_LOADING, "data.py", 5, "__getitem__", 79 * MS * STEPS, STEPS),
+            Site(IN_LOADING, "data.py", 12, "decode", 75 * MS * STEPS, STEPS),
         ),
-        RuleFigure(
+        figure(
             "A trace in which workers make them",
             None,
-            evidence_of(
-                None,
-                {"busy.math": 20, "idle.data.unstaged": 80},
-                operator(WORKER_ITERATOR, calls=1, host_ms=80),
-            ),
+            None,
+            {"busy.math": 20, "idle.data.unstaged": 80},
+            operator(WORKER_ITERATOR, calls=1, host_ms=80),
         ),
-        RuleFigure(
+        figure(
             "Workers make them",
             None,
-            evidence_of(
-                gpu(worker_loader()),
-                {"busy.math": 90, "idle.data.hand-over": 2},
-                example_use(
-                    worker_loader(), {"hand-over": 2.0}, example_workers(8, {"decode": 1.0})
-                ),
-            ),
+            gpu(worker_loader()),
+            {"busy.math": 90, "idle.data.hand-over": 2},
+            example_use(worker_loader(), {"hand-over": 2.0}, example_workers(8, {"decode": 1.0})),
         ),
-        RuleFigure(
+        figure(
             "A loader for evaluation",
             None,
-            evidence_of(
-                gpu(loader(trains=False)),
-                {"busy.math": 90, "idle.io_main.eval": 10},
-                example_use(
-                    loader(trains=False), {"decode": 10.0}, example_workers(0, {"decode": 0.1})
-                ),
+            gpu(loader(trains=False)),
+            {"busy.math": 90, "idle.io_main.eval": 10},
+            example_use(
+                loader(trains=False), {"decode": 10.0}, example_workers(0, {"decode": 0.1})
             ),
         ),
     ],

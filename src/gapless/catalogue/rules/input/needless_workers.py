@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.more_workers import more_workers
@@ -29,83 +29,68 @@ _STEP: Final = {"busy.math": 10.0, "idle.data.hand-over": 6.0}
 @rule(
     "G115",
     "needless-workers",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Samples that lie in memory, handed over by workers",
             "2 workers make batches in 1.9 ms, and the training waits 6.0 ms of each 16.0 ms "
             "step for them: if the training process made them itself, a step could take 11.4 ms.",
-            evidence_of(
-                cpu(_READY_LOADER, machine(cpus=2)),
-                _STEP,
-                example_use(
-                    _READY_LOADER,
-                    {"hand-over": 6.0},
-                    example_workers(2, {"other": 0.01, "collate": 0.02}),
-                ),
+            cpu(_READY_LOADER, machine(cpus=2)),
+            _STEP,
+            example_use(
+                _READY_LOADER,
+                {"hand-over": 6.0},
+                example_workers(2, {"other": 0.01, "collate": 0.02}),
             ),
         ),
-        RuleFigure(
+        figure(
             "Epochs of a few batches, for which workers are started each time",
             "2 workers make batches in 1.9 ms, and the training waits 1.0 ms of each 15.0 ms "
             "step for them, and 3.6 ms for their start: if the training process made them "
             "itself, a step could take 11.8 ms.",
-            evidence_of(
-                gpu(_SHORT_LOADER),
-                {"busy.math": 10.0, "idle.data.hand-over": 1.0, "idle.data.start-up": 4.0},
-                example_use(
-                    _SHORT_LOADER,
-                    {"hand-over": 1.0},
-                    example_workers(2, {"other": 0.01, "collate": 0.02}),
-                    restart_ns=400_000_000,
-                ),
+            gpu(_SHORT_LOADER),
+            {"busy.math": 10.0, "idle.data.hand-over": 1.0, "idle.data.start-up": 4.0},
+            example_use(
+                _SHORT_LOADER,
+                {"hand-over": 1.0},
+                example_workers(2, {"other": 0.01, "collate": 0.02}),
+                restart_ns=400_000_000,
             ),
         ),
-        RuleFigure(
+        figure(
             "Others take the processors that workers wait for: the training process would, too",
             None,
-            evidence_of(
-                cpu(_READY_LOADER, machine(cpus=2)),
-                {"busy.math": 4.0, "idle.data.other": 50.0},
-                example_use(
-                    _READY_LOADER,
-                    {"other": 50.0},
-                    example_workers(1, {"other": 0.4}, on_cpu=0.5, run_queue=0.5),
-                ),
-                CpuContention(1.9, 0.0, 2),
+            cpu(_READY_LOADER, machine(cpus=2)),
+            {"busy.math": 4.0, "idle.data.other": 50.0},
+            example_use(
+                _READY_LOADER,
+                {"other": 50.0},
+                example_workers(1, {"other": 0.4}, on_cpu=0.5, run_queue=0.5),
             ),
+            CpuContention(1.9, 0.0, 2),
         ),
-        RuleFigure(
+        figure(
             "Images that are decoded",
             None,
-            evidence_of(
-                gpu(worker_loader()),
-                {"busy.math": 40.0, "idle.data.hand-over": 6.0},
-                example_use(
-                    worker_loader(), {"hand-over": 6.0}, example_workers(8, {"decode": 1.0})
-                ),
-            ),
+            gpu(worker_loader()),
+            {"busy.math": 40.0, "idle.data.hand-over": 6.0},
+            example_use(worker_loader(), {"hand-over": 6.0}, example_workers(8, {"decode": 1.0})),
         ),
-        RuleFigure(
+        figure(
             "No workers",
             None,
-            evidence_of(
-                cpu(loader()),
-                {"busy.math": 10.0, "idle.data.other": 6.0},
-                example_use(loader(), {"other": 6.0}, example_workers(0, {"other": 0.2})),
-            ),
+            cpu(loader()),
+            {"busy.math": 10.0, "idle.data.other": 6.0},
+            example_use(loader(), {"other": 6.0}, example_workers(0, {"other": 0.2})),
         ),
-        RuleFigure(
+        figure(
             "Nobody waits for them",
             None,
-            evidence_of(
-                cpu(_READY_LOADER),
-                {"busy.math": 99.9, "idle.data.hand-over": 0.1},
-                example_use(
-                    _READY_LOADER,
-                    {"hand-over": 0.1},
-                    example_workers(2, {"other": 0.01, "collate": 0.02}),
-                ),
+            cpu(_READY_LOADER),
+            {"busy.math": 99.9, "idle.data.hand-over": 0.1},
+            example_use(
+                _READY_LOADER,
+                {"hand-over": 0.1},
+                example_workers(2, {"other": 0.01, "collate": 0.02}),
             ),
         ),
     ],

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
@@ -33,105 +33,90 @@ _TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
 @rule(
     "G103",
     "oversubscribed-processors",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Eight workers on two processors",
             "8 workers and 2 threads of the training share 2 processors: a worker waits for one "
             "60 % of the time that it works.",
-            evidence_of(
-                cpu(_EIGHT_WORKERS),
-                _STEP,
-                example_use(
-                    _EIGHT_WORKERS,
-                    {"decode": 40.0},
-                    example_workers(8, {"decode": 1.0}, on_cpu=0.4, run_queue=0.6, blocked=0.0),
-                ),
+            cpu(_EIGHT_WORKERS),
+            _STEP,
+            example_use(
+                _EIGHT_WORKERS,
+                {"decode": 40.0},
+                example_workers(8, {"decode": 1.0}, on_cpu=0.4, run_queue=0.6, blocked=0.0),
             ),
         ),
-        RuleFigure(
+        figure(
             "Two workers, and libraries with threads of their own in each",
             "2 workers share 16 processors: a worker waits for one 50 % of the time that it works.",
-            evidence_of(
-                gpu(_TWO_WORKERS),
-                _STEP,
-                example_use(
-                    _TWO_WORKERS,
-                    {"decode": 40.0},
-                    example_workers(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
-                ),
+            gpu(_TWO_WORKERS),
+            _STEP,
+            example_use(
+                _TWO_WORKERS,
+                {"decode": 40.0},
+                example_workers(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
             ),
         ),
-        RuleFigure(
+        figure(
             "Four workers with four threads each on two processors",
             "4 workers with 4 threads each and 2 threads of the training share 2 processors: a "
             "worker waits for one 50 % of the time that it works.",
-            evidence_of(
-                cpu(_FOUR_WORKERS),
-                _STEP,
-                example_use(
-                    _FOUR_WORKERS,
-                    {"decode": 40.0},
-                    example_workers(
-                        4, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=4
-                    ),
+            cpu(_FOUR_WORKERS),
+            _STEP,
+            example_use(
+                _FOUR_WORKERS,
+                {"decode": 40.0},
+                example_workers(
+                    4, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=4
                 ),
             ),
         ),
-        RuleFigure(
+        figure(
             "Others took the processors",
             None,
-            evidence_of(
-                gpu(_TWO_WORKERS, machine(cpus=16, intra_op_threads=8)),
-                _STEP,
-                example_use(
-                    _TWO_WORKERS,
-                    {"decode": 40.0},
-                    example_workers(
-                        2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=1
-                    ),
+            gpu(_TWO_WORKERS, machine(cpus=16, intra_op_threads=8)),
+            _STEP,
+            example_use(
+                _TWO_WORKERS,
+                {"decode": 40.0},
+                example_workers(
+                    2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=1
                 ),
-                CpuContention(12.0, 0.0, 16),
             ),
+            CpuContention(12.0, 0.0, 16),
         ),
-        RuleFigure(
+        figure(
             "Processors are free",
             None,
-            evidence_of(
-                gpu(_EIGHT_WORKERS),
-                _STEP,
-                example_use(
-                    _EIGHT_WORKERS,
-                    {"decode": 40.0},
-                    example_workers(8, {"decode": 1.0}, run_queue=0.05),
-                ),
+            gpu(_EIGHT_WORKERS),
+            _STEP,
+            example_use(
+                _EIGHT_WORKERS,
+                {"decode": 40.0},
+                example_workers(8, {"decode": 1.0}, run_queue=0.05),
             ),
         ),
-        RuleFigure(
+        figure(
             "Two workers of one thread on two processors, of which others took more than one",
             None,
-            evidence_of(
-                gpu(_TWO_WORKERS, machine(cpus=2)),
-                {"busy.math": 10.0, "idle.data.decode": 30.0},
-                example_use(
-                    _TWO_WORKERS,
-                    {"decode": 30.0},
-                    example_workers(2, {"decode": 1.0}, run_queue=0.7, on_cpu=0.3, threads=1),
-                ),
-                CpuContention(1.2, 0.0, 2),
+            gpu(_TWO_WORKERS, machine(cpus=2)),
+            {"busy.math": 10.0, "idle.data.decode": 30.0},
+            example_use(
+                _TWO_WORKERS,
+                {"decode": 30.0},
+                example_workers(2, {"decode": 1.0}, run_queue=0.7, on_cpu=0.3, threads=1),
             ),
+            CpuContention(1.2, 0.0, 2),
         ),
-        RuleFigure(
+        figure(
             "Eight workers on two processors, for which nothing waits",
             None,
-            evidence_of(
-                gpu(_EIGHT_WORKERS, machine(cpus=2)),
-                {"busy.math": 100.0},
-                example_use(
-                    _EIGHT_WORKERS,
-                    {"hand-over": 0.2},
-                    example_workers(8, {"decode": 1.0}, run_queue=0.5),
-                ),
+            gpu(_EIGHT_WORKERS, machine(cpus=2)),
+            {"busy.math": 100.0},
+            example_use(
+                _EIGHT_WORKERS,
+                {"hand-over": 0.2},
+                example_workers(8, {"decode": 1.0}, run_queue=0.5),
             ),
         ),
     ],

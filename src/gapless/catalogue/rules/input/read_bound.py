@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.queries.input.stages import detect_blocked_fetch, detect_slow_stage
@@ -26,135 +26,106 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G106",
     "read-bound",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Small files on a network drive",
             "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that a step "
             "could take 13.2 ms, with 16 workers 38.0 ms at best.",
-            evidence_of(
-                gpu(_LOADER),
-                _STEP,
-                example_use(
-                    _LOADER,
-                    {"read": 90.0},
-                    example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}),
-                ),
+            gpu(_LOADER),
+            _STEP,
+            example_use(
+                _LOADER, {"read": 90.0}, example_workers(16, {"read": (9.0, 0.3), "decode": 0.5})
             ),
         ),
-        RuleFigure(
+        figure(
             "More workers would keep up, and would still wait",
             "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that "
             "a step could take 63.2 ms, with 16 workers 63.2 ms at best.",
-            evidence_of(
-                gpu(_TWO_WORKERS),
-                {"busy.math": 60.0, "idle.data.read": 40.0},
-                example_use(
-                    _TWO_WORKERS,
-                    {"read": 40.0},
-                    example_workers(2, {"read": (9.0, 0.3), "decode": 0.5}),
-                ),
+            gpu(_TWO_WORKERS),
+            {"busy.math": 60.0, "idle.data.read": 40.0},
+            example_use(
+                _TWO_WORKERS,
+                {"read": 40.0},
+                example_workers(2, {"read": (9.0, 0.3), "decode": 0.5}),
             ),
         ),
-        RuleFigure(
+        figure(
             "No call that reads, and no work either: something else is waited for",
             "Making a batch waits off the processor for 64.0 ms of 96.0 ms: without that "
             "a step could take 26.7 ms, with 6 workers 27.6 ms at best.",
-            evidence_of(
-                cpu(loader()),
-                {"busy.math": 20.0, "idle.data.other": 20.0},
-                example_use(
-                    loader(),
-                    {"other": 20.0},
-                    example_workers(0, {"other": (1.2, 0.2), "decode": 0.3}),
-                ),
+            cpu(loader()),
+            {"busy.math": 20.0, "idle.data.other": 20.0},
+            example_use(
+                loader(), {"other": 20.0}, example_workers(0, {"other": (1.2, 0.2), "decode": 0.3})
             ),
         ),
-        RuleFigure(
+        figure(
             "Samples of stacks tell that it sleeps: that is another cause",
             None,
-            evidence_of(
-                cpu(loader()),
-                {"busy.math": 20.0, "idle.data.other": 20.0},
-                example_use(
-                    loader(),
-                    {"other": 20.0},
-                    example_workers(0, {"other": (1.2, 0.2), "decode": 0.3}),
-                ),
-                FetchWait("sleep", 0.66, 200, "data.py", 12, "Frames.__getitem__"),
+            cpu(loader()),
+            {"busy.math": 20.0, "idle.data.other": 20.0},
+            example_use(
+                loader(), {"other": 20.0}, example_workers(0, {"other": (1.2, 0.2), "decode": 0.3})
             ),
+            FetchWait("sleep", 0.66, 200, "data.py", 12, "Frames.__getitem__"),
         ),
-        RuleFigure(
+        figure(
             "Reading takes most, and computes: files are unpacked as they are read",
             "Reading takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
             "could take 20.1 ms, with 2 workers 176.0 ms at best.",
-            evidence_of(
-                gpu(_TWO_WORKERS, machine(cpus=2)),
-                _STEP,
-                example_use(
-                    _TWO_WORKERS, {"read": 90.0}, example_workers(2, {"read": 5.0, "decode": 0.5})
-                ),
+            gpu(_TWO_WORKERS, machine(cpus=2)),
+            _STEP,
+            example_use(
+                _TWO_WORKERS, {"read": 90.0}, example_workers(2, {"read": 5.0, "decode": 0.5})
             ),
         ),
-        RuleFigure(
+        figure(
             "Threads of workers wait for processors, and are waited for",
             None,
-            evidence_of(
-                gpu(_LOADER),
-                _STEP,
-                example_use(
-                    _LOADER,
-                    {"other": 90.0},
-                    example_workers(
-                        16,
-                        {"other": (9.0, 0.9), "decode": 0.1},
-                        on_cpu=0.1,
-                        run_queue=0.4,
-                        blocked=0.5,
-                    ),
+            gpu(_LOADER),
+            _STEP,
+            example_use(
+                _LOADER,
+                {"other": 90.0},
+                example_workers(
+                    16, {"other": (9.0, 0.9), "decode": 0.1}, on_cpu=0.1, run_queue=0.4, blocked=0.5
                 ),
             ),
         ),
-        RuleFigure(
+        figure(
             "Single samples are late, and the others are not",
             None,
-            evidence_of(
-                gpu(_LOADER),
-                _STEP,
-                example_use(
-                    _LOADER,
-                    {"other": 90.0},
-                    example_workers(
-                        16, {"other": (9.0, 0.3), "decode": 0.5}, fetch_median_ns=70_000_000
-                    ),
+            gpu(_LOADER),
+            _STEP,
+            example_use(
+                _LOADER,
+                {"other": 90.0},
+                example_workers(
+                    16, {"other": (9.0, 0.3), "decode": 0.5}, fetch_median_ns=70_000_000
                 ),
             ),
         ),
-        RuleFigure(
+        figure(
             "Some reads are long, and finished batches lie behind the one that is late",
             None,
-            evidence_of(
-                gpu(_LOADER),
-                _STEP,
-                example_use(
-                    _LOADER,
-                    {"other": 90.0},
-                    example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}, busy=0.6),
-                    hol_ms=60.0,
-                ),
+            gpu(_LOADER),
+            _STEP,
+            example_use(
+                _LOADER,
+                {"other": 90.0},
+                example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}, busy=0.6),
+                hol_ms=60.0,
             ),
         ),
-        RuleFigure(
+        figure(
             "Nobody waits for it",
             None,
-            evidence_of(
-                gpu(_LOADER),
-                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-                example_use(
-                    _LOADER,
-                    {"hand-over": 0.2},
-                    example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}),
-                ),
+            gpu(_LOADER),
+            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+            example_use(
+                _LOADER,
+                {"hand-over": 0.2},
+                example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}),
             ),
         ),
     ],

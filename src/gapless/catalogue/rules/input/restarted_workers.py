@@ -5,7 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.persistent_workers import persistent_workers
@@ -29,7 +29,6 @@ _STEP: Final = {"busy.math": 80.0, "idle.data.start-up": 20.0}
 @rule(
     "G105",
     "restarted-workers",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Short epochs",
@@ -51,88 +50,68 @@ _STEP: Final = {"busy.math": 80.0, "idle.data.start-up": 20.0}
                 ),
             ),
         ),
-        RuleFigure(
+        figure(
             "Each worker reads a table on first use",
             "2 workers are restarted for each of 5 epochs: 80.0 ms until they run and 660.0 ms "
             "for the first batch, where a usual one takes 7.0 ms, every 20 steps.",
-            evidence_of(
-                gpu(_TWO_WORKERS),
-                {"busy.math": 60.0, "idle.data.other": 36.0, "idle.data.start-up": 4.0},
-                example_use(
-                    _TWO_WORKERS,
-                    {"other": 36.0},
-                    example_workers(2, {"other": 0.6}, fetch_median_ns=7_000_000),
-                    restart_ns=5 * 80_000_000,
-                    first_ns=660_000_000,
-                ),
+            gpu(_TWO_WORKERS),
+            {"busy.math": 60.0, "idle.data.other": 36.0, "idle.data.start-up": 4.0},
+            example_use(
+                _TWO_WORKERS,
+                {"other": 36.0},
+                example_workers(2, {"other": 0.6}, fetch_median_ns=7_000_000),
+                restart_ns=5 * 80_000_000,
+                first_ns=660_000_000,
             ),
         ),
-        RuleFigure(
+        figure(
             "A loader that is made again for each epoch",
             "8 workers are restarted for each of 5 epochs: 300.0 ms until they run and 400.0 ms "
             "for the first batch, where a usual one takes 64.0 ms, every 20 steps.",
-            evidence_of(
-                gpu(_EPOCH_LOADER),
-                _STEP,
-                example_use(
-                    _EPOCH_LOADER,
-                    {"start-up": 20.0},
-                    example_workers(8, {"decode": 1.0}),
-                    restart_ns=5 * 300_000_000,
-                    first_ns=400_000_000,
-                    made=5,
-                ),
+            gpu(_EPOCH_LOADER),
+            _STEP,
+            example_use(
+                _EPOCH_LOADER,
+                {"start-up": 20.0},
+                example_workers(8, {"decode": 1.0}),
+                restart_ns=5 * 300_000_000,
+                first_ns=400_000_000,
+                made=5,
             ),
         ),
-        RuleFigure(
+        figure(
             "Persistent workers",
             None,
-            evidence_of(
-                gpu(_PERSISTENT_LOADER),
-                {"busy.math": 99.0, "idle.data.start-up": 1.0},
-                example_use(
-                    _PERSISTENT_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})
-                ),
-            ),
+            gpu(_PERSISTENT_LOADER),
+            {"busy.math": 99.0, "idle.data.start-up": 1.0},
+            example_use(_PERSISTENT_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})),
         ),
-        RuleFigure(
+        figure(
             "One epoch",
             None,
-            evidence_of(
-                gpu(_ONE_EPOCH_LOADER),
-                {"busy.math": 99.0, "idle.data.start-up": 1.0},
-                example_use(
-                    _ONE_EPOCH_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})
-                ),
-            ),
+            gpu(_ONE_EPOCH_LOADER),
+            {"busy.math": 99.0, "idle.data.start-up": 1.0},
+            example_use(_ONE_EPOCH_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})),
         ),
-        RuleFigure(
+        figure(
             "A loader of tests, while another trains",
             None,
-            evidence_of(
-                gpu(_ONE_EPOCH_LOADER, replace(_TEST_LOADER, trains=None)),
-                _STEP,
-                example_use(
-                    _ONE_EPOCH_LOADER, {"hand-over": 1.0}, example_workers(8, {"decode": 1.0})
-                ),
-                example_use(
-                    _TEST_LOADER,
-                    {"start-up": 19.0},
-                    example_workers(8, {"decode": 1.0}),
-                    restart_ns=10**9,
-                ),
+            gpu(_ONE_EPOCH_LOADER, replace(_TEST_LOADER, trains=None)),
+            _STEP,
+            example_use(_ONE_EPOCH_LOADER, {"hand-over": 1.0}, example_workers(8, {"decode": 1.0})),
+            example_use(
+                _TEST_LOADER,
+                {"start-up": 19.0},
+                example_workers(8, {"decode": 1.0}),
+                restart_ns=10**9,
             ),
         ),
-        RuleFigure(
+        figure(
             "No workers",
             None,
-            evidence_of(
-                gpu(loader(iterations=5)),
-                _STEP,
-                example_use(
-                    loader(iterations=5), {"main": 20.0}, example_workers(0, {"decode": 1.0})
-                ),
-            ),
+            gpu(loader(iterations=5)),
+            _STEP,
+            example_use(loader(iterations=5), {"main": 20.0}, example_workers(0, {"decode": 1.0})),
         ),
     ],
 )

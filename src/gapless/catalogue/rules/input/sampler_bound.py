@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.queries.input.loaders import find_waited_loading, measure_loading
@@ -30,47 +30,38 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G114",
     "sampler-bound",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A weighted draw over the whole table for each sample",
             "Choosing the samples of a batch takes 80.0 ms of each 100.0 ms step, before any of "
             "them is made, on the training thread: workers would not take it over.",
-            evidence_of(
-                cpu(_HOME_LOADER),
-                {"busy.math": 12, "idle.data.sampler": 80, "idle.data.other": 8},
-                example_use(
-                    _HOME_LOADER,
-                    {"sampler": 80.0, "other": 8.0},
-                    example_workers(0, {"other": 0.1}),
-                ),
+            cpu(_HOME_LOADER),
+            {"busy.math": 12, "idle.data.sampler": 80, "idle.data.other": 8},
+            example_use(
+                _HOME_LOADER, {"sampler": 80.0, "other": 8.0}, example_workers(0, {"other": 0.1})
             ),
         ),
-        RuleFigure(
+        figure(
             "Batches of similar length, sorted again for each batch, with workers",
             "Choosing the samples of a batch takes 40.0 ms of each 100.0 ms step, before any of "
             "them is made, on the training thread: workers do not take it over.",
-            evidence_of(
-                gpu(_WORKER_LOADER),
-                {"busy.math": 58, "idle.data.sampler": 40, "idle.data.hand-over": 2},
-                example_use(
-                    _WORKER_LOADER,
-                    {"sampler": 40.0, "hand-over": 2.0},
-                    example_workers(8, {"decode": 0.1}),
-                ),
+            gpu(_WORKER_LOADER),
+            {"busy.math": 58, "idle.data.sampler": 40, "idle.data.hand-over": 2},
+            example_use(
+                _WORKER_LOADER,
+                {"sampler": 40.0, "hand-over": 2.0},
+                example_workers(8, {"decode": 0.1}),
             ),
         ),
-        RuleFigure(
+        figure(
             "A permutation is drawn at the start of an epoch",
             None,
-            evidence_of(
-                gpu(_WORKER_LOADER),
-                {"busy.math": 98, "idle.data.sampler": 0.2, "idle.data.hand-over": 1.8},
-                example_use(
-                    _WORKER_LOADER,
-                    {"sampler": 0.2, "hand-over": 1.8},
-                    example_workers(8, {"decode": 0.1}),
-                ),
+            gpu(_WORKER_LOADER),
+            {"busy.math": 98, "idle.data.sampler": 0.2, "idle.data.hand-over": 1.8},
+            example_use(
+                _WORKER_LOADER,
+                {"sampler": 0.2, "hand-over": 1.8},
+                example_workers(8, {"decode": 0.1}),
             ),
         ),
     ],

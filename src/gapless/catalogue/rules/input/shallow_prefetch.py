@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.traps import DEFAULT_PREFETCH, find_memory_trap
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.out_of_order import out_of_order
@@ -45,89 +45,74 @@ _STEP: Final = {"busy.math": 90.0, "idle.data.decode": 10.0}
 @rule(
     "G104",
     "shallow-prefetch",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "One long recording in a batch, and finished batches behind it",
             "Single batches are late, and 2 made ahead by each worker do not outlast them (mean "
             "wait 10.0 ms, one in twenty above 10.0 ms; in 70 % of the waits later batches lay "
             "ready).",
-            evidence_of(
-                gpu(_EIGHT_WORKERS),
-                _STEP,
-                example_use(
-                    _EIGHT_WORKERS,
-                    {"decode": 10.0},
-                    example_workers(8, {"decode": 1.0}, busy=0.6),
-                    hol_ms=7.0,
-                ),
+            gpu(_EIGHT_WORKERS),
+            _STEP,
+            example_use(
+                _EIGHT_WORKERS,
+                {"decode": 10.0},
+                example_workers(8, {"decode": 1.0}, busy=0.6),
+                hol_ms=7.0,
             ),
         ),
-        RuleFigure(
+        figure(
             "One worker, which a few samples hold up",
             "Single batches are late, and 2 made ahead by each worker do not outlast them (mean "
             "wait 10.0 ms, one in twenty above 150.0 ms).",
-            evidence_of(
-                gpu(_ONE_WORKER),
-                _STEP,
-                example_use(
-                    _ONE_WORKER,
-                    {"decode": 10.0},
-                    example_workers(1, {"decode": 1.0}, busy=0.6),
-                    p95_ns=150_000_000,
-                ),
+            gpu(_ONE_WORKER),
+            _STEP,
+            example_use(
+                _ONE_WORKER,
+                {"decode": 10.0},
+                example_workers(1, {"decode": 1.0}, busy=0.6),
+                p95_ns=150_000_000,
             ),
         ),
-        RuleFigure(
+        figure(
             "No workers",
             None,
-            evidence_of(
-                gpu(),
-                _STEP,
-                example_use(
-                    loader(), {"decode": 10.0}, example_workers(0, {"decode": 0.2}), p95_ns=10**9
-                ),
+            gpu(),
+            _STEP,
+            example_use(
+                loader(), {"decode": 10.0}, example_workers(0, {"decode": 0.2}), p95_ns=10**9
             ),
         ),
-        RuleFigure(
+        figure(
             "Workers that are too slow overall",
             None,
-            evidence_of(
-                gpu(_EIGHT_WORKERS),
-                _STEP,
-                example_use(
-                    _EIGHT_WORKERS,
-                    {"decode": 10.0},
-                    example_workers(8, {"decode": 9.0}, busy=0.99),
-                    hol_ms=1.0,
-                ),
+            gpu(_EIGHT_WORKERS),
+            _STEP,
+            example_use(
+                _EIGHT_WORKERS,
+                {"decode": 10.0},
+                example_workers(8, {"decode": 9.0}, busy=0.99),
+                hol_ms=1.0,
             ),
         ),
-        RuleFigure(
+        figure(
             "Batches of many tensors, made in time and handed over slowly",
             None,
-            evidence_of(
-                gpu(_EIGHT_WORKERS),
-                _STEP,
-                example_use(
-                    _EIGHT_WORKERS,
-                    {"hand-over": 9.0, "decode": 1.0},
-                    example_workers(8, {"decode": 1.0}, busy=0.6),
-                    p95_ns=150_000_000,
-                ),
+            gpu(_EIGHT_WORKERS),
+            _STEP,
+            example_use(
+                _EIGHT_WORKERS,
+                {"hand-over": 9.0, "decode": 1.0},
+                example_workers(8, {"decode": 1.0}, busy=0.6),
+                p95_ns=150_000_000,
             ),
         ),
-        RuleFigure(
+        figure(
             "Each wait is as long as the others",
             None,
-            evidence_of(
-                gpu(_EIGHT_WORKERS),
-                _STEP,
-                example_use(
-                    _EIGHT_WORKERS,
-                    {"hand-over": 10.0},
-                    example_workers(8, {"decode": 1.0}, busy=0.3),
-                ),
+            gpu(_EIGHT_WORKERS),
+            _STEP,
+            example_use(
+                _EIGHT_WORKERS, {"hand-over": 10.0}, example_workers(8, {"decode": 1.0}, busy=0.3)
             ),
         ),
     ],

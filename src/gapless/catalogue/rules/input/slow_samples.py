@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.queries.input.stages import detect_slow_stage
@@ -24,73 +24,60 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G112",
     "slow-samples",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Python arithmetic on every sample, two processors",
             "The data set's own code takes 91 % of making a batch (320.0 ms of 352.0 ms): "
             "without it a step could take 20.1 ms, with 2 workers 176.0 ms at best.",
-            evidence_of(
-                gpu(_LOADER, machine(cpus=2)),
-                _STEP,
-                example_use(
-                    _LOADER, {"other": 90.0}, example_workers(2, {"other": 5.0, "collate": 0.5})
-                ),
+            gpu(_LOADER, machine(cpus=2)),
+            _STEP,
+            example_use(
+                _LOADER, {"other": 90.0}, example_workers(2, {"other": 5.0, "collate": 0.5})
             ),
         ),
-        RuleFigure(
+        figure(
             "Statistics of the whole table for every sample, on the processors that train",
             "The data set's own code takes 99 % of making a batch (96.0 ms of 96.6 ms): "
             "without it a step could take 49.3 ms, with 2 workers 94.9 ms at best.",
-            evidence_of(
-                cpu(_LOADER),
-                {"busy.math": 90.0, "idle.data.hand-over": 10.0},
-                example_use(
-                    _LOADER,
-                    {"hand-over": 10.0},
-                    example_workers(
-                        2, {"other": 1.5, "collate": 0.01}, on_cpu=0.5, run_queue=0.5, blocked=0.0
-                    ),
+            cpu(_LOADER),
+            {"busy.math": 90.0, "idle.data.hand-over": 10.0},
+            example_use(
+                _LOADER,
+                {"hand-over": 10.0},
+                example_workers(
+                    2, {"other": 1.5, "collate": 0.01}, on_cpu=0.5, run_queue=0.5, blocked=0.0
                 ),
             ),
         ),
-        RuleFigure(
+        figure(
             "More workers would keep up",
             None,
-            evidence_of(
-                gpu(_FREE_LOADER),
-                {"busy.math": 60.0, "idle.data.other": 40.0},
-                example_use(
-                    _FREE_LOADER,
-                    {"other": 40.0},
-                    example_workers(2, {"other": 5.0, "collate": 0.5}),
-                ),
+            gpu(_FREE_LOADER),
+            {"busy.math": 60.0, "idle.data.other": 40.0},
+            example_use(
+                _FREE_LOADER, {"other": 40.0}, example_workers(2, {"other": 5.0, "collate": 0.5})
             ),
         ),
-        RuleFigure(
+        figure(
             "Each worker reads a table on first use, and workers are restarted each epoch",
             None,
-            evidence_of(
-                gpu(_RESTARTED_LOADER, machine(cpus=2)),
-                _STEP,
-                example_use(
-                    _RESTARTED_LOADER,
-                    {"start-up": 30.0, "other": 60.0},
-                    example_workers(2, {"other": 5.0, "collate": 0.5}, fetch_median_ns=40_000_000),
-                    restart_ns=5 * 200_000_000,
-                    first_ns=1_200_000_000,
-                ),
+            gpu(_RESTARTED_LOADER, machine(cpus=2)),
+            _STEP,
+            example_use(
+                _RESTARTED_LOADER,
+                {"start-up": 30.0, "other": 60.0},
+                example_workers(2, {"other": 5.0, "collate": 0.5}, fetch_median_ns=40_000_000),
+                restart_ns=5 * 200_000_000,
+                first_ns=1_200_000_000,
             ),
         ),
-        RuleFigure(
+        figure(
             "Nobody waits for it",
             None,
-            evidence_of(
-                gpu(_LOADER, machine(cpus=2)),
-                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-                example_use(
-                    _LOADER, {"hand-over": 0.2}, example_workers(2, {"other": 5.0, "collate": 0.5})
-                ),
+            gpu(_LOADER, machine(cpus=2)),
+            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+            example_use(
+                _LOADER, {"hand-over": 0.2}, example_workers(2, {"other": 5.0, "collate": 0.5})
             ),
         ),
     ],

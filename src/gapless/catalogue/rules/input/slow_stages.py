@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.declare.rule import Rule, RuleFigure, rule
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.queries.input.stages import VERBS, detect_slow_stage
@@ -137,9 +137,7 @@ def _declare(stage: _Stage) -> Rule:
     texts = {"subject": stage.subject, "why": stage.why, "measured": stage.measured}
     page = fold_page(_PAGE.format(**texts))
 
-    @rule(
-        stage.code, f"{stage.name}-bound", since="0.1", figures=partial(_figures, stage), doc=page
-    )
+    @rule(stage.code, f"{stage.name}-bound", figures=partial(_figures, stage), doc=page)
     def stage_bound(evidence: Evidence, loader: Loader) -> Detection | None:
         return detect_slow_stage(stage_bound, evidence, loader, words=(stage.name, stage.by_hand))
 
@@ -152,33 +150,27 @@ def _figures(stage: _Stage) -> Sequence[RuleFigure]:
     workers = example_workers(2, {stage.name: 5.0, stage.beside: 0.5})
     leaf = f"idle.data.{stage.name}"
     return (
-        RuleFigure(
+        figure(
             stage.example,
             f"{VERBS[stage.name]} takes 91 % of making a batch (320.0 ms of 352.0 ms): without it "
             "a step could take 20.1 ms, with 2 workers 176.0 ms at best.",
-            evidence_of(
-                few_processors,
-                {"busy.math": 10.0, leaf: 90.0},
-                example_use(two_workers, {stage.name: 90.0}, workers),
-            ),
+            few_processors,
+            {"busy.math": 10.0, leaf: 90.0},
+            example_use(two_workers, {stage.name: 90.0}, workers),
         ),
-        RuleFigure(
+        figure(
             "More workers would keep up",
             None,
-            evidence_of(
-                gpu(two_workers),
-                {"busy.math": 60.0, leaf: 40.0},
-                example_use(two_workers, {stage.name: 40.0}, workers),
-            ),
+            gpu(two_workers),
+            {"busy.math": 60.0, leaf: 40.0},
+            example_use(two_workers, {stage.name: 40.0}, workers),
         ),
-        RuleFigure(
+        figure(
             "Nobody waits for it",
             None,
-            evidence_of(
-                few_processors,
-                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-                example_use(two_workers, {"hand-over": 0.2}, workers),
-            ),
+            few_processors,
+            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+            example_use(two_workers, {"hand-over": 0.2}, workers),
         ),
     )
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.declare.traps import find_workers_trap
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
@@ -32,7 +32,6 @@ _STEP: Final = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-ove
 @rule(
     "G102",
     "too-few-workers",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Two workers, sixteen processors",
@@ -53,74 +52,58 @@ _STEP: Final = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-ove
                 ),
             ),
         ),
-        RuleFigure(
+        figure(
             "Reads that wait for the disk leave their processor to others",
             "2 workers make a batch every 64.0 ms, where the training needs one every 20.0 ms: 8 "
             "would keep up. A worker takes 128.0 ms for a batch. Reading takes 95 % of making one.",
-            evidence_of(
-                gpu(_TWO_WORKERS, machine(cpus=2)),
-                _STEP,
-                example_use(
-                    _TWO_WORKERS,
-                    _STAGE_WAITS,
-                    example_workers(2, {"read": (1.9, 0.3), "decode": 0.1}, busy=0.97),
-                ),
+            gpu(_TWO_WORKERS, machine(cpus=2)),
+            _STEP,
+            example_use(
+                _TWO_WORKERS,
+                _STAGE_WAITS,
+                example_workers(2, {"read": (1.9, 0.3), "decode": 0.1}, busy=0.97),
             ),
         ),
-        RuleFigure(
+        figure(
             "Both processors are at work",
             None,
-            evidence_of(
-                gpu(_TWO_WORKERS, machine(cpus=2)),
-                _STEP,
-                example_use(
-                    _TWO_WORKERS, _STAGE_WAITS, example_workers(2, {"decode": 1.5}, busy=0.97)
-                ),
-            ),
+            gpu(_TWO_WORKERS, machine(cpus=2)),
+            _STEP,
+            example_use(_TWO_WORKERS, _STAGE_WAITS, example_workers(2, {"decode": 1.5}, busy=0.97)),
         ),
-        RuleFigure(
+        figure(
             "A trace without a recorded run: it is known that they are late",
             "Workers make batches more slowly than the training uses them: it waits for them in "
             "40.0 ms of each 60.0 ms step; how many workers there are the trace does not tell.",
-            evidence_of(
-                None,
-                {"busy.math": 20, "idle.data.unstaged": 40},
-                operator(WORKER_ITERATOR, calls=1, host_ms=40),
-            ),
+            None,
+            {"busy.math": 20, "idle.data.unstaged": 40},
+            operator(WORKER_ITERATOR, calls=1, host_ms=40),
         ),
-        RuleFigure(
+        figure(
             "A trace in which a batch is handed over, and no more",
             None,
-            evidence_of(
-                None,
-                {"busy.math": 9, "idle.data.unstaged": 0.3},
-                operator(WORKER_ITERATOR, calls=1, host_ms=0.3),
-            ),
+            None,
+            {"busy.math": 9, "idle.data.unstaged": 0.3},
+            operator(WORKER_ITERATOR, calls=1, host_ms=0.3),
         ),
-        RuleFigure(
+        figure(
             "A long text in some batches: two keep up with the mean, though they are hardly idle",
             None,
-            evidence_of(
-                gpu(_TWO_WORKERS),
-                {"busy.math": 70.0, "idle.data.decode": 28.0, "idle.data.hand-over": 2.0},
-                example_use(
-                    _TWO_WORKERS,
-                    {"decode": 28.0, "hand-over": 2.0},
-                    example_workers(2, {"decode": 2.2}, busy=0.86, fetch_median_ns=60_000_000),
-                ),
+            gpu(_TWO_WORKERS),
+            {"busy.math": 70.0, "idle.data.decode": 28.0, "idle.data.hand-over": 2.0},
+            example_use(
+                _TWO_WORKERS,
+                {"decode": 28.0, "hand-over": 2.0},
+                example_workers(2, {"decode": 2.2}, busy=0.86, fetch_median_ns=60_000_000),
             ),
         ),
-        RuleFigure(
+        figure(
             "Eight keep up",
             None,
-            evidence_of(
-                gpu(worker_loader()),
-                {"busy.math": 99.5, "idle.data.hand-over": 0.5},
-                example_use(
-                    worker_loader(),
-                    {"hand-over": 0.5},
-                    example_workers(8, {"decode": 1.5}, busy=0.12),
-                ),
+            gpu(worker_loader()),
+            {"busy.math": 99.5, "idle.data.hand-over": 0.5},
+            example_use(
+                worker_loader(), {"hand-over": 0.5}, example_workers(8, {"decode": 1.5}, busy=0.12)
             ),
         ),
     ],

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.traps import find_workers_trap
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
@@ -38,77 +38,62 @@ _REMEDIES: Final = {
 @rule(
     "G117",
     "wait-bound",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A client that sleeps between requests, in the training process",
             "Sleeping in `Frames.__getitem__` (data.py:12) takes 64.0 ms of 76.8 ms of making a "
             "batch: workers would wait side by side.",
-            evidence_of(
-                cpu(_LOADER, machine(cpus=8)),
-                {"busy.math": 20.0, "idle.data.other": 80.0},
-                example_use(
-                    _LOADER,
-                    {"other": 80.0},
-                    example_workers(0, {"other": (1.1, 0.1), "decode": 0.1}),
-                ),
-                _SLEEP,
+            cpu(_LOADER, machine(cpus=8)),
+            {"busy.math": 20.0, "idle.data.other": 80.0},
+            example_use(
+                _LOADER, {"other": 80.0}, example_workers(0, {"other": (1.1, 0.1), "decode": 0.1})
             ),
+            _SLEEP,
         ),
-        RuleFigure(
+        figure(
             "As many workers as can be fed, and all of them wait for an answer",
             "Waiting for a socket in `ask` (client.py:40) takes 516.8 ms of 608.0 ms of making a "
             "batch.",
-            evidence_of(
-                gpu(_FULL_LOADER),
-                {"busy.math": 10.0, "idle.data.other": 90.0},
-                example_use(
-                    _FULL_LOADER,
-                    {"other": 90.0},
-                    example_workers(16, {"other": (9.0, 0.5), "decode": 0.5}),
-                ),
-                FetchWait("socket", 0.85, 4000, "client.py", 40, "ask"),
+            gpu(_FULL_LOADER),
+            {"busy.math": 10.0, "idle.data.other": 90.0},
+            example_use(
+                _FULL_LOADER,
+                {"other": 90.0},
+                example_workers(16, {"other": (9.0, 0.5), "decode": 0.5}),
             ),
+            FetchWait("socket", 0.85, 4000, "client.py", 40, "ask"),
         ),
-        RuleFigure(
+        figure(
             "Reads are what takes long; what sleeps is little of it",
             None,
-            evidence_of(
-                cpu(_LOADER, machine(cpus=8)),
-                {"busy.math": 20.0, "idle.data.read": 80.0},
-                example_use(
-                    _LOADER, {"read": 80.0}, example_workers(0, {"read": (1.1, 0.1), "decode": 0.1})
-                ),
-                FetchWait("sleep", 0.1, 300, "data.py", 12, "Frames.__getitem__"),
+            cpu(_LOADER, machine(cpus=8)),
+            {"busy.math": 20.0, "idle.data.read": 80.0},
+            example_use(
+                _LOADER, {"read": 80.0}, example_workers(0, {"read": (1.1, 0.1), "decode": 0.1})
             ),
+            FetchWait("sleep", 0.1, 300, "data.py", 12, "Frames.__getitem__"),
         ),
-        RuleFigure(
+        figure(
             "Few samples of stacks",
             None,
-            evidence_of(
-                cpu(_LOADER, machine(cpus=8)),
-                {"busy.math": 20.0, "idle.data.other": 80.0},
-                example_use(
-                    _LOADER,
-                    {"other": 80.0},
-                    example_workers(0, {"other": (1.1, 0.1), "decode": 0.1}),
-                ),
-                FetchWait("sleep", 0.9, 10, "data.py", 12, "Frames.__getitem__"),
+            cpu(_LOADER, machine(cpus=8)),
+            {"busy.math": 20.0, "idle.data.other": 80.0},
+            example_use(
+                _LOADER, {"other": 80.0}, example_workers(0, {"other": (1.1, 0.1), "decode": 0.1})
             ),
+            FetchWait("sleep", 0.9, 10, "data.py", 12, "Frames.__getitem__"),
         ),
-        RuleFigure(
+        figure(
             "Nobody waits for it",
             None,
-            evidence_of(
-                gpu(_FULL_LOADER),
-                {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-                example_use(
-                    _FULL_LOADER,
-                    {"hand-over": 0.2},
-                    example_workers(16, {"other": (1.1, 0.1), "decode": 0.1}),
-                ),
-                _SLEEP,
+            gpu(_FULL_LOADER),
+            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
+            example_use(
+                _FULL_LOADER,
+                {"hand-over": 0.2},
+                example_workers(16, {"other": (1.1, 0.1), "decode": 0.1}),
             ),
+            _SLEEP,
         ),
     ],
 )

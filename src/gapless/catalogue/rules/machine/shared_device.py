@@ -33,7 +33,6 @@ def _device_state(others_share: float) -> DeviceState:
 @rule(
     "G802",
     "shared-device",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Another training on the device",

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import gauge
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.estimate import Estimate
@@ -24,42 +24,37 @@ _STEP: Final = {"busy.tc_math": 20, "idle.host.python": 10}
 @rule(
     "G804",
     "taken-processors",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Others use half of them",
             "Others took 8.0 of 16 processors while the training ran.",
-            evidence_of(example_facts.gpu(), _STEP, CpuContention(8.0, 0.0, 16)),
+            example_facts.gpu(),
+            _STEP,
+            CpuContention(8.0, 0.0, 16),
         ),
-        RuleFigure(
+        figure(
             "A limit of the control group",
             "A control group's limit held the training back for 40 % of the time.",
-            evidence_of(
-                example_facts.gpu(),
-                _STEP,
-                CpuContention(0.1, 0.0, 16),
-                gauge("cpu.throttled", 40, 0, 90),
-            ),
+            example_facts.gpu(),
+            _STEP,
+            CpuContention(0.1, 0.0, 16),
+            gauge("cpu.throttled", 40, 0, 90),
         ),
-        RuleFigure(
+        figure(
             "Another machine on the same processors",
             "The host gave 0.5 of 2 processors to other machines while the training ran.",
-            evidence_of(example_facts.gpu(), _STEP, CpuContention(0.0, 0.5, 2)),
+            example_facts.gpu(),
+            _STEP,
+            CpuContention(0.0, 0.5, 2),
         ),
-        RuleFigure(
+        figure(
             "The same, where the processors train",
             "Others took 1.0 of 2 processors while the training ran.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "idle.host.python": 2},
-                CpuContention(1.0, 0.0, 2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "idle.host.python": 2},
+            CpuContention(1.0, 0.0, 2),
         ),
-        RuleFigure(
-            "A quiet machine",
-            None,
-            evidence_of(example_facts.gpu(), _STEP, CpuContention(0.1, 0.0, 16)),
-        ),
+        figure("A quiet machine", None, example_facts.gpu(), _STEP, CpuContention(0.1, 0.0, 16)),
     ],
 )
 def taken_processors(evidence: Evidence) -> Detection | None:

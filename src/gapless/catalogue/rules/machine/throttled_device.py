@@ -26,7 +26,6 @@ def _device_state(clock: float, **reasons: float) -> DeviceState:
 @rule(
     "G801",
     "throttled-device",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Too hot",

@@ -25,7 +25,6 @@ def _device_state(busy: float) -> DeviceState:
 @rule(
     "G803",
     "unused-device",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "The model was not moved",

@@ -4,7 +4,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import evidence_of, figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.queries import optimizer_steps, windows
@@ -64,7 +64,6 @@ def _example_run(*parts: object, math_ms: float = 4.0) -> Evidence:
 @rule(
     "G511",
     "dense-gradients",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Tables of 50,000 rows, 256 of which are looked up",
@@ -95,29 +94,27 @@ def _example_run(*parts: object, math_ms: float = 4.0) -> Evidence:
                 _BACKWARD_CALLS,
             ),
         ),
-        RuleFigure(
+        figure(
             "On a device, with AdamW over all parameters at once",
             "Gradients of embeddings are as large as the tables, of which a step looks up 0.2 % of "
             "the rows at most: filling them with zeros and stepping through them takes 5.9 ms of "
             "each 16.0 ms step of the windows.",
-            evidence_of(
-                example_facts.gpu(example_facts.model(parameters=260_000_000)),
-                {"busy.tc_math": 10, "busy.mem": 2, "busy.optimizer": 4},
-                example_work(
-                    "aten::gather", ((4_000_000, 64), (8192, 64), (8192, 64)), 0.1, "busy.index"
-                ),
-                example_work(
-                    "aten::embedding_dense_backward",
-                    ((8192, 64), (8192,)),
-                    0.4,
-                    "busy.index",
-                    backward=True,
-                ),
-                example_work("aten::fill_", ((4_000_000, 64),), 2, "busy.mem", backward=True),
-                example_work("aten::_fused_adamw_", (), 4, "busy.optimizer"),
-                operator("aten::embedding_dense_backward", 1, 0.1, 2.4),
-                h200(),
+            example_facts.gpu(example_facts.model(parameters=260_000_000)),
+            {"busy.tc_math": 10, "busy.mem": 2, "busy.optimizer": 4},
+            example_work(
+                "aten::gather", ((4_000_000, 64), (8192, 64), (8192, 64)), 0.1, "busy.index"
             ),
+            example_work(
+                "aten::embedding_dense_backward",
+                ((8192, 64), (8192,)),
+                0.4,
+                "busy.index",
+                backward=True,
+            ),
+            example_work("aten::fill_", ((4_000_000, 64),), 2, "busy.mem", backward=True),
+            example_work("aten::_fused_adamw_", (), 4, "busy.optimizer"),
+            operator("aten::embedding_dense_backward", 1, 0.1, 2.4),
+            h200(),
         ),
     ],
 )

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step
@@ -30,44 +30,35 @@ def _append_work(rows: int, n_appended: int = 128, calls: float = 0.1) -> Work:
 @rule(
     "G515",
     "growing-tensor",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "history = torch.cat([history, outputs]), in each step",
             "torch.cat makes a new tensor in each step that grows by [128, 8] each time (the "
             "last: [1408, 8]): copying it takes 4.0 ms of each 24.0 ms step, ever more.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.mem": 4},
-                *(_append_work(1024 + 128 * step) for step in range(4)),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.mem": 4},
+            *(_append_work(1024 + 128 * step) for step in range(4)),
         ),
-        RuleFigure(
+        figure(
             "A cache of keys that restarts with each sentence",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.mem": 4},
-                *(_append_work(1 + step, n_appended=1, calls=1) for step in range(4)),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.mem": 4},
+            *(_append_work(1 + step, n_appended=1, calls=1) for step in range(4)),
         ),
-        RuleFigure(
+        figure(
             "A sentence that is generated token by token, in some steps",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.mem": 4},
-                *(_append_work(4 + step, n_appended=1) for step in range(32)),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.mem": 4},
+            *(_append_work(4 + step, n_appended=1) for step in range(32)),
         ),
-        RuleFigure(
+        figure(
             "Batches of different lengths",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 20, "busy.mem": 4},
-                *(_append_work(rows) for rows in (900, 1300, 700, 1111)),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 20, "busy.mem": 4},
+            *(_append_work(rows) for rows in (900, 1300, 700, 1111)),
         ),
     ],
 )

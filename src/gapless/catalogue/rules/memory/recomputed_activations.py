@@ -4,7 +4,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.examples.evidence import evidence_of, figure, with_recorded
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.fixes.compute.checkpointing_off import checkpointing_off
 from gapless.catalogue.queries import windows
@@ -51,7 +51,6 @@ def _example_run(facts: Facts, used_gib: int) -> Evidence:
 @rule(
     "G404",
     "recomputed-activations",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "A third of the memory is in use",
@@ -60,10 +59,8 @@ def _example_run(facts: Facts, used_gib: int) -> Evidence:
             _example_run(_CHECKPOINTED_FACTS, 42),
         ),
         RuleFigure("There would be no room", None, _example_run(_CHECKPOINTED_FACTS, 120)),
-        RuleFigure(
-            "They are kept",
-            None,
-            evidence_of(example_facts.gpu(), {"busy.tc_math": 16}, _RECOMPUTED_WORK[0]),
+        figure(
+            "They are kept", None, example_facts.gpu(), {"busy.tc_math": 16}, _RECOMPUTED_WORK[0]
         ),
     ],
 )

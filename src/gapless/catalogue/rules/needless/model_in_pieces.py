@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import model_pieces, windows
@@ -24,64 +24,55 @@ _LOSS_WORK: Final = example_work(
 @rule(
     "G218",
     "model-in-pieces",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Samples of a batch, each given to the model separately",
             "The model is called 32 times in each step, on 3 rows of 96 at a time: each of its "
             "layers is called as often.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=4)),
-                {"busy.math": 20, "idle.host.python": 5},
-                _GRADIENT_CALLS,
-                operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
-                example_work("aten::linear", ((3, 64), (64, 64)), 10, "busy.math", calls=32),
-                example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32),
-                _LOSS_WORK,
-                CallLine("train.py", 40, "train", "model.py", "Net.forward", 0.4),
-                CallLine("model.py", 12, "Net.forward", "linear.py", "Linear.forward", 0.3),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=4)),
+            {"busy.math": 20, "idle.host.python": 5},
+            _GRADIENT_CALLS,
+            operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
+            example_work("aten::linear", ((3, 64), (64, 64)), 10, "busy.math", calls=32),
+            example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32),
+            _LOSS_WORK,
+            CallLine("train.py", 40, "train", "model.py", "Net.forward", 0.4),
+            CallLine("model.py", 12, "Net.forward", "linear.py", "Linear.forward", 0.3),
         ),
-        RuleFigure(
+        figure(
             "Layers that take the entire batch at once",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=4)),
-                {"busy.math": 20},
-                _GRADIENT_CALLS,
-                operator(_NODE.format("AddmmBackward0"), calls=2, host_ms=8),
-                example_work("aten::linear", ((96, 64), (64, 64)), 10, "busy.math", calls=1),
-                example_work("aten::linear", ((96, 64), (10, 64)), 9, "busy.math", calls=1),
-                _LOSS_WORK,
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=4)),
+            {"busy.math": 20},
+            _GRADIENT_CALLS,
+            operator(_NODE.format("AddmmBackward0"), calls=2, host_ms=8),
+            example_work("aten::linear", ((96, 64), (64, 64)), 10, "busy.math", calls=1),
+            example_work("aten::linear", ((96, 64), (10, 64)), 9, "busy.math", calls=1),
+            _LOSS_WORK,
         ),
-        RuleFigure(
+        figure(
             "Time steps of a recurrence: each takes all rows of the batch",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=4)),
-                {"busy.math": 20},
-                _GRADIENT_CALLS,
-                operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
-                example_work("aten::linear", ((96, 64), (64, 64)), 19, "busy.math", calls=64),
-                example_work("aten::embedding", ((50, 64), (96, 32)), 0.1, "busy.index", calls=1),
-                example_work("aten::nll_loss", ((96 * 64, 10),), 0.1, "busy.norm_reduce", calls=1),
-                _LOSS_WORK,
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=4)),
+            {"busy.math": 20},
+            _GRADIENT_CALLS,
+            operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
+            example_work("aten::linear", ((96, 64), (64, 64)), 19, "busy.math", calls=64),
+            example_work("aten::embedding", ((50, 64), (96, 32)), 0.1, "busy.index", calls=1),
+            example_work("aten::nll_loss", ((96 * 64, 10),), 0.1, "busy.norm_reduce", calls=1),
+            _LOSS_WORK,
         ),
-        RuleFigure(
+        figure(
             "An agent that acts: what it does next depends on what is read of each result",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=4)),
-                {"busy.math": 20},
-                _GRADIENT_CALLS,
-                operator(_NODE.format("AddmmBackward0"), calls=192, host_ms=8),
-                operator("aten::_local_scalar_dense", calls=96, host_ms=0.2),
-                example_work("aten::linear", ((1, 64), (64, 64)), 10, "busy.math", calls=96),
-                example_work("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=96),
-                _LOSS_WORK,
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=4)),
+            {"busy.math": 20},
+            _GRADIENT_CALLS,
+            operator(_NODE.format("AddmmBackward0"), calls=192, host_ms=8),
+            operator("aten::_local_scalar_dense", calls=96, host_ms=0.2),
+            example_work("aten::linear", ((1, 64), (64, 64)), 10, "busy.math", calls=96),
+            example_work("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=96),
+            _LOSS_WORK,
         ),
     ],
 )

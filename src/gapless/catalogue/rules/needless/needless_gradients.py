@@ -3,9 +3,9 @@
 from math import prod
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator, source_line
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
@@ -39,105 +39,86 @@ def _pass_rows(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work,
 @rule(
     "G513",
     "needless-gradients",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "A teacher runs outside torch.no_grad()",
             "Gradients of 100 parameters are computed in each step, and optimizers step 40: 60 "
             "are needless; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=40)),
-                {"busy.math": 32},
-                *_pass_rows(tensors=100),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=40)),
+            {"busy.math": 32},
+            *_pass_rows(tensors=100),
         ),
-        RuleFigure(
+        figure(
             "A teacher that is known: its gradients were found",
             "Gradients of 60 parameters of Teacher (train.py:48), which no optimizer updates, are "
             "computed in each step; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=40), example_facts.untrained()),
-                {"busy.math": 32},
-                *_pass_rows(tensors=100),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=40), example_facts.untrained()),
+            {"busy.math": 32},
+            *_pass_rows(tensors=100),
         ),
-        RuleFigure(
+        figure(
             "Two models trained in turn: what one makes is not detached when the other is trained",
             "2 optimizers step in turn, and each backward pass computes gradients of 30 parameters "
             "or more, where one holds 20 at the most; those of the others are cleared before they "
             "step; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            evidence_of(
-                example_facts.cpu(
-                    example_facts.optimizer(tensors=20), example_facts.optimizer(id=1, tensors=10)
-                ),
-                {"busy.math": 32},
-                *_pass_rows(tensors=60, passes=2),
-                operator(UPDATES, calls=30, host_ms=0),
+            example_facts.cpu(
+                example_facts.optimizer(tensors=20), example_facts.optimizer(id=1, tensors=10)
             ),
+            {"busy.math": 32},
+            *_pass_rows(tensors=60, passes=2),
+            operator(UPDATES, calls=30, host_ms=0),
         ),
-        RuleFigure(
+        figure(
             "Two models trained in turn, with what one makes detached",
             None,
-            evidence_of(
-                example_facts.cpu(
-                    example_facts.optimizer(tensors=20), example_facts.optimizer(id=1, tensors=10)
-                ),
-                {"busy.math": 32},
-                *_pass_rows(tensors=50, passes=2),
-                operator(UPDATES, calls=20, host_ms=0),
+            example_facts.cpu(
+                example_facts.optimizer(tensors=20), example_facts.optimizer(id=1, tensors=10)
             ),
+            {"busy.math": 32},
+            *_pass_rows(tensors=50, passes=2),
+            operator(UPDATES, calls=20, host_ms=0),
         ),
-        RuleFigure(
+        figure(
             "A frozen backbone of two layers, in front of what is trained",
             "Gradients of 10 parameters are computed in each step, and optimizers step 6: 4 are "
             "needless; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=6)),
-                {"busy.math": 32},
-                *_pass_rows(tensors=10),
-                example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 0, "busy.math"),
-                example_work(gradients.ACCUMULATE, ((2048, 784),), 0, "busy.other", backward=True),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=6)),
+            {"busy.math": 32},
+            *_pass_rows(tensors=10),
+            example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 0, "busy.math"),
+            example_work(gradients.ACCUMULATE, ((2048, 784),), 0, "busy.other", backward=True),
         ),
-        RuleFigure(
+        figure(
             "Gradients of the inputs, whose size is that of a batch",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=6)),
-                {"busy.math": 32},
-                *_pass_rows(tensors=9),
-                example_work("aten::linear", ((64, 3), (50, 3), (50,)), 0, "busy.math"),
-                example_work(gradients.ACCUMULATE, ((64, 1),), 0, "busy.other", backward=True),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=6)),
+            {"busy.math": 32},
+            *_pass_rows(tensors=9),
+            example_work("aten::linear", ((64, 3), (50, 3), (50,)), 0, "busy.math"),
+            example_work(gradients.ACCUMULATE, ((64, 1),), 0, "busy.other", backward=True),
         ),
-        RuleFigure(
+        figure(
             "All parameters are trained, in two passes a step",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=40)),
-                {"busy.math": 32},
-                *_pass_rows(tensors=80, passes=2),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=40)),
+            {"busy.math": 32},
+            *_pass_rows(tensors=80, passes=2),
         ),
-        RuleFigure(
+        figure(
             "An optimizer for each parameter, made at one line",
             None,
-            evidence_of(
-                example_facts.cpu(
-                    example_facts.optimizer(tensors=1, calls=30_000), example_facts.world(steps=300)
-                ),
-                {"busy.math": 32},
-                *_pass_rows(tensors=100),
+            example_facts.cpu(
+                example_facts.optimizer(tensors=1, calls=30_000), example_facts.world(steps=300)
             ),
+            {"busy.math": 32},
+            *_pass_rows(tensors=100),
         ),
-        RuleFigure(
+        figure(
             "Gradients of the inputs, for a penalty",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=40)),
-                {"busy.math": 32},
-                *_pass_rows(tensors=42),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=40)),
+            {"busy.math": 32},
+            *_pass_rows(tensors=42),
         ),
     ],
 )

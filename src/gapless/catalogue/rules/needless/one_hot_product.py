@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import dilute_factor, window_share, work_of
@@ -36,32 +36,30 @@ _BACKWARD_WORK: Final = example_work(
 @rule(
     "G519",
     "one-hot-product",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Words as one-hot vectors, times the table of their embeddings",
             "Tensors of one-hot vectors, 4,000 wide, are made and multiplied with a matrix, which "
             "only chooses rows of it: 18.0 ms of each 40.0 ms step.",
-            evidence_of(example_facts.cpu(), _LEAVES, *_FORWARD_WORK, _BACKWARD_WORK),
+            example_facts.cpu(),
+            _LEAVES,
+            *_FORWARD_WORK,
+            _BACKWARD_WORK,
         ),
-        RuleFigure(
+        figure(
             "Labels as one-hot vectors, for a loss: nothing multiplies them with a matrix",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                _LEAVES,
-                example_work("aten::one_hot", ((64,),), 3, "busy.other"),
-                example_work("aten::to", ((64, 1000),), 5, "busy.other"),
-                example_work("aten::mul", ((64, 1000),) * 2, 12, "busy.elementwise"),
-                example_work("aten::mm", ((64, 512), (512, 1000)), 4, "busy.math"),
-                example_work("aten::mm", ((1000, 64), (64, 512)), 4, "busy.math", backward=True),
-                example_work("aten::mm", ((64, 1000), (1000, 512)), 4, "busy.math", backward=True),
-            ),
+            example_facts.cpu(),
+            _LEAVES,
+            example_work("aten::one_hot", ((64,),), 3, "busy.other"),
+            example_work("aten::to", ((64, 1000),), 5, "busy.other"),
+            example_work("aten::mul", ((64, 1000),) * 2, 12, "busy.elementwise"),
+            example_work("aten::mm", ((64, 512), (512, 1000)), 4, "busy.math"),
+            example_work("aten::mm", ((1000, 64), (64, 512)), 4, "busy.math", backward=True),
+            example_work("aten::mm", ((64, 1000), (1000, 512)), 4, "busy.math", backward=True),
         ),
-        RuleFigure(
-            "An embedding",
-            None,
-            evidence_of(example_facts.cpu(), _LEAVES, *_FORWARD_WORK[2:], _BACKWARD_WORK),
+        figure(
+            "An embedding", None, example_facts.cpu(), _LEAVES, *_FORWARD_WORK[2:], _BACKWARD_WORK
         ),
     ],
 )

@@ -77,7 +77,6 @@ def _layer_work(rows: int, length: int) -> tuple[Work, Work]:
 @rule(
     "G510",
     "padded-batches",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Texts are padded to 512 tokens",

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import step_lines, windows
 from gapless.catalogue.queries.samples import estimate_share
 from gapless.model.change import Change, Scale
@@ -26,38 +26,31 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
 @rule(
     "G520",
     "repeated-forward",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Probabilities for a log, from the same batch again",
             "model.Net is called again with the tensors that it was called with, this "
             "time without gradients: 4.0 ms of each 20.0 ms step.",
-            evidence_of(
-                example_facts.cpu(_REPEAT),
-                {"busy.math": 14, "idle.host.python": 6},
-                _CALL_LINE,
-                _HOST_CODE,
-            ),
+            example_facts.cpu(_REPEAT),
+            {"busy.math": 14, "idle.host.python": 6},
+            _CALL_LINE,
+            _HOST_CODE,
         ),
-        RuleFigure(
+        figure(
             "Another batch",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _CALL_LINE,
-                _HOST_CODE,
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _CALL_LINE,
+            _HOST_CODE,
         ),
-        RuleFigure(
+        figure(
             "It takes next to nothing",
             None,
-            evidence_of(
-                example_facts.cpu(_REPEAT),
-                {"busy.math": 14, "idle.host.python": 6},
-                CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.01),
-                _HOST_CODE,
-            ),
+            example_facts.cpu(_REPEAT),
+            {"busy.math": 14, "idle.host.python": 6},
+            CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.01),
+            _HOST_CODE,
         ),
     ],
 )

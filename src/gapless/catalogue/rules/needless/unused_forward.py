@@ -3,9 +3,9 @@
 from pathlib import PurePath
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import MS, operator
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
@@ -23,44 +23,42 @@ _PASS_CALLS: Final = operator(UNUSED, calls=1, host_ms=6)
 @rule(
     "G517",
     "unused-forward",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "The model is called twice, and one of the results is left",
             "1 forward pass of each step makes a graph that no backward pass runs through, and "
             "nothing takes its result: 6.0 ms of each 24.0 ms step.",
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 24},
-                _PASS_CALLS,
-                Site(UNUSED, "train.py", 44, "train", 60 * MS, 10),
-                Site(UNUSED_FIRST, "model.py", 12, "forward", 60 * MS, 10),
-                CallLine("project/train.py", 48, "train", "project/model.py", "Net.forward", 0.2),
-                CallLine("project/train.py", 49, "train", "project/model.py", "Net.forward", 0.3),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 24},
+            _PASS_CALLS,
+            Site(UNUSED, "train.py", 44, "train", 60 * MS, 10),
+            Site(UNUSED_FIRST, "model.py", 12, "forward", 60 * MS, 10),
+            CallLine("project/train.py", 48, "train", "project/model.py", "Net.forward", 0.2),
+            CallLine("project/train.py", 49, "train", "project/model.py", "Net.forward", 0.3),
         ),
-        RuleFigure(
+        figure(
             "A trace without stacks",
             "1 forward pass of each step makes a graph that no backward pass runs through, and "
             "nothing takes its result: 6.0 ms of each 24.0 ms step.",
-            evidence_of(None, {"busy.math": 24}, _PASS_CALLS, on_device=False),
+            None,
+            {"busy.math": 24},
+            _PASS_CALLS,
+            on_device=False,
         ),
-        RuleFigure(
+        figure(
             "A window with stacks shows none: it is of another network, whose values may be used",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 24},
-                _PASS_CALLS,
-                Site("aten::mm", "train.py", 44, "train", 60 * MS, 10),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 24},
+            _PASS_CALLS,
+            Site("aten::mm", "train.py", 44, "train", 60 * MS, 10),
         ),
-        RuleFigure(
+        figure(
             "Every pass is used",
             None,
-            evidence_of(
-                example_facts.cpu(), {"busy.math": 24}, operator("aten::mm", calls=8, host_ms=24)
-            ),
+            example_facts.cpu(),
+            {"busy.math": 24},
+            operator("aten::mm", calls=8, host_ms=24),
         ),
     ],
 )
@@ -147,10 +145,7 @@ def _costliest_site(sites: tuple[Site, ...], *names: str) -> Site | None:
 
 def _is_call_of(line: CallLine, caller: Site, callee: Site) -> bool:
     """Return whether a line is a call of one function by another; windows shorten paths."""
-    pairs = (
-        (line.file, line.function, caller),
-        (line.callee_file, line.callee, callee),
-    )
+    pairs = ((line.file, line.function, caller), (line.callee_file, line.callee, callee))
     return all(
         PurePath(file).name == PurePath(site.file).name
         and function.rpartition(".")[2] == site.function.rpartition(".")[2]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from math import prod
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import optimizer_steps, windows
@@ -43,37 +43,30 @@ _UNGRADED: Final[Mapping[str, int]] = {"ungraded": 4, "ungraded_parameters": 3_3
 @rule(
     "G514",
     "unused-outputs",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "An auxiliary head whose output goes into no loss",
             "4 tensors of parameters never get a gradient: computing with them, which no loss "
             "uses, takes 8.0 ms of each 32.0 ms step.",
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=10, **_UNGRADED)),
-                {"busy.math": 32},
-                *_product_rows(used=False),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=10, **_UNGRADED)),
+            {"busy.math": 32},
+            *_product_rows(used=False),
         ),
-        RuleFigure(
+        figure(
             "Its loss counts later on",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.optimizer(tensors=10, **_UNGRADED)),
-                {"busy.math": 40},
-                *_product_rows(used=True),
-            ),
+            example_facts.cpu(example_facts.optimizer(tensors=10, **_UNGRADED)),
+            {"busy.math": 40},
+            *_product_rows(used=True),
         ),
-        RuleFigure(
+        figure(
             "A frozen layer: it requires no gradient",
             None,
-            evidence_of(
-                example_facts.cpu(
-                    example_facts.optimizer(tensors=10, ungraded=0, ungraded_parameters=0)
-                ),
-                {"busy.math": 32},
-                *_product_rows(used=False),
+            example_facts.cpu(
+                example_facts.optimizer(tensors=10, ungraded=0, ungraded_parameters=0)
             ),
+            {"busy.math": 32},
+            *_product_rows(used=False),
         ),
     ],
 )

@@ -3,10 +3,10 @@
 from pathlib import PurePath
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import MS
 from gapless.catalogue.fixes.occasions.cadence import evaluate_every
 from gapless.catalogue.queries import periodic, step_lines, windows
@@ -37,49 +37,42 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G703",
     "evaluation-in-the-way",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "As long as the training",
             "Evaluation (every 26 steps, 1040.0 ms each) takes 40.0 ms of each 80.0 ms step.",
-            evidence_of(example_facts.gpu(evaluation=12), {"busy.tc_math": 40, EVALUATION: 40}),
+            example_facts.gpu(evaluation=12),
+            {"busy.tc_math": 40, EVALUATION: 40},
         ),
-        RuleFigure(
+        figure(
             "A trace with stacks",
             "Evaluation (every 2 steps, 40.0 ms each) takes 20.0 ms of each 40.0 ms step.",
-            evidence_of(
-                None,
-                {"busy.tc_math": 40},
-                Line("train.py", 20, "evaluate", 5, 0, 200 * MS, None, 0),
-                Site(EVALUATES, "train.py", 20, "evaluate", MS, 5),
-            ),
+            None,
+            {"busy.tc_math": 40},
+            Line("train.py", 20, "evaluate", 5, 0, 200 * MS, None, 0),
+            Site(EVALUATES, "train.py", 20, "evaluate", MS, 5),
         ),
-        RuleFigure(
+        figure(
             "A trace with stacks: the loop itself sets evaluation mode, and continues",
             None,
-            evidence_of(
-                None,
-                {"busy.tc_math": 40},
-                Line("train.py", 40, "main", 0, 0, 400 * MS, None, 0),
-                Site(EVALUATES, "train.py", 40, "main", MS, 5),
-            ),
+            None,
+            {"busy.tc_math": 40},
+            Line("train.py", 40, "main", 0, 0, 400 * MS, None, 0),
+            Site(EVALUATES, "train.py", 40, "main", MS, 5),
         ),
-        RuleFigure(
+        figure(
             "One every thousand steps",
             None,
-            evidence_of(example_facts.gpu(evaluation=1), {"busy.tc_math": 40, EVALUATION: 0.1}),
+            example_facts.gpu(evaluation=1),
+            {"busy.tc_math": 40, EVALUATION: 0.1},
         ),
-        RuleFigure(
+        figure(
             "An agent is in evaluation mode while it acts in its environment",
             None,
-            evidence_of(
-                example_facts.without_loaders(
-                    example_facts.gpu(
-                        example_facts.evaluation(environment="gymnasium"), evaluation=12
-                    )
-                ),
-                {"busy.tc_math": 40, EVALUATION: 40},
+            example_facts.without_loaders(
+                example_facts.gpu(example_facts.evaluation(environment="gymnasium"), evaluation=12)
             ),
+            {"busy.tc_math": 40, EVALUATION: 40},
         ),
     ],
 )

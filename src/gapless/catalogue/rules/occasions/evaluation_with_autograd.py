@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import windows
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
@@ -26,46 +26,35 @@ _MAX_PASS_SHARE: Final = 0.4
 @rule(
     "G704",
     "evaluation-with-autograd",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "model.eval() alone",
             "Evaluation runs with autograd on: 12,400 nodes of graphs that no backward pass uses "
             "are made each time; it takes 40.0 ms of each 80.0 ms step.",
-            evidence_of(
-                example_facts.cpu(
-                    example_facts.evaluation(graphed=8, nodes=8 * 12_400),
-                    example_facts.world(steps=300),
-                    evaluation=12,
-                ),
-                {"busy.math": 40, EVALUATION: 40},
+            example_facts.cpu(
+                example_facts.evaluation(graphed=8, nodes=8 * 12_400),
+                example_facts.world(steps=300),
+                evaluation=12,
             ),
+            {"busy.math": 40, EVALUATION: 40},
         ),
-        RuleFigure(
+        figure(
             "Under torch.inference_mode()",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.evaluation(), evaluation=12),
-                {"busy.math": 40, EVALUATION: 40},
-            ),
+            example_facts.cpu(example_facts.evaluation(), evaluation=12),
+            {"busy.math": 40, EVALUATION: 40},
         ),
-        RuleFigure(
+        figure(
             "A sum of the weights, now and then",
             None,
-            evidence_of(
-                example_facts.cpu(example_facts.evaluation(graphed=8, nodes=8 * 40), evaluation=12),
-                {"busy.math": 40, EVALUATION: 40},
-            ),
+            example_facts.cpu(example_facts.evaluation(graphed=8, nodes=8 * 40), evaluation=12),
+            {"busy.math": 40, EVALUATION: 40},
         ),
-        RuleFigure(
+        figure(
             "Too short to matter",
             None,
-            evidence_of(
-                example_facts.gpu(
-                    example_facts.evaluation(graphed=8, nodes=8 * 500), evaluation=12
-                ),
-                {"busy.tc_math": 40, EVALUATION: 0.05},
-            ),
+            example_facts.gpu(example_facts.evaluation(graphed=8, nodes=8 * 500), evaluation=12),
+            {"busy.tc_math": 40, EVALUATION: 0.05},
         ),
     ],
 )

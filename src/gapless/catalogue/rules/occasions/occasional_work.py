@@ -8,7 +8,7 @@ from msgspec import Struct
 from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, with_steps
+from gapless.catalogue.examples.evidence import evidence_of, figure, with_steps
 from gapless.catalogue.queries import step_lines, windows
 from gapless.catalogue.queries.samples import estimate_share
 from gapless.model.change import HostChange
@@ -43,7 +43,6 @@ def _make_example(*calls: CallLine) -> Evidence:
 @rule(
     "G705",
     "occasional-work",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "Codes that are seeded anew every twentieth step",
@@ -73,9 +72,7 @@ def _make_example(*calls: CallLine) -> Evidence:
             "No line was sampled as often as such steps take",
             None,
             with_steps(
-                _make_example(
-                    CallLine("train.py", 40, "train", "codes.py", "reseed", 0.1),
-                ),
+                _make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.1)),
                 long_steps=_LONG_STEPS,
             ),
         ),
@@ -96,15 +93,13 @@ def _make_example(*calls: CallLine) -> Evidence:
                 CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.06),
             ),
         ),
-        RuleFigure(
+        figure(
             "No function is known by samples of its own",
             None,
-            evidence_of(
-                example_facts.cpu(),
-                {"busy.math": 14, "idle.host.python": 6},
-                _BACKWARD,
-                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
-            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
         ),
         RuleFigure(
             "Steps that are all alike",

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.ranks.no_sync import COMMUNICATION, changes_with_no_sync, no_sync
 from gapless.catalogue.queries import windows
@@ -22,48 +22,35 @@ _WORLD: Final = (example_facts.ddp(), example_facts.world(ranks=2, micro_batches
 @rule(
     "G602",
     "needless-reductions",
-    since="0.1",
     figures=lambda: [
-        RuleFigure(
+        figure(
             "Four micro-batches a step, reduced each time",
             "Gradients are reduced over 2 ranks after each of 4 backward passes of a step, and "
             "only the last needs it: communication takes 16.0 ms of each 40.0 ms step.",
-            evidence_of(
-                example_facts.cpu(*_WORLD),
-                {"busy.math": 24, "comm.exposed": 12, "comm.straggler_wait": 4},
-                operator(_REDUCE_CALL, calls=4, host_ms=1),
-            ),
+            example_facts.cpu(*_WORLD),
+            {"busy.math": 24, "comm.exposed": 12, "comm.straggler_wait": 4},
+            operator(_REDUCE_CALL, calls=4, host_ms=1),
         ),
-        RuleFigure(
+        figure(
             "no_sync() is called already",
             None,
-            evidence_of(
-                example_facts.cpu(*_WORLD, no_sync=300),
-                {"busy.math": 36, "comm.exposed": 4},
-                operator(_REDUCE_CALL, calls=1, host_ms=0.3),
-            ),
+            example_facts.cpu(*_WORLD, no_sync=300),
+            {"busy.math": 36, "comm.exposed": 4},
+            operator(_REDUCE_CALL, calls=1, host_ms=0.3),
         ),
-        RuleFigure(
+        figure(
             "Two losses, two backward passes, and one reduction",
             None,
-            evidence_of(
-                example_facts.cpu(
-                    example_facts.ddp(), example_facts.world(ranks=2, micro_batches=2.0)
-                ),
-                {"busy.math": 36, "comm.exposed": 4},
-                operator(_REDUCE_CALL, calls=1, host_ms=0.3),
-            ),
+            example_facts.cpu(example_facts.ddp(), example_facts.world(ranks=2, micro_batches=2.0)),
+            {"busy.math": 36, "comm.exposed": 4},
+            operator(_REDUCE_CALL, calls=1, host_ms=0.3),
         ),
-        RuleFigure(
+        figure(
             "One micro-batch a step",
             None,
-            evidence_of(
-                example_facts.cpu(
-                    example_facts.ddp(), example_facts.world(ranks=2, micro_batches=1.0)
-                ),
-                {"busy.math": 30, "comm.exposed": 10},
-                operator(_REDUCE_CALL, calls=1, host_ms=0.3),
-            ),
+            example_facts.cpu(example_facts.ddp(), example_facts.world(ranks=2, micro_batches=1.0)),
+            {"busy.math": 30, "comm.exposed": 10},
+            operator(_REDUCE_CALL, calls=1, host_ms=0.3),
         ),
     ],
 )

@@ -45,7 +45,6 @@ _WORLD: Final = (example_facts.ddp(), example_facts.world(ranks=2))
 @rule(
     "G601",
     "straggling-rank",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "One rank sleeps in each step",

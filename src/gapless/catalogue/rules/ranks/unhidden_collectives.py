@@ -30,7 +30,6 @@ _WORLD: Final = example_facts.world(ranks=2)
 @rule(
     "G603",
     "unhidden-collectives",
-    since="0.1",
     figures=lambda: [
         RuleFigure(
             "for p in model.parameters(): dist.all_reduce(p.grad)",

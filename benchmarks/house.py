@@ -1,0 +1,187 @@
+"""Measure revisions of the source: ``python -m benchmarks.house REV… [--out OUT.json]``.
+
+Of each: files and lines, lengths of functions, names that name nothing and classes that share one
+(by ``tests/house/test_names.py`` of today), folders with more than 15 files, circles of imports,
+the bytes of the work tree, and what ``gapless --help`` and ``gapless report`` of a run that was
+reported before import, and how long they take: the median of runs in turns, with warm bytecode.
+"""
+
+import argparse
+import ast
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import machine, write_result
+from tests.house.test_names import bindings, functions, is_bare, is_dunder, is_pronoun
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+RUN: Final = ROOT / "tests" / "data" / "runs" / "2026-11-21T17-12-53-8a06"
+COMMANDS: Final[Mapping[str, Sequence[str]]] = {
+    "help": ("--help",),
+    "report": ("report", str(RUN)),
+}
+_MAX_FILES: Final = 15  # side by side
+_ROUNDS: Final = 9
+_PACKAGE: Final = "gapless"
+
+
+def extract(revision: str, folder: Path) -> Path:
+    """Write the source of a revision into a folder, and return that of the package."""
+    archive = folder / "source.tar"
+    command = ["git", "archive", "-o", str(archive), revision, "src"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / "src" / _PACKAGE
+
+
+def measure_source(package: Path) -> dict[str, Any]:
+    """Return the figures of a package that need no run of it."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    lengths = sorted(
+        (node.end_lineno or 0) - node.lineno + 1
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    variables = [name for tree in trees.values() for name in bindings(tree) if not is_dunder(name)]
+    verbs = [name for tree in trees.values() for name in functions(tree) if not is_dunder(name)]
+    classes = Counter(
+        node.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    files_by_folder = Counter(path.parent for path in texts if path.name != "__init__.py")
+    return {
+        "files": len(texts),
+        "lines": sum(text.count("\n") for text in texts.values()),
+        "functions": len(lengths),
+        "function_median": statistics.median(lengths),
+        "function_p95": lengths[int(0.95 * len(lengths))],
+        "variables_without_noun": sum(map(is_pronoun, variables)) / len(variables),
+        "functions_without_verb": sum(map(is_bare, verbs)) / len(verbs),
+        "classes_that_share_a_name": sum(count > 1 for count in classes.values()),
+        "large_folders": sum(count > _MAX_FILES for count in files_by_folder.values()),
+        "modules_in_circles": len(find_circles(import_graph(package.parent, trees))),
+    }
+
+
+def import_graph(source: Path, trees: Mapping[Path, ast.Module]) -> dict[str, set[str]]:
+    """Return which modules each imports when it is imported itself."""
+    names = {path: ".".join(path.relative_to(source).with_suffix("").parts) for path in trees}
+    modules = {name.removesuffix(".__init__") for name in names.values()}
+    graph: dict[str, set[str]] = {}
+    for path, tree in trees.items():
+        package = names[path].rpartition(".")[0]
+        graph[names[path].removesuffix(".__init__")] = {
+            target
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom)
+            for target in _targets(node, package, modules)
+        }
+    return graph
+
+
+def _targets(node: ast.ImportFrom, package: str, modules: set[str]) -> Iterator[str]:
+    parts = package.split(".")
+    base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+    module = ".".join(part for part in (base, node.module or "") if part)
+    for alias in node.names:
+        target = f"{module}.{alias.name}"
+        if target in modules or module in modules:
+            yield target if target in modules else module
+
+
+def find_circles(graph: Mapping[str, set[str]]) -> set[str]:
+    """Return the modules from which imports lead back to themselves."""
+    reachable = {name: set(targets) - {name} for name, targets in graph.items()}
+    n_before = -1
+    while (n_pairs := sum(map(len, reachable.values()))) != n_before:
+        n_before = n_pairs
+        for targets in reachable.values():
+            targets.update(*(reachable.get(name, ()) for name in tuple(targets)))
+    return {name for name, targets in reachable.items() if name in targets}
+
+
+def measure_commands(sources: Mapping[str, Path], folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what commands of each revision import, and their times, measured in turns."""
+    times: dict[str, dict[str, list[float]]] = {
+        revision: {name: [] for name in COMMANDS} for revision in sources
+    }
+    for _ in range(_ROUNDS + 1):  # the first compiles, and fills the cache
+        for revision, source in sources.items():
+            for name, arguments in COMMANDS.items():
+                begin_s = time.perf_counter()
+                _start(source, folder / revision, arguments)
+                times[revision][name].append(time.perf_counter() - begin_s)
+    return {
+        revision: {
+            name: {
+                "s": statistics.median(times[revision][name][1:]),
+                "modules": _count_modules(source, folder / revision, arguments),
+            }
+            for name, arguments in COMMANDS.items()
+        }
+        for revision, source in sources.items()
+    }
+
+
+def _start(source: Path, cache: Path, arguments: Sequence[str], *options: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(source.parent), "GAPLESS_CACHE": str(cache)}
+    command = [sys.executable, *options, "-m", _PACKAGE, *arguments]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return process.stderr
+
+
+def _count_modules(source: Path, cache: Path, arguments: Sequence[str]) -> int:
+    lines = _start(source, cache, arguments, "-X", "importtime").splitlines()
+    imports = (line.rpartition("|")[2].strip() for line in lines if "import time:" in line)
+    return sum(name.partition(".")[0] == _PACKAGE for name in imports)
+
+
+def tree_bytes(revision: str) -> int:
+    """Return the bytes of all files of a revision."""
+    command = ["git", "ls-tree", "-r", "-l", revision]
+    listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    sizes = (line.partition("\t")[0].split()[3] for line in listing.splitlines())
+    return sum(int(size) for size in sizes if size.isdigit())
+
+
+def main() -> int:
+    """Measure revisions beside one another."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("revisions", nargs="+")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sources: dict[str, Path] = {}
+        for revision in options.revisions:
+            (folder / f"of-{revision}").mkdir()
+            sources[revision] = extract(revision, folder / f"of-{revision}")
+        costs = measure_commands(sources, folder)
+        houses = {
+            revision: {
+                **measure_source(source),
+                "tree_bytes": tree_bytes(revision),
+                "commands": costs[revision],
+            }
+            for revision, source in sources.items()
+        }
+    print(write_result({"machine": machine(), "houses": houses}, options.out))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
