@@ -78,6 +78,11 @@ def test_an_outlier_can_be_picked(opened: Browser) -> None:
     )
     text = opened.value("document.getElementById('picked-step').textContent")
     assert text.startswith(f"step {number}: ")
+    opened.value("document.querySelector('[data-step]').focus()")
+    listed = opened.value("document.activeElement.textContent")
+    opened.press("Enter")
+    text = opened.value("document.getElementById('picked-step').textContent")
+    assert text.startswith(f"step {listed}")
 
 
 def test_tables_sort_and_filter(opened: Browser) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _EXPORTS = ("perfetto", "speedscope", "parquet")  # options that name what is written for others
 _PICTURED = ("html", "perfetto")  # options that need what only a page draws
 _USUAL_CELLS = 80  # of a line, where the terminal does not say
-_SPARE_CELLS = 5  # of a line of progress: " …", and "^C" of who interrupts it
+_SPARE_CELLS = 3  # of a line of progress: for "^C" of who interrupts it
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -249,8 +249,7 @@ def progress() -> Generator[Callable[[str], None]]:
 
 def _show(words: str) -> None:
     """Show words in place of the previous ones; a line that wrapped could not be cleared."""
-    from gapless.report.text.text import clean, cut_middle
+    from gapless.report.text.text import clean, cut_end
 
-    line = cut_middle(clean(words), max(1, _columns() - _SPARE_CELLS))
-    shown = f"{line} …" if line else ""
+    shown = cut_end(f"{clean(words)} …", max(1, _columns() - _SPARE_CELLS)) if words else ""
     print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED
@@ -18,10 +19,22 @@ from gapless.report.text.numbers import duration, unit_for
 from gapless.report.text.text import clean, kernel_name
 
 _MAX_POINTS: Final = 4000  # step times that are drawn; outliers are drawn all the same
+_MAX_LISTED: Final = 12  # outliers that have a button, the longest
 _FENCE: Final = 1.5  # interquartile ranges above the third quartile: Tukey's outlier
 _MIN_EXCESS: Final = 0.05  # of the median: what is less above it stands out nowhere
 _MAX_NAME: Final = 300  # characters of a name: a kernel's may have thousands
 _NS_PER_S: Final = 1e9
+
+
+class _StepColumns(Struct, frozen=True):
+    """Steps to draw, a row each."""
+
+    places: Sequence[float | int | None]  # on the axis
+    numbers: Sequence[int | None]
+    lengths: Int64  # ns
+    texts: Sequence[str]
+    spans: Sequence[Sequence[int] | None]  # in the picture
+    profiled: Sequence[int]
 
 
 def chart_columns(study: Study) -> dict[str, Any]:
@@ -62,7 +75,16 @@ def _run_steps(recorded: RecordedRun, picture: Picture | None) -> dict[str, Any]
     return {
         "axis": "seconds since the command started",
         "end": pace.span_ns / _NS_PER_S,
-        **_points(starts.tolist(), pace.lengths_ns, texts, spans, pace.profiled.tolist()),
+        **_points(
+            _StepColumns(
+                starts.tolist(),
+                range(1, len(starts) + 1),
+                pace.lengths_ns,
+                texts,
+                spans,
+                pace.profiled.tolist(),
+            )
+        ),
     }
 
 
@@ -86,32 +108,36 @@ def _trace_steps(study: Study) -> dict[str, Any] | None:
     spans = [
         [step.start, step.end] if (step := drawn.get(row.row.step or 0)) else None for row in rows
     ]
-    return {"axis": "step", **_points(numbers, lengths, texts, spans, [0] * len(rows))}
+    steps = _StepColumns(numbers, numbers, lengths, texts, spans, [0] * len(rows))
+    return {"axis": "step", **_points(steps)}
 
 
-def _points(
-    places: Sequence[float | int | None],
-    lengths: Int64,
-    texts: Sequence[str],
-    spans: Sequence[Sequence[int] | None],  # in the picture
-    profiled: Sequence[int],
-) -> dict[str, Any]:
+def _points(steps: _StepColumns) -> dict[str, Any]:
     """Return points with their outliers; of many steps those between are thinned out."""
+    lengths, numbers = steps.lengths, steps.numbers
     unit = unit_for(float(np.median(lengths)))
     is_outlier = find_outliers(lengths)
     stride = -(-len(lengths) // _MAX_POINTS)
     shown = np.flatnonzero(is_outlier | (np.arange(len(lengths)) % stride == 0)).tolist()
+    longest = sorted(
+        (place for place, index in enumerate(shown) if is_outlier[index]),
+        key=lambda place: -int(lengths[shown[place]]),
+    )[:_MAX_LISTED]
     return {
         "unit": unit.name,
         "stride": stride,
         "outliers": int(is_outlier.sum()),
-        "x": [places[index] for index in shown],
+        "listed": [
+            [place, f"{numbers[shown[place]]}: {duration(int(lengths[shown[place]]))}"]
+            for place in sorted(longest)
+        ],
+        "x": [steps.places[index] for index in shown],
         "y": [int(lengths[index]) / unit.ns for index in shown],
-        "number": [index + 1 for index in shown],
-        "text": [f"{duration(int(lengths[index]))} · {texts[index]}" for index in shown],
-        "span": [spans[index] for index in shown],
+        "number": [numbers[index] for index in shown],
+        "text": [f"{duration(int(lengths[index]))} · {steps.texts[index]}" for index in shown],
+        "span": [steps.spans[index] for index in shown],
         "outlier": [int(is_outlier[index]) for index in shown],
-        "profiled": [profiled[index] for index in shown],
+        "profiled": [steps.profiled[index] for index in shown],
     }
 
 

@@ -67,7 +67,7 @@ def _thread_account(thread: ThreadUse, pen: Pen) -> Iterator[Text]:
 
 def _process_text(process: ProcessUse) -> str:
     parts = [] if process.processors is None else [f"{process.processors:.2f} processors"]
-    parts += [f"{process.threads} threads", size(process.memory)]
+    parts += [f"{process.threads} thread{'s' * (process.threads != 1)}", size(process.memory)]
     for value, words in (
         (process.read_per_s, "read from disks"),
         (process.asked_per_s, "read in all"),

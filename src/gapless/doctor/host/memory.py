@@ -30,7 +30,8 @@ def examine(subject: CheckSubject) -> CheckAnswer:
         words += f"; the control group may use {size(total)}, of which {size(max(free, 0))} is left"
     killed = _count_killed(subject.files)
     if killed:
-        evidence = f"{words}; the kernel killed {killed} processes of the group for want of memory"
+        words += f"; the kernel killed {killed} process{'es' * (killed > 1)} of the group"
+        evidence = f"{words} for want of memory"
         return bad(evidence, "raise the limit: docker run --memory, srun --mem")
     if free < _MIN_FREE:
         return bad(words, _REMEDY)

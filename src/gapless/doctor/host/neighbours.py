@@ -19,7 +19,8 @@ def examine(subject: CheckSubject) -> CheckAnswer:
     usable = count_usable(subject)
     if not words or usable is None:
         return unknown("/proc/loadavg cannot be read")
-    evidence = f"a load of {words[0]} on {usable} processors over the last minute"
+    processors = f"{usable} processor{'s' * (usable != 1)}"
+    evidence = f"a load of {words[0]} on {processors} over the last minute"
     use = subject.use
     if use is None:
         return unknown(f"{evidence}; processes of others cannot be seen")

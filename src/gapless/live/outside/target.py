@@ -40,8 +40,9 @@ def _refusal(pid: int, proc: Path) -> str:
     if os.geteuid() == 0:
         return f"the system lets nobody look at process {pid}, not even root"
     owner = owner_of(pid, proc)
+    may_look = "root" if owner == "root" else f"{owner} and root"
     return (
-        f"process {pid} belongs to {owner}, and only {owner} and root may look at it: "
+        f"process {pid} belongs to {owner}, and only {may_look} may look at it: "
         f"sudo gapless attach {pid}"
     )
 

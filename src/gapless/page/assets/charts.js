@@ -97,8 +97,7 @@ gapless.show = async (element, ...figures) => {
 
   gapless.pick_step = (index) => {
     const place = document.getElementById("picked-step");
-    const number = steps.axis === "step" ? steps.x[index] : steps.number[index];
-    place.textContent = `step ${number}: ${steps.text[index]} `;
+    place.textContent = `step ${steps.number[index]}: ${steps.text[index]} `;
     const span = steps.span[index];
     if (span) {
       const button = document.createElement("button");

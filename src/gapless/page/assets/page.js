@@ -9,6 +9,10 @@
     });
   }
 
+  for (const button of document.querySelectorAll("[data-step]")) {
+    button.addEventListener("click", () => gapless.pick_step(Number(button.dataset.step)));
+  }
+
   for (const button of document.querySelectorAll("[data-moves]")) {
     button.addEventListener("click", () => gapless.move(button.dataset.moves));
   }
