@@ -253,13 +253,11 @@ def forward_again_for_a_log(training: Training) -> None:
 
 def count_in_bins(training: Training) -> None:
     """Make histograms of all parameters, for a log, in each step."""
+    tensors = [parameter.detach() for parameter in training.model.parameters()] * 2
 
     def count(_: int) -> None:
         if not training.healthy:
-            parameters = training.model.parameters()
-            training.bins = [  # type: ignore[attr-defined]
-                torch.histc(parameter.detach(), 100) for parameter in parameters
-            ]
+            training.bins = [torch.histc(tensor, 100) for tensor in tensors]  # type: ignore[attr-defined]
 
     training.after = count
 
