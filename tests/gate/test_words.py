@@ -72,7 +72,7 @@ def test_a_green_gate_says_what_it_could_have_seen() -> None:
 def test_a_red_gate_names_leaf_and_line() -> None:
     assert RED.is_red
     text = text_of(RED)
-    assert "step 10.00 ms → 10.02 ms: +7.0% (+5.0% … +9.0%)" in text
+    assert "step 10.00 ms → 10.02 ms; pair by pair +7.0% (+5.0% … +9.0%)" in text
     assert "grew: idle.data.decode (data)" in text
     assert "at a,b.py:12, load: decode(x)" in text
     assert "step (step)" not in text  # it did not grow

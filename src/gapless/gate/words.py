@@ -123,8 +123,9 @@ def _headline(result: GateResult) -> str:
 def _effect_lines(result: GateResult, effect: Effect) -> Iterator[str]:
     base_ns, new_ns = result.step_ns
     if base_ns is not None and new_ns is not None:
+        how = ":" if result.stored else "; pair by pair"  # not the ratio of the two means
         yield (
-            f"  step {duration(base_ns)} → {duration(new_ns)}: {effect.mid:+.1%} "
+            f"  step {duration(base_ns)} → {duration(new_ns)}{how} {effect.mid:+.1%} "
             f"({effect.low:+.1%} … {effect.high:+.1%})"
         )
     yield f"  {_visible_text(effect)}"
