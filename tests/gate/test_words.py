@@ -89,6 +89,12 @@ def test_a_suspicion_that_was_not_confirmed_is_said() -> None:
     assert "a second, fresh one did not confirm it" in text_of(suspected)
 
 
+def test_why_a_slow_down_is_not_proven_is_said() -> None:
+    noisy = replace(GREEN, effect=Effect(0.157, 0.409, 0.717, 0.29, 0.73))
+    assert "not proven: as much as 29.0% may come of how arms of one side differ" in text_of(noisy)
+    assert "not proven" not in text_of(GREEN)
+
+
 def test_a_broken_budget_is_red_by_itself() -> None:
     budget = Budget("memory", 4.0, "B", "4 B")
     broken = replace(GREEN, against=None, effect=None, budgets=judge_budgets([budget], [ARM, ARM]))

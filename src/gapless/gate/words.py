@@ -11,6 +11,7 @@ from gapless.gate.figures import ArmFigures, figures_to_json
 from gapless.gate.judging import Effect, LeafGrowth
 from gapless.gate.lines import GrownLine
 from gapless.report.text.numbers import duration, size
+from gapless.verify.arms import compare
 
 _MAX_VISIBLE: Final = 1.0  # a slow-down beyond which the figure says nothing
 _MAX_GROWTHS: Final = 4
@@ -129,6 +130,8 @@ def _effect_lines(result: GateResult, effect: Effect) -> Iterator[str]:
             f"({effect.low:+.1%} … {effect.high:+.1%})"
         )
     yield f"  {_visible_text(effect)}"
+    if compare.MIN_EFFECT < effect.low <= effect.bar:
+        yield f"  not proven: as much as {effect.bar:.1%} may come of how arms of one side differ"
     if result.is_suspected and not result.is_confirmed:
         yield "  a first set of arms was slower; a second, fresh one did not confirm it"
 
