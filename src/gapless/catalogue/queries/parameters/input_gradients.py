@@ -40,8 +40,8 @@ class InputGradients(Struct, frozen=True):
             return Estimate(0.0, 0.0, 0.0)
         if row.operator == _CONVOLUTION and sizes[1] in self.sizes:
             return _keep_weights(rows, row, sizes)
-        is_product = row.operator in _PRODUCTS and len(sizes) > 1 and len(sizes[1]) > 1
-        if is_product and (*sizes[0][:-1], sizes[1][-1]) in self.sizes:
+        is_product = row.operator in _PRODUCTS and len(sizes) > 1
+        if is_product and (*sizes[0][:-1], *sizes[1][-1:]) in self.sizes:
             return Estimate(0.0, 0.0, 0.0)
         return NO_CHANGE
 
