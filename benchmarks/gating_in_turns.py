@@ -149,9 +149,14 @@ def compare_pairs(arms: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, fl
             yield round(statistics.median(ratios), 4), round(statistics.pstdev(ratios), 4)
 
 
-def list_cases(lane_number: int, kind: Kind, count: int) -> list[Case]:
-    """Return the gates of a lane: one of equal revisions, one with something planted, in turns."""
+def list_cases(lane_number: int, kind: Kind, count: int, *, plants_all: bool) -> list[Case]:
+    """Return the gates of a lane: one of equal revisions, one with something planted, in turns.
+
+    ``plants_all``: none of equal revisions.
+    """
     places = list(kind.leaves)
+    if plants_all:
+        return [Case("git", places[(lane_number + n) % len(places)], SHARE) for n in range(count)]
     return [
         Case("git", places[(lane_number + n // 2) % len(places)], SHARE) if n % 2 else Case("git")
         for n in range(count)
@@ -194,8 +199,9 @@ def main() -> None:
 
     def run_lane(numbered: tuple[int, Lane]) -> None:
         number, lane = numbered
-        step_ns = 0.0
-        for case in list_cases(number, lane.kind, options.gates):
+        step_ns = options.step_ms * 1e6
+        plants_all = step_ns > 0
+        for case in list_cases(number, lane.kind, options.gates, plants_all=plants_all):
             seconds = end_s - time.monotonic()
             if seconds < MIN_S[case.place is not None] * options.scale:
                 continue
@@ -208,7 +214,8 @@ def main() -> None:
                 print(json.dumps(row), flush=True)
                 write_result(describe(rows), options.out)
 
-    with tempfile.TemporaryDirectory(dir=options.home) as scratch:
+    # arms of a gate that was out of time may still write there
+    with tempfile.TemporaryDirectory(dir=options.home, ignore_cleanup_errors=True) as scratch:
         lanes = make_lanes(options, Path(scratch))
         with ThreadPoolExecutor(len(lanes)) as pool:
             list(pool.map(run_lane, enumerate(lanes)))
@@ -242,6 +249,12 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument("--lanes", type=int, default=1, help="of the processors alone")
     parser.add_argument("--cores", type=int, default=2, help="processors of a lane")
     parser.add_argument("--gates", type=int, default=4, help="of a lane")
+    parser.add_argument(
+        "--step-ms",
+        type=float,
+        default=0.0,
+        help="of the training as it is, where that is known: all gates have something planted",
+    )
     parser.add_argument("--target", default="3.5%")
     parser.add_argument("--seconds", type=float, default=480.0, help="all of it")
     parser.add_argument("--budget", type=float, default=90.0, help="seconds of a set of arms")

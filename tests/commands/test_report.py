@@ -14,6 +14,7 @@ from gapless import wire
 from gapless.cli import main
 from gapless.model.recording import Recording
 from gapless.store.run import recordings
+from gapless.study import Options, study_ended_run
 from tests.store.drawing import marks, sample, step, training, window, write_run
 from tests.traces import TRACES
 
@@ -74,6 +75,16 @@ def test_a_run_that_is_over_is_read_once(
     (run / "logs" / "rank0.log").write_bytes(long_training_log()[:-9])
     assert main(["report"]) == 0
     assert len(read_folders) == 3
+
+
+def test_what_the_end_of_a_run_concluded_is_reported(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(runs / "a", {"rank0.log": long_training_log()}, ended=150 * MS)
+    study_ended_run(recordings.load(runs / "a"), Options(), lambda _: None)
+    monkeypatch.setattr(recordings, "load", None)
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out.startswith("gapless · 11 steps of 10.00 ms")
 
 
 def test_a_run_that_goes_on_is_read_each_time(

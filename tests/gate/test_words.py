@@ -72,7 +72,7 @@ def test_a_green_gate_says_what_it_could_have_seen() -> None:
 def test_a_red_gate_names_leaf_and_line() -> None:
     assert RED.is_red
     text = text_of(RED)
-    assert "step 10.00 ms → 10.02 ms: +7.0% (+5.0% … +9.0%)" in text
+    assert "step 10.00 ms → 10.02 ms; pair by pair +7.0% (+5.0% … +9.0%)" in text
     assert "grew: idle.data.decode (data)" in text
     assert "at a,b.py:12, load: decode(x)" in text
     assert "step (step)" not in text  # it did not grow
@@ -87,6 +87,12 @@ def test_a_suspicion_that_was_not_confirmed_is_said() -> None:
     suspected = replace(GREEN, is_suspected=True)
     assert not suspected.is_red
     assert "a second, fresh one did not confirm it" in text_of(suspected)
+
+
+def test_why_a_slow_down_is_not_proven_is_said() -> None:
+    noisy = replace(GREEN, effect=Effect(0.157, 0.409, 0.717, 0.29, 0.73))
+    assert "not proven: as much as 29.0% may come of how arms of one side differ" in text_of(noisy)
+    assert "not proven" not in text_of(GREEN)
 
 
 def test_a_broken_budget_is_red_by_itself() -> None:

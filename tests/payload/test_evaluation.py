@@ -82,7 +82,7 @@ def test_the_model_is_the_module_that_owns_the_optimizers_parameters() -> None:
     (fact,) = recorder.facts_about("model")
     assert fact.values["class"].endswith("Net")
     assert fact.values["parameters"] == sum(parameter.numel() for parameter in model.parameters())
-    assert fact.values["dtypes"] == {"torch.float32": 6}
+    assert fact.values["dtype"] == "torch.float32"
     assert fact.values["device"] == "cpu"
     assert fact.values["channels_last"] is False
     assert fact.location is not None

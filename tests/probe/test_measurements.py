@@ -77,16 +77,15 @@ def test_quantiles_lie_between_values_in_proportion() -> None:
     assert quantile([4.0], 0.9) == 4.0
 
 
-def test_bandwidth_is_the_slope_and_fixed_what_is_left() -> None:
+def test_bandwidth_is_the_slope() -> None:
     by = {size: RoundSeries([5000 + size / 10] * 3, [0.1] * 3) for size in (4096, 1 << 20, 1 << 24)}
-    bandwidth, fixed = copies._fit_line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    (bandwidth,) = copies._fit_bandwidth("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert bandwidth.value == pytest.approx(1e10)
-    assert fixed.value == pytest.approx(5000)
 
 
 def test_larger_copies_that_take_no_longer_give_no_bandwidth() -> None:
     by = {size: RoundSeries([100.0], [0.1]) for size in (4096, 1 << 20, 1 << 24)}
-    (only_figure,) = copies._fit_line("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    (only_figure,) = copies._fit_bandwidth("copy.h2d.pinned", by)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert only_figure.value is None
 
 

@@ -172,6 +172,20 @@ def test_what_stays_different_after_switching_back_gets_fresh_processes() -> Non
     assert any("fresh processes for c: unedited steps were -" in note for note in trial.notes)
 
 
+def test_a_machine_that_wanders_is_no_drift() -> None:
+    unedited = [123, 121, 150, 113, 99, 95, 94, 95, 102, 132, 123]  # measured beside other work
+    sides = [(1, 122), (2, 19), (1, 97), (2, 24), (1, 91), (2, 25), (1, 102), (2, 26)]
+    pairs = zip(sides, unedited[3:], strict=True)
+    later = [block for side, ms in pairs for block in (side, (0, ms))]
+    blocks = record_blocks([*((0, ms) for ms in unedited[:3]), *later])
+    trial, machine = try_both(blocks, (candidate("b", SKIP), candidate("c", SKIP)))
+    assert not machine.specs
+    assert [side.verdict for side in trial.sides] == [
+        TrialVerdict.UNDECIDED,
+        TrialVerdict.CONFIRMED,
+    ]
+
+
 def test_peak_memory_is_shown_where_both_are_known() -> None:
     blocks = record_blocks(turns(8.0, 10.0), memory_peaks={0: 300, 1: 200})
     trial, _ = try_both(blocks, (candidate("b", SKIP), candidate("c", SKIP)))

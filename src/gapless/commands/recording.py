@@ -189,7 +189,7 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     from gapless.report.run.sentences import relative_path
     from gapless.store.run.recordings import finish
     from gapless.store.run.sources import write_sources
-    from gapless.study import Options, study_recording
+    from gapless.study import Options, study_ended_run
 
     settle_heap()
     recording = finish(outcome.folder)
@@ -202,7 +202,7 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
         speak(f"{subject} in {relative_path(outcome.folder)}", arguments)
         return
     with progress() as say:
-        study = study_recording(recording, Options(price=arguments.price), say)
+        study = study_ended_run(recording, Options(price=arguments.price), say)
     with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
         sys.stderr.write("\n")
     speak(f"recorded in {relative_path(outcome.folder)}", arguments)

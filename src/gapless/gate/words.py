@@ -11,6 +11,7 @@ from gapless.gate.figures import ArmFigures, figures_to_json
 from gapless.gate.judging import Effect, LeafGrowth
 from gapless.gate.lines import GrownLine
 from gapless.report.text.numbers import duration, size
+from gapless.verify.arms import compare
 
 _MAX_VISIBLE: Final = 1.0  # a slow-down beyond which the figure says nothing
 _MAX_GROWTHS: Final = 4
@@ -123,11 +124,14 @@ def _headline(result: GateResult) -> str:
 def _effect_lines(result: GateResult, effect: Effect) -> Iterator[str]:
     base_ns, new_ns = result.step_ns
     if base_ns is not None and new_ns is not None:
+        how = ":" if result.stored else "; pair by pair"  # not the ratio of the two means
         yield (
-            f"  step {duration(base_ns)} → {duration(new_ns)}: {effect.mid:+.1%} "
+            f"  step {duration(base_ns)} → {duration(new_ns)}{how} {effect.mid:+.1%} "
             f"({effect.low:+.1%} … {effect.high:+.1%})"
         )
     yield f"  {_visible_text(effect)}"
+    if compare.MIN_EFFECT < effect.low <= effect.bar:
+        yield f"  not proven: as much as {effect.bar:.1%} may come of how arms of one side differ"
     if result.is_suspected and not result.is_confirmed:
         yield "  a first set of arms was slower; a second, fresh one did not confirm it"
 

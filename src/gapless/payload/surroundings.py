@@ -53,7 +53,6 @@ def _device(torch: Any) -> dict[str, Any]:
         "device": properties.name,
         "capability": [properties.major, properties.minor],
         "devices": torch.cuda.device_count(),
-        "device_bytes": properties.total_memory,
         "device_cpus": _near(properties),
         "device_uuid": str(getattr(properties, "uuid", "")) or None,
         "driver": _driver(),

@@ -17,7 +17,6 @@ _SIZES = tuple(size << 10 for size in (4, 64, 1 << 10, 16 << 10, 64 << 10, 256 <
 _BURST_BYTES = 16 << 20  # bytes of copies of one size between two events, at most …
 _MAX_BURST = 20  # … and so many copies
 _SPIN_CYCLES = 1_000_000  # cycles of the GPU, some 0.5 ms: copies queue up behind them
-_CALLS = 50
 _PINNED = (1 << 20, 16 << 20)
 _KINDS = tuple(
     f"copy.{way}.{memory}" for way in ("h2d", "d2h") for memory in ("pinned", "pageable")
@@ -29,8 +28,7 @@ def measure_by_size(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
 
     pinned: CUDA events around copies that had queued up behind a long kernel, for each one.
     pageable: host clock around a copy that blocks, on an idle GPU, until the GPU is idle again.
-    bandwidth: bytes over time between the two largest sizes; fixed: what the smallest takes
-    beyond its bytes at that bandwidth.
+    bandwidth: bytes over time between the two largest sizes.
     """
     import torch
 
@@ -55,7 +53,7 @@ def measure_by_size(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
         yield make_figure(name, series.values, series.spent_s, size)
     if len(sizes) > 1:
         for name in pairs:
-            yield from _fit_line(name, {size: series_by_copy[name, size] for size in sizes})
+            yield from _fit_bandwidth(name, {size: series_by_copy[name, size] for size in sizes})
 
 
 def _time_queued(to: Any, source: Any) -> float:
@@ -82,13 +80,9 @@ def _time_blocking(to: Any, source: Any) -> float:
     return time.perf_counter_ns() - began
 
 
-def _fit_line(name: str, series_by_size: dict[int, RoundSeries]) -> Iterator[ProbeFigure]:
-    """Yield bandwidth and fixed cost, of each round its own."""
-    small, *_, large, largest = (
-        sorted(series_by_size)
-        if len(series_by_size) > 2  # noqa: PLR2004
-        else [min(series_by_size), *sorted(series_by_size)]
-    )
+def _fit_bandwidth(name: str, series_by_size: dict[int, RoundSeries]) -> Iterator[ProbeFigure]:
+    """Yield the bandwidth, of each round its own."""
+    *_, large, largest = sorted(series_by_size)
     spent = sum(series_by_size[largest].spent_s)
     slopes = [
         (largest_ns - large_ns) / (largest - large)
@@ -100,38 +94,20 @@ def _fit_line(name: str, series_by_size: dict[int, RoundSeries]) -> Iterator[Pro
         yield make_absent(f"{name}.bandwidth", "larger copies took no longer")
         return
     yield make_figure(f"{name}.bandwidth", [1e9 / slope for slope in slopes], spent)
-    fixed = [took - small * slope for took, slope in zip(series_by_size[small].values, slopes)]
-    yield make_figure(f"{name}.fixed", fixed, spent)
 
 
-def measure_on_host(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
-    """Host clock around what a copy costs the host.
+def measure_pinning(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
+    """Host clock around ``pin_memory()`` of so many bytes (``at``).
 
-    copy.call: each of 50 calls in a row of a copy of 4 KiB from pinned memory that does not
-    block, into an empty queue; copy.pin: ``pin_memory()`` of so many bytes (``at``) where torch
-    has pinned as many before and kept them.
+    copy.pin: where torch has pinned as many before and kept them.
     """
     import torch
 
     sizes = [size for size in _PINNED if size <= conditions.largest]
     pageable = torch.ones(max([*sizes, _SIZES[0]]), dtype=torch.uint8)
-    small = pageable[: _SIZES[0]].pin_memory()
-    device_buffer = torch.empty_like(small, device="cuda")
-    acts: dict[int, Any] = {0: partial(_time_calls, device_buffer, small)}
-    acts.update({size: partial(_time_pin, pageable[:size]) for size in sizes})
+    acts = {size: partial(_time_pin, pageable[:size]) for size in sizes}
     for size, series in run_rounds(acts, conditions.until).items():
-        name = "copy.pin" if size else "copy.call"
-        yield make_figure(name, series.values, series.spent_s, size or None)
-
-
-def _time_calls(to: Any, source: Any) -> float:
-    import torch
-
-    torch.cuda.synchronize()
-    began = time.perf_counter_ns()
-    for _ in range(_CALLS):
-        to.copy_(source, non_blocking=True)
-    return (time.perf_counter_ns() - began) / _CALLS
+        yield make_figure("copy.pin", series.values, series.spent_s, size)
 
 
 def _time_pin(source: Any) -> float:
@@ -149,10 +125,9 @@ MEASUREMENTS = (
         {
             **dict.fromkeys(_KINDS, NS),
             **{f"{kind}.bandwidth": BYTES for kind in _KINDS},
-            **{f"{kind}.fixed": NS for kind in _KINDS},
         },
         1.8,
         gpu=True,
     ),
-    Measurement("copies", measure_on_host, {"copy.call": NS, "copy.pin": NS}, 0.3, gpu=True),
+    Measurement("copies", measure_pinning, {"copy.pin": NS}, 0.3, gpu=True),
 )

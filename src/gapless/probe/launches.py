@@ -24,14 +24,12 @@ def measure_calls(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
 
     launch.call: ``torch.cuda._sleep(0)``, little more than the launch of an empty kernel;
     launch.op: ``x.neg_()`` of 64 floats, with what torch does around the launch; launch.round:
-    an empty kernel and the wait for it on an idle GPU; sync.item: ``x.item()`` of a value that
-    is ready on an idle GPU, copy included.
+    an empty kernel and the wait for it on an idle GPU.
     """
     import torch
 
     sleep: Any = partial(torch.cuda._sleep, 0)  # noqa: SLF001
     small = torch.zeros(_FLOATS, device="cuda")
-    value = torch.zeros((), device="cuda")
     stream = torch.cuda.current_stream()
 
     def launch_and_wait() -> None:
@@ -42,7 +40,6 @@ def measure_calls(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
         "launch.call": partial(_time_each, sleep, _BURST),
         "launch.op": partial(_time_each, small.neg_, _BURST),
         "launch.round": partial(_time_each, launch_and_wait, _WAITS),
-        "sync.item": partial(_time_each, value.item, _WAITS),
     }
     for name, series in run_rounds(acts, conditions.until).items():
         yield make_figure(name, series.values, series.spent_s)
@@ -85,7 +82,7 @@ MEASUREMENTS = (
     Measurement(
         "launches",
         measure_calls,
-        dict.fromkeys(("launch.call", "launch.op", "launch.round", "sync.item"), NS),
+        dict.fromkeys(("launch.call", "launch.op", "launch.round"), NS),
         0.5,
         gpu=True,
     ),

@@ -58,22 +58,24 @@ def open_run(
     Raises ``GaplessError`` for a folder that is not a run's.
     """
     run_options, report_progress = options or Options(), progress or _ignore_progress
-    key = ended_run_key(Path(folder)) if run_options.cache else None
-    if key is None:
-        return _read_run(folder, run_options, report_progress)
-    name = memo.blob_name((os.fspath(folder),), run_options)
-    study = memo.recall(key, name)
-    if study is None:
-        study = _read_run(folder, run_options, report_progress)
-        memo.remember(key, name, study)
-    return study
-
-
-def _read_run(folder: str | os.PathLike[str], options: Options, report_progress: Progress) -> Study:
+    path = Path(folder)
+    key = ended_run_key(path) if run_options.cache else None
+    study = None if key is None else memo.recall(key, memo.blob_name((str(path),), run_options))
+    if study is not None:
+        return study
     from gapless.store.run.recordings import load  # not needed where the cache has the study
 
     report_progress("reading the run")
-    return study_recording(load(folder), options, report_progress)
+    return study_ended_run(load(folder), run_options, report_progress)
+
+
+def study_ended_run(recording: Recording, options: Options, progress: Progress) -> Study:
+    """Return the study of a recorded run, and keep it in the cache unless the run goes on."""
+    study = study_recording(recording, options, progress)
+    key = ended_run_key(Path(recording.path)) if options.cache else None
+    if key is not None:
+        memo.remember(key, memo.blob_name((recording.path,), options), study)
+    return study
 
 
 def study_recording(

@@ -309,11 +309,9 @@ def facts(module: Any, *, compiled: bool = False) -> Any:
     return {
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "parameters": sum(parameter.numel() for parameter in parameters),
-        "trainable": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
         "tensors": len(parameters),
         "modules": sum(1 for _ in module.modules()),
         "dtype": dtypes.most_common(1)[0][0] if dtypes else None,
-        "dtypes": dict(dtypes),
         "device": devices.most_common(1)[0][0] if devices else None,
         "devices": dict(devices),
         "channels_last": _channels_last(parameters),

@@ -235,7 +235,6 @@ def machine(torch: Any) -> Any:
     """Return the threads that this process may use, and the settings that bear on them."""
     return {
         "intra_op_threads": torch.get_num_threads(),
-        "inter_op_threads": torch.get_num_interop_threads(),
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "cpus_of_machine": os.cpu_count(),
         "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
