@@ -95,12 +95,16 @@ def beside_table(result: Path = BESIDE) -> str:
         is_text = name == "gapless" or not tool["shows"]
         shown = " · ".join(rows if is_text else map(_quote_name, rows)).replace("|", r"\|")
         version = f" {tool['version']}" if tool["version"] else ""
-        ratio = "not known" if tool["ratio"] is None else f"× {tool['ratio']}"
-        lines.append(f"| {name}{version} | {shown} | {ratio} |")
+        lines.append(f"| {name}{version} | {shown} | × {tool['ratio']} |")
     machine = measurements["machine"]
     place = f"{machine['cores']} cores of an {machine['processor']}, {measurements['date']}"
     source = "[benchmarks/beside.py](../benchmarks/beside.py)"
-    note = f"Processor time of all processes, plain run = 1; {place}: {source}."
+    rounds = len(measurements["plain_cpu_s"])
+    note = (
+        f"Processor time of all processes, plain run = 1, median of {rounds} rounds; threads that "
+        f"wait for one another spin, so that it differs by some tenths from day to day; "
+        f"{place}: {source}."
+    )
     return "\n".join([*lines, "", note])
 
 

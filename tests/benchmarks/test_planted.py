@@ -319,8 +319,10 @@ def test_a_statement_is_taken_out_and_the_others_keep_their_lines(
         ({"low": 0.9, "mid": 1.1, "high": 1.3, "verdict": "undecided"}, "open"),
     ],
 )
-def test_a_line_that_was_taken_out_proves_a_cause(removal: object, outcome: str) -> None:
-    if isinstance(removal, dict):
+def test_a_line_that_was_taken_out_proves_a_cause(
+    removal: dict[str, Any] | None, outcome: str
+) -> None:
+    if removal is not None:
         removal = removal | {"healthy_s": (), "planted_s": ()}
     control = case_record("control", [], None) | {"removal": removal}
     assert judging.judge_case(control, {"findings": [finding("G202", 12)]}).proof == outcome

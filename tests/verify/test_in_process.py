@@ -10,6 +10,7 @@ from gapless import wire
 from gapless.model.edit import Applicability, Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 from gapless.model.recording import Recording
 from gapless.model.trial import Method, Trial, TrialVerdict
+from gapless.report.sections.trials import side_remarks
 from gapless.verify.arms.arm import ArmPlan, make_runner
 from gapless.verify.arms.blocks import read_blocks
 from gapless.verify.arms.switchable import explain_obstacle
@@ -172,6 +173,20 @@ def test_what_stays_different_after_switching_back_gets_fresh_processes() -> Non
     assert any("fresh processes for c: unedited steps were -" in note for note in trial.notes)
 
 
+def test_a_machine_that_wanders_is_no_drift() -> None:
+    unedited = [123, 121, 150, 113, 99, 95, 94, 95, 102, 132, 123]  # measured beside other work
+    sides = [(1, 122), (2, 19), (1, 97), (2, 24), (1, 91), (2, 25), (1, 102), (2, 26)]
+    pairs = zip(sides, unedited[3:], strict=True)
+    later = [block for side, ms in pairs for block in (side, (0, ms))]
+    blocks = record_blocks([*((0, ms) for ms in unedited[:3]), *later])
+    trial, machine = try_both(blocks, (candidate("b", SKIP), candidate("c", SKIP)))
+    assert not machine.specs
+    assert [side.verdict for side in trial.sides] == [
+        TrialVerdict.UNDECIDED,
+        TrialVerdict.CONFIRMED,
+    ]
+
+
 def test_peak_memory_is_shown_where_both_are_known() -> None:
     blocks = record_blocks(turns(8.0, 10.0), memory_peaks={0: 300, 1: 200})
     trial, _ = try_both(blocks, (candidate("b", SKIP), candidate("c", SKIP)))
@@ -189,6 +204,9 @@ def test_losses_that_jump_while_an_edit_is_on_are_seen(applicability: Applicabil
         Method.IN_PROCESS,
         "loss 1.913 in its blocks, 1.914 around them",
     )
+    remarks = " ".join(side_remarks(trial, same))
+    assert "losses not compared one by one · in one process: 4 blocks" in remarks
+    assert "· loss 1.913 in its blocks, 1.914 around them" in remarks
     assert bool(machine.specs) != may_change, "what ought to change no result gets fresh processes"
     assert jumping.method is (Method.IN_PROCESS if may_change else Method.FRESH)
     words = "loss 2.395 in its blocks, 1.893 around them"

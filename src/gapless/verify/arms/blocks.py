@@ -105,25 +105,47 @@ class SwitchedSteps(Struct, frozen=True):
         return compare.estimate_speedup(self.pairs(side), self.aa_ratios())
 
     def drift(self, side: int) -> float | None:
-        """Return how much slower (logarithm) unedited blocks stay after a side's; ``None``: not."""
+        """Return how much slower (logarithm) unedited blocks stay after a side's; ``None``: not.
+
+        On a machine that others use unedited blocks wander by themselves: that is no drift.
+        """
         of_side = [index for index, block in enumerate(self.blocks) if block.side == side]
         if not of_side:
             return None
-        unedited = [
-            (index, block.log_time) for index, block in enumerate(self.blocks) if block.side == 0
-        ]
-        before = [time for index, time in unedited if index < of_side[0]][-_NEIGHBOURS:]
-        after = [time for index, time in unedited if index - 1 in of_side][:_NEIGHBOURS]
+        unedited = [index for index, block in enumerate(self.blocks) if block.side == 0]
+        times = np.array([self.blocks[index].log_time for index in unedited])
+        numbers = range(len(unedited))
+        before = [number for number in numbers if unedited[number] < of_side[0]][-_NEIGHBOURS:]
+        after = [number for number in numbers if unedited[number] - 1 in of_side][:_NEIGHBOURS]
         if not before or not after:
             return None
-        shift = float(np.mean(after) - np.mean(before))
+        shift = float(times[after].mean() - times[before].mean())
         ratios = self.aa_ratios()
         spread = math.sqrt(float(np.mean(np.square(ratios))) / 1.5) if ratios else 0.0
-        error = spread * math.sqrt(1 / len(before) + 1 / len(after))
+        first = before[-1] + 1  # what the side may have left behind is no wandering
+        wander = find_wander((times[:first], times[first:]))
+        distance = float(np.mean(after) - np.mean(before))
+        error = math.hypot(
+            spread * math.sqrt(1 / len(before) + 1 / len(after)), wander * math.sqrt(distance)
+        )
         return shift if abs(shift) > max(_MIN_DRIFT, _DRIFT_ERRORS * error) else None
 
     def _triples(self) -> Iterator[tuple[SwitchedBlock, SwitchedBlock, SwitchedBlock]]:
         return zip(self.blocks, self.blocks[1:], self.blocks[2:], strict=False)
+
+
+def find_wander(parts: Sequence[Float]) -> float:
+    """Return the deviation by which times (logarithms) wander from one to the next; 0: they do not.
+
+    Times that only scatter differ from the next by √2 of their deviation, and from the mean of both
+    neighbours by √1.5; those that only wander by 1 and √0.5 of a step.
+    """
+    steps = np.concatenate([np.diff(times) for times in parts])
+    bends = np.concatenate([np.diff(times, 2) / 2 for times in parts])
+    if not len(bends):
+        return 0.0
+    square = 3 * float(np.mean(np.square(steps))) - 4 * float(np.mean(np.square(bends)))
+    return math.sqrt(max(0.0, square))
 
 
 def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSteps | None:

@@ -108,7 +108,7 @@ def count_surplus(evidence: Evidence, backward_rows: Sequence[Work]) -> Needless
         or _has_repeated_steps(evidence)
     ):
         return None
-    n_needless = n_stored - max(1.0, _count_passes(evidence)) * n_parameters
+    n_needless = n_stored - max(1.0, count_passes(evidence)) * n_parameters
     if n_needless <= max(max_inputs, _MIN_NEEDLESS_SHARE * n_stored):
         return None
     return NeedlessGradients(
@@ -146,7 +146,7 @@ def _has_repeated_steps(evidence: Evidence) -> bool:
     )
 
 
-def _count_passes(evidence: Evidence) -> float:
+def count_passes(evidence: Evidence) -> float:
     """Count the backward passes of a step, and calls that only compute gradients."""
     lines = [
         line
@@ -171,7 +171,7 @@ def _needless_share(evidence: Evidence, backward_rows: Iterable[Work]) -> float 
         return None
     n_owned = (
         sum(count or 0 for count in owned_counts)
-        * max(1.0, _count_passes(evidence))
+        * max(1.0, count_passes(evidence))
         * windows.count_steps(evidence)
     )
     return 1 - n_owned / n_numbers if 0 < n_owned < n_numbers else None

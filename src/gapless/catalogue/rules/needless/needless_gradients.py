@@ -10,7 +10,7 @@ from gapless.catalogue.examples.parts import operator, source_line
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import window_share, work_of
-from gapless.catalogue.queries.parameters import gradients
+from gapless.catalogue.queries.parameters import gradients, input_gradients
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
@@ -98,6 +98,36 @@ def _pass_rows(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work,
             example_work(gradients.ACCUMULATE, ((64, 1),), 0, "busy.other", backward=True),
         ),
         figure(
+            "A batch of images that requires gradients",
+            "The backward pass computes gradients of what the model is given ([128, 3, 32, 32]), "
+            "and stores them; no optimizer updates it.",
+            example_facts.cpu(example_facts.optimizer(tensors=8)),
+            {"busy.math": 32},
+            *_pass_rows(tensors=9),
+            example_work("aten::conv2d", ((128, 3, 32, 32), (6, 3, 5, 5)), 3, "busy.math"),
+            example_work(
+                "aten::convolution_backward",
+                ((128, 6, 28, 28), (128, 3, 32, 32), (6, 3, 5, 5)),
+                12,
+                "busy.math",
+                backward=True,
+            ),
+            example_work(
+                gradients.ACCUMULATE, ((128, 3, 32, 32),), 0.1, "busy.other", backward=True
+            ),
+        ),
+        figure(
+            "Such images, in a second pass that an attack needs",
+            None,
+            example_facts.cpu(example_facts.optimizer(tensors=40)),
+            {"busy.math": 32},
+            *_pass_rows(tensors=81, passes=2),
+            example_work("aten::conv2d", ((128, 3, 32, 32), (6, 3, 5, 5)), 3, "busy.math"),
+            example_work(
+                gradients.ACCUMULATE, ((128, 3, 32, 32),), 0.1, "busy.other", backward=True
+            ),
+        ),
+        figure(
             "All parameters are trained, in two passes a step",
             None,
             example_facts.cpu(example_facts.optimizer(tensors=40)),
@@ -141,9 +171,14 @@ def needless_gradients(evidence: Evidence) -> Detection | None:
     seen, so the price rests on their number and, where that is known, on their sizes; if gradients
     must pass through such a model, half of it remains. A few tensors whose gradients may be
     requested (inputs) do not count, unless sizes show that there are none: gradients of inputs have
-    the length of the batch.
+    the length of the batch. Where a step's only backward pass stores gradients of the sizes of what
+    a layer is given, and more of them than optimizers hold, these are named: of that layer's
+    backward pass about as much stays as its forward pass takes.
     """
     backward_rows = [row for row in work_of(evidence) if row.backward]
+    inputs = input_gradients.find_input_gradients(evidence)
+    if inputs is not None:
+        return _inputs_detection(evidence, inputs)
     needless = (
         gradients.find_untrained(evidence)
         or gradients.find_shared_passes(evidence)
@@ -165,6 +200,26 @@ def needless_gradients(evidence: Evidence) -> Detection | None:
             Measure("of them, by their number", needless.count_share, "share"),
         ),
         no_remedy=needless.remedy,
+    )
+
+
+def _inputs_detection(
+    evidence: Evidence, inputs: input_gradients.InputGradients
+) -> Detection | None:
+    rows = work_of(evidence)
+    sizes = " and ".join(str(list(size)) for size in inputs.sizes[:2])
+    changes = scale_changes(rows, lambda row: inputs.remain(rows, row))
+    return needless_gradients.detection(
+        f"The backward pass computes gradients of what the model is given ({sizes}), and stores "
+        "them; no optimizer updates it.",
+        *changes,
+        location=inputs.location,
+        measures=(Measure("gradients that no optimizer uses, a step", inputs.count, ""),),
+        no_remedy=(
+            "if nothing reads them: give the model tensors that do not require gradients "
+            "(no requires_grad_(), detach())"
+        ),
+        inferred=True,
     )
 
 
