@@ -10,6 +10,7 @@ from gapless import wire
 from gapless.model.edit import Applicability, Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 from gapless.model.recording import Recording
 from gapless.model.trial import Method, Trial, TrialVerdict
+from gapless.report.sections.trials import side_remarks
 from gapless.verify.arms.arm import ArmPlan, make_runner
 from gapless.verify.arms.blocks import read_blocks
 from gapless.verify.arms.switchable import explain_obstacle
@@ -203,6 +204,9 @@ def test_losses_that_jump_while_an_edit_is_on_are_seen(applicability: Applicabil
         Method.IN_PROCESS,
         "loss 1.913 in its blocks, 1.914 around them",
     )
+    remarks = " ".join(side_remarks(trial, same))
+    assert "losses not compared one by one · in one process: 4 blocks" in remarks
+    assert "· loss 1.913 in its blocks, 1.914 around them" in remarks
     assert bool(machine.specs) != may_change, "what ought to change no result gets fresh processes"
     assert jumping.method is (Method.IN_PROCESS if may_change else Method.FRESH)
     words = "loss 2.395 in its blocks, 1.893 around them"

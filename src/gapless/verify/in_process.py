@@ -32,7 +32,7 @@ from gapless.verify.specs import (
 _SHARE: Final = 0.5  # of the budget, where other sides need fresh processes
 _MAX_FOREIGN_SHARE: Final = 0.1  # of the processors
 _UNBOUNDED: Final = 10**9  # steps: the process leaves when its sides are decided
-_PARITY_NOTE: Final = "not observed in one process"
+_PARITY_NOTE: Final = "no losses were seen"
 # of edits, which ought to leave losses where they are
 _KEEPS_LOSSES: Final = frozenset((Applicability.IDENTICAL, Applicability.EQUIVALENT))
 

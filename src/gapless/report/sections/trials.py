@@ -28,6 +28,7 @@ _PARITY: Final = {
     Parity.DIFFERENT: "losses differ by more than two unedited arms do",
     Parity.NOT_OBSERVED: "losses not observed",
 }
+_SWITCHED_LOSSES: Final = "losses not compared one by one"
 _STYLE: Final = {
     TrialVerdict.CONFIRMED: "green",
     TrialVerdict.LARGER: "green",
@@ -189,7 +190,9 @@ def side_remarks(trial: Trial, side: Side) -> Iterator[str]:
         return
     remarks = ["an ablation: the most that could be gained, no fix"]
     if not _is_ceiling(side):
-        remarks = [f"class: {side.applicability.value}", _PARITY[side.parity]]
+        is_switched = side.method is Method.IN_PROCESS
+        losses = _SWITCHED_LOSSES if is_switched else _PARITY[side.parity]
+        remarks = [f"class: {side.applicability.value}", losses]
     remarks += _method_remarks(trial, side)
     if side.parity_note is not None and side.parity is not Parity.IDENTICAL:
         remarks.append(clean(side.parity_note))
