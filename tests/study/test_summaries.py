@@ -11,10 +11,11 @@ from msgspec.structs import replace
 import gapless
 from gapless.capture.assemble import quantile, step_times
 from gapless.capture.columns import group_rows, heaviest_labels
-from gapless.capture.merge import merge_leaves, merge_tables
+from gapless.capture.merge import merge_leaves
 from gapless.capture.notes import build_health
 from gapless.capture.ranks.summary import CaptureFacts, UnreadableFile
 from gapless.capture.source_lines import is_library
+from gapless.capture.tables import merge_tables
 from gapless.capture.tables.collectives import bandwidth_factor, collective_bytes
 from gapless.model.account import Account, RowAccount
 from gapless.model.ledger import Row

@@ -11,7 +11,6 @@ from gapless.capture.merge import (
     merge_leaves,
     merge_sites,
     merge_stragglers,
-    merge_tables,
     merge_work,
 )
 from gapless.capture.notes import build_health
@@ -19,6 +18,7 @@ from gapless.capture.ranks.ranks import WindowPositions, require_rank, summarise
 from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
 from gapless.capture.ranks.tasks import load_trace
 from gapless.capture.summarize import summarise_capture
+from gapless.capture.tables import merge_tables
 from gapless.errors import NotATraceError
 from gapless.model.account import Account, RowAccount
 from gapless.model.options import Options, Progress

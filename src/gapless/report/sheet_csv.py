@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, cast, get_args, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple
@@ -12,26 +12,12 @@ from gapless.errors import UsageError
 from gapless.model.account import Account
 from gapless.model.leaf import LEAVES
 from gapless.model.study import Study
-from gapless.model.tables import (
-    CollectiveRow,
-    Copy,
-    Kernel,
-    Line,
-    Memory,
-    Operator,
-    Range,
-)
+from gapless.model.tables import Tables
 from gapless.model.trace import Geometry
 from gapless.report.text.text import clean
 
 _ROWS: Final[Mapping[str, type[Struct]]] = {
-    "operators": Operator,
-    "kernels": Kernel,
-    "copies": Copy,
-    "collectives": CollectiveRow,
-    "ranges": Range,
-    "memory": Memory,
-    "lines": Line,
+    name: get_args(rows)[0] for name, rows in get_type_hints(Tables).items()
 }
 _ACCOUNT: Final = "account"
 NAMES: Final = (_ACCOUNT, *_ROWS)

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.capture.columns import Groups, group_rows
+from gapless.capture.tables.kind import TableKind
 from gapless.capture.view import CaptureView
 from gapless.model.leaf import LEAVES
 from gapless.model.tables import CollectiveRow
@@ -121,3 +123,28 @@ def _exposed_ns(view: CaptureView, rows: Int64, groups: Groups) -> Int64:
     piece_groups = event_groups[ledger.culprit[pieces]]
     pieces, piece_groups = pieces[piece_groups >= 0], piece_groups[piece_groups >= 0]
     return Groups(piece_groups, groups.first_rows).total(ledger.end[pieces] - ledger.start[pieces])
+
+
+def _add_collectives(collective: CollectiveRow, addend: CollectiveRow) -> CollectiveRow:
+    ns = collective.device_ns + addend.device_ns
+    rates = (collective.bus_bytes_per_s, addend.bus_bytes_per_s)
+    bus_rate = None
+    if rates[0] is not None and rates[1] is not None:
+        bus_rate = (rates[0] * collective.device_ns + rates[1] * addend.device_ns) / ns
+    return replace(
+        collective,
+        calls=collective.calls + addend.calls,
+        device_ns=ns,
+        bus_bytes_per_s=bus_rate,
+        exposed_ns=collective.exposed_ns + addend.exposed_ns,
+        hidden_ns=collective.hidden_ns + addend.hidden_ns,
+    )
+
+
+COLLECTIVES: Final = TableKind(
+    "collectives",
+    lambda view, _: collective_table(view),
+    lambda row: (row.name, row.dtype, row.group_size, row.bytes),
+    _add_collectives,
+    lambda row: (-row.device_ns, row.name),
+)

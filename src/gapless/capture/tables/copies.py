@@ -4,8 +4,10 @@ import re
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.capture.columns import group_rows
+from gapless.capture.tables.kind import TableKind, add_known
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.tables import Copy
@@ -51,3 +53,23 @@ def _copy_label(name: str) -> tuple[str, str | None]:
         if re.search(pattern, name):
             return direction, kind
     return "other", kind
+
+
+def _add_copies(copy: Copy, addend: Copy) -> Copy:
+    size, ns = add_known(copy.bytes, addend.bytes), copy.device_ns + addend.device_ns
+    return replace(
+        copy,
+        calls=copy.calls + addend.calls,
+        bytes=size,
+        device_ns=ns,
+        bytes_per_s=None if size is None else size / ns * 1e9,
+    )
+
+
+COPIES: Final = TableKind(
+    "copies",
+    lambda view, _: copy_table(view),
+    lambda row: (row.direction, row.memory),
+    _add_copies,
+    lambda row: (-row.device_ns, row.direction),
+)

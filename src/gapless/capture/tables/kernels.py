@@ -3,9 +3,11 @@
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting.device.activities import COMM
 from gapless.capture.columns import Groups, group_rows, heaviest_labels
+from gapless.capture.tables.kind import TableKind
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.leaf import LEAF, LEAVES
@@ -55,3 +57,19 @@ def _group_operators(view: CaptureView, active: Int64, groups: Groups) -> list[s
     name = np.where(operator >= 0, trace.events.name[operator], -1).astype(np.int64)
     names = heaviest_labels(groups, name, view.lengths[active])
     return [trace.names[name_code] if name_code >= 0 else None for name_code in names.tolist()]
+
+
+def _add_kernels(kernel: Kernel, addend: Kernel) -> Kernel:
+    """Add two ranks' kernels; leaf and operator are those of the one with more time."""
+    longer = kernel if kernel.device_ns >= addend.device_ns else addend
+    calls, ns = kernel.calls + addend.calls, kernel.device_ns + addend.device_ns
+    return replace(longer, calls=calls, device_ns=ns, mean_ns=ns / calls)
+
+
+KERNELS: Final = TableKind(
+    "kernels",
+    lambda view, _: kernel_table(view),
+    lambda row: (row.name, row.geometry),
+    _add_kernels,
+    lambda row: (-row.device_ns, row.name),
+)

@@ -1,8 +1,12 @@
 """Memory: what allocator events say of each device within the counted steps."""
 
+from typing import Final
+
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.capture.columns import group_rows
+from gapless.capture.tables.kind import TableKind
 from gapless.capture.view import CaptureView
 from gapless.model.tables import Memory
 from gapless.model.trace import Int64
@@ -38,3 +42,28 @@ def _device_name(kind: int, index: int) -> str:
 def _peak(values: Int64) -> int | None:
     recorded = values[values >= 0]
     return int(recorded.max()) if len(recorded) else None
+
+
+def _join_memory(memory: Memory, other_memory: Memory) -> Memory:
+    """Take the higher of two ranks' peaks: they are different memories of the same number."""
+    return replace(
+        memory,
+        peak_allocated=_max_known(memory.peak_allocated, other_memory.peak_allocated),
+        peak_reserved=_max_known(memory.peak_reserved, other_memory.peak_reserved),
+        allocations=memory.allocations + other_memory.allocations,
+        frees=memory.frees + other_memory.frees,
+        allocated_bytes=memory.allocated_bytes + other_memory.allocated_bytes,
+    )
+
+
+def _max_known(a: int | None, b: int | None) -> int | None:
+    return max((value for value in (a, b) if value is not None), default=None)
+
+
+MEMORY: Final = TableKind(
+    "memory",
+    lambda view, _: memory_table(view),
+    lambda row: row.device,
+    _join_memory,
+    lambda row: (-(row.peak_allocated or 0), row.device),
+)

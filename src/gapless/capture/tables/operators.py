@@ -12,10 +12,12 @@ from functools import partial
 from typing import Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.accounting.ahead import map_ahead
 from gapless.accounting.host.nesting import find_innermost, find_parents, split_batches
 from gapless.capture.columns import group_rows
+from gapless.capture.tables.kind import TableKind, add_known
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.tables import Operator
@@ -159,3 +161,23 @@ def _device_ns(view: CaptureView, frames: Int64) -> tuple[Int64, Int64]:
     total = np.zeros(len(frames), np.int64)
     total[able_rows] = launched.within(events.start[rows], events.end[rows])
     return self_ns, total
+
+
+def _add_operators(operator: Operator, addend: Operator) -> Operator:
+    return replace(
+        operator,
+        calls=operator.calls + addend.calls,
+        host_self_ns=operator.host_self_ns + addend.host_self_ns,
+        host_total_ns=operator.host_total_ns + addend.host_total_ns,
+        device_self_ns=add_known(operator.device_self_ns, addend.device_self_ns),
+        device_total_ns=add_known(operator.device_total_ns, addend.device_total_ns),
+    )
+
+
+OPERATORS: Final = TableKind(
+    "operators",
+    lambda view, by_shape: operator_table(view, by_shape=by_shape),
+    lambda row: (row.name, row.shapes),
+    _add_operators,
+    lambda row: (-row.host_self_ns, row.name, row.shapes or ""),
+)

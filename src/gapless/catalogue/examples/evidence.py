@@ -17,7 +17,7 @@ Times are in milliseconds of one step; the parts are made by ``examples.parts``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 from msgspec.structs import replace
 
@@ -46,17 +46,11 @@ from gapless.model.run import (
     Timeline,
 )
 from gapless.model.study import RunInfo, Site, Study, StudyHealth
-from gapless.model.tables import CollectiveRow, Copy, Kernel, Line, Memory, Operator, Range, Tables
+from gapless.model.tables import Tables
 from gapless.model.work import Work
 
 _TABLES: Final[Mapping[str, type]] = {
-    "operators": Operator,
-    "kernels": Kernel,
-    "copies": Copy,
-    "collectives": CollectiveRow,
-    "ranges": Range,
-    "memory": Memory,
-    "lines": Line,
+    name: get_args(rows)[0] for name, rows in get_type_hints(Tables).items()
 }
 _HEALTH: Final = StudyHealth(
     source="kineto",
