@@ -95,9 +95,16 @@ def test_an_interrupted_tuning_ends_with_130_and_is_resumed(
     assert "1 fix kept, their total gain not proven" in screen
     assert "gapless tune --resume" in screen
     assert len(tunings.read_tuning(run / tunings.FILE).fixes) == 1
-    training.interrupt = lambda _: False
     Path("loader").mkdir()  # the record that it goes on from
-    assert cli.main(["tune", "--yes", "--resume", "--json"]) == 0
+    edit = drawing.fact("edit", 0, edit=0, target="torch.x")
+    logs = {"rank0.log": b"".join([*drawing.training()[:-1], edit, drawing.training()[-1]])}
+    later = drawing.write_run(run.parent / "2026-b", logs, folder=str(Path.cwd()))
+    assert cli.main(["tune", "--yes", "--resume"]) == 130, "the last run of which a tuning began"
+    capsys.readouterr()
+    training.interrupt = lambda _: False
+    command = ["--", "python", "train.py"]  # the last run of it was recorded with edits applied
+    assert cli.main(["tune", "--yes", "--resume", "--json", *command]) == 0
+    assert not (later / tunings.STATE).exists()
     document = json.loads(capsys.readouterr().out)
     assert document["proven"]
     assert [fix["fix"] for fix in document["fixes"]] == ["loader", "foreach"]

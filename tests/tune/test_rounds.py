@@ -123,6 +123,21 @@ def test_an_interruption_keeps_what_is_proven_and_the_next_one_goes_on(call: str
     assert finished.spent_s == pytest.approx(state.spent_s + resumed.now)
 
 
+def test_a_proof_stays_until_another_fix_is_kept() -> None:
+    proven = tune(STATE, Training(lambda _: {"a": 2.0}, {"a": 2.0}).bench())
+    idle = Training(lambda _: {"a": 2.0}, {"a": 2.0})
+    assert tuning_of(tune(proven, idle.bench(), 1.0)) == tuning_of(proven)
+    assert not idle.calls, "nothing is left to try, and nothing to prove"
+    more = Training(lambda _: {"a": 2.0, "b": 1.5}, {"a": 2.0, "b": 1.5}, whole=3.0)
+    speedup = tuning_of(tune(proven, more.bench())).speedup
+    assert speedup is not None
+    assert speedup.mid == 3.0
+    cut = Training(
+        lambda _: {"a": 2.0, "b": 1.5}, {"b": 1.5}, interrupt=lambda name: name == "proof"
+    )
+    assert tuning_of(tune(proven, cut.bench())).speedup is None, "of another whole"
+
+
 def test_after_a_kill_any_saved_state_can_be_gone_on_with() -> None:
     training = Training(lambda _: dict(TWO), TWO)
     whole = tune(STATE, training.bench())

@@ -182,17 +182,25 @@ def _find_run(home: Path, arguments: argparse.Namespace) -> Path:
 
 
 def _last_trained(home: Path) -> Path:
-    """Return the last run of a folder that trained; where none did, the last. Raises as above."""
+    """Return the last run of a folder that trained as its source says.
+
+    Where none did, the last that trained, else the last. Raises as above.
+    """
     from gapless.store.run import runs
     from gapless.store.run.recordings import load
 
     last_run = runs.find_here(home, runs.LAST_RUN)
     paths = [entry.path for entry in islice(runs.list_runs(home), _MAX_RUNS)]
-    return next((path for path in paths if has_trained(load(path))), last_run)
+    trained = {path: was_edited(run) for path in paths if has_trained(run := load(path))}
+    unedited = (path for path, is_edited in trained.items() if not is_edited)
+    return next(unedited, next(iter(trained), last_run))
 
 
 def _find_recording(home: Path, command: tuple[str, ...]) -> "Recording | None":
-    """Return the last run of a command in this folder that trained; ``None`` if there is none."""
+    """Return the last run of a command in this folder that trained as its source says.
+
+    ``None`` if there is none.
+    """
     from gapless.store.run import runs
     from gapless.store.run.recordings import load
 
@@ -202,12 +210,25 @@ def _find_recording(home: Path, command: tuple[str, ...]) -> "Recording | None":
         for entry in runs.list_runs(home)
         if entry.manifest.command == command and entry.manifest.folder == cwd
     )
-    return next(filter(has_trained, map(load, islice(paths, _MAX_RUNS))), None)
+    recordings = map(load, islice(paths, _MAX_RUNS))
+    return next((run for run in recordings if has_trained(run) and not was_edited(run)), None)
 
 
 def has_trained(recording: "Recording") -> bool:
     """Return whether any process of a run trained."""
     return any(process.role == "training" for process in recording.processes)
+
+
+def was_edited(recording: "Recording") -> bool:
+    """Return whether a run had edits applied (``gapless run --with``), whose settings it shows.
+
+    The first run of a trial keeps its loggers apart, and has no others.
+    """
+    return any(
+        fact.noun == "edit" and process.end_kind != "trial"
+        for process in recording.processes
+        for fact in process.facts
+    )
 
 
 def ask_permission(

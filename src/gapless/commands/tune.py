@@ -134,6 +134,8 @@ def _begin(
     from gapless.verify.specs import ArmMode
     from gapless.verify.trial import TrialTask, scout
 
+    if arguments.resume and arguments.run is None and not arguments.command_line:
+        arguments.run = _find_begun(runs_home(arguments))
     recording, command, folder = find_subject(arguments)
     if arguments.resume and recording is None:
         raise UsageError("there is nothing to resume: this command was never recorded here")
@@ -153,6 +155,14 @@ def _begin(
         return task, _read_state(run)
     _forget_last(run)
     return task, TuningState(command, str(folder), recording.manifest.id, str(run))
+
+
+def _find_begun(home: Path) -> str | None:
+    """Return the newest run of which a tuning has begun, if there is one."""
+    from gapless.store.run import runs, tunings
+
+    begun = (entry.path for entry in runs.list_runs(home) if (entry.path / tunings.STATE).exists())
+    return next(map(str, begun), None)
 
 
 def _read_state(run: Path) -> "TuningState":

@@ -91,14 +91,16 @@ class TuningSession(Struct, frozen=True):
 def tune(state: TuningState, bench: Workbench, budget_s: float = DEFAULT_S) -> TuningState:
     """Go on with a tuning until its end; Ctrl-C ends it with what is proven so far.
 
-    Raises ``UsageError`` where the budget is too small for the first trial.
+    A proof of the whole stays until a fix is kept beside those that it is about. Raises
+    ``UsageError`` where the budget is too small for the first trial.
     """
-    begun = replace(state, end=None, proof=None, remaining=())
+    begun = replace(state, end=None, proof=state.proof if is_proven(state) else None, remaining=())
     session = TuningSession(bench, budget_s, bench.clock(), [begun])
     try:
         bench.save(begun)
         _run_rounds(session)
-        if session.state.fixes and session.state.end != INTERRUPTED:
+        is_open = session.state.fixes and session.state.proof is None
+        if is_open and session.state.end != INTERRUPTED:
             _prove(session)
     except KeyboardInterrupt:
         session.advance(end=INTERRUPTED)
@@ -164,7 +166,8 @@ def _run_round(session: TuningSession, proposal: Proposal) -> bool:
     attempt = judge_attempt(proposal, trial, len(state.fixes))
     changes: dict[str, object] = {"tries": (*state.tries, attempt)}
     if attempt.is_kept:
-        changes |= {"fixes": keep_fix(state.fixes, proposal, trial.sides[0]), "record": None}
+        changes |= {"fixes": keep_fix(state.fixes, proposal, trial.sides[0])}
+        changes |= {"record": None, "proof": None}
     if TRIAL_INTERRUPTED in trial.notes:  # what it has not proven is tried again on resuming
         changes = {**(changes if attempt.is_kept else {}), "end": INTERRUPTED}
     session.advance(**changes)
