@@ -263,7 +263,10 @@ def count_in_bins(training: Training) -> None:
 
 
 def multiply_on_few_cores(training: Training) -> None:
-    """Multiply large matrices with the one thread that ``Training`` sets, or with one a core."""
+    """Multiply large matrices with the one thread that ``Training`` sets, or with one a core.
+
+    Cores that other processes use meanwhile are not there for it: the rule is silent of such a run.
+    """
     if training.healthy:
         torch.set_num_threads(os.cpu_count() or 1)
     layers = nn.Linear(WIDTH, 4096), nn.ReLU(), nn.Linear(4096, 10)
