@@ -29,6 +29,9 @@ _CEILINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "copies": ("cached-batch-on-device",),
     "occasions": ("no-logging", "no-checkpoint", "no-evaluation"),
 }
+# Causes whose line is what takes long. The line of others is where a loader is made, or a model is
+# set to evaluate: without it, the cost stays.
+_LINE_CAUSES: Final = frozenset({"G202", "G214", "G215", "G219", "G705"})
 _ROOMS: Final = {rule.code: rule.check.__module__.split(".")[3] for rule in RULES}
 
 
@@ -117,7 +120,7 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
 def _proof_of(finding: Json, case_record: Json, spread: float | None) -> str:
     """Return whether a cause was proved: by trials, or by its line, taken out."""
     outcome, removal = proof(finding, case_record.get("proofs", {})), case_record.get("removal")
-    if outcome != "open" or removal is None:
+    if outcome != "open" or removal is None or not is_of_line(finding):
         return outcome
     removal = with_starts(removal, spread)
     if removal["verdict"] == "faulty":
@@ -143,6 +146,11 @@ def proof_edits(finding: Json) -> tuple[str, ...]:
     These are its fixes, and the ceilings of its room where it has none.
     """
     return tuple(finding["helps"]) or _CEILINGS.get(_ROOMS.get(finding["code"], ""), ())
+
+
+def is_of_line(finding: Json) -> bool:
+    """Return whether a cause is what is done at its line."""
+    return finding["code"] in _LINE_CAUSES
 
 
 def _is_decoy_named(findings: Sequence[Json], plantings: Sequence[Json]) -> bool:

@@ -12,7 +12,9 @@ _TRAINING_CALLS: Final = frozenset({"backward", "step", "zero_grad", "main", "tr
 def remove_named(root: Path, file: str, line: int) -> bool:
     """Take out the statement at a line of a file below a folder; tell whether there was one.
 
-    What follows keeps its line. Nothing is taken out that trains, or that defines a name.
+    Where it defines a name, what is done below the same condition goes with it.
+
+    What follows keeps its line. Nothing is taken out that trains.
     """
     for path in sorted(root.rglob(file)):
         text = path.read_text(encoding="utf-8")
@@ -29,8 +31,9 @@ def remove_statement(text: str, line: int) -> str | None:
         tree = ast.parse(text)
     except SyntaxError:
         return None
-    statement = max(_statements_at(tree, line), key=lambda node: node.lineno, default=None)
-    if statement is None or not _is_removable(statement):
+    at_line = sorted(_statements_at(tree, line), key=lambda node: -node.lineno)
+    statement = next(filter(_is_removable, [*at_line, *_conditions_around(tree, line)]), None)
+    if statement is None:
         return None
     lines = text.splitlines(keepends=True)
     first, last = statement.lineno - 1, statement.end_lineno or statement.lineno
@@ -49,6 +52,16 @@ def _statements_at(tree: ast.AST, line: int) -> Iterator[ast.stmt]:
         last_line = body[0].lineno - 1 if body else node.end_lineno or node.lineno
         if node.lineno <= line <= last_line:
             yield node
+
+
+def _conditions_around(tree: ast.AST, line: int) -> list[ast.If]:
+    """Return the conditions that a line is below, the innermost first: work done now and then."""
+    conditions = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and node.lineno < line <= (node.end_lineno or 0)
+    ]
+    return sorted(conditions, key=lambda node: -node.lineno)
 
 
 def _is_removable(statement: ast.stmt) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from benchmarks.planted import truth
 from benchmarks.planted.asking import prove, record
 from benchmarks.planted.cases import Case
-from benchmarks.planted.judging import proof_edits, training_causes
+from benchmarks.planted.judging import is_of_line, proof_edits, training_causes
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
@@ -152,7 +152,9 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
     first_causes = training_causes(json.loads(answer_path.read_text()).get("findings"))[:1]
     edits = {edit for finding in first_causes for edit in proof_edits(finding)}
     untried_edits = sorted(edits - set(case_record.get("proofs", ())))
-    line = first_causes[0]["where"] if first_causes and "removal" not in case_record else None
+    line = next((cause["where"] for cause in first_causes if is_of_line(cause)), None)
+    if "removal" in case_record:
+        line = None
     if "failed" in case_record or not (untried_edits or line):
         return ""
     root = lane.folder / "proved" / case.name

@@ -280,27 +280,25 @@ def test_a_cause_that_only_rewriting_removes_is_proved_by_the_ceilings_of_its_ro
 REMOVED = """for step in range(3):
     loss = model(x)
     if step % 2 == 0:
+        log = loss
         print(
-            loss)
+            log)
     loss.backward()
     total += loss.item()
 """
+CONDITION = "if step % 2 == 0:\n        log = loss\n        print(\n            log)"
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         (2, None),  # it defines a name
-        (
-            3,
-            REMOVED.replace(
-                "    if step % 2 == 0:\n        print(\n            loss)", "    pass\n\n"
-            ),
-        ),
-        (5, REMOVED.replace("print(\n            loss)", "pass\n")),
-        (6, None),  # it trains
+        (3, REMOVED.replace(CONDITION, "pass\n\n\n")),
+        (4, REMOVED.replace(CONDITION, "pass\n\n\n")),  # with what needs the name
+        (6, REMOVED.replace("print(\n            log)", "pass\n")),
+        (7, None),  # it trains
         (1, None),
-        (7, REMOVED.replace("total += loss.item()", "pass")),
+        (8, REMOVED.replace("total += loss.item()", "pass")),
         (9, None),
     ],
 )

@@ -149,6 +149,10 @@ def test_control_characters_of_a_command_do_not_reach_the_terminal() -> None:
 
 def test_lines_keep_to_the_width() -> None:
     assert max(map(len, trial_text(TRIAL, 80).splitlines())) <= 80
+    predicted = replace(FASTER, predicted=Estimate(1.6, 1.7, 1.8))
+    text = trial_text(replace(TRIAL, sides=(predicted, USELESS)), 60)
+    assert max(map(len, text.splitlines())) <= 60
+    assert "more-workers + one-thread: predicted 1.70×" in text
 
 
 def test_json_has_the_keys_that_scripts_rely_on() -> None:

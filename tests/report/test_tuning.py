@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from gapless.model.account import Account
-from gapless.report.sections.tuning import print_tuning
+from gapless.report.sections.tuning import print_tuning, tuning_screen
+from gapless.report.text.console import pen_for
 from gapless.tune.rounds import tune, tuning_of
 from tests.tune.fakes import STATE, Training
 
@@ -31,6 +32,20 @@ def test_accounts_before_and_after_stand_side_by_side_and_sum() -> None:
     for column in range(4):
         assert sum(row[column] for row in cells[:-1]) == pytest.approx(cells[-1][column])
     assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_tries_fit_any_terminal(width: int) -> None:
+    training = Training(lambda _: {"loader": 2.0, "foreach": None}, {"loader": 2.0})
+    state = tune(STATE, training.bench())
+    stream = StringIO()
+    lines = [
+        line.plain for line in tuning_screen(state, tuning_of(state), None, pen_for(stream, width))
+    ]
+    assert max(map(len, lines)) <= width
+    assert any("2.00× [1.95 … 2.05]" in line for line in lines)
+    assert any("not predicted" in line for line in lines)
+    assert any("kept" in line and "loader" in line for line in lines) == (width > 60)
 
 
 def test_nothing_tried_is_told_with_the_reason() -> None:

@@ -65,7 +65,7 @@ def make_workbench(task: TuningTask, report_progress: Progress) -> Workbench:
             windows=False,
             mode=ArmMode.FRESH if measured.is_fresh else task.trial.mode,
         )
-        words = f"{measured.proposal.fix}, {measured.proposal.summary}"
+        words = measured.proposal.fix
         if measured.base_edits:
             words += f", on top of {len(measured.base_edits)} edits"
 

@@ -39,6 +39,7 @@ _STYLE: Final = {
 }
 _VERDICT_CELLS: Final = 12  # cells
 _MIN_NAME_CELLS: Final = 20  # cells of a name: below that the last column is dropped
+_MIN_CUT_NAME_CELLS: Final = 6  # below that predictions stand below the table
 _HEADS: Final = ("", "", "a step", "predicted", "is worth", "a whole job")
 _PREDICTED_COLUMN: Final = 3  # which of them
 _INDENT: Final = 6
@@ -56,17 +57,22 @@ def trial_screen(trial: Trial, pen: Pen) -> Iterator[Text]:
     """Return the report of a trial, line by line."""
     yield from fold(trial_headline(trial), pen.width, style="bold")
     yield from fold(method_text(trial), pen.width)
+    rows = trial_rows(trial)
+    is_narrow = _lacks_room(rows, pen)
     if trial.sides:
-        yield from _table(trial, pen)
+        yield from _table(trial, _drop_predictions(rows) if is_narrow else rows, pen)
     for side in trial.sides:
-        yield from _side_lines(trial, side, pen)
+        yield from _side_lines(trial, side, pen, is_narrow=is_narrow)
     for note in trial.notes:
         yield from fold(note, pen.width)
 
 
-def _side_lines(trial: Trial, side: Side, pen: Pen) -> Iterator[Text]:
+def _side_lines(trial: Trial, side: Side, pen: Pen, *, is_narrow: bool) -> Iterator[Text]:
     """Return the remarks on a side, its letter before the first."""
-    remarks = side_remarks(trial, side)
+    remarks = list(side_remarks(trial, side))
+    if is_narrow:  # the table has cut the name, and has no predictions
+        predicted = "" if side.predicted is None else f": predicted {ratio_text(side.predicted)}"
+        remarks.insert(0, clean(" + ".join(side.fixes)) + predicted)
     lines = [text for line in remarks for text in fold(line, pen.width - _INDENT)]
     for index, line in enumerate(lines):
         yield Text.assemble(pad("" if index else f"  {side.name}", _INDENT), line)
@@ -131,10 +137,9 @@ def method_text(trial: Trial) -> str:
     return " · ".join(parts)
 
 
-def _table(trial: Trial, pen: Pen) -> Iterator[Text]:
+def _table(trial: Trial, rows: Sequence[tuple[str, ...]], pen: Pen) -> Iterator[Text]:
     """Return a row for the unedited arms and each side; narrow terminals omit the whole job."""
-    rows = trial_rows(trial)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = _column_widths(rows)
     if _name_room(widths, pen) < min(_MIN_NAME_CELLS, widths[1]):
         widths = widths[:-1]
     widths[1] = max(1, min(widths[1], _name_room(widths, pen)))
@@ -151,8 +156,23 @@ def trial_rows(trial: Trial) -> list[tuple[str, ...]]:
     unedited = "" if trial.step_ns is None else duration(trial.step_ns)
     rows = [_HEADS, ("A", "unedited", unedited, "", "", ""), *map(_cells, trial.sides)]
     if all(side.predicted is None for side in trial.sides):
-        rows = [(*row[:_PREDICTED_COLUMN], *row[_PREDICTED_COLUMN + 1 :]) for row in rows]
+        rows = _drop_predictions(rows)
     return rows
+
+
+def _drop_predictions(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [(*row[:_PREDICTED_COLUMN], *row[_PREDICTED_COLUMN + 1 :]) for row in rows]
+
+
+def _lacks_room(rows: Sequence[tuple[str, ...]], pen: Pen) -> bool:
+    """Return whether names would have hardly a cell, even without the whole job."""
+    has_predictions = rows[0][_PREDICTED_COLUMN] == _HEADS[_PREDICTED_COLUMN]
+    room = _name_room(_column_widths(rows)[:-1], pen)
+    return has_predictions and room < _MIN_CUT_NAME_CELLS
+
+
+def _column_widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    return [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
 
 
 def _name_room(widths: Sequence[int], pen: Pen) -> int:

@@ -22,7 +22,7 @@ from gapless.report.text.wrap import fold
 _MAX_REMAINING: Final = 6  # proposals that were not tried
 _INDENT: Final = 5
 _HEADS: Final = ("", "tried on what is kept above", "predicted", "measured", "")
-_MIN_NAME_CELLS: Final = 16
+_MIN_NAME_CELLS: Final = 32  # a longer one is cut
 _ACCOUNTS: Final = "where a step goes"
 _DIM: Final = "bright_black"
 
@@ -86,12 +86,30 @@ def _attempt_lines(tries: Sequence[TriedFix], pen: Pen) -> Iterator[Text]:
     """Return a row for each fix that was tried, and below it what it sets and why it was kept."""
     rows = [_HEADS, *(attempt_cells(number, attempt) for number, attempt in enumerate(tries, 1))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    room = pen.width - sum(width + 2 for width in (widths[0], *widths[2:])) - 2
-    widths[1] = max(_MIN_NAME_CELLS, min(widths[1], room))
+    room = pen.width - sum(width + 2 for width in (widths[0], *widths[2:])) - 4
+    if room < min(_MIN_NAME_CELLS, max(len(row[1]) for row in rows[1:])):
+        yield from _narrow_lines(tries, pen)
+        return
+    widths[1] = min(widths[1], room)
     yield Text(table_row(rows[0], widths), _DIM)
     for row, attempt in zip(rows[1:], tries, strict=True):
         line = Text(table_row(row[:-1], widths))
         yield line.append(f"  {row[-1]}", "green" if attempt.is_kept else "yellow")
+        yield from _hang(f"{clean(attempt.summary)}: {clean(attempt.why)}", pen, _INDENT)
+
+
+def _narrow_lines(tries: Sequence[TriedFix], pen: Pen) -> Iterator[Text]:
+    """Return the same where a row has no room for its columns: a line below the name."""
+    yield Text("tried on what is kept above", _DIM)
+    for number, attempt in enumerate(tries, 1):
+        index, name, predicted, measured, end = attempt_cells(number, attempt)
+        style = "green" if attempt.is_kept else "yellow"
+        yield Text(f"  {index}  {cut_middle(name, max(1, pen.width - _INDENT))}")
+        words = [end]
+        words.append(predicted if attempt.predicted is None else f"predicted {predicted}")
+        words.append(measured if attempt.speedup is None else f"measured {measured}")
+        for line in fold(" · ".join(words), pen.width - _INDENT):
+            yield Text(" " * _INDENT + line.plain, style)
         yield from _hang(f"{clean(attempt.summary)}: {clean(attempt.why)}", pen, _INDENT)
 
 
