@@ -142,6 +142,6 @@ def check_drawing(tick: int, drawing: Drawing) -> None:
 
 
 @given(drawings())
-@settings(max_examples=400)
+@settings(max_examples=160)
 def test_each_instant_is_charged_by_the_definition(case: tuple[int, Drawing]) -> None:
     check_drawing(*case)

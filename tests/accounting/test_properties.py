@@ -61,7 +61,7 @@ def check_same_pieces(first_ledger: Ledger, second_ledger: Ledger, shift: int = 
 
 
 @given(drawings(), st.integers(-(10**15), 10**15))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_later_trace_has_the_same_ledger(case: tuple[int, Drawing], shift: int) -> None:
     inputs = draw(case[1])
     trace, stages, arrivals = inputs.trace, inputs.stages, inputs.arrivals
@@ -79,7 +79,7 @@ def test_a_later_trace_has_the_same_ledger(case: tuple[int, Drawing], shift: int
 
 
 @given(drawings(), st.randoms(use_true_random=False))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_order_of_the_file_changes_no_sum(
     case: tuple[int, Drawing], dice: random.Random
 ) -> None:
@@ -103,7 +103,7 @@ def is_alone(act: Act, other_acts: Iterable[Act]) -> bool:
 
 
 @given(drawings(), st.data())
-@settings(max_examples=80)
+@settings(max_examples=30)
 def test_a_kernel_in_two_changes_no_sum(case: tuple[int, Drawing], data: st.DataObject) -> None:
     drawing = case[1]
     # Both halves keep the launch. Without one, the second would count as enqueued where it begins.
@@ -131,7 +131,7 @@ def test_a_kernel_without_a_launch_counts_as_enqueued_where_it_begins() -> None:
 
 
 @given(drawings())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_pieces_tile_each_row(case: tuple[int, Drawing]) -> None:
     ledger = make_ledger(draw(case[1]))
     for index, row in enumerate(ledger.rows):
@@ -144,7 +144,7 @@ def test_pieces_tile_each_row(case: tuple[int, Drawing]) -> None:
 
 
 @given(drawings())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_small_batches_give_the_same_ledger(case: tuple[int, Drawing]) -> None:
     inputs = draw(case[1])
     with pytest.MonkeyPatch.context() as patch:
@@ -155,7 +155,7 @@ def test_small_batches_give_the_same_ledger(case: tuple[int, Drawing]) -> None:
 
 
 @given(drawings())
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_the_account_is_the_sum_of_the_ledger(case: tuple[int, Drawing]) -> None:
     ledger = make_ledger(draw(case[1]))
     totals = sum_ledgers([ledger, ledger])

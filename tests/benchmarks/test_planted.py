@@ -96,6 +96,7 @@ def test_every_mutation_changes_the_lines_that_it_says(fault: Plant) -> None:
         assert any(word in after[line - 1] for word in ("for ", "DataLoader", "Adam", ".step("))
 
 
+@pytest.mark.slow
 def test_mutated_scripts_still_train(tmp_path: Path) -> None:
     runnable = [mutation for mutation in (*FAULTS, *DECOYS) if "cpu" in mutation.devices]
     slow = {"restarted-workers", "too-many-workers", "one-worker-of-items", "many-threads"}
@@ -468,6 +469,7 @@ def test_a_kernel_that_counts_less_than_was_used_tells_nothing(
 TRAINING = Script("two", "o/r", "0" * 40, "train.py", {"train.py": ""})
 
 
+@pytest.mark.slow
 def test_two_scripts_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(truth._TURN_S, "cpu", 0.1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(truth, "_MAX_CALM_SHARE", math.inf)

@@ -116,6 +116,7 @@ def test_its_processes_end_where_we_are_interrupted(
     assert spools() == []
 
 
+@pytest.mark.slow
 def test_at_each_stage_its_processes_end_where_we_are_killed(tmp_path: Path, mark: str) -> None:
     stages = [tmp_path / name for name in STAGES]
     command = (sys.executable, str(TESTS / "stages.py"), str(tmp_path))

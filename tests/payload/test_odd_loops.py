@@ -22,7 +22,9 @@ def drop_dates(output: ScriptResult) -> ScriptResult:
     return output._replace(err=re.sub(r"(?m)^([A-Z]\d{4}) \S+ \d+ ", r"\1 ", output.err))
 
 
-@pytest.mark.parametrize("name", ["scripted", "broken_off", "compiled_steps"])
+@pytest.mark.parametrize(
+    "name", ["scripted", pytest.param("broken_off", marks=pytest.mark.slow), "compiled_steps"]
+)
 def test_compilers_see_nothing_of_ours(name: str, tmp_path: Path) -> None:
     """One could not compile it; the other would count more graphs, and warn of what it meets."""
     command = script_command("odd_loops.py", name)
