@@ -71,6 +71,7 @@ class HostChange(msgspec.Struct, frozen=True, tag="hosted", tag_field="kind"):
 
     leaves: tuple[str, ...]  # "idle.host.python", "idle.launch.api"
     factor: Estimate
+    sampled: bool = False  # known from samples of un-profiled steps: no profiler inflates it
 
 
 class CopyChange(msgspec.Struct, frozen=True, tag="copied", tag_field="kind"):

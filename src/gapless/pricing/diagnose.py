@@ -22,6 +22,7 @@ from gapless.pricing.locate import locate
 from gapless.pricing.nested import drop_callers
 from gapless.pricing.ordering import order_findings
 from gapless.pricing.price import LEAST_GAIN, Prices
+from gapless.pricing.same_line import take_line_prices
 from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
 from gapless.pricing.words.activities import describe_host_samples
 from gapless.pricing.words.verdict import COMPUTE, MIN_LARGE_SHARE, affected_groups, verdict_of
@@ -35,9 +36,8 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
     """Check all rules and price their detections: worth naming, harmless, or not checked."""
     detections, abstentions = run_rules(prices.evidence, rules)
     priced_findings = [price_or_bound(prices, detection) for detection in detections]
-    all_findings = mark_contested(
-        [bound_finding(prices.evidence, finding) for finding in priced_findings]
-    )
+    bounded_findings = [bound_finding(prices.evidence, finding) for finding in priced_findings]
+    all_findings = mark_contested(take_line_prices(bounded_findings, prices.evidence.step_ns))
     nameable_findings = [
         finding if is_worth_saying(finding) else name_by_account(prices, finding)
         for finding in all_findings

@@ -34,8 +34,8 @@ _TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", 
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
 _LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
 _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
-# Without a device: all that the thread does. "step" is what no window splits.
-THREAD_LEAVES: Final = ("idle.host.", "busy.", "step")
+UNSPLIT: Final = "step"  # what no window splits
+_THREAD_LEAVES: Final = ("idle.host.", "busy.")
 HOST_LEAVES: Final = (
     "idle.host.",
     "idle.launch.",
@@ -76,7 +76,7 @@ def find_costliest_line(evidence: Evidence) -> StepLine | None:
 
 def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
     """Return what remains of the thread's time if such shares of a step are removed."""
-    leaves = HOST_LEAVES if evidence.on_device else THREAD_LEAVES
+    leaves = HOST_LEAVES if evidence.on_device else thread_leaves(evidence)
     thread_share = evidence.share(*leaves)
     shares = (lost_share.high, lost_share.mid, lost_share.low)
     return HostChange(
@@ -87,7 +87,16 @@ def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
                 for share in shares
             )
         ),
+        sampled=True,
     )
+
+
+def thread_leaves(evidence: Evidence) -> tuple[str, ...]:
+    """Return the leaves of all that the training thread does, without a device.
+
+    What no window splits is one where there is such: no replay knows it.
+    """
+    return (*_THREAD_LEAVES, UNSPLIT) if evidence.share(UNSPLIT) else _THREAD_LEAVES
 
 
 def _is_ahead(evidence: Evidence) -> bool:

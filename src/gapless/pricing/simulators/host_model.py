@@ -29,6 +29,7 @@ from gapless.model.evidence import Evidence
 
 _HOST: Final = Estimate(0.6, 1.0, 1.1)  # of time between operators, which a profiler inflates most
 _WORK: Final = Estimate(0.85, 1.0, 1.1)  # of operators
+_EXACT: Final = Estimate(1.0, 1.0, 1.0)  # of what is known from un-profiled steps
 _COLLECTIVES: Final = ("comm.", "idle.comm.")  # collectives: threads without events carry them out
 _MIN_WAIT_SHARE: Final = 0.02  # of a step, for workers: above that they may be the limit
 _MIN_REMAINING: Final = 0.02  # of a step that stays at least
@@ -120,8 +121,8 @@ def _removed_of_leaf(change: Change, leaf: str) -> Estimate | None:
     match change:
         case Drop(leaves=leaves, keep=keep):
             return _scale_estimate(_profiler_factor(leaves), 1 - keep)
-        case HostChange(leaves=leaves, factor=factor):
-            return _removed_share(_profiler_factor(leaves), 1.0, factor)
+        case HostChange(leaves=leaves, factor=factor, sampled=sampled):
+            return _removed_share(_EXACT if sampled else _profiler_factor(leaves), 1.0, factor)
         case Scale(factor=factor):
             return _removed_share(_WORK, 1.0, factor)
 

@@ -258,10 +258,13 @@ def extend_to_all_steps(speedup: Estimate, atypical: UnlikeSteps) -> Estimate:
 def _is_of_account(change: Change) -> bool:
     """Return whether a change concerns what the account knows better than a window.
 
-    That is what the thread does between operators, and what is in steps that no window holds.
+    That is what the thread does between operators, what is in steps that no window holds, and what
+    samples show of un-profiled steps.
     """
     return isinstance(change, HostChange) and (
-        set(change.leaves) <= set(between_operators.PYTHON_LEAVES) or _UNSPLIT in change.leaves
+        change.sampled
+        or set(change.leaves) <= set(between_operators.PYTHON_LEAVES)
+        or _UNSPLIT in change.leaves
     )
 
 

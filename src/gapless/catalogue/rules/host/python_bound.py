@@ -230,7 +230,10 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
         return None
     leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
     if code is not None and not evidence.on_device:
-        leaves, held_ns = step_lines.THREAD_LEAVES, include_samples(evidence, code, held_ns)
+        leaves, held_ns = (
+            step_lines.thread_leaves(evidence),
+            include_samples(evidence, code, held_ns),
+        )
     total_ns = max(evidence.per_step(*leaves), held_ns.high)
     remaining = Estimate(*(1 - ns / total_ns for ns in (held_ns.high, lost_ns, held_ns.low)))
     shares = () if code is None else (code.share * code.inside,)

@@ -21,7 +21,6 @@ from gapless.model.rhythm import LongSteps
 from gapless.model.run import RecordedRun
 
 _MIN_STEP_SHARE: Final = 0.05  # of the step
-_LEAVES: Final = step_lines.THREAD_LEAVES
 _TRUE_SHARE: Final = Estimate(0.8, 1.0, 1.05)  # of what long steps take more than the others
 _MAX_REMOVED_SHARE: Final = 0.98  # of these leaves
 # Of what long steps take more than the others: samples late in a step begin at twice the mean one.
@@ -135,7 +134,8 @@ def occasional_work(evidence: Evidence) -> Detection | None:
         raise NotObservedError("run", "only a recorded run shows all steps")
     works = (_find_regular_work(evidence, recorded), _find_late_work(evidence, recorded))
     work = max(filter(None, works), key=lambda work: work.share.mid, default=None)
-    thread_share = evidence.share(*_LEAVES)
+    leaves = step_lines.thread_leaves(evidence)
+    thread_share = evidence.share(*leaves)
     if work is None or not step_ns or work.share.mid < _MIN_STEP_SHARE or not thread_share:
         return None
     ends = (work.share.high, work.share.mid, work.share.low)
@@ -143,7 +143,7 @@ def occasional_work(evidence: Evidence) -> Detection | None:
     return occasional_work.detection(
         f"{name_line(work.location)} {work.words} "
         f"{windows.format_step_part(evidence, work.share.mid * step_ns)}.",
-        HostChange(_LEAVES, Estimate(*kept)),
+        HostChange(leaves, Estimate(*kept), sampled=True),
         location=work.location,
         measures=work.measures,
         no_remedy=(

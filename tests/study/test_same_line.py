@@ -1,0 +1,47 @@
+"""A cause by hand is worth what its line is worth, if that is more."""
+
+from gapless.model.change import HostChange, Prediction
+from gapless.model.edit import FixRequest, Location
+from gapless.model.estimate import Estimate
+from gapless.model.finding import SAME_LINE, Detection, Finding
+from gapless.pricing.same_line import take_line_prices
+
+STEP_NS = 10_000_000
+
+
+def finding(
+    code: str, line: int, low: float, mid: float, *, unless: str | None = None, fix: str = ""
+) -> Finding:
+    helps = (FixRequest(fix),) if fix else ()
+    detection = Detection(
+        code,
+        code.lower(),
+        "It takes long.",
+        (HostChange((code,), Estimate(0.5, 0.5, 0.5)),),
+        Location("train.py", line),
+        helps=helps,
+        unless=unless,
+    )
+    return Finding(detection, Prediction(Estimate(low, mid, 1.5 * mid), "host"), None)
+
+
+LINE = finding("G219", 12, 1.4, 1.6, unless=SAME_LINE)
+
+
+def test_the_dearest_cause_by_hand_near_a_line_takes_its_price() -> None:
+    cheap, dear, far = (
+        finding("G215", 12, 1.1, 1.2),
+        finding("G202", 13, 1.1, 1.3),
+        finding("G214", 40, 1.1, 1.3),
+    )
+    priced = take_line_prices([cheap, LINE, dear, far], STEP_NS)
+    assert priced[:2] + priced[3:] == [cheap, LINE, far]
+    assert priced[2].prediction.speedup == Estimate(1.4, 1.6, 1.5 * 1.6)
+    assert priced[2].detection.changes == LINE.detection.changes
+    assert priced[2].cost_ns == round(STEP_NS * (1 - 1 / 1.6))
+    assert priced[2].detection.code == "G202"
+
+
+def test_what_is_worth_more_alone_or_has_a_fix_keeps_its_price() -> None:
+    for rival in (finding("G202", 12, 1.1, 1.9), finding("G214", 12, 1.1, 1.2, fix="no-logging")):
+        assert take_line_prices([rival, LINE], STEP_NS) == [rival, LINE]
