@@ -4,7 +4,7 @@ from gapless.model.change import HostChange, Prediction
 from gapless.model.edit import FixRequest, Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import SAME_LINE, Detection, Finding
-from gapless.pricing.same_line import take_line_prices
+from gapless.pricing.nested import take_line_prices
 
 STEP_NS = 10_000_000
 
