@@ -85,15 +85,20 @@ def test_a_check_waits_a_minute_after_torch_was_loaded(
 ) -> None:
     messages = list[str]()
     patience = Patience(seconds, messages.append)
-    assert [patience.before_any(100.0, loaded_s) for _ in range(2)] == [wait_s, wait_s]
+    assert patience.before_any(100.0, loaded_s, is_silent=False) == wait_s
+    assert messages == []  # whoever has just ended waits for nothing
+    waits_s = [patience.before_any(100.0, loaded_s, is_silent=True) for _ in range(2)]
+    assert waits_s == [wait_s, wait_s]
     assert len(messages) == (loaded_s is not None)
 
 
 def test_a_process_that_ended_gives_the_next_its_time(tmp_path: Path) -> None:
     write_report(tmp_path, 7)
     assert unstepped.newest_load_s(tmp_path) == 5
+    assert unstepped.is_any_silent(tmp_path)
     write_report(tmp_path, 7, last=True)
     assert unstepped.newest_load_s(tmp_path) == 45
+    assert not unstepped.is_any_silent(tmp_path)
 
 
 # Says of itself what a process with torch says in which nothing steps, and goes on.

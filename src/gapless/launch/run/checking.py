@@ -91,7 +91,11 @@ def wait_for_enough(stop: threading.Event, spool: Path, patience: Patience) -> b
         elif progress.trainings:
             wait_s = patience.before_window(progress.pace, several=len(progress.trainings) > 1)
         else:
-            wait_s = patience.before_any(began, unstepped.newest_load_s(spool))
+            wait_s = patience.before_any(
+                began,
+                unstepped.newest_load_s(spool),
+                is_silent=unstepped.is_any_silent(spool),
+            )
         if progress.is_done() or time.monotonic() > began + wait_s:
             return True
     return False

@@ -63,17 +63,18 @@ class Patience(Struct):
     _reported_s: float = 0.0
     _load_reported: bool = False
 
-    def before_any(self, began: float, loaded: float | None) -> float:
-        """Return the seconds from the beginning until the first batch or step, and report it.
+    def before_any(self, began: float, loaded: float | None, *, is_silent: bool) -> float:
+        """Return the seconds from the beginning until the first batch or step.
 
-        ``began``, and when PyTorch was last ``loaded`` where nothing stepped in the twenty seconds
-        since (``None``: nowhere), both in seconds on the monotonic clock.
+        They are reported if something ``is_silent``: a process that has just ended waits for
+        nothing. ``began``, and when PyTorch was last ``loaded`` where nothing stepped in the twenty
+        seconds since (``None``: nowhere), both in seconds on the monotonic clock.
         """
         usual_s = self.seconds or USUAL_S
         if loaded is None:
             return _FIRST_WAIT_FACTOR * self.seconds if self.seconds else USUAL_S + _SILENT_S
         wait = min(max(0.0, loaded - began) + usual_s, _FIRST_WAIT_FACTOR * usual_s)
-        if self.report_progress is not None and not self._load_reported:
+        if is_silent and self.report_progress is not None and not self._load_reported:
             self._load_reported = True
             until = f"the check ends {usual_s:.0f} s after PyTorch was loaded"
             longer = f"--seconds {_FIRST_WAIT_FACTOR * usual_s:.0f} waits longer"

@@ -54,6 +54,11 @@ def newest_load_s(spool: Path) -> float | None:
     return max((report.waiting_since_ns / 1e9 for report in read_reports(spool)), default=None)
 
 
+def is_any_silent(spool: Path) -> bool:
+    """Return whether a process that loaded PyTorch, and in which nothing steps, still runs."""
+    return any(not report.has_ended for report in read_reports(spool))
+
+
 def describe_reports(reports: Sequence[UnsteppedProcess]) -> Iterator[tuple[str, str]]:
     """Yield of each of the busiest processes its name and what was seen of it, then what to do."""
     for report in reports[:_MAX_LISTED]:
