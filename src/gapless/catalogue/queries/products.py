@@ -25,11 +25,16 @@ def weight_of(row: Work) -> tuple[int, ...] | None:
 
 def batch_of(row: Work) -> int | None:
     """Return the first size of the input that a forward row multiplies with a weight."""
+    input_sizes = input_of(row)
+    return input_sizes[0] if input_sizes else None
+
+
+def input_of(row: Work) -> tuple[int, ...] | None:
+    """Return the sizes of what a forward row multiplies with a weight; ``None`` for other rows."""
     if weight_of(row) is None:
         return None
     sizes = sizes_of(row)
-    input_sizes = sizes[1] if row.operator == _ADDMM else sizes[0]
-    return input_sizes[0] if input_sizes else None
+    return sizes[1] if row.operator == _ADDMM else sizes[0]
 
 
 def select_forward_only(rows: Sequence[Work]) -> tuple[Work, ...]:

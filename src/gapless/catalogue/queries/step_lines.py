@@ -114,7 +114,7 @@ def _other_lines(recorded: RecordedRun) -> Iterator[HotLine]:
 
     Lines of hooks are included, with all that they call.
     """
-    steps = {(call.file, call.function) for call in recorded.call_lines if call.callee == BACKWARD}
+    steps = find_stepping_functions(recorded.call_lines)
     training_shares: dict[tuple[str, int], float] = {}
     for call in recorded.call_lines:
         if _is_training(call):
@@ -140,7 +140,7 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
     included; less than an eighth of the step may be making the next batch.
     """
     calls = recorded.call_lines
-    steps = {(call.file, call.function) for call in calls if call.callee == BACKWARD}
+    steps = find_stepping_functions(calls)
     training_functions = _training_functions(calls)
     for call in calls:
         is_own = not any(folder in call.callee_file for folder in _LIBRARIES)
@@ -162,6 +162,11 @@ def _training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
     return add_callers(
         {(call.callee_file, call.callee) for call in all_calls if _is_training(call)}, all_calls
     )
+
+
+def find_stepping_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
+    """Return the functions (file and name) that run a backward pass."""
+    return {(call.file, call.function) for call in calls if call.callee == BACKWARD}
 
 
 def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> set[tuple[str, str]]:

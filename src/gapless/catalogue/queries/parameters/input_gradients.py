@@ -1,12 +1,14 @@
 """Gradients of what the model is given, and what the backward pass takes for them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from gapless.catalogue.queries import optimizer_steps, step_lines, windows
 from gapless.catalogue.queries.compute import work_of
 from gapless.catalogue.queries.parameters.gradients import ACCUMULATE, count_passes
+from gapless.catalogue.queries.products import input_of, weight_of
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -15,13 +17,13 @@ from gapless.roofline.padding import sizes_of
 from gapless.roofline.roofline import NO_CHANGE
 
 _Sizes = tuple[int, ...]
-_MAX_PASSES = 1.5  # a step: more are made for the gradients of inputs (attacks, penalties)
-_CONVOLUTION = "aten::convolution_backward"
-_FORWARD = ("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::linear", "aten::addmm")
-_PRODUCTS = ("aten::mm", "aten::matmul")
+_MAX_PASSES: Final = 1.5  # a step: more are made for the gradients of inputs (attacks, penalties)
+_CONVOLUTION: Final = "aten::convolution_backward"
+_WEIGHT: Final = 2  # among the sizes of that: after the gradient and the input
+_PRODUCTS: Final = ("aten::mm", "aten::matmul")
 # Of the backward pass of a convolution, where its forward pass does not tell: two of its products
 # are as large as that, and one goes.
-_HALF = Estimate(0.25, 0.5, 0.75)
+_HALF: Final = Estimate(0.25, 0.5, 0.75)
 
 
 class InputGradients(Struct, frozen=True):
@@ -38,7 +40,7 @@ class InputGradients(Struct, frozen=True):
             return NO_CHANGE
         if row.operator == ACCUMULATE and sizes[0] in self.sizes:
             return Estimate(0.0, 0.0, 0.0)
-        if row.operator == _CONVOLUTION and sizes[1] in self.sizes:
+        if row.operator == _CONVOLUTION and len(sizes) > _WEIGHT and sizes[1] in self.sizes:
             return _keep_weights(rows, row, sizes)
         is_product = row.operator in _PRODUCTS and len(sizes) > 1
         if is_product and (*sizes[0][:-1], *sizes[1][-1:]) in self.sizes:
@@ -57,9 +59,7 @@ def find_input_gradients(evidence: Evidence) -> InputGradients | None:
     if n_parameters is None or n_stored < n_parameters + 1:
         return None
     rows = work_of(evidence)
-    layers = [sizes for row in rows for sizes in _layer_sizes(row)]
-    weights = {weight for _, weight in layers}
-    given = {data for data, _ in layers} - weights
+    given = {input_of(row) for row in rows} - {weight_of(row) for row in rows}
     stored = {
         sizes[0] for row in rows if row.operator == ACCUMULATE and (sizes := sizes_of(row))
     } & given
@@ -68,25 +68,14 @@ def find_input_gradients(evidence: Evidence) -> InputGradients | None:
     return InputGradients(tuple(sorted(stored)), n_stored - n_parameters, _find_call(evidence))
 
 
-def _layer_sizes(row: Work) -> Iterator[tuple[_Sizes, _Sizes]]:
-    """Return the sizes of what a layer is given, and of its weight."""
-    sizes = sizes_of(row)
-    if row.backward or row.operator not in _FORWARD:
-        return
-    if row.operator == "aten::addmm":
-        sizes = sizes[1:]
-    if len(sizes) > 1:
-        yield sizes[0], sizes[1]
-
-
 def _keep_weights(rows: Sequence[Work], row: Work, sizes: Sequence[_Sizes]) -> Estimate:
     """Return what the gradient of a weight takes of a row: about as long as the forward pass."""
     forward_ns = sum(
         other.ns
         for other in rows
-        if not other.backward and sizes_of(other)[:2] == [sizes[1], sizes[2]]
+        if (input_of(other), weight_of(other)) == (sizes[1], sizes[_WEIGHT])
     )
-    if not forward_ns:
+    if not forward_ns or not row.ns:
         return _HALF
     share = min(_HALF.high, forward_ns / row.ns)
     return Estimate(share / 2, share, max(_HALF.mid, share))
@@ -97,15 +86,11 @@ def _find_call(evidence: Evidence) -> Location | None:
     recorded = evidence.study.recorded
     if recorded is None:
         return None
-    steps = {
-        (call.file, call.function)
-        for call in recorded.call_lines
-        if call.callee == step_lines.BACKWARD
-    }
+    stepping_functions = step_lines.find_stepping_functions(recorded.call_lines)
     calls = [
         call
         for call in recorded.call_lines
-        if (call.file, call.function) in steps and call.callee.endswith(".forward")
+        if (call.file, call.function) in stepping_functions and call.callee.endswith(".forward")
     ]
     top = max(calls, key=lambda call: call.share, default=None)
     return None if top is None else Location(top.file, top.line, top.function)

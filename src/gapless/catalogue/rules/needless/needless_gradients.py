@@ -176,16 +176,14 @@ def needless_gradients(evidence: Evidence) -> Detection | None:
     backward pass about as much stays as its forward pass takes.
     """
     backward_rows = [row for row in work_of(evidence) if row.backward]
-    inputs = input_gradients.find_input_gradients(evidence)
-    if inputs is not None:
-        return _inputs_detection(evidence, inputs)
     needless = (
         gradients.find_untrained(evidence)
         or gradients.find_shared_passes(evidence)
         or gradients.count_surplus(evidence, backward_rows)
     )
     if needless is None:
-        return None
+        inputs = input_gradients.find_input_gradients(evidence)
+        return None if inputs is None else _inputs_detection(evidence, inputs)
     spent_ns = (evidence.step_ns or 0) * window_share(
         evidence, sum(row.ns for row in backward_rows)
     )

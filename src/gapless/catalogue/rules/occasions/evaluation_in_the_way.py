@@ -206,10 +206,8 @@ def _evaluation_location(evidence: Evidence) -> Location | None:
     if main_evaluation is not None:
         return main_evaluation.location
     calls = evidence.call_lines
-    step_functions = {
-        (call.file, call.function) for call in calls if call.callee == step_lines.BACKWARD
-    }
-    training_functions = step_lines.add_callers(step_functions, calls)
+    stepping_functions = step_lines.find_stepping_functions(calls)
+    training_functions = step_lines.add_callers(stepping_functions, calls)
     batch_calls = [call for call in calls if call.callee.endswith(_NEXT_BATCH)]
     outside_calls = [
         call for call in batch_calls if (call.file, call.function) not in training_functions

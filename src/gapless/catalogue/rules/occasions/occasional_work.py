@@ -218,8 +218,8 @@ def _count_looks(recorded: RecordedRun) -> int:
 def _other_calls(recorded: RecordedRun) -> list[CallLine]:
     """Return what functions that train, and those that call them, call beside training."""
     calls = recorded.call_lines
-    steps = {(call.file, call.function) for call in calls if call.callee == step_lines.BACKWARD}
-    training_functions = step_lines.add_callers(steps, calls)
+    stepping_functions = step_lines.find_stepping_functions(calls)
+    training_functions = step_lines.add_callers(stepping_functions, calls)
     return [
         call
         for call in calls
