@@ -1,5 +1,21 @@
 """Drop-ins for training code. They need torch, and nothing else of gapless."""
 
-from .device_prefetcher import DevicePrefetcher
+from __future__ import annotations
 
-__all__ = ["DevicePrefetcher"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .device_prefetcher import DevicePrefetcher
+    from .packed_dataset import PackedDataset
+
+__all__ = ["DevicePrefetcher", "PackedDataset"]
+
+_FILES = {"DevicePrefetcher": "device_prefetcher", "PackedDataset": "packed_dataset"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a drop-in when it is asked for: each alone, and torch with it."""
+    if name not in _FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_FILES[name]}", __name__), name)
