@@ -222,7 +222,7 @@ def test_the_part_is_one_file_beside_the_script_and_imported_before_it_is_used()
 def test_the_part_does_what_it_does_in_gapless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "vendored_part.py").write_text(write_part())
+    (tmp_path / "vendored_part.py").write_text(write_part("device-prefetcher"))
     monkeypatch.syspath_prepend(str(tmp_path))
     part = importlib.import_module("vendored_part")
     assert [*part.DevicePrefetcher([1, 2, 3], device="cpu")] == [1, 2, 3]
@@ -231,6 +231,21 @@ def test_the_part_does_what_it_does_in_gapless(
 def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
     text = HEAD + "x = accelerator.prepare(DataLoader(d))\n"
     assert "needs a DataLoader" in refuse(text, Wrap(LOADER, "device-prefetcher", {}, at(3)))
+
+
+def test_a_part_that_gives_the_loader_itself_is_written_there_too() -> None:
+    text = HEAD + "x = accelerator.prepare(DataLoader(d))\n"
+    edit = Wrap(LOADER, "recycled-collate", {}, at(3))
+    script, part = make_patch([fix(edit)], {SCRIPT: text.encode()}, SCRIPT).files
+    assert script.after.decode() == HEAD + (
+        "from recycled_collate import recycle_batches\n"
+        "x = accelerator.prepare(recycle_batches(DataLoader(d)))\n"
+    )
+    assert part.path == SCRIPT.parent / "recycled_collate.py"
+    names: dict[str, object] = {"__name__": "recycled_collate"}
+    exec(compile(part.after, "recycled_collate.py", "exec"), names)  # noqa: S102 - the part itself
+    assert callable(names["recycle_batches"])
+    assert b"gapless" not in b"\n".join(part.after.splitlines()[1:])
 
 
 def test_without_a_script_that_can_be_changed_settings_are_left() -> None:

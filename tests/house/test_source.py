@@ -30,6 +30,8 @@ BASES_OF_LIBRARIES: Final = {
     "Struct",
     "FileIO",
     "FunctionProxy",
+    "ForkingPickler",
+    "Unpickler",
     "App",
     "ModalScreen",
     "TBPlugin",

@@ -25,6 +25,7 @@ _PARTS: Final = {  # with the options of the part
     ),
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "recycled-collate": "loader = recycle_batches(DataLoader(…))",
     "sdpa": "with sdpa_kernel([SDPBackend.{backend}, SDPBackend.MATH]):\n    y = model(x)",
     "worker-threads": (
         "def init_worker(_number):\n    torch.set_num_threads({threads})\n\n"

@@ -65,6 +65,7 @@ class Loader(Struct, frozen=True):
     collate: Location | None = None  # the user's function that puts samples together
     stands_in: str | None = None  # the class of what is no DataLoader, iterated at ``location``
     sampler: Location | None = None  # the user's function that chooses samples
+    collate_name: str | None = None  # qualified, of the function that puts samples together
 
 
 class Optimizer(Struct, frozen=True):

@@ -47,6 +47,7 @@ from gapless.catalogue.fixes.occasions.cadence import (
 )
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
+from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 
 FIXES: Final[tuple[Fix, ...]] = (
     cached_batch,
@@ -59,6 +60,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     prefetch,
     persistent_workers,
     out_of_order,
+    recycled_collate,
     worker_threads,
     affinity,
     one_thread,

@@ -71,6 +71,7 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
         collate=_function_location(data, "collate"),
         stands_in=as_text(settings.get("stands_in")),
         sampler=_function_location(data, "sampler"),
+        collate_name=as_text(settings.get("collate")),
     )
 
 
