@@ -233,18 +233,26 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
     assert "needs a DataLoader" in refuse(text, Wrap(LOADER, "device-prefetcher", {}, at(3)))
 
 
-def test_a_part_that_gives_the_loader_itself_is_written_there_too() -> None:
+@pytest.mark.parametrize(
+    ("part_name", "module", "function"),
+    [
+        ("recycled-collate", "recycled_collate", "recycle_batches"),
+        ("uint8-to-device", "uint8_pictures", "send_uint8"),
+    ],
+)
+def test_a_part_that_gives_the_loader_itself_is_written_there_too(
+    part_name: str, module: str, function: str
+) -> None:
     text = HEAD + "x = accelerator.prepare(DataLoader(d))\n"
-    edit = Wrap(LOADER, "recycled-collate", {}, at(3))
+    edit = Wrap(LOADER, part_name, {}, at(3))
     script, part = make_patch([fix(edit)], {SCRIPT: text.encode()}, SCRIPT).files
     assert script.after.decode() == HEAD + (
-        "from recycled_collate import recycle_batches\n"
-        "x = accelerator.prepare(recycle_batches(DataLoader(d)))\n"
+        f"from {module} import {function}\nx = accelerator.prepare({function}(DataLoader(d)))\n"
     )
-    assert part.path == SCRIPT.parent / "recycled_collate.py"
-    names: dict[str, object] = {"__name__": "recycled_collate"}
-    exec(compile(part.after, "recycled_collate.py", "exec"), names)  # noqa: S102 - the part itself
-    assert callable(names["recycle_batches"])
+    assert part.path == SCRIPT.parent / f"{module}.py"
+    names: dict[str, object] = {"__name__": module}
+    exec(compile(part.after, f"{module}.py", "exec"), names)  # noqa: S102 - the part itself
+    assert callable(names[function])
     assert b"gapless" not in b"\n".join(part.after.splitlines()[1:])
 
 

@@ -38,6 +38,15 @@ def test_it_is_proposed_where_most_pages_of_a_batch_were_faults() -> None:
     assert requested_fixes(None) == []
 
 
+def test_pictures_are_to_be_sent_as_bytes_where_floats_are_made_at_the_end() -> None:
+    seen = evidence(None)
+    (loader,) = seen.facts.loaders
+    pipeline = replace(loader, pipeline=("Resize", "ToTensor"), to_floats=1)
+    (detection,) = COLLATE_BOUND(replace(seen, facts=replace(seen.facts, loaders=(pipeline,))))
+    assert isinstance(detection, Detection)
+    assert [str(request) for request in detection.helps] == ["uint8-to-device"]
+
+
 def test_what_is_left_of_torchs_collating_is_to_write_the_batch_once() -> None:
     seen = evidence(PAGES)
     (proposal,) = recycled_collate(seen.facts)

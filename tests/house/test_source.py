@@ -32,6 +32,7 @@ BASES_OF_LIBRARIES: Final = {
     "FunctionProxy",
     "ForkingPickler",
     "Unpickler",
+    "Tensor",
     "App",
     "ModalScreen",
     "TBPlugin",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import pickle
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset
 
 from gapless.parts import RecycledCollate, recycle_batches, recycled_memory
 
@@ -54,7 +55,7 @@ class Remembering:
         self.before: Any = None
 
     def __call__(self, rows: list[Any]) -> Any:  # noqa: ANN401
-        before, self.before = self.before, default_collate(rows)[0]
+        before, self.before = self.before, RecycledCollate()(rows)[0]
         return self.before, before
 
 
@@ -66,7 +67,8 @@ def recycled(collate_fn: Any = None, **settings: Any) -> DataLoader[Any]:  # noq
 
 def memory_of(loader: DataLoader[Any]) -> dict[int, Any]:
     """Return the pieces that came from the workers of a loader."""
-    (worker,) = loader._iterator._workers  # type: ignore[union-attr]  # noqa: SLF001  # pyright: ignore
+    iterator: Any = loader._iterator  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    (worker,) = iterator._workers  # noqa: SLF001
     (pieces,) = [
         pieces
         for (pid, _), pieces in recycled_memory._opened.items()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -90,7 +92,7 @@ def test_batches_come_as_they_do_from_torch_and_their_memory_is_used_again() -> 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_what_a_users_function_makes_comes_in_its_containers(method: str) -> None:
     loader = recycled(Padding(), multiprocessing_context=method)
-    assert loader.collate_fn.pad_value == 7
+    assert getattr(loader.collate_fn, "pad_value", None) == 7
     for batch, rows in zip(loader, DataLoader(Rows(), 4, collate_fn=list), strict=True):
         torch.manual_seed(0)
         expected = Padding()(rows)
@@ -114,18 +116,18 @@ def test_what_a_users_function_makes_comes_in_its_containers(method: str) -> Non
 def test_batches_that_are_kept_are_never_overwritten() -> None:
     loader = recycled(persistent_workers=True)
     for _ in range(2):
-        batches = [(x[:, 5].numpy(), x.view(-1)[::8000]) for x, _ in loader for _ in range(2)]
-        batches += [(x, x) for x, _ in loader]
-        for position, (array, view) in enumerate(batches[: LENGTH // 2]):
-            first = position // 2 * 4
-            assert array.tolist() == view.tolist() == [first, first + 1, first + 2, first + 3]
-    del batches, array, view
+        batches = [(x[:, 5].numpy(), x.view(-1)[::8000]) for x, _ in loader]
+        more = [x for x, _ in loader]
+        rows = [(array.tolist(), view.tolist()) for array, view in batches]
+        assert rows == [([*range(at, at + 4)],) * 2 for at in range(0, LENGTH, 4)]
+        assert [x[:, 1].tolist() for x in more] == [row for row, _ in rows]
+        del batches, more
     assert len(memory_of(loader)) <= 8, "what was let go of is not kept by the training"
 
 
 def test_a_worker_that_keeps_a_batch_finds_it_as_it_was() -> None:
     batches = [(x[:, 0].tolist(), before) for x, before in recycled(Remembering())]
-    for (x, _), (_, before) in zip(batches, batches[1:], strict=False):
+    for (x, _), (_, before) in itertools.pairwise(batches):
         assert before[:, 0].tolist() == x
 
 

@@ -18,12 +18,14 @@ import torch
 from .recycled_memory import PieceRing, close_pieces, open_piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _MIN_SHARED = 1 << 16  # bytes: what is smaller is sent along with the batch
 _MAX_FRAMES = 16  # between a collate function and the loop of its worker
 _MAX_BATCHES = 8  # of a worker, unless batches are made further ahead
 _AHEAD = 2  # torch's own prefetch_factor
+
+_is_sending = [False]  # this worker collates: what is collated within that is no batch
 
 
 def recycle_batches(loader: Any) -> Any:
@@ -73,7 +75,7 @@ class RecycledCollate:
     def __call__(self, samples: Any) -> Any:
         """Return the batch of these samples; in a worker, what becomes the batch when it comes."""
         collate = self.collate_fn or torch.utils.data.default_collate
-        if not _is_called_by_worker():
+        if _is_sending[0] or not _is_called_by_worker():
             return collate(samples)
         if self._ring is None or self._ring.token[0] != os.getpid():
             self._ring = PieceRing(self.max_batches)
@@ -107,7 +109,8 @@ def _is_called_by_worker() -> bool:
 
 def _send(ring: PieceRing, collate: Callable[[Any], Any], samples: Any) -> Any:
     """Return the batch of these samples as a worker sends it."""
-    writer = _BatchWriter(ring)
+    writer, batch = _BatchWriter(ring), None
+    _is_sending[0] = True
     try:
         with writer.stacking():
             batch = collate(samples)
@@ -119,6 +122,7 @@ def _send(ring: PieceRing, collate: Callable[[Any], Any], samples: Any) -> Any:
             raise
         return batch  # torch says in its own words what cannot be sent
     finally:
+        _is_sending[0] = False
         writer.give_back()
     return sent
 
@@ -136,7 +140,7 @@ class _BatchWriter:
         self.values: dict[int, tuple[int, Any]] = {}  # by id: the number of a value, and itself
 
     @contextlib.contextmanager
-    def stacking(self) -> Iterator[None]:
+    def stacking(self) -> Generator[None, None, None]:
         """Let torch's ``default_collate`` stack into pieces meanwhile."""
         functions = sys.modules["torch.utils.data._utils.collate"].default_collate_fn_map
         before = functions[torch.Tensor]
@@ -156,7 +160,7 @@ class _BatchWriter:
         if piece is None:
             return torch.stack(tuple(tensors), 0)
         memory = torch.frombuffer(piece.lend(), dtype=first.dtype, count=count)
-        out = torch.empty(0, dtype=first.dtype)
+        out: Any = torch.empty(0, dtype=first.dtype)
         out.set_(memory.untyped_storage(), 0, (len(tensors), *first.size()))
         return torch.stack(tuple(tensors), 0, out=out)
 

@@ -38,6 +38,9 @@ VENDORED_PARTS: Final = {
     "recycled-collate": _VendoredPart(
         "recycle_batches", ("recycled_memory.py", "recycled_collate.py"), is_loader=True
     ),
+    "uint8-to-device": _VendoredPart(
+        "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True
+    ),
 }
 _DEFAULTS: Final[Mapping[str, Value]] = {"ahead": 1}  # of options, which need not be written
 _LICENCE: Final = (

@@ -72,7 +72,15 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
         stands_in=as_text(settings.get("stands_in")),
         sampler=_function_location(data, "sampler"),
         collate_name=as_text(settings.get("collate")),
+        pipeline=_pipeline(data),
+        to_floats=as_int(data.get("to_floats")) or 0,
     )
+
+
+def _pipeline(data: Mapping[str, object]) -> tuple[str, ...] | None:
+    """Return the names of a data set's transforms; ``None``: it has none of torchvision's."""
+    names = data.get("pipeline")
+    return tuple(str(name) for name in names) if isinstance(names, list) and names else None
 
 
 def _function_location(data: Mapping[str, object], noun: str) -> Location | None:
