@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 import torch
 from torch.utils.data import DataLoader
 
@@ -22,6 +21,9 @@ from tests.parts.test_uint8_pictures import (
     first_batch,
 )
 from tests.payload.laying import apply_edits
+
+if TYPE_CHECKING:
+    import pytest
 
 EDIT = Wrap("torch.utils.data.DataLoader", "uint8-to-device")
 
