@@ -91,8 +91,8 @@ def test_batches_come_as_they_do_from_torch_and_their_memory_is_used_again() -> 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # torch's own, of sparse tensors
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_what_a_users_function_makes_comes_in_its_containers(method: str) -> None:
-    loader = recycled(Padding(), multiprocessing_context=method)
-    assert getattr(loader.collate_fn, "pad_value", None) == 7
+    loader: Any = recycled(Padding(), multiprocessing_context=method)
+    assert loader.collate_fn.pad_value == 7
     for batch, rows in zip(loader, DataLoader(Rows(), 4, collate_fn=list), strict=True):
         torch.manual_seed(0)
         expected = Padding()(rows)

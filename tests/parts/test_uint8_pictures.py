@@ -72,6 +72,10 @@ for _kind in (Compose, ToTensor, PILToTensor, ConvertImageDtype, Normalize, Rand
     _kind.__module__ = "torchvision.transforms.transforms"
 
 
+def mirror(picture: torch.Tensor) -> torch.Tensor:
+    return picture.flip(2)
+
+
 class Pictures(Dataset[Any]):
     def __init__(self, transforms: list[Any], mode: str = "RGB") -> None:
         draw = np.random.default_rng(0)
@@ -102,7 +106,7 @@ ENDS: list[Callable[[int], list[Any]]] = [
     lambda _: [ToTensor()],
     lambda n: [ToTensor(), Normalize(n)],
     lambda _: [PILToTensor(), ConvertImageDtype(), Normalize(), Normalize()],
-    lambda _: [PILToTensor(), lambda picture: picture.flip(2), ConvertImageDtype(), Normalize()],
+    lambda _: [PILToTensor(), mirror, ConvertImageDtype(), Normalize()],
 ]
 
 

@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 import torch
-import torch.utils.data
 
 from .pipelines import count_transforms_to_floats, find_pipelines, name_transform
 
@@ -54,15 +53,16 @@ class FloatsLater:
     def __call__(self, *inputs: Any) -> Any:
         """Return the picture as bytes that say they are floats."""
         first = name_transform(self.transforms[0])
-        pixels = _read_pixels(inputs[0], first) if len(inputs) == 1 else None
+        (picture,) = inputs if len(inputs) == 1 else (None,)
+        pixels = _read_pixels(picture, first)
         table = None if pixels is None else self._table(pixels.size(-1))
-        return self._apply(*inputs) if table is None else Uint8Picture(pixels, table)
+        return self._apply(inputs) if table is None else Uint8Picture(pixels, table)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the tables: each process makes its own."""
         return type(self), (self.transforms,)
 
-    def _apply(self, *inputs: Any) -> Any:
+    def _apply(self, inputs: tuple[Any, ...]) -> Any:
         for transform in self.transforms:
             output = transform(*inputs)
             inputs = output if isinstance(output, tuple) else (output,)
@@ -72,7 +72,7 @@ class FloatsLater:
         """Return the floats of all bytes in each channel; None: they are no floats."""
         if n_channels not in self.tables:
             _teach_collate()
-            floats = self._apply(self._make_ramp(n_channels))
+            floats = self._apply((self._make_ramp(n_channels),))
             is_known = isinstance(floats, torch.Tensor) and floats.dtype == torch.float32
             is_known = is_known and floats.shape == (n_channels, 1, 256)
             self.tables[n_channels] = _flatten(floats) if is_known else None
@@ -129,7 +129,7 @@ class Uint8Picture(torch.Tensor):
     stays what it is. Whatever else is asked of it makes floats of it, on the host, as ever.
     """
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # noqa: SLF001 - its documented use
+    __torch_function__: Any = torch._C._disabled_torch_function_impl  # noqa: SLF001 - its documented use
 
     @staticmethod
     def __new__(cls: Any, pixels: Any, table: Any) -> Any:
@@ -140,7 +140,8 @@ class Uint8Picture(torch.Tensor):
         return make(cls, size, dtype=torch.float32, device="cpu")
 
     def __init__(self, pixels: Any, table: Any) -> None:
-        self.pixels, self.table = pixels, table
+        self.pixels: Any = pixels
+        self.table = table
         self._floats: Any = None
 
     def floats(self) -> Any:
@@ -161,8 +162,8 @@ class Uint8Picture(torch.Tensor):
             return args[0].copy_(args[1].copy_to({"device": args[0].device}))
         if name == "aten::stack" and len(args) == 1 and not kwargs and _can_be_stacked(args[0]):
             return stack_pictures(args[0])
-        args, kwargs = torch.utils._pytree.tree_map(_make_plain, (args, kwargs))  # noqa: SLF001
-        return func(*args, **kwargs)
+        plain_kwargs = {key: _make_plain(value) for key, value in kwargs.items()}
+        return func(*_make_plain(args), **plain_kwargs)
 
     def copy_to(self, options: Any) -> Any:
         """Return the floats on another device; ``options``: those of torch's own copy."""
@@ -261,7 +262,10 @@ def _can_be_stacked(pictures: Any) -> bool:
 
 
 def _make_plain(value: Any) -> Any:
-    return value.floats() if type(value) is Uint8Picture else value
+    """Return an argument with floats in place of pictures, also in lists."""
+    if type(value) is Uint8Picture:
+        return value.floats()
+    return type(value)(map(_make_plain, value)) if type(value) in (list, tuple) else value
 
 
 def _is_elsewhere(device: Any) -> bool:
@@ -274,5 +278,6 @@ def _identity(value: Any) -> Any:
 
 def _teach_collate() -> None:
     """Let torch's ``default_collate`` stack such pictures, in this process."""
-    module = sys.modules["torch.utils.data._utils.collate"]
-    module.default_collate_fn_map[Uint8Picture] = stack_pictures
+    module = sys.modules.get("torch.utils.data._utils.collate")
+    if module is not None:
+        module.default_collate_fn_map[Uint8Picture] = stack_pictures

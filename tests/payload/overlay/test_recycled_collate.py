@@ -24,7 +24,7 @@ def values(batches: DataLoader[Any]) -> list[Any]:
 
 def test_batches_of_workers_are_recycled_and_the_loader_stays_what_it_is() -> None:
     with apply_edits(EDIT) as edit_log:
-        batches = loader(num_workers=1)
+        batches: Any = loader(num_workers=1)
         collate_fn = batches.collate_fn
         assert values(batches) == [([0, 1], False), ([2, 3], False), ([4, 5], False)]
         assert batches.collate_fn is collate_fn

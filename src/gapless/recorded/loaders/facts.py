@@ -1,7 +1,7 @@
 """The loaders of a run as facts: their settings, and what was seen of their use."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -80,7 +80,9 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
 def _pipeline(data: Mapping[str, object]) -> tuple[str, ...] | None:
     """Return the names of a data set's transforms; ``None``: it has none of torchvision's."""
     names = data.get("pipeline")
-    return tuple(str(name) for name in names) if isinstance(names, list) and names else None
+    if not isinstance(names, list) or not names:
+        return None
+    return tuple(str(name) for name in cast("list[object]", names))
 
 
 def _function_location(data: Mapping[str, object], noun: str) -> Location | None:
