@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from gapless.model.estimate import Estimate
+from gapless.model.trace import Int64
 from gapless.verify.arms.compare import Float
 
 _MIN_LENGTH: Final = 2.0  # times the median step of its block
@@ -34,7 +35,7 @@ class Stalls(Struct, frozen=True):
         return self.excess_ns / self.steps if self.steps else 0.0
 
 
-def split_stalls(lengths: Float, collecting_ns: Float) -> tuple[Float, Stalls]:
+def split_stalls(lengths: Float | Int64, collecting_ns: Float) -> tuple[Float, Stalls]:
     """Return the steps of a block with stalls as long as its usual steps, and those stalls.
 
     ``collecting_ns``: the longest garbage collection in each step.
@@ -43,7 +44,7 @@ def split_stalls(lengths: Float, collecting_ns: Float) -> tuple[Float, Stalls]:
     is_stall = lengths > _MIN_LENGTH * usual_ns
     excess_ns = np.where(is_stall, lengths - usual_ns, 0.0)
     n_collections = int((is_stall & (collecting_ns > excess_ns / 2)).sum())
-    usual = np.where(is_stall, usual_ns, lengths)
+    usual = np.where(is_stall, usual_ns, lengths).astype(np.float64)
     stalls = Stalls(len(lengths), int(is_stall.sum()), float(excess_ns.sum()), n_collections)
     return usual, stalls
 
