@@ -30,6 +30,7 @@ from gapless.verify.specs import (
 
 _SHARE: Final = 0.5  # of the budget, where other sides need fresh processes
 _MAX_FOREIGN_SHARE: Final = 0.1  # of the processors
+_NOTED_SHARE: Final = 0.01  # of the time; steps of less are not worth a word
 _UNBOUNDED: Final = 10**9  # steps: the process leaves when its sides are decided
 _PARITY_NOTE: Final = "no losses were seen"
 # of edits, which ought to leave losses where they are
@@ -170,8 +171,8 @@ def _judge(switchable: Mapping[str, Candidate], steps: SwitchedSteps, run: ArmRu
     notes = [f"edits were switched in one process: {compared} compared there"]
     notes += [ON_DEVICE] * steps.on_device
     stalls = steps.stalls(0)
-    if stalls.count and unedited_ns:
-        share = stalls.step_ns / unedited_ns
+    share = stalls.step_ns / unedited_ns if unedited_ns else 0.0
+    if share >= _NOTED_SHARE:
         notes.append(
             f"{stalls.count} of {stalls.steps} unedited steps took more than twice as long as "
             f"usual: {share:.0%} of the time, which blocks leave out and speed-ups count as rare"
