@@ -30,11 +30,14 @@ BASES_OF_LIBRARIES: Final = {
     "Struct",
     "FileIO",
     "FunctionProxy",
-    "Dataset",
+    "Dataset",  # torch's
+    "ForkingPickler",
+    "Unpickler",
+    "Tensor",
     "App",
     "ModalScreen",
     "TBPlugin",
-}  # FunctionProxy: for another; Dataset: torch's; App and ModalScreen: Textual's; TBPlugin: TensorBoard's
+}  # FunctionProxy: for another; App and ModalScreen: Textual's; TBPlugin: TensorBoard's
 CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
     "src/gapless/cli.py",

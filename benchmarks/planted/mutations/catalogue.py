@@ -5,12 +5,15 @@ from typing import Final
 
 from benchmarks.planted.mutations import (
     chores,
+    computing,
+    errands,
     feeding,
     harmless,
     models,
     operators,
+    records,
     sampling,
-    sealed,
+    settings,
     stepping,
     switches,
 )
@@ -19,9 +22,10 @@ from benchmarks.planted.mutations.plant import Plant
 OPEN: Final[tuple[Plant, ...]] = (
     *(*feeding.PLANTS, *stepping.PLANTS, *switches.PLANTS),
     *(*chores.PLANTS, *models.PLANTS, *operators.PLANTS, *sampling.PLANTS),
+    *(*computing.PLANTS, *errands.PLANTS, *records.PLANTS, *settings.PLANTS),
     *(*switches.HARMLESS, *harmless.HARMLESS),
 )
-SEALED: Final[tuple[Plant, ...]] = (*sealed.PLANTS, *sealed.HARMLESS)
+SEALED: Final[tuple[Plant, ...]] = ()
 FAULTS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if not plant.decoy)
 DECOYS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if plant.decoy)
 MUTATIONS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in (*FAULTS, *DECOYS)}

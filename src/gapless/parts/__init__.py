@@ -8,10 +8,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .device_prefetcher import DevicePrefetcher
     from .packed_dataset import PackedDataset
+    from .recycled_collate import RecycledCollate, recycle_batches
+    from .uint8_pictures import Uint8Picture, send_uint8
 
-__all__ = ["DevicePrefetcher", "PackedDataset"]
+__all__ = [
+    "DevicePrefetcher",
+    "PackedDataset",
+    "RecycledCollate",
+    "Uint8Picture",
+    "recycle_batches",
+    "send_uint8",
+]
 
-_FILES = {"DevicePrefetcher": "device_prefetcher", "PackedDataset": "packed_dataset"}
+_FILES = {
+    "DevicePrefetcher": "device_prefetcher",
+    "PackedDataset": "packed_dataset",
+    "RecycledCollate": "recycled_collate",
+    "Uint8Picture": "uint8_pictures",
+    "recycle_batches": "recycled_collate",
+    "send_uint8": "uint8_pictures",
+}
 
 
 def __getattr__(name: str) -> Any:
