@@ -186,9 +186,9 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     code, nor are schedulers, nor gradients that are computed beside ``backward()`` and not
     differentiated themselves. Where no module is called, the lines before the backward pass are the
     model. Operators count, too. The price is that of the step without the line: whether the step
-    needs it cannot be seen from outside. A cause that is named at the same lines takes precedence. With a device the thread may wait for it at any line:
-    then it is reported only if the device waits for the thread most of each step, and nothing is
-    read back.
+    needs it cannot be seen from outside. A cause that is named at the same lines takes precedence.
+    With a device the thread may wait for it at any line: then it is reported only if the device
+    waits for the thread most of each step, and nothing is read back.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
