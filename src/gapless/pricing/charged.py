@@ -314,8 +314,7 @@ def _team_share(evidence: Evidence, demand: float) -> float:
     cores, n_threads = machine.cpus or 0, machine.intra_op_threads or 1
     if evidence.on_device or not 1 < n_threads <= cores:
         return 0.0
-    n_busy = demand * cores
-    return min(1.0, n_busy) * (1 - 1 / pair_stretch(n_threads + max(1.0, n_busy), cores))
+    return min(1.0, demand * cores) * (1 - 1 / pair_stretch(n_threads + 1, cores))
 
 
 def _restart_share(evidence: Evidence, use: LoaderUse) -> float:
