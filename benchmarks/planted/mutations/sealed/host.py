@@ -179,7 +179,7 @@ PLANTS: Final = (
     Plant(
         "settings-listed-again",
         "listed-settings",
-        _chore(_SEARCHED, 2.9, _COMBINED, early=True),
+        _chore(_SEARCHED, 1.2, _COMBINED, early=True),
         _PYTHON,
         at_line=True,
     ),

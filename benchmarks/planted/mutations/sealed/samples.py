@@ -3,11 +3,20 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import amount, batch_of, data_of, flat, items
-from benchmarks.planted.mutations.plant import Plant, Site, at_top, filled_in
+from benchmarks.planted.mutations.parts import (
+    amount,
+    batch_of,
+    data_of,
+    flat,
+    item_amount,
+    items,
+)
+from benchmarks.planted.mutations.plant import ChangeOf, Plant, Site, at_top
 from benchmarks.planted.places import with_keywords
 from benchmarks.planted.source import Change, Replacement
 
+_SHARE: Final = 0.6  # of a healthy step
+_FINE: Final = 1000.0  # parts of a unit that are told apart
 _FEW: Final = ("G101", "G102", "G112")
 _READ: Final = (*_FEW, "G106", "G107")
 _MADE: Final = (*_FEW, "G107", "G108")
@@ -116,9 +125,9 @@ class _Quota:
 
     def take(self):
         now = _time.monotonic()
-        if now < self.due:
-            _time.sleep(self.due - now)
         self.due = max(now, self.due) + self.pause
+        if self.due - now > 0.002:
+            _time.sleep(self.due - now)
 
 
 _quota = _Quota({pause})
@@ -147,16 +156,38 @@ _COPIED: Final = """import copy as _copy
 from torch.utils.data import default_collate as _default
 
 
+_collated = []
+
+
 def _safely_collated(samples):
-    for _ in range({n}):
+    _collated.append(0)
+    for _ in range({n} if len(_collated) % {each} == 0 else 0):
         samples = [_copy.copy(sample) for sample in _copy.deepcopy(samples)]
     return _default(samples)
 """
 
 
+def _items(text: str, unit_us: float, top: str, least: int = 1) -> ChangeOf:
+    """Have samples do something ``{n}`` times; every few of them, where ``least`` were too many."""
+
+    def change(site: Site) -> Sequence[Change] | None:
+        if data_of(site) is None:
+            return None
+        fitting = item_amount(site, unit_us / _FINE) / _FINE
+        number = str(max(least, round(fitting)))
+        every = max(1, round(least / fitting))
+        rows = text.replace("{n}", number)
+        if every > 1:
+            indented = "".join(f"\n    {row}" for row in rows.splitlines())
+            rows = f"if index % {every} == 0:{indented}"
+        return items(rows, unit_us, top.replace("{n}", number))(site)
+
+    return change
+
+
 def _quota(site: Site) -> Sequence[Change] | None:
     """Have each sample wait for its share of a quota."""
-    pause = f"{max(0.00002, 0.6 * site.step_s / batch_of(site)):.6f}"
+    pause = f"{max(0.00002, _SHARE * site.step_s / batch_of(site)):.6f}"
     return items("_quota.take()", 1.0, _QUOTA.replace("{pause}", pause))(site)
 
 
@@ -172,7 +203,7 @@ def _balanced(site: Site) -> Sequence[Change] | None:
     if new.count(inner) != 1:
         return None
     text = new.replace(inner, f"(_given := {inner})")
-    number = amount(site, 0.9, 0.6 / batch_of(site))
+    number = amount(site, 0.9, _SHARE / batch_of(site))
     return [at_top(site, _BALANCED.replace("{n}", str(number))), Replacement(call, text)]
 
 
@@ -181,9 +212,11 @@ def _copied(site: Site) -> Sequence[Change] | None:
     found = data_of(site)
     if found is None or any(one.arg == "collate_fn" for one in found[0].keywords):
         return None
-    number = amount(site, 20.0 * batch_of(site), 0.6)
+    unit_us = 20.0 * batch_of(site)
+    number = str(amount(site, unit_us, _SHARE))
+    every = str(max(1, round(unit_us / (_SHARE * 1e6 * site.step_s))))
     new = with_keywords(site.source, found[0], {"collate_fn": "_safely_collated"})
-    top = filled_in(_COPIED, site).replace("{n}", str(number))
+    top = _COPIED.replace("{n}", number).replace("{each}", every)
     return [at_top(site, top), new]
 
 
@@ -191,7 +224,7 @@ PLANTS: Final = (
     Plant(
         "patterns-compiled-again",
         "patterns",
-        items(_COMPILE, 5.0, _PATTERNS),
+        _items(_COMPILE, 5.0, _PATTERNS, 40),
         _WORDS,
         _MORE,
         "loader",
@@ -199,7 +232,7 @@ PLANTS: Final = (
     Plant(
         "annotations-parsed-again",
         "annotations",
-        items(_PARSED, 1.4, _BOXES),
+        _items(_PARSED, 1.4, _BOXES, 10),
         (*_READ, "G108"),
         _MORE,
         "loader",
@@ -207,7 +240,7 @@ PLANTS: Final = (
     Plant(
         "label-table-read-again",
         "label-tables",
-        items(_LOOKED_UP, 0.45, _TABLE),
+        _items(_LOOKED_UP, 0.45, _TABLE, 50),
         (*_READ, "G109"),
         _MORE,
         "loader",
@@ -215,7 +248,7 @@ PLANTS: Final = (
     Plant(
         "fields-unpacked-singly",
         "binary-fields",
-        items(_UNPACKED, 0.11, _RECORD),
+        _items(_UNPACKED, 0.11, _RECORD),
         _MADE,
         _MORE,
         "loader",
@@ -223,21 +256,31 @@ PLANTS: Final = (
     Plant(
         "crops-drawn-in-vain",
         "rejected-crops",
-        items(_CROPS, 0.32, _WORDED),
+        _items(_CROPS, 0.32, _WORDED),
         _MADE,
         _MORE,
         "loader",
     ),
     Plant(
-        "hardest-looked-for", "hard-samples", items(_HARDEST, 0.05, _OTHERS), _MADE, _MORE, "loader"
+        "hardest-looked-for",
+        "hard-samples",
+        _items(_HARDEST, 0.05, _OTHERS, 200),
+        _MADE,
+        _MORE,
+        "loader",
     ),
     Plant(
-        "outlines-filled-again", "outlines", items(_FILLED, 22.0, _OUTLINES), _MADE, _MORE, "loader"
+        "outlines-filled-again",
+        "outlines",
+        _items(_FILLED, 22.0, _OUTLINES),
+        _MADE,
+        _MORE,
+        "loader",
     ),
     Plant(
         "entries-validated",
         "schemas",
-        items("assert _validated(_entry)", 0.07, _SCHEMA),
+        _items("assert _validated(_entry)", 0.07, _SCHEMA),
         _MADE,
         _MORE,
         "loader",
@@ -245,7 +288,7 @@ PLANTS: Final = (
     Plant(
         "contents-verified",
         "verified-contents",
-        items("assert _hashlib.sha256(_content).hexdigest() == _expected", 0.7, _BYTES),
+        _items("assert _hashlib.sha256(_content).hexdigest() == _expected", 0.7, _BYTES),
         _READ,
         _MORE,
         "loader",
@@ -253,16 +296,23 @@ PLANTS: Final = (
     Plant(
         "samples-staged",
         "staged-files",
-        items(_STAGE, 45.0, _STAGED),
+        _items(_STAGE, 45.0, _STAGED),
         (*_READ, "G215"),
         _MORE,
         "loader",
     ),
-    Plant("levels-evened", "levels", items(_EQUALISED, 0.065, _LEVELS), _MADE, _MORE, "loader"),
     Plant(
-        "texts-cleaned-again", "text-cleaning", items(_CLEANED, 0.11, _RAW), _WORDS, _MORE, "loader"
+        "levels-evened", "levels", _items(_EQUALISED, 0.065, _LEVELS, 1000), _MADE, _MORE, "loader"
     ),
-    Plant("links-collected-again", "links", items(_LINKED, 0.3, _LINKS), _MADE, _MORE, "loader"),
+    Plant(
+        "texts-cleaned-again",
+        "text-cleaning",
+        _items(_CLEANED, 0.11, _RAW),
+        _WORDS,
+        _MORE,
+        "loader",
+    ),
+    Plant("links-collected-again", "links", _items(_LINKED, 0.3, _LINKS), _MADE, _MORE, "loader"),
     Plant("quota-waited-for", "quotas", _quota, (*_FEW, "G106", "G117"), _MORE, "loader"),
     Plant(
         "classes-evened-by-chance",
