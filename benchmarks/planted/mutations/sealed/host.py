@@ -114,7 +114,7 @@ PLANTS: Final = (
         "leaderboards",
         _chore(
             "_leaders = sorted(_runs, key=lambda run: (run['loss'], run['name']))[:5]",
-            0.65,
+            0.5,
             _RANKED,
             early=True,
         ),
