@@ -71,6 +71,13 @@ def explain_obstacle(edits: Sequence[Edit]) -> str | None:
     return next((why for why in map(_explain, edits) if why is not None), None)
 
 
+def leaves_collector(edits: Sequence[Edit]) -> bool:
+    """Return whether no edit is of Python's garbage collector."""
+    return not any(
+        edit.target.partition(".")[0] == "gc" for edit in edits if not isinstance(edit, SetEnv)
+    )
+
+
 def _explain(edit: Edit) -> str | None:
     match edit:
         case Skip():
