@@ -27,9 +27,9 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "train.py"
 
 
-def objections(path: Path, before: bytes | None = None, known: bytes | None = None) -> list[str]:
-    content = path.read_bytes() if before is None else before
-    sums = {path: sha256(content if known is None else known)}
+def objections(path: Path) -> list[str]:
+    content = path.read_bytes()
+    sums = {path: sha256(content)}
     return list(find_objections(Patch((PatchedFile(path, content, b""),), (), ()), sums))
 
 
@@ -38,7 +38,10 @@ def test_a_clean_file_as_it_was_run_is_written(script: Path) -> None:
 
 
 def test_a_file_that_changed_since_the_run_is_not(script: Path) -> None:
-    assert "has changed since the run" in objections(script, known=b"x = 0\n")[0]
+    patch = Patch((PatchedFile(script, script.read_bytes(), b""),), (), ())
+    with pytest.raises(UsageError, match="has changed since the run"):
+        check_files(patch, {script: sha256(b"x = 0\n")})
+    check_files(patch, {script: sha256(script.read_bytes())})
 
 
 def test_a_file_of_which_the_run_knows_nothing_is_not(script: Path) -> None:
@@ -50,9 +53,13 @@ def test_a_file_of_which_the_run_knows_nothing_is_not(script: Path) -> None:
 def test_what_git_does_not_have_is_not(script: Path) -> None:
     script.write_bytes(b"x = 2\n")
     assert objections(script) == [f"{script} has uncommitted changes"]
+    git(script.parent, "checkout", "train.py")
     unknown = script.with_name("*.py")
     unknown.write_bytes(b"")
     assert objections(unknown) == [f"{unknown} is not committed to git"]
+    assert objections(script) == []  # other files that git does not know are no obstacle
+    script.write_bytes(b"x = 2\n")
+    assert "other uncommitted changes (train.py)" in objections(unknown)[1]
 
 
 def test_a_file_in_no_git_tree_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +88,12 @@ def test_installed_packages_are_never_edited(tmp_path: Path) -> None:
     link.symlink_to(path)
     for name in (path, link):
         with pytest.raises(UsageError, match="installed package"):
-            check_files(Patch((PatchedFile(name, b"", b"x"),), (), ()))
+            check_files(Patch((PatchedFile(name, b"", b"x"),), (), ()), {})
 
 
 def test_a_created_file_overwrites_none(script: Path) -> None:
     with pytest.raises(UsageError, match="is there already"):
-        check_files(Patch((PatchedFile(script, None, b""),), (), ()))
+        check_files(Patch((PatchedFile(script, None, b""),), (), ()), {})
 
 
 def test_a_file_is_not_changed_under_two_names(script: Path) -> None:
@@ -94,4 +101,4 @@ def test_a_file_is_not_changed_under_two_names(script: Path) -> None:
     link.symlink_to(script)
     files = tuple(PatchedFile(path, b"x = 1\n", b"") for path in (script, link))
     with pytest.raises(UsageError, match="two names"):
-        check_files(Patch(files, (), ()))
+        check_files(Patch(files, (), ()), {})

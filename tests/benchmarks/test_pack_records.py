@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from benchmarks.pack_records import UnequalError, compare_records, pack_trace, pack_windows
+from benchmarks.pack_records import (
+    UnequalError,
+    compare_records,
+    pack_trace,
+    pack_windows,
+    round_times,
+)
 from gapless.capture.reading import read_trace
 from gapless.model.trace import Trace
 from gapless.store import columns
@@ -55,6 +61,19 @@ def test_a_record_that_would_say_something_else_is_not_replaced(
     with pytest.raises(UnequalError, match=r"json\.gz: events\.end, rank$"):
         pack_windows(record)
     assert record.read_bytes() == content
+
+
+def test_times_are_rounded_down_where_asked_and_nothing_else(record: Path, tmp_path: Path) -> None:
+    original = Path(shutil.copy(record, tmp_path / "original.tar.zst"))
+    pack_windows(record, tick_ns=8)
+    compare_records(original, record, tick_ns=8)
+    with pytest.raises(UnequalError, match=r"events\.start, events\.end, health$"):
+        compare_records(original, record)
+
+
+def test_an_event_shorter_than_the_tick_is_not_lost() -> None:
+    with pytest.raises(UnequalError, match="an event is shorter than 100000 ns"):
+        round_times(read_trace(TRACES["compiled"]), 100_000)
 
 
 def test_a_trace_is_replaced_only_by_its_equal(

@@ -56,7 +56,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.write_text(TRAINING)
     os.utime(path, ns=(STARTED_NS - 10**9, STARTED_NS - 10**9))
     git(tmp_path, "init", "-q")
-    git(tmp_path, "add", "train.py")
+    (tmp_path / "other.py").write_text("x = 1\n")
+    git(tmp_path, "add", "train.py", "other.py")
     git(tmp_path, "commit", "-q", "-m", "x")
     return path
 
@@ -134,8 +135,11 @@ def test_what_git_or_the_run_do_not_know_is_refused_unless_forced(
     for words in ([], ["--apply"]):
         text = page(capsys, *words, code=2 if words else 0)
         assert "has changed since the run" in text
-        assert "has uncommitted changes" in text
+    page(capsys, "--apply", "--force", code=2)  # the lines that were measured are others now
     git(script.parent, "checkout", "train.py")
+    (script.parent / "other.py").write_text("x = 2\n")
+    assert "other uncommitted changes (other.py)" in page(capsys, "--apply", code=2)
+    git(script.parent, "checkout", "other.py")
     (run / FILE).unlink()
     assert "does not record what was in" in page(capsys, "--apply", code=2)
     assert script.read_text() == TRAINING

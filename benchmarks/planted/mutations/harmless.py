@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import of_model
+from benchmarks.planted.mutations.parts import of_call, of_model, top_where
 from benchmarks.planted.mutations.plant import (
+    BOTH,
+    CPU,
     DECOY,
     ChangeOf,
     Plant,
@@ -13,6 +15,7 @@ from benchmarks.planted.mutations.plant import (
     at_top,
     before_backward,
 )
+from benchmarks.planted.places import loaders, with_keywords
 from benchmarks.planted.source import Change
 
 _IDLE: Final = """import threading as _threading
@@ -76,6 +79,86 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf], ...]] = (
         ),
     ),
 )
-HARMLESS: Final[tuple[Plant, ...]] = tuple(
-    Plant(f"decoy-{name}", DECOY, change) for name, change in _DECOYS
+_NAMED: Final = """import torch as _torch
+
+
+def _named(model, *given):
+    with _torch.autograd.profiler.record_function("planted"):
+        return model(*given)
+"""
+_SEEDED: Final = """def _begun(worker):
+    return None
+"""
+_SWITCHED: Final = """import os as _os
+_DEBUGGED = _os.environ.get("PLANTED_DEBUG") == "1"
+"""
+_GUARDED: Final = """if _DEBUGGED:
+    print([float(_p.grad.norm()) for _p in {parameters} if _p.grad is not None])"""
+_POOL: Final = """from concurrent.futures import ThreadPoolExecutor as _Executor
+_writers = _Executor(max_workers=8)
+"""
+_SPARE: Final = """import torch as _torch
+_spare = _torch.nn.Sequential(_torch.nn.Linear(64, 64), _torch.nn.ReLU())
+_spare_optimizer = _torch.optim.SGD(_spare.parameters(), lr=0.1)
+"""
+
+
+def _begun(site: Site) -> Sequence[Change] | None:
+    """Have workers call what does nothing."""
+    calls = loaders(site.source)
+    if not calls:
+        return None
+    keywords = with_keywords(site.source, calls[0], {"worker_init_fn": "_begun"})
+    return [at_top(site, _SEEDED), keywords]
+
+
+_DECOYS_OF_DEVICES: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
+    (
+        "stop-file",
+        after_step("_stopped = _os.path.exists('planted.stop')", "import os as _os\n"),
+        BOTH,
+    ),
+    ("no-sleep", before_backward("_time.sleep(0)", "import time as _time\n"), BOTH),
+    ("named-forward", of_call("_named({model}, {arguments})", _NAMED), BOTH),
+    (
+        "imported-in-step",
+        before_backward("import json as _json\nimport torch.profiler as _profiler"),
+        BOTH,
+    ),
+    ("collector-frozen", top_where("import gc as _gc\n_gc.freeze()\n", ()), BOTH),
+    ("workers-begun", _begun, BOTH),
+    ("debugged-never", after_step(_GUARDED, _SWITCHED), BOTH),
+    ("cache-of-none", after_step("_torch.cuda.empty_cache()", "import torch as _torch\n"), CPU),
+    ("idle-pool", top_where(_POOL, ()), BOTH),
+    ("spare-model", top_where(_SPARE, ()), BOTH),
+    (
+        "numbers-drawn",
+        before_backward(
+            "_drawn = _chance.random()", "import random as _random\n_chance = _random.Random(1)\n"
+        ),
+        BOTH,
+    ),
+    (
+        "closed-context",
+        before_backward(
+            "with _contextlib.suppress(KeyError), _torch.no_grad():\n"
+            "    _finite = {loss}.detach().isfinite()",
+            "import contextlib as _contextlib\nimport torch as _torch\n",
+        ),
+        BOTH,
+    ),
+    (
+        "signals-handled",
+        top_where(
+            "import signal as _signal\n_signal.signal(_signal.SIGUSR1, lambda *_: None)\n", ()
+        ),
+        BOTH,
+    ),
+)
+HARMLESS: Final[tuple[Plant, ...]] = (
+    *(Plant(f"decoy-{name}", DECOY, change) for name, change in _DECOYS),
+    *(
+        Plant(f"decoy-{name}", DECOY, change, devices=devices)
+        for name, change, devices in _DECOYS_OF_DEVICES
+    ),
 )

@@ -7,11 +7,11 @@ command that goes on.
 
 RUN is a recorded run (its id, the beginning of it, its folder, or "last").
 
---apply writes all files or none. It refuses files that have changed since the run, and files that
-git does not have as they are: --force overrides. --undo restores them to the byte, also after an
-apply that was killed half-way. --check writes nothing: it runs the program briefly in a private
-view of its folder, with the edits applied from outside and then patched, and compares settings,
-samples and losses; exit code 1 if they differ. Installed packages are never edited.
+--apply writes all files or none. It refuses files that have changed since the run, and a git tree
+with uncommitted changes: --force overrides the latter. --undo restores the files to the byte, also
+after an apply that was killed half-way. --check writes nothing: it runs the program briefly in a
+private view of its folder, with the edits applied from outside and then patched, and compares
+settings, samples and losses; exit code 1 if they differ. Installed packages are never edited.
 
 Examples:
   gapless fix                            the diff of what is proven for the last run
@@ -51,9 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--out", metavar="FILE", type=Path, help="write the patch to a file")
     what.add_argument("--list", action="store_true", help="list the fixes and their gains")
     how = parser.add_argument_group("how")
-    how.add_argument(
-        "--force", action="store_true", help="also files that changed, or are not clean in git"
-    )
+    how.add_argument("--force", action="store_true", help="also where the git tree is not clean")
     how.add_argument(
         "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
         help="--check may write there, outside the working folder",

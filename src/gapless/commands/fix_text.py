@@ -45,10 +45,8 @@ def draft_texts(draft: PatchDraft, pen: Pen, next_command: str) -> Iterator[Text
 def _remarks(draft: PatchDraft) -> Iterator[str]:
     """Yield what --apply objects to, and which other sources have changed."""
     yield from find_objections(draft.patch, draft.subject.sums)
-    patched = {file.path for file in draft.patch.files}
     for path in draft.changed:
-        if path not in patched:
-            yield f"{relative_path(path)} has changed since the run; record it again (gapless run)"
+        yield f"{relative_path(path)} has changed since the run; record it again (gapless run)"
 
 
 def unwritten_text(draft: PatchDraft) -> str:

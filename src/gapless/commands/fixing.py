@@ -159,7 +159,7 @@ def _apply(draft: "PatchDraft", arguments: argparse.Namespace) -> int:
     from gapless.apply.files.writing import write_patch
     from gapless.commands import fix_text
 
-    check_files(draft.patch)
+    check_files(draft.patch, draft.subject.sums)
     objections = list(find_objections(draft.patch, draft.subject.sums))
     if objections and not arguments.force:
         raise UsageError(f"{'; '.join(objections)}; nothing was written; --force writes it anyway")

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in the step's chores: whoever changes rules does not read this file."""
+"""Faults in what the host does beside the step: reports, checks, snapshots, databases."""
 
 from collections.abc import Sequence
 from typing import Final

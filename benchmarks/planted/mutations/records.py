@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how batches come about: whoever changes rules does not read it."""
+"""Faults in how samples are read and made: archives, folders, text, features, rounds."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what is computed: whoever changes rules does not read this file."""
+"""Faults in what a step computes: tables, products, pairs, statistics of gradients."""
 
 from collections.abc import Sequence
 from typing import Final
