@@ -15,6 +15,7 @@ FORMATS: Final = {  # what each is, for people
     "lmdb": "LMDB",
     "hdf5": "HDF5",
     "npy": "structured arrays of NumPy",
+    "mds": "shards of MosaicML Streaming",
 }
 FORMAT_BY_SUFFIX: Final = {
     ".packed": "packed",
@@ -24,13 +25,7 @@ FORMAT_BY_SUFFIX: Final = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
     ".npy": "npy",
-}
-FORMAT_EXTENSIONS: Final = {
-    "packed": ".bin",
-    "tar": ".tar",
-    "npy": ".npy",
-    "lmdb": ".lmdb",
-    "hdf5": ".h5",
+    ".mds": "mds",
 }
 _KIND_BY_SUFFIX: Final = {
     ".csv": "csv",
