@@ -82,7 +82,8 @@ class Training:
         self.folder, self.batch, self.is_cpu = folder, batch, cpu
         self.device = torch.device("cpu" if cpu else "cuda")
         torch.manual_seed(0)
-        self.model: Any = _make_model(cpu=cpu).to(self.device, memory_format=torch.channels_last)
+        self.model: Any = _make_model(cpu=cpu)
+        self.model.to(self.device, memory_format=torch.channels_last)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
 
     def make_loader(self, way: Way, *, shuffle: bool = True) -> Any:  # noqa: ANN401
@@ -140,7 +141,7 @@ class Training:
                     break
         self.synchronize()
         wall_s = time.perf_counter() - (start or begun)
-        del pictures, labels, loader
+        del loader
         processor_ms = 1e3 * (_processor_s() - before_s) / n_pictures
         return {"pictures_per_s": n_timed / wall_s, "processor_ms": processor_ms}
 

@@ -170,9 +170,11 @@ def test_how_far_pixels_are_from_pillows_is_said_once(monkeypatch: pytest.Monkey
 
     reports: list[tuple[int, float]] = []
     monkeypatch.setattr(jpeg_pixels, "decode_files", decode_brighter)
-    monkeypatch.setattr(
-        jpeg_pixels, "on_first_batch", [lambda most, mean: reports.append((most, mean))]
-    )
+
+    def report(most: int, mean: float) -> None:
+        reports.append((most, mean))
+
+    monkeypatch.setattr(jpeg_pixels, "on_first_batch", [report])
     axis = jpeg_pixels.Axis(0, 60, 60, 0, 60)
     data, plan = jpeg(), (axis, jpeg_pixels.Axis(0, 90, 90, 0, 90))
     tensor = torch.frombuffer(bytearray(data), dtype=torch.uint8)

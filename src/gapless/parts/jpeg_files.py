@@ -97,7 +97,7 @@ class LaterPicture(Image.Image):
         self.info = dict(info)
         self.is_loaded = False
         self.fp = None
-        self._mode, self._size = "RGB", (columns.count, rows.count)
+        self._mode, self._size = "RGB", (columns.size, rows.size)
 
     def pixels_later(self) -> JpegPixels | None:
         """Return its pixels as they are sent; None: they are here already."""

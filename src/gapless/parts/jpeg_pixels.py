@@ -23,26 +23,26 @@ class Axis(NamedTuple):
     length: int
     scaled: int  # length after scaling
     first: int  # of what is taken
-    count: int
+    size: int
     is_mirrored: bool = False
 
     def crop(self, start: int, count: int) -> Axis | None:
         """Take a part; None: it is not all there."""
-        if start < 0 or count < 1 or start + count > self.count:
+        if start < 0 or count < 1 or start + count > self.size:
             return None
         if self.is_mirrored:
-            start = self.count - start - count
-        if self.scaled == self.length == self.count and not self.first:
+            start = self.size - start - count
+        if self.scaled == self.length == self.size and not self.first:
             return Axis(self.start + start, count, count, 0, count, self.is_mirrored)
-        return self._replace(first=self.first + start, count=count)
+        return self._replace(first=self.first + start, size=count)
 
     def scale(self, count: int) -> Axis | None:
         """Scale what there is; None: it is scaled already."""
-        if count == self.count:
+        if count == self.size:
             return self
-        if self.scaled != self.length or self.first or self.count != self.scaled:
+        if self.scaled != self.length or self.first or self.size != self.scaled:
             return None
-        return self._replace(scaled=count, count=count)
+        return self._replace(scaled=count, size=count)
 
     def mirror(self) -> Axis:
         """Turn it round."""
@@ -68,7 +68,7 @@ class JpegPixels:
     def shape(self) -> tuple[int, ...]:
         """Return the shape of the pixels, when they are decoded."""
         rows, columns = self.plans[0]
-        size = (rows.count, columns.count, 3)
+        size = (rows.size, columns.size, 3)
         return (len(self.sizes), *size) if self.is_batch else size
 
     def size(self, dim: int) -> int:
@@ -170,7 +170,7 @@ def decode_on_host(file: bytes, plan: Any, method: str) -> Any:
     pixels = numpy.array(picture)
     for axis, part in enumerate((rows, columns)):
         window: list[Any] = [slice(None)] * 3
-        window[axis] = slice(part.first, part.first + part.count)
+        window[axis] = slice(part.first, part.first + part.size)
         pixels = pixels[tuple(window)]
         pixels = numpy.flip(pixels, axis) if part.is_mirrored else pixels
     return torch.from_numpy(numpy.ascontiguousarray(pixels))
@@ -209,11 +209,11 @@ def _scale_some(pictures: list[Any], plans: list[Any], size: tuple[int, int], me
 def make_weights(axes: list[Axis], length: int, method: str, device: Any) -> Any:
     """Return the weight of each source pixel in each pixel that is taken, of each picture."""
     values = [
-        (axis.length, axis.scaled, axis.first, axis.count, int(axis.is_mirrored)) for axis in axes
+        (axis.length, axis.scaled, axis.first, axis.size, int(axis.is_mirrored)) for axis in axes
     ]
     table = torch.tensor(values, dtype=torch.float32).to(device, non_blocking=True)
     lengths, scaled, first, count, mirrored = (column.view(-1, 1, 1) for column in table.unbind(1))
-    position = torch.arange(axes[0].count, device=device).view(1, -1, 1)
+    position = torch.arange(axes[0].size, device=device).view(1, -1, 1)
     position = torch.where(mirrored > 0, count - 1 - position, position) + first
     scale = lengths / scaled
     stretch = scale.clamp(min=1.0)

@@ -53,8 +53,8 @@ class FloatsLater:
     def __call__(self, *inputs: Any) -> Any:
         """Return the picture as bytes that say they are floats."""
         first = name_transform(self.transforms[0])
-        (picture,) = inputs if len(inputs) == 1 else (None,)
-        pixels = _read_pixels(picture, first)
+        pictures: list[Any] = list(inputs)
+        pixels = _read_pixels(pictures[0], first) if len(pictures) == 1 else None
         table = None if pixels is None else self._table(pixels.size(-1))
         return self._apply(inputs) if table is None else Uint8Picture(pixels, table)
 
@@ -66,7 +66,7 @@ class FloatsLater:
         for transform in self.transforms:
             output = transform(*inputs)
             inputs = output if isinstance(output, tuple) else (output,)
-        return inputs if len(inputs) > 1 else inputs[0]
+        return inputs[0] if len(inputs) == 1 else inputs
 
     def _table(self, n_channels: int) -> Any:
         """Return the floats of all bytes in each channel; None: they are no floats."""

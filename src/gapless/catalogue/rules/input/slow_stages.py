@@ -178,9 +178,13 @@ def _request_device_decoding(loading: Loading) -> tuple[FixRequest, ...]:
     return (loading.request(decode_on_device),) if is_possible else ()
 
 
+def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
+    return (*_request_bytes(loading), *_request_device_decoding(loading))
+
+
 _HELPS: Final = {
     "collate": _request_lighter_batches,
-    "augment": lambda loading: (*_request_bytes(loading), *_request_device_decoding(loading)),
+    "augment": _request_less_augmenting,
     "decode": _request_device_decoding,
 }
 
