@@ -39,6 +39,7 @@ _PARTS: Final = frozenset(
         "no-evaluation",
         "no-logging",
         "non-blocking",
+        "recycled-collate",
         "sdpa",
         "worker-threads",
     }
