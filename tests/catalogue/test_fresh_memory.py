@@ -50,7 +50,8 @@ def test_pictures_are_to_be_sent_as_bytes_where_floats_are_made_at_the_end() -> 
 def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> None:
     (decode_bound,) = [rule for rule in SLOW_STAGES if rule.name == "decode-bound"]
     for pipeline, fixes in (
-        (("Resize", "ToTensor"), ["decode-on-device"]),
+        (("Resize", "ToTensor"), ["decode-on-device", "reduced-decoding"]),
+        (("Resize", "ColorJitter", "ToTensor"), ["reduced-decoding"]),
         (("ColorJitter", "ToTensor"), []),
     ):
         loader = replace(worker_loader(), num_workers=2, pipeline=pipeline, to_floats=1)

@@ -49,6 +49,7 @@ from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -65,6 +66,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     recycled_collate,
     uint8_to_device,
     decode_on_device,
+    reduced_decoding,
     worker_threads,
     affinity,
     one_thread,
