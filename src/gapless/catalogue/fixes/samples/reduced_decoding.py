@@ -29,6 +29,11 @@ _PIPELINE: Final = ("Resize", "CenterCrop", "ToTensor")
             "refused: no transform of train.py:41 was seen that makes pictures smaller",
         ),
         Case(
+            "No pipeline of torchvision's: whether pictures become smaller was not seen",
+            example_facts.cpu(example_facts.worker_loader()),
+            "risky: JPEG files of train.py:41 are decoded at a fraction of their size",
+        ),
+        Case(
             "No workers",
             example_facts.cpu(example_facts.loader(pipeline=_PIPELINE)),
             "refused: the loader at train.py:41 has no workers: first let there be some, "
@@ -45,8 +50,8 @@ def reduced_decoding(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     rest is done by ``resize``.
 
     ## Precondition
-    A loader with workers, and a data set whose files are opened by Pillow and resized by
-    torchvision transforms (``Resize``, ``RandomResizedCrop``) right after. It takes effect on JPEG
+    A loader with workers, and a data set whose files are opened by Pillow and cropped and resized
+    right after, by torchvision transforms (``Resize``, ``RandomResizedCrop``) or itself. It takes effect on JPEG
     files of which at least twice as many pixels are cropped, to each side, as are left: on
     photographs at full size.
 
@@ -62,7 +67,7 @@ def find_reduction_obstacle(loader: Loader) -> str | None:
     line_ref = name_line(loader.location)
     if not loader.num_workers:
         return f"the loader at {line_ref} has no workers: first let there be some, more-workers"
-    if not _SHRINKING & set(loader.pipeline or ()):
+    if loader.pipeline is not None and not _SHRINKING & set(loader.pipeline):
         return f"no transform of {line_ref} was seen that makes pictures smaller"
     return None
 

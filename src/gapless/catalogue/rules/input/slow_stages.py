@@ -184,7 +184,8 @@ def _request_device_decoding(loading: Loading) -> tuple[FixRequest, ...]:
 
 def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
     """Return the fixes for pictures that are made smaller right after they are decoded."""
-    is_reducible = find_reduction_obstacle(loading.loader) is None
+    loader = loading.loader
+    is_reducible = loader.pipeline is not None and find_reduction_obstacle(loader) is None
     reduced = (loading.request(reduced_decoding),) if is_reducible else ()
     return (*_request_device_decoding(loading), *reduced)
 
