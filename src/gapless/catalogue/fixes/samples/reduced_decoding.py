@@ -51,9 +51,9 @@ def reduced_decoding(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 
     ## Precondition
     A loader with workers, and a data set whose files are opened by Pillow and cropped and resized
-    right after, by torchvision transforms (``Resize``, ``RandomResizedCrop``) or itself. It takes effect on JPEG
-    files of which at least twice as many pixels are cropped, to each side, as are left: on
-    photographs at full size.
+    right after, by torchvision transforms (``Resize``, ``RandomResizedCrop``) or by itself. It
+    takes effect on JPEG files of which at least twice as many pixels are cropped, to each side, as
+    are left: on photographs at full size.
 
     ## Safety
     Risky: other pixels, since decoders scale otherwise than ``resize``; a trial says how far the
