@@ -234,7 +234,8 @@ def test_the_order_is_that_of_what_goes_at_least() -> None:
 
 def test_a_foreign_trace_has_no_fixes_to_try() -> None:
     diagnosis = diagnose_with(
-        make_detection(Drop(("idle.sync",))), Evidence(RUN.study, infer_facts(RUN.study))
+        make_detection(Drop(("idle.sync",))),
+        Evidence(replace(RUN.study, recorded=None), infer_facts(RUN.study)),
     )
     assert diagnosis.to_try == ()
 

@@ -187,11 +187,8 @@ def marked_share(evidence: Evidence, leaf: str) -> Estimate | None:
     """
     if leaf not in LUMP_LEAVES.values():
         return None
-    recorded, ranks_by_number = (
-        evidence.study.recorded,
-        {rank.rank: rank for rank in find_ranks(evidence)},
-    )
-    processes = () if recorded is None else recorded.timeline.processes
+    ranks_by_number = {rank.rank: rank for rank in find_ranks(evidence)}
+    processes = evidence.recorded.timeline.processes
     shares = [
         (_stepping_share(process, leaf), ranks_by_number[process.rank])
         for process in processes
