@@ -118,10 +118,6 @@ class JointSimulator(Struct, frozen=True, dict=True):
             for ns in tracing_cost_ns(self.evidence)
         )
 
-    def account(self, changes: Sequence[Change]) -> Account | None:
-        """Return none."""
-        del changes  # nothing is simulated as a trace
-
 
 class _JointScene(Struct, frozen=True):
     """The ranks of a run, and the evidence of each, without its waits for others."""
