@@ -1,10 +1,10 @@
-"""Measure revisions: ``python -m benchmarks.house REV… [--tests LOG] [--out OUT.json]``.
+"""Measure revisions: ``python -m benchmarks.house REV… [--tests REV LOG] [--out OUT]``.
 
 Of each: files and lines, also by room, lengths of functions, names that name nothing and classes that share one
 (by ``tests/house/test_names.py`` of today), folders with more than 15 files, circles of imports,
 the bytes of the work tree, and what ``gapless --help`` and ``gapless report`` of a run that was
 reported before import, and how long they take: the median of runs in turns, with warm bytecode.
-How long the tests of the last revision take is read from what ``scripts/test`` printed: ``--tests``.
+How long the tests take is read from what ``scripts/test`` printed at a revision: ``--tests``.
 """
 
 import argparse
@@ -187,7 +187,7 @@ def main() -> int:
     """Measure revisions beside one another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("revisions", nargs="+")
-    parser.add_argument("--tests", type=Path, metavar="LOG", help="of the last revision's tests")
+    parser.add_argument("--tests", nargs=2, metavar=("REV", "LOG"), help="what its tests printed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -206,7 +206,8 @@ def main() -> int:
             for revision, source in sources.items()
         }
     if options.tests is not None:
-        houses[options.revisions[-1]]["tests"] = read_test_log(options.tests)
+        revision, log = options.tests
+        houses[options.revisions[-1]]["tests"] = {"revision": revision} | read_test_log(Path(log))
     print(write_result({"machine": machine(), "houses": houses}, options.out))
     return 0
 

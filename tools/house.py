@@ -67,11 +67,11 @@ def _join_names(rooms: Iterable[str]) -> str:
     return ", ".join(f"`{room}`" for room in rooms)
 
 
-def _describe_tests(tests: Mapping[str, float] | None) -> str:
+def _describe_tests(tests: Mapping[str, Any] | None) -> str:
     if tests is None:
         return "–"
     minutes, seconds = divmod(round(tests["s"]), 60)
-    return f"{minutes} min {seconds} s, {tests['passed']:,.0f} passed"
+    return f"{minutes} min {seconds} s, {tests['passed']:,} passed (`{tests['revision'][:7]}`)"
 
 
 def _describe_command(command: Mapping[str, Any]) -> str:
