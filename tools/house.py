@@ -1,12 +1,14 @@
 """What the source is like beside what it was, as a table, from what a benchmark measured."""
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 RESULT: Final = Path(__file__).parents[1] / "benchmarks/results/house.json"
 House = Mapping[str, Any]
+_WIDTH: Final = 118  # characters of a line in the docs
 _SPLIT_ROOMS: Final = ("capture", "recorded", "pricing", "roofline")
 ROWS: Final[tuple[tuple[str, Callable[[House], str]], ...]] = (
     ("files, lines in `src`", lambda house: f"{house['files']:,}, {house['lines']:,}"),
@@ -54,10 +56,11 @@ def _describe_growth(houses: Mapping[str, House]) -> str:
     n_new = sum(now[room] for room in new_rooms)
     n_split = sum(now[room] for room in (*_SPLIT_ROOMS, "study", "replay"))
     return "\n".join(
-        (
+        textwrap.fill(sentence, _WIDTH, break_on_hyphens=False, break_long_words=False)
+        for sentence in (
             f"Lines by room: {', '.join(sizes)}.",
             f"{n_new:,} of them do what nothing did before ({_join_names(new_rooms)}).",
-            f"{_join_names(_SPLIT_ROOMS)} were parts of `study` and `replay`,",
+            f"{_join_names(_SPLIT_ROOMS)} were parts of `study` and `replay`, "
             f"which had {before['study'] + before['replay']:,} lines; these six have {n_split:,}.",
         )
     )
