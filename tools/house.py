@@ -60,8 +60,8 @@ def _describe_growth(houses: Mapping[str, House]) -> str:
         for sentence in (
             f"Lines by room: {', '.join(sizes)}.",
             f"{n_new:,} of them do what nothing did before ({_join_names(new_rooms)}).",
-            f"{_join_names(_SPLIT_ROOMS)} were parts of `study` and `replay`, "
-            f"which had {before['study'] + before['replay']:,} lines; these six have {n_split:,}.",
+            f"{_join_names(_SPLIT_ROOMS)} were parts of `study` and `replay`, which had "
+            f"{before['study'] + before['replay']:,} lines; these six have {n_split:,}.",
         )
     )
 

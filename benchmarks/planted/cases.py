@@ -22,11 +22,12 @@ Half = Literal["open", "unseen"]
 Kind = Literal["fault", "pair", "decoy", "control"]
 HALVES: Final[tuple[Half, ...]] = ("unseen", "open")
 KINDS: Final[tuple[Kind, ...]] = ("fault", "pair", "decoy", "control")
-# Of ten cases in a row: five faults, one pair of them, two decoys and two controls.
+# Of 21 cases in a row: ten faults, two pairs of them, five decoys and four controls.
 _MAX_PAIRS: Final = 4  # of one script
 _PATTERN: Final[tuple[Kind, ...]] = (
-    *("fault", "control", "fault", "decoy", "fault"),
-    *("pair", "fault", "control", "fault", "decoy"),
+    *("fault", "control", "fault", "decoy", "fault", "pair", "fault", "control", "fault", "decoy"),
+    *("decoy", "fault", "control", "fault", "decoy", "fault", "pair", "fault", "control"),
+    *("fault", "decoy"),
 )
 
 
@@ -81,7 +82,7 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
         if len(order) >= count or not any(cases_by_kind.values()):
             return order
         if cases_by_kind[kind]:
-            best = min(cases_by_kind[kind], key=lambda case: _count_uses(case, uses))
+            best = min(cases_by_kind[kind], key=lambda case: _measure_use(case, uses))
             cases_by_kind[kind].remove(best)
             uses.update(_words(best))
             order.append(best)
@@ -91,7 +92,7 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
 def _fitting_plants(script: Script, side: Half, device: str, sources: Path | None) -> list[Plant]:
     """Return the faults and decoys of a side that apply to a script."""
     texts = [mend_file(script, path, content(script, path, sources)) for path in script.planted_in]
-    sites = [Site(parse(text.decode()), 0.01, device) for text in texts]
+    sites = [Site(parse(text.decode()), 0.01, device, script.command(device)) for text in texts]
     return [
         mutation
         for mutation in (SEALED if side == "unseen" else OPEN)
@@ -126,8 +127,11 @@ def _rank(case: Case) -> int:
 
 def _words(case: Case) -> list[str]:
     families = [f"family {case.kind} {MUTATIONS[name].family}" for name in case.mutations]
-    return [f"script {case.kind} {case.script}", *case.mutations, *families]
+    script = [f"script {case.script}", f"script {case.kind} {case.script}"]
+    return [*script, *case.mutations, *families]
 
 
-def _count_uses(case: Case, uses: Counter[str]) -> int:
-    return sum(uses[word] for word in _words(case))
+def _measure_use(case: Case, uses: Counter[str]) -> tuple[int, int]:
+    """Return how often what a case holds was taken, what is of one device before other cases."""
+    n_devices = sum(len(MUTATIONS[name].devices) for name in case.mutations)
+    return sum(uses[word] for word in _words(case)), n_devices

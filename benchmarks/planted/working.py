@@ -90,7 +90,8 @@ def plant_case(case: Case, root: Path, step_s: float) -> list[Planting]:
         for file in script.planted_in:
             path = root / file
             before = path.read_text(encoding="utf-8")
-            new = plant(MUTATIONS[name], Site(parse(before), step_s, case.device))
+            site = Site(parse(before), step_s, case.device, script.command(case.device))
+            new = plant(MUTATIONS[name], site)
             if new is not None:
                 path.write_text(new.edited.text, encoding="utf-8")
                 plantings = [

@@ -222,7 +222,7 @@ def test_the_part_is_one_file_beside_the_script_and_imported_before_it_is_used()
 def test_the_part_does_what_it_does_in_gapless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "vendored_part.py").write_text(write_part())
+    (tmp_path / "vendored_part.py").write_text(write_part("device-prefetcher"))
     monkeypatch.syspath_prepend(str(tmp_path))
     part = importlib.import_module("vendored_part")
     assert [*part.DevicePrefetcher([1, 2, 3], device="cpu")] == [1, 2, 3]
@@ -231,6 +231,29 @@ def test_the_part_does_what_it_does_in_gapless(
 def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
     text = HEAD + "x = accelerator.prepare(DataLoader(d))\n"
     assert "needs a DataLoader" in refuse(text, Wrap(LOADER, "device-prefetcher", {}, at(3)))
+
+
+@pytest.mark.parametrize(
+    ("part_name", "module", "function"),
+    [
+        ("recycled-collate", "recycled_collate", "recycle_batches"),
+        ("uint8-to-device", "uint8_pictures", "send_uint8"),
+    ],
+)
+def test_a_part_that_gives_the_loader_itself_is_written_there_too(
+    part_name: str, module: str, function: str
+) -> None:
+    text = HEAD + "x = accelerator.prepare(DataLoader(d))\n"
+    edit = Wrap(LOADER, part_name, {}, at(3))
+    script, part = make_patch([fix(edit)], {SCRIPT: text.encode()}, SCRIPT).files
+    assert script.after.decode() == HEAD + (
+        f"from {module} import {function}\nx = accelerator.prepare({function}(DataLoader(d)))\n"
+    )
+    assert part.path == SCRIPT.parent / f"{module}.py"
+    names: dict[str, object] = {"__name__": module}
+    exec(compile(part.after, f"{module}.py", "exec"), names)  # noqa: S102 - the part itself
+    assert callable(names[function])
+    assert b"gapless" not in b"\n".join(part.after.splitlines()[1:])
 
 
 def test_without_a_script_that_can_be_changed_settings_are_left() -> None:

@@ -23,6 +23,7 @@ from benchmarks.planted.cases import Case, cases
 from benchmarks.planted.data import MAKERS
 from benchmarks.planted.healing import heal_script
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
+from benchmarks.planted.mutations.parts import batch_of
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.recorder import recorder
 from benchmarks.planted.removal import remove_statement
@@ -30,6 +31,7 @@ from benchmarks.planted.running import Lane, Live
 from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mend_file, scripts
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
 from benchmarks.planted.steps import Stream, foreign_s, own_time
+from benchmarks.planted.trying import group_waiting
 from benchmarks.planted.working import PlantOptions, drop_outdated
 
 SCRIPT = '''"""A training."""
@@ -153,6 +155,27 @@ def test_keeps_what_comes_by_double_star() -> None:
     planted = plant(MUTATIONS["too-many-workers"], Site(parse(text), 0.001, "cpu"))
     assert planted is not None
     assert '**{**k, "num_workers": 12, "persistent_workers": False}' in planted.edited.text
+
+
+@pytest.mark.parametrize(
+    ("command", "size"),
+    [
+        ((), 128),
+        (("train.py", "--batch-size", "16"), 16),
+        (("train.py", "-b", "all"), 128),
+    ],
+)
+def test_samples_of_a_batch_are_those_of_the_command_line(
+    command: tuple[str, ...], size: int
+) -> None:
+    source = parse("parser.add_argument('--batch-size', default=128)\n")
+    assert batch_of(Site(source, 0.01, "cpu", command)) == size
+
+
+def test_what_ran_twice_is_not_tried_again() -> None:
+    applies = {"a": ["x", "y", "z"], "b": ["x", "y"], "c": ["x"]}
+    outcomes = {"a": {"x": "failed", "y": ""}, "b": {"x": "", "y": ""}}
+    assert group_waiting(applies, outcomes) == [("z", ("a",)), ("x", ("c",))]
 
 
 def test_each_fault_has_an_answer_and_no_decoy_has() -> None:

@@ -18,6 +18,7 @@ from benchmarks.planted.mutations import (
     switches,
 )
 from benchmarks.planted.mutations.plant import Plant
+from benchmarks.planted.mutations.sealed import decoys, host, modules, occasions, samples, tensors
 
 OPEN: Final[tuple[Plant, ...]] = (
     *(*feeding.PLANTS, *stepping.PLANTS, *switches.PLANTS),
@@ -25,7 +26,11 @@ OPEN: Final[tuple[Plant, ...]] = (
     *(*computing.PLANTS, *errands.PLANTS, *records.PLANTS, *settings.PLANTS),
     *(*switches.HARMLESS, *harmless.HARMLESS),
 )
-SEALED: Final[tuple[Plant, ...]] = ()
+SEALED: Final[tuple[Plant, ...]] = (
+    *(*samples.PLANTS, *tensors.PLANTS, *modules.PLANTS),
+    *(*host.PLANTS, *occasions.PLANTS),
+    *decoys.HARMLESS,
+)
 FAULTS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if not plant.decoy)
 DECOYS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if plant.decoy)
 MUTATIONS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in (*FAULTS, *DECOYS)}

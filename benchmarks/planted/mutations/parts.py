@@ -1,6 +1,7 @@
 """How much of something to plant, and at which places."""
 
 import ast
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -20,6 +21,7 @@ _SIZES: Final = (
     re.compile(r"batch[-_]?size['\"][^\n]*?default\s*=\s*(\d+)", re.IGNORECASE),
     re.compile(r"batch[-_]?size['\"]?\s*[=:]\s*(\d+)", re.IGNORECASE),
 )
+_OPTIONS: Final = ("--batch-size", "--batch_size", "--batch", "-b")
 _USUAL: Final = 32
 _WORKERS: Final = re.compile(r"num_workers['\"]?\s*[=:]\s*(\d+)")
 
@@ -39,6 +41,9 @@ def batch_of(site: Site) -> int:
         given = [one.value for one in call.keywords if one.arg == "batch_size"] or call.args[1:2]
         if given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int):
             return given[0].value
+    for option, value in itertools.pairwise(site.command):
+        if option in _OPTIONS and value.isdecimal():
+            return int(value)
     for pattern in _SIZES:
         found = pattern.search(site.source.text)
         if found is not None:

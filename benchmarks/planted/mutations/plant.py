@@ -29,11 +29,12 @@ DECOY: Final = "decoy"
 
 @dataclass(frozen=True)
 class Site:
-    """A script as a plant sees it: its source, and how long a healthy step takes here."""
+    """A script as a plant sees it: source, how long a healthy step takes here, command line."""
 
     source: Source
     step_s: float
     device: str
+    command: tuple[str, ...] = ()
 
     @property
     def step(self) -> Step | None:

@@ -25,7 +25,9 @@ _PARTS: Final = {  # with the options of the part
     ),
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "recycled-collate": "loader = recycle_batches(DataLoader(…))",
     "sdpa": "with sdpa_kernel([SDPBackend.{backend}, SDPBackend.MATH]):\n    y = model(x)",
+    "uint8-to-device": "loader = send_uint8(DataLoader(…))",
     "worker-threads": (
         "def init_worker(_number):\n    torch.set_num_threads({threads})\n\n"
         "loader = DataLoader(…, worker_init_fn=init_worker)"

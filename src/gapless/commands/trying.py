@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -268,6 +269,7 @@ def ask_permission(
 
 def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> None:
     from gapless.apply.drafts.selection import proven_sides
+    from gapless.commands.options import tell
     from gapless.report.sections.trials import print_trial
     from gapless.store.run import trials
 
@@ -275,6 +277,8 @@ def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> No
         trials.write(outcome.trial, Path(outcome.recording.path))
     if arguments.json:
         _print_json(outcome)
+        for line in _unmeasured_lines(outcome):
+            tell(line)
     elif outcome.trial is not None:
         print_trial(outcome.trial)
         if proven_sides(outcome.trial):
@@ -288,6 +292,14 @@ def _print_outcome(outcome: "TrialOutcome", arguments: argparse.Namespace) -> No
         from gapless.page.trials import trial_page
 
         write_page(trial_page(outcome.trial), arguments.html, sys.stderr)
+
+
+def _unmeasured_lines(outcome: "TrialOutcome") -> Iterator[str]:
+    """Yield why nothing was measured, which the JSON of sides has no place for."""
+    if outcome.trial is None:
+        yield from ("nothing was tried", *outcome.notes, *_reason_lines(outcome.proposals))
+    elif not outcome.trial.sides:
+        yield from ("nothing was measured", *outcome.trial.notes)
 
 
 def _print_json(outcome: "TrialOutcome") -> None:

@@ -65,6 +65,9 @@ class Loader(Struct, frozen=True):
     collate: Location | None = None  # the user's function that puts samples together
     stands_in: str | None = None  # the class of what is no DataLoader, iterated at ``location``
     sampler: Location | None = None  # the user's function that chooses samples
+    collate_name: str | None = None  # qualified, of the function that puts samples together
+    pipeline: tuple[str, ...] | None = None  # classes of torchvision transforms, in their order
+    to_floats: int = 0  # how many at its end only make floats of bytes
 
 
 class Optimizer(Struct, frozen=True):

@@ -35,6 +35,7 @@ from gapless.model.change import (
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.run import LoaderUse
+from gapless.replay.loader.cores import pair_stretch
 
 _COPIES: Final = ("copy.h2d", "idle.h2d")
 _WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph")
@@ -185,7 +186,6 @@ def _hidden_share(evidence: Evidence) -> float:
 
 
 def _charge_work(evidence: Evidence, change: Scale) -> Charge:
-    """Return the share of a step of activities, or a host's operators, by leaf or name."""
     named_share = _named_share(evidence, change.names)
     leaf_share = evidence.share(*change.leaves) if change.leaves else 0.0
     own_share = max(named_share, _common_share(evidence, *change.leaves)) * max(
@@ -299,12 +299,22 @@ def _max_wait_share(evidence: Evidence, use: LoaderUse) -> float:
     """Return the waits for a loader, with its iterations' starts and its processors.
 
     Threads that share processors with workers get their part of the time nevertheless: beside one
-    worker on each of them, half of it.
+    worker on each of them, half of it. Threads that compute together go on only while all have one:
+    two of three on two processors a third of the time.
     """
     wait_share = (use.share or 0.0) + _restart_share(evidence, use)
     demand = _processor_share(evidence, use)
     lost_share = min(demand, max(0.5, demand / (1 + demand)))
+    lost_share = max(lost_share, _team_share(evidence, demand))
     return wait_share + lost_share * max(0.0, 1 - wait_share)
+
+
+def _team_share(evidence: Evidence, demand: float) -> float:
+    machine = evidence.facts.machine
+    cores, n_threads = machine.cpus or 0, machine.intra_op_threads or 1
+    if evidence.on_device or not 1 < n_threads <= cores:
+        return 0.0
+    return min(1.0, demand * cores) * (1 - 1 / pair_stretch(n_threads + 1, cores))
 
 
 def _restart_share(evidence: Evidence, use: LoaderUse) -> float:
@@ -322,13 +332,7 @@ def _processor_share(evidence: Evidence, use: LoaderUse) -> float:
     """
     workers, cores = use.workers, evidence.facts.machine.cpus
     steps = evidence.run_steps
-    if (
-        workers is None
-        or not workers.processes
-        or not cores
-        or steps is None
-        or not evidence.step_ns
-    ):
+    if workers is None or steps is None or not (workers.processes and cores and evidence.step_ns):
         return 0.0
     demand = (workers.on_cpu or 1.0) + (workers.run_queue or 0.0)
     return workers.lifetime_ns * demand / (steps.count * evidence.step_ns) / cores

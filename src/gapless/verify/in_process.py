@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,7 +15,7 @@ from gapless.verify.arms import compare
 from gapless.verify.arms.block_losses import LossLevel, compare_level
 from gapless.verify.arms.blocks import SwitchedSteps, read_blocks
 from gapless.verify.arms.steady import step_time
-from gapless.verify.arms.switchable import explain_obstacle
+from gapless.verify.arms.switchable import explain_obstacle, leaves_collector
 from gapless.verify.budget import TrialBudgetError, check_budget
 from gapless.verify.plan import ON_DEVICE, Progress, conduct
 from gapless.verify.specs import (
@@ -31,6 +30,7 @@ from gapless.verify.specs import (
 
 _SHARE: Final = 0.5  # of the budget, where other sides need fresh processes
 _MAX_FOREIGN_SHARE: Final = 0.1  # of the processors
+_NOTED_SHARE: Final = 0.01  # of the time; steps of less are not worth a word
 _UNBOUNDED: Final = 10**9  # steps: the process leaves when its sides are decided
 _PARITY_NOTE: Final = "no losses were seen"
 # of edits, which ought to leave losses where they are
@@ -166,10 +166,17 @@ def _judge(switchable: Mapping[str, Candidate], steps: SwitchedSteps, run: ArmRu
             sides[name] = _make_side(name, candidate, steps, index, level)
         else:
             obstacles[name] = why
-    unedited_ns = _step_ns(steps, 0)
+    unedited_ns = steps.step_ns(0)
     compared = "only the level of losses is" if steps.losses else "losses cannot be"
     notes = [f"edits were switched in one process: {compared} compared there"]
     notes += [ON_DEVICE] * steps.on_device
+    stalls = steps.stalls(0)
+    share = stalls.step_ns / unedited_ns if unedited_ns else 0.0
+    if share >= _NOTED_SHARE:
+        notes.append(
+            f"{stalls.count} of {stalls.steps} unedited steps took more than twice as long as "
+            f"usual: {share:.0%} of the time, which blocks leave out and speed-ups count as rare"
+        )
     if steps.foreign is not None and steps.foreign > _MAX_FOREIGN_SHARE:
         notes.append(f"others took {steps.foreign:.0%} of the processors meanwhile")
     noises = [side.noise for side in sides.values() if side.noise is not None]
@@ -203,7 +210,9 @@ def _explain_failure(steps: SwitchedSteps, side: int, run: ArmRun) -> str | None
 def _make_side(
     name: str, candidate: Candidate, steps: SwitchedSteps, index: int, level: LossLevel | None
 ) -> Side:
-    speedup, noise = steps.speedup(index), steps.noise(index)
+    collects_as_before = leaves_collector(candidate.edits)
+    speedup = steps.speedup(index, collects_as_before=collects_as_before)
+    noise = steps.noise(index)
     peaks = steps.memory_peaks
     return Side(
         name=name,
@@ -214,18 +223,13 @@ def _make_side(
         verdict=compare.judge_speedup(speedup, noise, candidate.predicted),
         speedup=speedup,
         job=None,
-        step_ns=_step_ns(steps, index),
+        step_ns=steps.step_ns(index),
         parity_note=_PARITY_NOTE if level is None else level.describe(),
         predicted=candidate.predicted,
         method=Method.IN_PROCESS,
         noise=noise,
         memory_peaks=(peaks[0], peaks[index]) if {0, index} <= peaks.keys() else None,
     )
-
-
-def _step_ns(steps: SwitchedSteps, side: int) -> int | None:
-    times_ns = [step_time(block.times_ns) for block in steps.blocks if block.side == side]
-    return round(float(np.median(times_ns))) if times_ns else None
 
 
 def _list_arms(steps: SwitchedSteps, names: Sequence[str], run: ArmRun) -> list[Arm]:

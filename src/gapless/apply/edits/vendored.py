@@ -2,28 +2,53 @@
 
 import ast
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 import libcst as cst
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.apply.code.project import Project
 from gapless.apply.code.source import SourceFile, Splice, UnwritableError
 from gapless.apply.code.statements import insert_import
 from gapless.apply.edits.arguments import find_calls
-from gapless.model.edit import Wrap
+from gapless.model.edit import Value, Wrap
 
-MODULE: Final = "device_prefetcher"
-_CLASS: Final = "DevicePrefetcher"
+
+class _VendoredPart(Struct, frozen=True):
+    """A part as a file of its own, and what of it is called with a loader."""
+
+    name: str  # of the class or function
+    files: tuple[str, ...]  # that it consists of, in ``gapless.parts``; the last names the module
+    is_loader: bool  # what comes of the call is the DataLoader itself
+
+    @property
+    def module(self) -> str:
+        """Return the name of the module beside the script."""
+        return self.files[-1].removesuffix(".py")
+
+
+VENDORED_PARTS: Final = {
+    "device-prefetcher": _VendoredPart(
+        "DevicePrefetcher", ("batches.py", "device_prefetcher.py"), is_loader=False
+    ),
+    "recycled-collate": _VendoredPart(
+        "recycle_batches", ("recycled_memory.py", "recycled_collate.py"), is_loader=True
+    ),
+    "uint8-to-device": _VendoredPart(
+        "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True
+    ),
+}
+_DEFAULTS: Final[Mapping[str, Value]] = {"ahead": 1}  # of options, which need not be written
 _LICENCE: Final = (
     "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
 )
 _NEEDS_LOADERS: Final = re.compile(
     r"\.prepare\(|setup_dataloaders\(|\.fit\(|isinstance\([^\n]*DataLoader"
 )
-_PARTS: Final = ("batches.py", "device_prefetcher.py")
 
 
 def wrap_loader(project: Project, edit: Wrap) -> Project:
@@ -33,53 +58,59 @@ def wrap_loader(project: Project, edit: Wrap) -> Project:
         raise UnwritableError("the loader is not made by a call in your files")
     if any(_is_constructor(call) for _, call in sites):
         raise UnwritableError("the loader is made by a class of its own")
-    ahead = edit.options.get("ahead", 1)
-    tail = ")" if ahead == 1 else f", ahead={ahead})"
+    part = VENDORED_PARTS[edit.part]
+    tail = "".join(f", {name}={value!r}" for name, value in _options(edit)) + ")"
     for source in {source.path: source for source, _ in sites}.values():
-        calls = [call for owner, call in sites if owner is source and not _is_wrapped(source, call)]
+        calls = [
+            call for owner, call in sites if owner is source and not _is_wrapped(source, call, part)
+        ]
         spans = [source.tree.span(call) for call in calls]
         splices = [
             splice
             for start, end in spans
-            for splice in (Splice(start, start, f"{_CLASS}("), Splice(end, end, tail))
+            for splice in (Splice(start, start, f"{part.name}("), Splice(end, end, tail))
         ]
         if splices:
             use = min(start for start, _ in spans)
-            splices += insert_import(source, _find_import(project, source), use)
+            splices += insert_import(source, _find_import(project, source, part), use)
         project = project.spliced(source, splices)
-    return _vendor(project)
+    return _vendor(project, edit.part)
+
+
+def _options(edit: Wrap) -> list[tuple[str, Value]]:
+    return [(name, value) for name, value in edit.options.items() if _DEFAULTS.get(name) != value]
 
 
 def _is_constructor(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__"
 
 
-def _is_wrapped(source: SourceFile, call: cst.Call) -> bool:
+def _is_wrapped(source: SourceFile, call: cst.Call, part: _VendoredPart) -> bool:
     outer = source.tree.parents[source.tree.parents[call]]
-    return isinstance(outer, cst.Call) and source.tree.code(outer.func) == _CLASS
+    return isinstance(outer, cst.Call) and source.tree.code(outer.func) == part.name
 
 
-def _find_import(project: Project, source: SourceFile) -> str:
+def _find_import(project: Project, source: SourceFile, part: _VendoredPart) -> str:
     """Return the line that imports the part. Raises ``UnwritableError`` where it cannot be used."""
-    line = _write_import(project, source)
-    if _CLASS in source.text and line not in source.text:
-        raise UnwritableError(f"{source.path.name} has a {_CLASS} of its own")
-    if _NEEDS_LOADERS.search(source.text):
+    line = _write_import(project, source, part)
+    if part.name in source.text and line not in source.text:
+        raise UnwritableError(f"{source.path.name} has a {part.name} of its own")
+    if not part.is_loader and _NEEDS_LOADERS.search(source.text):
         raise UnwritableError("the loader is handed to code that needs a DataLoader")
     return line
 
 
-def _write_import(project: Project, source: SourceFile) -> str:
+def _write_import(project: Project, source: SourceFile, part: _VendoredPart) -> str:
     script = project.script_source().path
     folder = {**project.sources, **project.unreadable}
     is_package = source.path.parent == script.parent and (script.parent / "__init__.py") in folder
-    return f"from {'.' if is_package else ''}{MODULE} import {_CLASS}"
+    return f"from {'.' if is_package else ''}{part.module} import {part.name}"
 
 
-def _vendor(project: Project) -> Project:
+def _vendor(project: Project, part: str) -> Project:
     """Put the part beside the script, if it is not there."""
-    path = project.script_source().path.parent / f"{MODULE}.py"
-    data = write_part().encode()
+    path = project.script_source().path.parent / VENDORED_PARTS[part].files[-1]
+    data = write_part(part).encode()
     if path in project.sources and project.sources[path].data == data:
         return project
     if path in project.sources or path in project.unreadable:
@@ -87,12 +118,12 @@ def _vendor(project: Project) -> Project:
     return replace(project, created={**project.created, path: data})
 
 
-def write_part() -> str:
-    """Return the parts as one file."""
+def write_part(part: str) -> str:
+    """Return the files of a part as one."""
     folder = Path("parts")
     texts = [
         resources.files("gapless").joinpath(str(folder / name)).read_text("utf-8")
-        for name in _PARTS
+        for name in VENDORED_PARTS[part].files
     ]
     docstring, imports, bodies = "", list[ast.Import | ast.ImportFrom](), list[str]()
     for text in texts:

@@ -12,7 +12,7 @@ from gapless.model.edit import Wrap
 def wrap(project: Project, edit: Wrap) -> Project:
     """Write a part around what an edit is about. Raises ``UnwritableError``."""
     match edit.part:
-        case "device-prefetcher":
+        case "device-prefetcher" | "recycled-collate" | "uint8-to-device":
             return wrap_loader(project, edit)
         case "channels-last" | "compile":
             return change_models(project, edit)

@@ -32,7 +32,7 @@ class RuleFigure(Struct, frozen=True):
     parts: tuple[object, ...] = ()  # recorded beside facts, see ``examples.evidence``
 
 
-RuleCheck = Callable[..., Detection | None]
+RuleCheck = Callable[..., Detection | Sequence[Detection] | None]
 # Why a trace alone is not enough, by the type of fact that it lacks.
 _UNTRACED_REASONS: Final[Mapping[type, str]] = {
     Precision: "a trace does not hold torch's settings; a run that gapless records does",
@@ -77,7 +77,9 @@ class Rule(Struct, frozen=True, dict=True):
                 return (self.abstention(name, f"no {name} was seen"),)
             choices.append(facts)
         answers = [
-            self._check_combination(evidence, combination) for combination in _combine(choices)
+            answer
+            for combination in _combine(choices)
+            for answer in self._check_combination(evidence, combination)
         ]
         return tuple(
             dict.fromkeys(answer for answer in answers if isinstance(answer, Abstention))
@@ -87,17 +89,18 @@ class Rule(Struct, frozen=True, dict=True):
 
     def _check_combination(
         self, evidence: Evidence, facts: tuple[Any, ...]
-    ) -> Detection | Abstention | None:
+    ) -> Sequence[Detection | Abstention]:
         """Check the rule for one combination of the facts it needs."""
         try:
-            detection = self.check(evidence, *facts)
+            answer = self.check(evidence, *facts)
         except NotObservedError as error:
-            return self.abstention(error.missing, error.reason)
-        return (
-            _mark_inferred(detection)
-            if detection is not None and facts and evidence.is_trace_only
-            else detection
-        )
+            return (self.abstention(error.missing, error.reason),)
+        if answer is None:
+            return ()
+        detections = (answer,) if isinstance(answer, Detection) else answer
+        if not facts or not evidence.is_trace_only:
+            return tuple(detections)
+        return tuple(map(_mark_inferred, detections))
 
     def abstention(self, missing: str, reason: str) -> Abstention:
         """Return an abstention: the rule could not be checked."""

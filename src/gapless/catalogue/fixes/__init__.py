@@ -47,6 +47,8 @@ from gapless.catalogue.fixes.occasions.cadence import (
 )
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
+from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
     cached_batch,
@@ -59,6 +61,8 @@ FIXES: Final[tuple[Fix, ...]] = (
     prefetch,
     persistent_workers,
     out_of_order,
+    recycled_collate,
+    uint8_to_device,
     worker_threads,
     affinity,
     one_thread,

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.catalogue.queries import optimizer_steps, samples, windows
+from gapless.catalogue.queries import optimizer_steps, samples, step_lines, windows
 from gapless.catalogue.queries.products import weight_of
 from gapless.model.change import HostChange
 from gapless.model.edit import Location
@@ -199,11 +199,16 @@ def _refine_line(evidence: Evidence, location: Location) -> Location:
     """Return the line at which a function was sampled calling what a step calls many times.
 
     Stacks of a window know functions only; a function that was running when the window began has
-    but one line in it. Without such samples it is the line of most of the function's own code.
+    but one line in it. In the function that steps it is the line that took longest without
+    training. Without such samples it is the line of most of the function's own code.
     """
     line = _find_calling_line(evidence, location)
     if line is not None:
         return replace(location, file=line.file, line=line.line)
+    for step_line in step_lines.find_costly_lines(evidence):
+        place = step_line.location
+        if samples.is_function_of(location.file, location.function or "", place):
+            return replace(location, file=place.file, line=place.line)
     top = samples.find_top_code(evidence)
     top_location = samples.code_location(top)
     is_same_function = top is not None and samples.is_function_of(

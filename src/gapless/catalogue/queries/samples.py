@@ -116,7 +116,7 @@ def is_site_of(site: Site, code: HostCode) -> bool:
     return is_function_of(site.file, site.function, code)
 
 
-def is_function_of(file: str | None, function: str, code: HostCode | CallLine) -> bool:
+def is_function_of(file: str | None, function: str, code: HostCode | CallLine | Location) -> bool:
     """Return whether a function in a window's stacks is the sampled one."""
     names = [(path or "").replace("\\", "/").rpartition("/")[2] for path in (file, code.file)]
     function_name = (code.function or "").rpartition(".")[2]

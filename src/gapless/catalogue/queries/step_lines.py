@@ -17,6 +17,7 @@ from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.finding import are_near
 from gapless.model.host_code import CallLine, HotLine
 from gapless.model.run import RecordedRun
 
@@ -30,6 +31,16 @@ _TRAINING_FILES: Final = (
     "torch/utils/_contextlib",  # decorated with no_grad: usually an evaluation
 )
 _TEST_FILES: Final = ("torch/autograd/gradcheck",)  # passes of its own, that train nothing
+_SCHEDULERS: Final = "torch/optim/lr_scheduler"  # it also wraps the optimizer's step
+# Modules and optimizers that are made, copied or written down: no pass through them.
+_UPKEEP_CALLS: Final = (
+    *("__init__", "reset_parameters", "state_dict", "load_state_dict", "__deepcopy__", "to"),
+    *("named_parameters", "named_modules", "named_buffers", "apply", "add_param_group"),
+)
+_INIT_FILE: Final = "torch/nn/init"  # first values of parameters
+_PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
+_DOUBLE_NODES: Final = ("*evaluate_function: *BackwardBackward*", "*: *BackwardDataBackward*")
+_FORWARD: Final = "forward"
 _TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
 _LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
@@ -52,26 +63,42 @@ class StepLine(Struct, frozen=True):
     location: Location
     share: Estimate  # of the training thread's time, with the sampling error
     looks: int
+    has_gradients: bool = False  # they are computed there, by a pass beside ``backward()``
 
 
-def find_costliest_line(evidence: Evidence) -> StepLine | None:
-    """Return the lines of the stepping function that take most time without training, if any.
+def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
+    """Return the lines of the stepping function that take time without training, dearest first.
 
-    With a device the thread may wait for it at any line: so only if the device waits for the
-    thread most of the time, and the thread reads nothing back.
+    Of lines close to each other the dearest stands for all. With a device the thread may wait for
+    it at any line: so only if the device waits for the thread most of the time, and the thread
+    reads nothing back. What a gradient is needed for that is itself differentiated is training.
     """
     recorded = evidence.recorded
     if evidence.on_device and not _is_ahead(evidence):
-        return None
+        return ()
     looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:
-        return None
+        return ()
+    passes = () if windows.sum_calls(evidence, *_DOUBLE_NODES).count else _own_passes(recorded)
     blocks = (
-        *_group_lines(_other_lines(recorded)),
+        *_group_lines(_other_lines(recorded, passes)),
         *([line] for line in _helper_lines(recorded, looks)),
     )
-    lines = (_merge_lines(block, looks) for block in blocks)
-    return max(lines, key=lambda line: line.share.mid, default=None)
+    lines = [_merge_lines(block, looks, passes) for block in blocks]
+    selected: list[StepLine] = []
+    for line in sorted(lines, key=lambda line: -line.share.mid):
+        if not any(are_near(line.location, other.location) for other in selected):
+            selected.append(line)
+    return tuple(selected)
+
+
+def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:
+    """Return the lines that compute gradients by themselves: ``torch.autograd.grad``."""
+    return tuple(
+        call
+        for call in recorded.call_lines
+        if call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
+    )
 
 
 def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
@@ -109,15 +136,18 @@ def _is_ahead(evidence: Evidence) -> bool:
     )
 
 
-def _other_lines(recorded: RecordedRun) -> Iterator[HotLine]:
+def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[HotLine]:
     """Return the lines of the stepping function at which its thread was outside training code.
 
-    Lines of hooks are included, with all that they call.
+    Lines of hooks are included, with all that they call. Where no module is called the function is
+    the model itself: what it does before its backward pass may be needed for that.
     """
-    steps = find_stepping_functions(recorded.call_lines)
+    calls = recorded.call_lines
+    steps = find_stepping_functions(calls)
+    backward_lines = {} if any(map(_is_forward, calls)) else _backward_lines(calls)
     training_shares: dict[tuple[str, int], float] = {}
-    for call in recorded.call_lines:
-        if _is_training(call):
+    for call in calls:
+        if _is_training(call) and call not in passes:
             line_key = call.file, call.line
             training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
     yield from recorded.hook_lines
@@ -125,12 +155,25 @@ def _other_lines(recorded: RecordedRun) -> Iterator[HotLine]:
     for line in recorded.lines:
         if (line.file, line.line) in hooks:
             continue
-        is_in_step = (line.file, _outer_function(line.function)) in steps
+        function = line.file, _outer_function(line.function)
         is_training = (
             training_shares.get((line.file, line.line), 0.0) >= _MIN_CALL_SHARE * line.share
         )
-        if line.thread == "training" and is_in_step and not is_training:
+        is_model = line.line < backward_lines.get(function, 0)
+        if line.thread == "training" and function in steps and not (is_training or is_model):
             yield line
+
+
+def _is_forward(call: CallLine) -> bool:
+    return call.callee.rpartition(".")[2] == _FORWARD
+
+
+def _backward_lines(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
+    """Return the line of the longest backward pass of each function that runs one."""
+    passes = sorted(
+        (call for call in calls if call.callee == BACKWARD), key=lambda call: call.share
+    )
+    return {(call.file, call.function): call.line for call in passes}
 
 
 def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
@@ -191,7 +234,10 @@ def _is_training(call: CallLine) -> bool:
     """Return whether a line calls part of training; names of steps and passes always count."""
     file = call.callee_file.replace("\\", "/")
     name = call.callee.rpartition(".")[2]
-    if any(pattern in file for pattern in _TEST_FILES):
+    is_upkeep = name in _UPKEEP_CALLS or _INIT_FILE in file
+    if is_upkeep or any(pattern in file for pattern in _TEST_FILES):
+        return False
+    if _SCHEDULERS in file and name == "step":
         return False
     return any(pattern in file for pattern in _TRAINING_FILES) or name in _TRAINING_CALLS
 
@@ -219,9 +265,10 @@ def _group_lines(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
         yield block
 
 
-def _merge_lines(block: list[HotLine], looks: int) -> StepLine:
+def _merge_lines(block: list[HotLine], looks: int, passes: Sequence[CallLine]) -> StepLine:
     """Return lines with their share of all samples of the thread."""
     top = max(block, key=lambda line: line.share)
     location = Location(top.file, top.line, _outer_function(top.function))
     share = estimate_share(sum(line.share for line in block), looks)
-    return StepLine(location, share, sum(line.count for line in block))
+    has_gradients = any((call.file, call.line) == (top.file, top.line) for call in passes)
+    return StepLine(location, share, sum(line.count for line in block), has_gradients)

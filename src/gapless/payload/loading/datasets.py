@@ -10,6 +10,7 @@ import sys
 import types
 from typing import Any
 
+from ..overlay import iterations
 from ..stacks import locations
 from . import loader_facts
 
@@ -38,10 +39,29 @@ def values(loader: Any) -> dict[str, Any]:
         "cuda": None if walk.left <= 0 and not walk.cuda else walk.cuda,
         "picklable": _picklable(loader, walk, start_method),
         "worker_start": start_method,
+        **_pipeline_values(loader.dataset),
         **_location_values("sample", _sample_location(loader.dataset)),
         **_location_values("collate", locations.of_function(loader.collate_fn)),
         **_location_values("sampler", _sampler_location(loader)),
     }
+
+
+def _pipeline_values(dataset: Any) -> dict[str, Any]:
+    """Return the transforms of torchvision's that samples go through, if there are such."""
+    if "torchvision.transforms" not in sys.modules:
+        return {}
+    pipelines = iterations.import_part("pipelines")
+    for pipeline in pipelines.find_pipelines(dataset):
+        transforms = _members(pipeline.transforms)
+        return {
+            "pipeline": [type(transform).__name__ for transform in transforms],
+            "to_floats": pipelines.count_transforms_to_floats(transforms),
+        }
+    return {}
+
+
+def _members(transforms: Any) -> list[Any]:
+    return transforms[:MAX_MEMBERS] if type(transforms) is list else []
 
 
 def _location_values(noun: str, location: locations.CodeLocation | None) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from typing import Any
 from .. import imports, recorder
 from ..overlay import iterations, workers
 from ..overlay.patch import edit_counters, targets
-from ..overlay.wraps import device_prefetcher, worker_threads
+from ..overlay.wraps import device_prefetcher, recycled_collate, worker_threads
 
 LOADER = "torch.utils.data.DataLoader"
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "in_order")
 THREADS = "worker-threads"
 PREFETCHER = "device-prefetcher"
+RECYCLED = "recycled-collate"
 _CONTEXT = "_DataLoader__multiprocessing_context"
 _ALONE = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, _CONTEXT: None}
 _PREFETCH = 2  # torch's own
@@ -35,8 +36,8 @@ _state: dict[str, Any] = {"iterate": None}  # the loaders' own ``__iter__``
 def is_about_loaders(edit: Any) -> bool:
     """Return whether an edit is one of loaders that a second one can have."""
     if edit["kind"] == "wrap":
-        is_prefetcher = edit["part"] == PREFETCHER and edit["target"] == LOADER
-        return is_prefetcher or edit["part"] == THREADS
+        is_of_batches = edit["part"] in (PREFETCHER, RECYCLED) and edit["target"] == LOADER
+        return is_of_batches or edit["part"] == THREADS
     return edit["kind"] == "set_argument" and edit["target"] == LOADER and edit["name"] in NAMES
 
 
@@ -139,7 +140,12 @@ class _SecondLoader:
             recorder.alias("loader", self.loader, number)
 
     def _wrap(self, number: int, edit: Any) -> None:
-        """Copy batches ahead, or give workers their threads. Raises ``ValueError``."""
+        """Copy batches ahead, recycle them, or set workers' threads. Raises ``ValueError``."""
+        if edit["part"] == RECYCLED:
+            iterations.import_part("recycled_collate").recycle_batches(self.loader)
+            target = recycled_collate.name_target(edit)
+            self.effects.append((number, target, "new memory", "recycled memory"))
+            return
         if edit["part"] == PREFETCHER:
             self.prefetcher = device_prefetcher.PrefetcherEdit(number, edit)
             if self.prefetcher.prefetching(self._next_batch) is None:

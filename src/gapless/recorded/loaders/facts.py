@@ -1,7 +1,7 @@
 """The loaders of a run as facts: their settings, and what was seen of their use."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -71,7 +71,18 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
         collate=_function_location(data, "collate"),
         stands_in=as_text(settings.get("stands_in")),
         sampler=_function_location(data, "sampler"),
+        collate_name=as_text(settings.get("collate")),
+        pipeline=_pipeline(data),
+        to_floats=as_int(data.get("to_floats")) or 0,
     )
+
+
+def _pipeline(data: Mapping[str, object]) -> tuple[str, ...] | None:
+    """Return the names of a data set's transforms; ``None``: it has none of torchvision's."""
+    names = data.get("pipeline")
+    if not isinstance(names, list) or not names:
+        return None
+    return tuple(str(name) for name in cast("list[object]", names))
 
 
 def _function_location(data: Mapping[str, object], noun: str) -> Location | None:

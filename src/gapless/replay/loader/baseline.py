@@ -18,7 +18,9 @@ _FIT_ROUNDS: Final = 4  # rounds in which undisturbed times are found
 _MAX_WORKER_THREADS: Final = 16.0  # threads of a worker
 _HALVINGS: Final = 7
 _MIN_STRETCH: Final = 1.1  # fetches wait for processors this much longer than is explained
-_GANG: Final = Estimate(0.0, 0.5, 1.0)
+# Threads of a team look for more to do for a while before they sleep: they are rarely run together.
+_GANG: Final = Estimate(0.4, 0.9, 1.0)
+_SHARED_LONG: Final = 0.85  # of long operators: their threads divide so much of their time
 
 
 class LoaderBaseline(Struct, frozen=True, dict=True):
@@ -164,7 +166,8 @@ def thread_shares(inputs: LoaderInputs, threads: int, draw: Draw) -> dict[str, f
     """Return in what share of the training thread's time its other threads compute, and spin.
 
     They spin between two pieces of work, so that they take processors where they give nothing; how
-    much they ran in all is what the training process used besides its one thread.
+    much they ran in all is what the training process used besides its one thread. They compute in
+    long operators, if windows show these, and at least for as long as what they gain tells.
     """
     if threads == 1:
         return {"together": 1.0, "spinning": 0.0}
@@ -175,4 +178,7 @@ def thread_shares(inputs: LoaderInputs, threads: int, draw: Draw) -> dict[str, f
     if helped_share is not None:
         estimate = Estimate(0.7 * helped_share, helped_share, min(1.0, 1.2 * helped_share))
     active = min(1.0, max(compute, draw.value_of("spinning", estimate)))
-    return {"together": compute, "spinning": active - compute}
+    long_share = max(compute, min(active, inputs.shareable or 0.0))
+    mid = compute + _SHARED_LONG * (long_share - compute)
+    together = draw.value_of("together", Estimate(compute, mid, long_share))
+    return {"together": together, "spinning": active - together}

@@ -23,6 +23,7 @@ CROWDING: Final = Estimate(0.0, 0.15, 0.65)  # what is on a processor takes long
 _MAX_ROUNDS: Final = 20
 _TOLERANCE: Final = 3e-3
 _TINY: Final = 1e-9
+_PAIR: Final = 2  # threads that wait for one another
 
 
 class CoreDemand(Struct, frozen=True):
@@ -159,13 +160,29 @@ def _stretch_factors(
 def _gang_stretch(ready: float, cores: float, gang: float) -> float:
     """Return how far threads that wait for the last of them are stretched.
 
-    They are not scheduled together (Ousterhout 1982): two that have half of one each both have one
-    a quarter of the time. More than two sleep while they wait, and are assumed to suffer no more
-    than two.
+    They are not scheduled together (Ousterhout 1982). A part of a processor that others take is one
+    more thread on it for so long.
     """
     even = max(1.0, ready / cores)
-    fullest = max(1.0, float(ceil(ready / cores - _TINY)), even * even)
-    return even ** (1 - gang) * fullest**gang
+    if not gang or ready + 1 <= cores:
+        return even
+    processors = max(1, ceil(cores - _TINY))
+    taken = processors - cores
+    work_rate = (1 - taken) / pair_stretch(ready, processors)
+    work_rate += taken / pair_stretch(ready + 1, processors)
+    return even ** (1 - gang) * max(even, 1 / work_rate) ** gang
+
+
+def pair_stretch(ready: float, processors: int) -> float:
+    """Return how far two threads are stretched that go on only while both have a processor.
+
+    Any of those that are ready may have it: of three on two processors, both run a third of the
+    time. More than two sleep while they wait, and are assumed to suffer no more than two.
+    """
+    fullest = max(1.0, float(ceil(ready / processors - _TINY)))
+    if processors < _PAIR:
+        return fullest
+    return max(fullest, ready * (ready - 1) / (processors * (processors - 1)))
 
 
 def _busy_chances(n_workers: int, busy_share: float, bunching: float) -> list[float]:

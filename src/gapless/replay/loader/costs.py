@@ -164,6 +164,7 @@ DRAW_NAMES: Final = (
     "team",
     "barriers",
     "bunched",
+    "together",
 )
 
 

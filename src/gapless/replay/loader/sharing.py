@@ -60,13 +60,33 @@ def parallel_share(inputs: LoaderInputs, draw: Draw) -> float:
 
 
 def helper_share(inputs: LoaderInputs) -> float | None:
-    """Return the share of the training thread's time in which its other threads ran, if known."""
+    """Return the share of the training thread's time in which its other threads were ready.
+
+    They ran in what the process used besides that thread, which was kept waiting itself for some of
+    its time; and beside workers they waited for a processor as often as those did. ``None``: it is
+    not known what the process used.
+    """
     rows, used = inputs.rows, inputs.used_cpus
-    host = float(rows.host.mean())
+    host, step_ns = float(rows.host.mean()), rows.step()
     if used is None or inputs.threads == 1 or host <= 0:
         return None
-    own_ns = host if inputs.loader.num_workers else host + _own_run_ns(rows)
-    return min(1.0, max(0.0, used * rows.step() - own_ns) / ((inputs.threads - 1) * host))
+    if inputs.loader.num_workers:
+        own_ns = max(0.0, host - (inputs.delay_share or 0.0) * step_ns)
+    else:
+        own_ns = host + _own_run_ns(rows)
+    run_ns = max(0.0, used * step_ns - own_ns) / (inputs.threads - 1)
+    return min(1.0, run_ns * _queue_stretch(inputs) / host)
+
+
+def _queue_stretch(inputs: LoaderInputs) -> float:
+    """Return how far threads are stretched that share processors with the workers, on average."""
+    rows, n_workers = inputs.rows, inputs.loader.num_workers
+    is_known = rows.on > 0
+    if not n_workers or not is_known.any():
+        return 1.0
+    run_ns, queue_ns = float(rows.on[is_known].mean()), float(rows.queue[is_known].mean())
+    busy_share = min(1.0, (run_ns + queue_ns) / n_workers / max(1.0, rows.step()))
+    return 1 + busy_share * queue_ns / run_ns
 
 
 def _own_run_ns(rows: BatchRows) -> float:

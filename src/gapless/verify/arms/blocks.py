@@ -16,6 +16,13 @@ from gapless.verify.arms import compare
 from gapless.verify.arms.block_losses import BlockLosses, read_block_losses
 from gapless.verify.arms.compare import Float, Pair
 from gapless.verify.arms.effects import count_effects
+from gapless.verify.arms.stalls import (
+    Stalls,
+    add_stalls,
+    are_rare,
+    include_stalls,
+    split_stalls,
+)
 from gapless.verify.arms.steady import ArmSteps, read_steps, step_time, use_device_times
 from gapless.verify.arms.switchable import FIRST_SWITCHED
 
@@ -38,7 +45,8 @@ class SwitchedBlock(Struct, frozen=True):
 
     side: int
     steps: int
-    times_ns: Float  # means of its parts, a step
+    times_ns: Float  # means of its parts, a step, without stalls where these are rare
+    stalls: Stalls  # those that were left out
 
     @property
     def log_time(self) -> float:
@@ -100,9 +108,33 @@ class SwitchedSteps(Struct, frozen=True):
         """Return the A/A noise of as many pairs as a side has, relative."""
         return compare.estimate_noise(self.aa_ratios(), len(self.pairs(side)))
 
-    def speedup(self, side: int) -> Estimate | None:
-        """Return what a side gains for each step; ``None`` for less than two pairs."""
-        return compare.estimate_speedup(self.pairs(side), self.aa_ratios())
+    def speedup(self, side: int, *, collects_as_before: bool = False) -> Estimate | None:
+        """Return what a side gains for each step; ``None`` for less than two pairs.
+
+        ``collects_as_before``: its edits leave Python's garbage collector alone.
+        """
+        speedup = compare.estimate_speedup(self.pairs(side), self.aa_ratios())
+        unedited, edited = self.stalls(0), self.stalls(side)
+        if speedup is None or not unedited.count + edited.count:
+            return speedup
+        usual_ns = self._usual_step_ns(0)
+        return include_stalls(
+            speedup, usual_ns, unedited, edited, collects_as_before=collects_as_before
+        )
+
+    def stalls(self, side: int) -> Stalls:
+        """Return the stalls that were left out of a side's blocks."""
+        return add_stalls([block.stalls for block in self.blocks if block.side == side])
+
+    def step_ns(self, side: int) -> int | None:
+        """Return how long a side's steps took, with stalls; ``None``: it has no blocks."""
+        if not any(block.side == side for block in self.blocks):
+            return None
+        return round(self._usual_step_ns(side) + self.stalls(side).step_ns)
+
+    def _usual_step_ns(self, side: int) -> float:
+        times_ns = [step_time(block.times_ns) for block in self.blocks if block.side == side]
+        return float(np.median(times_ns))
 
     def drift(self, side: int) -> float | None:
         """Return how much slower (logarithm) unedited blocks stay after a side's; ``None``: not.
@@ -168,7 +200,7 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
     obstacles = _find_obstacles(recording, sides, kinds, edit_counts)
     cut = [(int(edges[index]), sides[index], kinds[index]) for index in made]
     return SwitchedSteps(
-        blocks=tuple(_cut_blocks(steps, cut)),
+        blocks=tuple(_cut_blocks(steps, cut, _collecting_ns(stepping[0].process, steps))),
         active=cut[-1][1] if cut else 0,
         obstacles=obstacles | _find_long_periods(steps, cut, len(edit_counts)),
         failed=frozenset(
@@ -182,20 +214,42 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
     )
 
 
-def _cut_blocks(steps: ArmSteps, cut: Sequence[tuple[int, int, int]]) -> Iterator[SwitchedBlock]:
+def _collecting_ns(process: Process, steps: ArmSteps) -> Float:
+    """Return the longest garbage collection in each of the steps, as ``steps.lengths``.
+
+    Also of the step before: a device that has work queued is late only after that.
+    """
+    marks = process.marks
+    rows = np.flatnonzero(marks.kind == wire.COLLECTOR)
+    numbers = np.searchsorted(steps.ends, marks.end[rows]) - 1
+    is_within = (numbers >= 0) & (numbers < len(steps.lengths))
+    longest_ns = np.zeros(len(steps.lengths))
+    lengths_ns = (marks.end - marks.start)[rows][is_within]
+    np.maximum.at(longest_ns, numbers[is_within], lengths_ns)
+    return np.maximum(longest_ns, np.concatenate(([0.0], longest_ns))[:-1])
+
+
+def _cut_blocks(
+    steps: ArmSteps, cut: Sequence[tuple[int, int, int]], collecting_ns: Float
+) -> Iterator[SwitchedBlock]:
     """Yield the blocks between switches, without the steps in which a side settles."""
     # A part without a checkpoint, or with a part of the batches that workers give at once, tells
     # too little.
     grain = max(_MIN_PART_STEPS, steps.round_steps, *steps.periods)
-    for (start, side, kind), (stop, _, end_kind) in pairwise(cut):
-        if kind != wire.SWITCH_SETTLED or end_kind == wire.SWITCH_NOT_FINITE:
-            continue
-        lengths = steps.lengths[start:stop]
-        n_parts = min(_MAX_PARTS, len(lengths) // grain)
-        if n_parts < _MIN_PARTS and len(lengths) < _MIN_PARTS * _MIN_PART_STEPS:
-            continue
-        parts = np.array_split(lengths, max(_MIN_PARTS, n_parts))
-        yield SwitchedBlock(side, len(lengths), np.array([part.mean() for part in parts]))
+    spans = [
+        (side, slice(start, stop))
+        for (start, side, kind), (stop, _, end_kind) in pairwise(cut)
+        if kind == wire.SWITCH_SETTLED and end_kind != wire.SWITCH_NOT_FINITE
+        if stop - start >= _MIN_PARTS * min(grain, _MIN_PART_STEPS)
+    ]
+    split = [split_stalls(steps.lengths[span], collecting_ns[span]) for _, span in spans]
+    is_split = are_rare([stalls for _, stalls in split])
+    for (side, span), (usual, stalls) in zip(spans, split, strict=True):
+        lengths = usual if is_split else steps.lengths[span]
+        n_parts = max(_MIN_PARTS, min(_MAX_PARTS, len(lengths) // grain))
+        parts = np.array_split(lengths, n_parts)
+        left_out = stalls if is_split else Stalls(len(lengths), 0, 0.0, 0)
+        yield SwitchedBlock(side, len(lengths), np.array([p.mean() for p in parts]), left_out)
 
 
 def _read_memory_peaks(process: Process) -> Iterator[tuple[int, int]]:

@@ -39,6 +39,7 @@ _PARTS: Final = frozenset(
         "no-evaluation",
         "no-logging",
         "non-blocking",
+        "recycled-collate",
         "sdpa",
         "worker-threads",
     }
@@ -69,6 +70,13 @@ def explain_obstacle(edits: Sequence[Edit]) -> str | None:
     if names == {_TURNS} and len(edits) == 1:
         return f"{_TURNS} acts at epoch turns, which blocks leave out"
     return next((why for why in map(_explain, edits) if why is not None), None)
+
+
+def leaves_collector(edits: Sequence[Edit]) -> bool:
+    """Return whether no edit is of Python's garbage collector."""
+    return not any(
+        edit.target.partition(".")[0] == "gc" for edit in edits if not isinstance(edit, SetEnv)
+    )
 
 
 def _explain(edit: Edit) -> str | None:

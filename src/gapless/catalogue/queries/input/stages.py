@@ -1,5 +1,6 @@
 """Stages of making a batch that cause it to be late; for input rules."""
 
+from collections.abc import Callable
 from typing import Final
 
 from gapless.catalogue.declare.rule import Rule
@@ -21,7 +22,7 @@ from gapless.catalogue.queries.input.loaders import (
 )
 from gapless.catalogue.queries.windows import ms
 from gapless.model.change import LoaderChange
-from gapless.model.edit import Location
+from gapless.model.edit import FixRequest, Location
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
@@ -38,14 +39,19 @@ _SHARED_RATIO: Final = 0.8
 
 
 def detect_slow_stage(
-    rule: Rule, evidence: Evidence, loader: Loader, *, words: tuple[str, str]
+    rule: Rule,
+    evidence: Evidence,
+    loader: Loader,
+    *,
+    words: tuple[str, str],
+    helps: Callable[[Loading], tuple[FixRequest, ...]] | None = None,
 ) -> Detection | None:
     """Return the detection that a stage makes batches late: removing it gains more than workers.
 
     A training that computes on processors and makes its batches itself would share them with
     workers: their gain at best must be well above that of removing the stage to be preferred.
     Otherwise, as workers are easier to add, the stage is reported only if their gain is uncertain.
-    ``words``: the name of the stage, and what to do about it by hand.
+    ``words``: the name of the stage, and what to do about it by hand. ``helps``: which fixes do.
     """
     loading = find_waited_loading(evidence, loader)
     stage, remedy = words
@@ -99,6 +105,7 @@ def detect_slow_stage(
             Measure(f"{stage}, a sample", top.wall_ns, "ns"),
             Measure(f"{stage} on a processor, a sample", top.cpu_ns, "ns"),
         ),
+        helps=() if helps is None else helps(loading),
         no_remedy=remedy,
         unless=_WORKERS_CAUSE if workers_suffice else None,
     )

@@ -1,5 +1,6 @@
 """Lines of the stepping function that take long without training."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
@@ -7,14 +8,26 @@ from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
 from gapless.model.host_code import CallLine, HostCode, HotLine
 
 _MIN_SHARE: Final = 0.05  # of the step, by the low end of samples: less may be the loss
+_MAX_LINES: Final = 3
+_REMEDY: Final = (
+    "if training does not need it: leave it out, or do it every hundredth step; if it does: in one "
+    "call on whole tensors (torch._foreach_*, stacked), or in the loader's workers"
+)
+_GRADIENT_REMEDY: Final = (
+    "gradients that are only looked at: read them from .grad after backward(), without a pass of "
+    "their own; those of several losses: one backward() of their sum; else: not in every step"
+)
 _SURE_SHARE: Final = 0.5  # at least, with a device: later launches come earlier
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
+_FORWARD: Final = CallLine("train.py", 25, "train", "model.py", "Net.forward", 0.2)
+_SCHEDULER: Final = "torch/optim/lr_scheduler.py"
 _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
 
 
@@ -68,6 +81,46 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
             CallLine("train.py", 31, "train", "torch/autograd/gradcheck.py", "gradcheck", 0.6),
         ),
         figure(
+            "Gradients that are computed once more to be looked at, and a module that is made anew",
+            tuple(
+                f"train.py:{line} takes {ns} ms of each 20.0 ms step, beside the forward and the "
+                "backward pass, the optimizer and the loader."
+                for line, ns in ((27, 6.0), (40, 4.0))
+            ),
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _FORWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 27, "train", 120, 0.3),
+            CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3),
+            HotLine("training", "train.py", 40, "train", 80, 0.2),
+            CallLine("train.py", 40, "train", "torch/nn/modules/linear.py", "Linear.__init__", 0.2),
+        ),
+        figure(
+            "A scheduler that takes long, and the optimizer's step that it wraps",
+            "train.py:33 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _FORWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 31, "train", 80, 0.2),
+            CallLine("train.py", 31, "train", _SCHEDULER, "wrap_step.wrapper", 0.2),
+            HotLine("training", "train.py", 33, "train", 80, 0.2),
+            CallLine("train.py", 33, "train", _SCHEDULER, "LRScheduler.step", 0.2),
+        ),
+        figure(
+            "A model that is written out in the stepping function",
+            None,
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 26, "train", 120, 0.3),
+        ),
+        figure(
             "A loss, called at such a line",
             None,
             example_facts.cpu(),
@@ -116,7 +169,7 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
         ),
     ],
 )
-def costly_line(evidence: Evidence) -> Detection | None:
+def costly_line(evidence: Evidence) -> Sequence[Detection]:
     """Recognise a line of the stepping function that takes long without training.
 
     ## Why it costs time
@@ -129,32 +182,37 @@ def costly_line(evidence: Evidence) -> Detection | None:
     that calls ``backward()`` at which the thread was itself, or in calls outside training code
     (torch's modules, losses, optimizers, loaders), consecutive lines together; lines that call
     functions of the script which do not call training code either; and the lines of hooks of
-    modules and tensors, with all that they call. Operators count, too. The price is that of the
-    step without the line: whether the step needs it cannot be seen from outside. A cause that is
-    named at the same lines takes precedence. With a device the thread may wait for it at any line:
-    then it is reported only if the device waits for the thread most of each step, and nothing is
-    read back.
+    modules and tensors, with all that they call. Making, copying and loading modules is no training
+    code, nor are schedulers, nor gradients that are computed beside ``backward()`` and not
+    differentiated themselves. Where no module is called, the lines before the backward pass are the
+    model. Operators count, too. The price is that of the step without the line: whether the step
+    needs it cannot be seen from outside. A cause that is named at the same lines takes precedence.
+    With a device the thread may wait for it at any line: then it is reported only if the device
+    waits for the thread most of each step, and nothing is read back.
     """
-    line, step_ns = step_lines.find_costliest_line(evidence), evidence.step_ns
-    if line is None or not step_ns or line.share.low < _MIN_SHARE:
-        return None
-    share = line.share
+    step_ns = evidence.step_ns
+    lines = step_lines.find_costly_lines(evidence) if step_ns else ()
+    return [
+        _line_detection(evidence, line)
+        for line in lines[:_MAX_LINES]
+        if line.share.low >= _MIN_SHARE
+    ]
+
+
+def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
+    share, step_ns = line.share, evidence.step_ns or 0
     sure_share = share.low * (_SURE_SHARE if evidence.on_device else 1.0)
+    beside = "beside the forward and the backward pass, the optimizer and the loader"
     return costly_line.detection(
         f"{name_line(line.location)} takes "
-        f"{windows.format_step_part(evidence, share.mid * step_ns)}, beside the forward and the "
-        "backward pass, the optimizer and the loader.",
+        f"{windows.format_step_part(evidence, share.mid * step_ns)}, {beside}.",
         step_lines.remove_share(evidence, Estimate(sure_share, share.mid, share.high)),
         location=line.location,
         measures=(
             Measure("sampled at the line, of the thread", share.mid, "share"),
             Measure("samples", line.looks, ""),
         ),
-        no_remedy=(
-            "if training does not need it: leave it out, or do it every hundredth step; if it "
-            "does: in one call on whole tensors (torch._foreach_*, stacked), or in the loader's "
-            "workers"
-        ),
+        no_remedy=_GRADIENT_REMEDY if line.has_gradients else _REMEDY,
         unless=SAME_LINE,
         inferred=True,
     )

@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.queries.input.late_batches import is_handed_over_late
 from gapless.catalogue.queries.input.loaders import (
     MIN_QUEUE_SHARE,
@@ -127,6 +128,7 @@ def hand_over_bound(evidence: Evidence, loader: Loader) -> Detection | None:
             Measure("of that, pinning", pinning_ns, "ns"),
             Measure("usual for such a batch", loading.hand_over_ns, "ns"),
         ),
+        helps=(loading.request(recycled_collate),),
         no_remedy=_MANUAL_REMEDY,
     )
 

@@ -11,7 +11,12 @@ from gapless.catalogue.declare.rule import Rule, RuleFigure, rule
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
+from gapless.catalogue.queries.input.fresh_memory import asks_for_memory
+from gapless.catalogue.queries.input.loaders import Loading
 from gapless.catalogue.queries.input.stages import VERBS, detect_slow_stage
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
@@ -139,9 +144,33 @@ def _declare(stage: _Stage) -> Rule:
 
     @rule(stage.code, f"{stage.name}-bound", figures=partial(_figures, stage), doc=page)
     def stage_bound(evidence: Evidence, loader: Loader) -> Detection | None:
-        return detect_slow_stage(stage_bound, evidence, loader, words=(stage.name, stage.by_hand))
+        return detect_slow_stage(
+            stage_bound,
+            evidence,
+            loader,
+            words=(stage.name, stage.by_hand),
+            helps=_HELPS.get(stage.name),
+        )
 
     return stage_bound
+
+
+def _request_recycling(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fix for batches in new memory, where the kernel's counts show that they are."""
+    return (loading.request(recycled_collate),) if asks_for_memory(loading) else ()
+
+
+def _request_bytes(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fix for a pipeline that ends by making floats, where there is a device."""
+    is_on_device = loading.facts.machine.device is not None
+    return (loading.request(uint8_to_device),) if is_on_device and loading.loader.to_floats else ()
+
+
+def _request_lighter_batches(loading: Loading) -> tuple[FixRequest, ...]:
+    return (*_request_recycling(loading), *_request_bytes(loading))
+
+
+_HELPS: Final = {"collate": _request_lighter_batches, "augment": _request_bytes}
 
 
 def _figures(stage: _Stage) -> Sequence[RuleFigure]:

@@ -1,0 +1,1 @@
+"""Fixes for how samples are made, and how workers hand them over."""

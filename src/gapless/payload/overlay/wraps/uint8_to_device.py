@@ -1,0 +1,49 @@
+"""uint8-to-device: a data set's pictures stay bytes until they are on the device.
+
+The end of its pipeline of torchvision transforms is replaced, in place, before the loader is
+iterated, and put back when the edit is reverted.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from .. import iterations
+from ..patch import edit_counters, targets
+
+
+def apply(number: int, edit: Any) -> targets.Undo:
+    """Apply an edit; return what reverts it."""
+    target = f"{edit['target']}: uint8 to the device"
+    edit_counters.register_edit(number, target)
+    undos: list[targets.Undo] = []
+    make = functools.partial(_make, functools.partial(_defer, number, target, undos))
+    undos.append(iterations.replace_iterators(number, edit, make))
+    return functools.partial(targets.undo_all, undos)
+
+
+def _make(
+    defer: Callable[[Any], None], original: Any, _switch: targets.Switch
+) -> Callable[[Any], Any]:
+    def get_iterator(loader: Any) -> Any:
+        defer(loader.dataset)
+        return original(loader)
+
+    return get_iterator
+
+
+def _defer(number: int, target: str, undos: list[targets.Undo], dataset: Any) -> None:
+    """Let the pipelines of a data set end before they make floats."""
+    for pipeline in iterations.import_part("pipelines").find_pipelines(dataset):
+        transforms = pipeline.transforms
+        before = list(transforms)
+        if iterations.import_part("uint8_pictures").defer_floats(pipeline):
+            undos.append(functools.partial(_put_back, transforms, before))
+            old = ", ".join(type(transform).__name__ for transform in before)
+            new = ", ".join(type(transform).__name__ for transform in transforms)
+            edit_counters.record_effect(number, target, old, new)
+
+
+def _put_back(transforms: list[Any], before: list[Any]) -> None:
+    transforms[:] = before

@@ -1,0 +1,58 @@
+"""The edit by which pictures stay bytes until they are on the device."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from gapless.model.edit import Wrap
+from gapless.parts.uint8_pictures import FloatsLater, Uint8Picture
+from gapless.payload.loading import datasets
+from tests.parts.test_uint8_pictures import (
+    Compose,
+    Normalize,
+    Pictures,
+    RandomErasing,
+    ToTensor,
+    first_batch,
+)
+from tests.payload.laying import apply_edits
+
+if TYPE_CHECKING:
+    import pytest
+
+EDIT = Wrap("torch.utils.data.DataLoader", "uint8-to-device")
+
+
+def test_the_end_of_the_pipeline_is_replaced_while_the_edit_is_on() -> None:
+    dataset, transforms = Pictures([ToTensor(), Normalize()]), [ToTensor, Normalize]
+    expected = first_batch(dataset)
+    with apply_edits(EDIT) as edit_log:
+        batch: Any = first_batch(dataset)
+        assert type(batch) is Uint8Picture
+        assert torch.equal(batch + 0, expected)
+        assert [type(transform) for transform in dataset.transform.transforms] == [FloatsLater]
+        assert type(first_batch(dataset, num_workers=1)) is Uint8Picture
+        assert edit_log.times() == 1
+        assert edit_log.values[0]["old"] == "ToTensor, Normalize"
+    assert [type(transform) for transform in dataset.transform.transforms] == transforms
+    assert type(first_batch(dataset)) is torch.Tensor
+
+
+def test_a_pipeline_that_goes_on_with_floats_is_left_alone() -> None:
+    dataset = Pictures([ToTensor(), Normalize(), RandomErasing()])
+    with apply_edits(EDIT) as edit_log:
+        assert type(first_batch(dataset)) is torch.Tensor
+        assert edit_log.times() == 0
+
+
+def test_facts_of_a_loader_name_its_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision.transforms", ModuleType("transforms"))
+    values = datasets.values(DataLoader(Pictures([Compose([]), ToTensor(), Normalize()])))
+    assert values["pipeline"] == ["Compose", "ToTensor", "Normalize"]
+    assert values["to_floats"] == 2
+    assert "pipeline" not in datasets.values(DataLoader([1, 2]))  # type: ignore[arg-type]
