@@ -55,14 +55,16 @@ def _describe_growth(houses: Mapping[str, House]) -> str:
     new_rooms = sorted(now.keys() - before.keys() - set(_SPLIT_ROOMS))
     n_new = sum(now[room] for room in new_rooms)
     n_split = sum(now[room] for room in (*_SPLIT_ROOMS, "study", "replay"))
+    n_before = before["study"] + before["replay"]
+    origin = f"{_join_names(_SPLIT_ROOMS)} were parts of `study` and `replay`"
+    sentences = (
+        f"Lines by room: {', '.join(sizes)}.",
+        f"{n_new:,} of them do what nothing did before ({_join_names(new_rooms)}).",
+        f"{origin}, which had {n_before:,} lines; these six have {n_split:,}.",
+    )
     return "\n".join(
         textwrap.fill(sentence, _WIDTH, break_on_hyphens=False, break_long_words=False)
-        for sentence in (
-            f"Lines by room: {', '.join(sizes)}.",
-            f"{n_new:,} of them do what nothing did before ({_join_names(new_rooms)}).",
-            f"{_join_names(_SPLIT_ROOMS)} were parts of `study` and `replay`, which had "
-            f"{before['study'] + before['replay']:,} lines; these six have {n_split:,}.",
-        )
+        for sentence in sentences
     )
 
 
