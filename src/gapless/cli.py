@@ -31,6 +31,7 @@ COMMANDS: Final = (
     "explain",
     "open",
     "compare",
+    "pack",
     "runs",
     "watch",
     "attach",
