@@ -209,4 +209,4 @@ def test_files_are_decoded_at_a_fraction_where_they_become_smaller_anyway(
         difference = np.asarray(picture).astype(int) - np.asarray(resize(plain(data)))
         assert np.abs(difference).mean() < 4
         assert is_reduced == (np.abs(difference).max() > 0)
-    assert [most for most, _ in reports] == [np.abs(difference).max()] * is_reduced
+        assert [most for most, _ in reports] == [np.abs(difference).max()] * is_reduced
