@@ -16,7 +16,7 @@ from tests.payload.laying import apply_edits
 
 
 class Texts(Dataset[str]):
-    def __init__(self, folder: Path, kind: type) -> None:
+    def __init__(self, folder: Path, kind: Any) -> None:  # noqa: ANN401
         self.root = str(folder)
         self.classes = ["a", "b"]
         paths = [folder / f"{number}.txt" for number in range(6)]
@@ -49,7 +49,7 @@ def advised(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("advised")
 @pytest.mark.parametrize("kind", [str, Path, tuple])
-def test_files_are_asked_for_before_they_are_read(tmp_path: Path, kind: type) -> None:
+def test_files_are_asked_for_before_they_are_read(tmp_path: Path, kind: Any) -> None:  # noqa: ANN401
     loader = read_ahead(read_ahead(DataLoader(Texts(tmp_path, kind), 2)))
     assert list(loader)[:2] == [["0", "1"], ["2", "3"]]
     assert log[:8] == [
