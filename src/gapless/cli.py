@@ -32,6 +32,7 @@ COMMANDS: Final = (
     "explain",
     "open",
     "compare",
+    "pack",
     "runs",
     "watch",
     "attach",
