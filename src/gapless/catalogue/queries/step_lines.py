@@ -17,7 +17,6 @@ from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import are_near
 from gapless.model.host_code import CallLine, HotLine
 from gapless.model.run import RecordedRun
 
@@ -69,9 +68,9 @@ class StepLine(Struct, frozen=True):
 def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     """Return the lines of the stepping function that take time without training, dearest first.
 
-    Of lines close to each other the dearest stands for all. With a device the thread may wait for
-    it at any line: so only if the device waits for the thread most of the time, and the thread
-    reads nothing back. What a gradient is needed for that is itself differentiated is training.
+    With a device the thread may wait for it at any line: so only if the device waits for the thread
+    most of the time, and the thread reads nothing back. A gradient that is itself differentiated is
+    training.
     """
     recorded = evidence.study.recorded
     if recorded is None or (evidence.on_device and not _is_ahead(evidence)):
@@ -87,7 +86,7 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     lines = [_merge_lines(block, looks, passes) for block in blocks]
     selected: list[StepLine] = []
     for line in sorted(lines, key=lambda line: -line.share.mid):
-        if not any(are_near(line.location, other.location) for other in selected):
+        if line.location not in [other.location for other in selected]:
             selected.append(line)
     return tuple(selected)
 
