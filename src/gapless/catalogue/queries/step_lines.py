@@ -38,7 +38,16 @@ _UPKEEP_CALLS: Final = (
 )
 _INIT_FILE: Final = "torch/nn/init"  # first values of parameters
 _PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
-_DOUBLE_NODES: Final = ("*evaluate_function: *BackwardBackward*", "*: *BackwardDataBackward*")
+_NODE: Final = "autograd::engine::evaluate_function: {}"
+_DOUBLE_NODES: Final = (_NODE.format("*BackwardBackward*"), _NODE.format("*BackwardDataBackward*"))
+# Operators of layers, each of which has one node, and which no backward pass calls.
+_LAYER_NODES: Final = {
+    "aten::addmm": "AddmmBackward0",
+    "aten::convolution": "ConvolutionBackward0",
+    "aten::native_layer_norm": "NativeLayerNormBackward0",
+    "aten::embedding": "EmbeddingBackward0",
+}
+_MIN_PASSES: Final = 1.5  # through a graph: above that, it is passed more than once
 _FORWARD: Final = "forward"
 _TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
@@ -69,8 +78,7 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     """Return the lines of the stepping function that take time without training, dearest first.
 
     With a device the thread may wait for it at any line: so only if the device waits for the thread
-    most of the time, and the thread reads nothing back. A gradient that is itself differentiated is
-    training.
+    most of the time, and the thread reads nothing back.
     """
     recorded = evidence.study.recorded
     if recorded is None or (evidence.on_device and not _is_ahead(evidence)):
@@ -78,7 +86,7 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:
         return ()
-    passes = () if windows.sum_calls(evidence, *_DOUBLE_NODES).count else _own_passes(recorded)
+    passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
     blocks = (
         *_group_lines(_other_lines(recorded, passes)),
         *([line] for line in _helper_lines(recorded, looks)),
@@ -89,6 +97,21 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
         if line.location not in [other.location for other in selected]:
             selected.append(line)
     return tuple(selected)
+
+
+def _has_repeated_passes(evidence: Evidence) -> bool:
+    """Return whether a backward pass goes through a graph that another one has been through.
+
+    Passes for a gradient that is differentiated do, too; and there is a graph for each inner step
+    of a training that learns to learn.
+    """
+    if windows.sum_calls(evidence, *_DOUBLE_NODES).count:
+        return False
+    n_calls, n_nodes = (
+        [windows.sum_calls(evidence, name).count for name in names]
+        for names in (_LAYER_NODES, map(_NODE.format, _LAYER_NODES.values()))
+    )
+    return sum(n_nodes) > _MIN_PASSES * sum(n_calls) > 0
 
 
 def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:

@@ -48,9 +48,9 @@ _TORCH_FILE: Final = "torch/"
 _MIN_PASSES: Final = 3.0  # of a call: two may be what it takes
 _MIN_LARGE_NS: Final = 100_000.0  # a call of an operator in a window; less is the calling
 _MIN_FUNCTION_SHARE: Final = 0.1  # of the step, with its part of the backward pass
-# Of the time of its passes over memory: as many as a built-in function takes, up to nearly all.
-_ONE_PASS: Final = Estimate(1.0, 1.5, 2.5)  # passes
-_MAX_KEPT: Final = 0.85
+_MIN_OWN_SHARE: Final = 0.5  # of the function's time: the rest is layers, which nothing fuses
+_BUILT_IN: Final = Estimate(1.0, 1.5, 2.5)  # passes of a built-in function, or a compiled one …
+_MIN_KEPT: Final = Estimate(0.25, 0.4, 0.6)  # … and at least so much of the time
 _SPARE_FACTOR: Final = Estimate(0.1, 0.35, 1.0)  # of reductions that leave most of the device idle
 
 
@@ -125,8 +125,8 @@ def unfused_elementwise(evidence: Evidence) -> Detection | None:
     many rows of few columns) gain most: a compiler divides them differently.
 
     Without a device: by stacks of windows, a function of the user's that calls three such operators
-    or more on large tensors, conversions counted, and that with its part of the backward pass takes
-    a tenth of the step. A built-in function, or a compiled one, passes over memory once or twice.
+    or more on large tensors, conversions counted, that spends half of its time in them, and that
+    with its part of the backward pass takes a tenth of the step. A built-in function, or a compiled one, passes over memory once or twice.
     """
     facts = evidence.facts
     if not evidence.on_device:
@@ -185,8 +185,10 @@ def _detect_written_out(evidence: Evidence) -> Detection | None:
     share = min(1.0, spent_ns / step_ns)
     if share < _MIN_FUNCTION_SHARE:
         return None
-    kept_bounds = (min(_MAX_KEPT, n_passes / written.passes) for n_passes in astuple(_ONE_PASS))
-    high, mid, low = (share * (1 - kept) for kept in kept_bounds)
+    high, mid, low = (
+        share * (1 - min(1.0, max(n_passes / written.passes, kept)))
+        for n_passes, kept in zip(astuple(_BUILT_IN), astuple(_MIN_KEPT), strict=True)
+    )
     return unfused_elementwise.detection(
         f"`{written.location.function}` ({name_line(written.location)}) passes over memory "
         f"{windows.format_count(written.passes)} times in each call, in operators of its own: with "
@@ -207,25 +209,18 @@ def _find_written_out(evidence: Evidence) -> _WrittenOut | None:
     sites_by_function: dict[tuple[str, int, str], list[Site]] = {}
     for site in evidence.study.sites:
         sites_by_function.setdefault((site.file, site.line, site.function), []).append(site)
-    entries = {
-        (line.file, line.line, line.function): line.calls for line in evidence.study.tables.lines
-    }
-    written_out = [
-        _WrittenOut(
-            Location(*function),
-            (_count_large(sites) + _count_conversions(sites)) / entries[function],
-            sum(site.ns for site in filter(_is_large, sites)),
-        )
-        for function, sites in sites_by_function.items()
-        if entries.get(function)
-        and not function[0].startswith(_TORCH_FILE)
-        and not any(site.name.startswith(_NODE) for site in sites)  # it runs the backward pass
-    ]
-    return max(
-        (function for function in written_out if function.passes >= _MIN_PASSES),
-        key=lambda function: function.forward_ns,
-        default=None,
-    )
+    lines = {(line.file, line.line, line.function): line for line in evidence.study.tables.lines}
+    written_out: list[_WrittenOut] = []
+    for function, sites in sites_by_function.items():
+        line, own_ns = lines.get(function), sum(site.ns for site in filter(_is_large, sites))
+        has_backward = any(site.name.startswith(_NODE) for site in sites)
+        is_library = function[0].startswith(_TORCH_FILE)
+        if line is None or not line.calls or has_backward or is_library:
+            continue
+        passes = (_count_large(sites) + _count_conversions(sites)) / line.calls
+        if passes >= _MIN_PASSES and own_ns >= _MIN_OWN_SHARE * line.host_total_ns:
+            written_out.append(_WrittenOut(Location(*function), passes, own_ns))
+    return max(written_out, key=lambda function: function.forward_ns, default=None)
 
 
 def _is_large(site: Site) -> bool:
