@@ -126,7 +126,8 @@ def unfused_elementwise(evidence: Evidence) -> Detection | None:
 
     Without a device: by stacks of windows, a function of the user's that calls three such operators
     or more on large tensors, conversions counted, that spends half of its time in them, and that
-    with its part of the backward pass takes a tenth of the step. A built-in function, or a compiled one, passes over memory once or twice.
+    with its part of the backward pass takes a tenth of the step. A built-in function, or a compiled
+    one, passes over memory once or twice.
     """
     facts = evidence.facts
     if not evidence.on_device:
