@@ -199,7 +199,7 @@ def _detect_written_out(evidence: Evidence) -> Detection | None:
         measures=(Measure("its operators, a step", spent_ns, "ns"),),
         no_remedy=(
             "call a built-in function (torch.nn.functional: relu, gelu, softmax, layer_norm, "
-            "mse_loss …), or decorate it with torch.compile"
+            "cdist, mse_loss …), or decorate it with torch.compile"
         ),
         inferred=True,
     )
@@ -207,12 +207,9 @@ def _detect_written_out(evidence: Evidence) -> Detection | None:
 
 def _find_written_out(evidence: Evidence) -> _WrittenOut | None:
     """Return the function whose own operators pass over memory most often for their work."""
-    sites_by_function: dict[tuple[str, int, str], list[Site]] = {}
-    for site in evidence.study.sites:
-        sites_by_function.setdefault((site.file, site.line, site.function), []).append(site)
     lines = {(line.file, line.line, line.function): line for line in evidence.study.tables.lines}
     written_out: list[_WrittenOut] = []
-    for function, sites in sites_by_function.items():
+    for function, sites in windows.group_sites(evidence).items():
         line, own_ns = lines.get(function), sum(site.ns for site in filter(_is_large, sites))
         has_backward = any(site.name.startswith(_NODE) for site in sites)
         is_library = function[0].startswith(_TORCH_FILE)
