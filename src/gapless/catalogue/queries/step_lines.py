@@ -166,7 +166,7 @@ def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[
     """
     calls = recorded.call_lines
     steps = find_stepping_functions(calls)
-    backward_lines = {} if any(map(_is_forward, calls)) else _backward_lines(calls)
+    model_ends = _model_ends(calls)
     training_shares: dict[tuple[str, int], float] = {}
     for call in calls:
         if _is_training(call) and call not in passes:
@@ -181,7 +181,7 @@ def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[
         is_training = (
             training_shares.get((line.file, line.line), 0.0) >= _MIN_CALL_SHARE * line.share
         )
-        is_model = line.line < backward_lines.get(function, 0)
+        is_model = line.line < model_ends.get(function, 0)
         if line.thread == "training" and function in steps and not (is_training or is_model):
             yield line
 
@@ -190,8 +190,13 @@ def _is_forward(call: CallLine) -> bool:
     return call.callee.rpartition(".")[2] == _FORWARD
 
 
-def _backward_lines(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
-    """Return the line of the longest backward pass of each function that runs one."""
+def _model_ends(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
+    """Return the line of the longest backward pass of each function that is the model itself.
+
+    That is each that runs one, where no module is called.
+    """
+    if any(map(_is_forward, calls)):
+        return {}
     passes = sorted(
         (call for call in calls if call.callee == BACKWARD), key=lambda call: call.share
     )
@@ -202,11 +207,13 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
     """Return the lines of the stepping function that call the script's own functions.
 
     Only if those call no part of training: computing a loss is one. The time of the calls is
-    included; less than an eighth of the step may be making the next batch.
+    included; less than an eighth of the step may be making the next batch. Where no module is
+    called, what is called before the backward pass is the model.
     """
     calls = recorded.call_lines
     steps = find_stepping_functions(calls)
     training_functions = _training_functions(calls)
+    model_ends = _model_ends(calls)
     for call in calls:
         is_own = not any(folder in call.callee_file for folder in _LIBRARIES)
         is_helper = is_own and (call.callee_file, call.callee) not in training_functions
@@ -215,6 +222,7 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
             (call.file, call.function) in steps
             and is_helper
             and not is_nested
+            and call.line >= model_ends.get((call.file, call.function), 0)
             and call.share > _MIN_HELPER_SHARE
         ):
             count = round(call.share * looks)

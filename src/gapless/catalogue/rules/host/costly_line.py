@@ -136,6 +136,7 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
             _BACKWARD,
             _HOST_CODE,
             HotLine("training", "train.py", 26, "train", 120, 0.3),
+            CallLine("train.py", 27, "train", "net.py", "layer", 0.3),
         ),
         figure(
             "A loss, called at such a line",
