@@ -50,6 +50,26 @@ The file was read, and holds no trace events: it is empty, or something else.
 """
 
 
+class PackingError(GaplessError):
+    """A data set that cannot be packed, or not into that place."""
+
+    slug = "packing"
+    page = """\
+`gapless pack` cannot read a source, or not write to a target. The source is never changed, and
+shards that are whole stay: the same command goes on with them.
+
+- *nothing is overwritten*: choose a folder that is not there yet, or remove the old one.
+- *the disk takes no more*: make room and type the same command again.
+- *is another each time it is made*: leave random transforms out of the data set that is packed, and
+  hand them to `PackedDataset(…, transform=…)`.
+- *sample 17: … is a pathlib.PosixPath*: a type that cannot be written without pickle. Return one
+  that can: tensors, arrays, images of Pillow, bytes, texts, numbers, and tuples, lists and dicts
+  of these.
+- A package that is missing must be installed where the data set is read: `--python` names that
+  interpreter.
+"""
+
+
 class RunFolderError(GaplessError):
     """A run folder, or a packed one, that cannot be read, or must not be touched."""
 

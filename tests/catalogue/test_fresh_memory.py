@@ -47,6 +47,25 @@ def test_pictures_are_to_be_sent_as_bytes_where_floats_are_made_at_the_end() -> 
     assert [str(request) for request in detection.helps] == ["uint8-to-device"]
 
 
+def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> None:
+    (decode_bound,) = [rule for rule in SLOW_STAGES if rule.name == "decode-bound"]
+    for pipeline, fixes in (
+        (("Resize", "ToTensor"), ["decode-on-device"]),
+        (("ColorJitter", "ToTensor"), []),
+    ):
+        loader = replace(worker_loader(), num_workers=2, pipeline=pipeline, to_floats=1)
+        workers = example_workers(2, {"decode": 5.0, "collate": 0.5})
+        (detection,) = decode_bound(
+            evidence_of(
+                gpu(loader, machine(cpus=2)),
+                {"busy.math": 10.0, "idle.data.decode": 90.0},
+                example_use(loader, {"decode": 90.0}, workers),
+            )
+        )
+        assert isinstance(detection, Detection)
+        assert [str(request) for request in detection.helps] == fixes
+
+
 def test_what_is_left_of_torchs_collating_is_to_write_the_batch_once() -> None:
     seen = evidence(PAGES)
     (proposal,) = recycled_collate(seen.facts)

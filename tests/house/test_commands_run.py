@@ -1,7 +1,7 @@
 """Commands of the docs that open and compare traces, or record a training, are run as they stand.
 
 Those that read a recorded run are in ``test_commands.py``, those that start a training many times
-in ``test_commands_stood_in.py``, those of ``fix`` in ``tests/commands/test_fix.py``.
+in ``test_commands_stood_in.py``, those of ``fix`` and ``pack`` in ``tests/commands``.
 """
 
 import gzip
@@ -119,7 +119,7 @@ def test_every_command_in_a_block_is_run() -> None:
     assert len(OPENING) > 10
     assert set(RECORDING) | set(AFTERWARDS) <= set(COMMANDS)
     elsewhere = {line for name in STOOD_IN for line in commands(name)}
-    elsewhere |= {*RUN, *commands("fix")}
+    elsewhere |= {*RUN, *commands("fix"), *commands("pack")}
     assert set(IN_BLOCKS) <= {*OPENING, *RECORDING, *AFTERWARDS, *elsewhere, *SENTENCES}
 
 

@@ -30,9 +30,11 @@ BASES_OF_LIBRARIES: Final = {
     "Struct",
     "FileIO",
     "FunctionProxy",
+    "Dataset",  # torch's
     "ForkingPickler",
     "Unpickler",
     "Tensor",
+    "Image",  # of Pillow
     "App",
     "ModalScreen",
     "TBPlugin",
@@ -41,6 +43,7 @@ CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
     "src/gapless/cli.py",
     "src/gapless/launch/unobserved.py",
+    "src/gapless/packer/session.py",  # the user's data set may raise anything: it is an answer
     "src/gapless/parts/device_prefetcher.py",  # raised later, where its batch would have come
     "src/gapless/probe/session.py",  # whatever a measurement fails with is why there is none
 }

@@ -33,11 +33,8 @@ from gapless.pricing.simulators.anchoring import (
     raise_to_device,
     unprofiled_ns,
 )
-from gapless.pricing.simulators.protocol import RefusingSimulator
 from gapless.pricing.simulators.simulator import (
-    AccountSimulator,
-    HostSimulator,
-    LoaderSimulator,
+    RunSimulator,
     WindowSimulator,
     build_simulator,
     extend_to_all_steps,
@@ -200,19 +197,19 @@ class SpySimulator(Struct, frozen=True):
 
 def test_a_loader_alone_is_played_on_its_queue_all_else_on_windows() -> None:
     simulator = story().simulator
-    assert isinstance(simulator, LoaderSimulator)
+    assert isinstance(simulator, RunSimulator)
     spy = SpySimulator()
     with_spy = replace(simulator, windows=spy)
     assert with_spy.fidelity is None
-    number = simulator.inputs[0].loader.id
+    number = simulator.loaders[0].loader.id
     no_wait = LoaderChange(number, wait=False)
     assert with_spy.play([no_wait]).family == "feed"
     assert spy.calls == []
     for changes in ([Drop(("idle.sync",))], [no_wait, Drop(("idle.sync",))], [LoaderChange(99)]):
         with_spy.play(changes)
         assert spy.calls.pop() == tuple(changes)
-    inputs = (simulator.inputs[0], replace(simulator.inputs[0], loader=loader(id=99)))
-    assert replace(with_spy, inputs=inputs).play([no_wait, LoaderChange(99)]).refused is not None
+    loaders = (simulator.loaders[0], replace(simulator.loaders[0], loader=loader(id=99)))
+    assert replace(with_spy, loaders=loaders).play([no_wait, LoaderChange(99)]).refused is not None
     prediction = with_spy.play([LoaderChange(NO_LOADER, intra_op_threads=2)])
     assert prediction.refused == "no replay shows what so many threads do"
 
@@ -237,7 +234,7 @@ def test_the_story_is_played_and_its_replay_fits() -> None:
 
 def test_where_workers_are_waited_for_they_are_played_too(monkeypatch: pytest.MonkeyPatch) -> None:
     simulator = story().simulator
-    assert isinstance(simulator, LoaderSimulator)
+    assert isinstance(simulator, RunSimulator)
     assert isinstance(simulator.windows, WindowSimulator)
     calls: list[tuple[Change, ...]] = []
 
@@ -246,7 +243,7 @@ def test_where_workers_are_waited_for_they_are_played_too(monkeypatch: pytest.Mo
         return Prediction(Estimate(1.5, 1.6, 1.7), "sync")
 
     monkeypatch.setattr("gapless.pricing.simulators.simulator.predict", play)
-    number, cut = simulator.inputs[0].loader.id, Drop(("idle.sync",))
+    number, cut = simulator.loaders[0].loader.id, Drop(("idle.sync",))
     replace(simulator.windows, waited_loader=number).play([cut])
     assert calls == [(cut,), (cut, LoaderChange(number))]
     calls.clear()
@@ -261,14 +258,12 @@ def test_without_windows_one_thread_is_played_and_a_device_is_not() -> None:
         build_simulator([], evidence)
         for evidence in (cpu_evidence, evidence_of(gpu(), {"busy.math": 80, "idle.gc": 20}))
     )
-    assert isinstance(thread, LoaderSimulator)
-    assert isinstance(thread.windows, AccountSimulator)
+    assert thread.windows is None
     assert thread.play([Drop(("idle.host",))]).speedup is not None
     assert thread.fidelity is None
     assert device.play([Omit(("aten::item",))]).refused == "there is no window with steps"
     unwindowed = build_simulator([], evidence_of(cpu(), {"step": 10}, in_windows={}))
-    assert isinstance(unwindowed, LoaderSimulator)
-    assert isinstance(unwindowed.windows, RefusingSimulator)
+    assert unwindowed.play([Drop(("idle.host",))]).refused == "there is no window with steps"
 
 
 def test_steps_of_several_kinds_are_priced_as_the_account_weighs_them() -> None:
@@ -276,22 +271,20 @@ def test_steps_of_several_kinds_are_priced_as_the_account_weighs_them() -> None:
     recorded = evidence.study.recorded
     assert recorded is not None
     assert recorded.account is not None
-    loader_simulator = story().simulator
-    assert isinstance(loader_simulator, LoaderSimulator)
-    assert isinstance(loader_simulator.windows, WindowSimulator)
-    simulator = HostSimulator(
-        AccountSimulator(evidence, None), loader_simulator.windows, weighed=True
-    )
+    run_simulator = story().simulator
+    assert isinstance(run_simulator, RunSimulator)
+    assert isinstance(run_simulator.windows, WindowSimulator)
+    simulator = RunSimulator(windows=run_simulator.windows, thread=evidence, is_weighed=True)
     drop = Drop(("idle.host.python",))
-    assert simulator.play([drop]).speedup == AccountSimulator(evidence, None).play([drop]).speedup
+    assert simulator.play([drop]).speedup == RunSimulator(thread=evidence).play([drop]).speedup
     merge = (Merge(("aten::mm",), 1),)
-    assert AccountSimulator(evidence, None).play(merge).refused is not None
-    assert simulator.play(merge) == loader_simulator.windows.play(merge)
-    assert simulator.fidelity == loader_simulator.windows.fidelity
-    unweighed = replace(simulator, weighed=False)
+    assert RunSimulator(thread=evidence).play(merge).refused is not None
+    assert simulator.play(merge) == run_simulator.windows.play(merge)
+    assert simulator.fidelity == run_simulator.windows.fidelity
+    unweighed = replace(simulator, is_weighed=False)
     quicker = (HostChange(("idle.host.python",), Estimate(0.5, 0.5, 0.5)),)
     assert unweighed.play(quicker) == simulator.play(quicker)
-    assert unweighed.play([drop]) == loader_simulator.windows.play([drop])
+    assert unweighed.play([drop]) == run_simulator.windows.play([drop])
 
 
 def test_a_window_that_cannot_be_replayed_or_read_is_told(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ _PARTS: Final = {  # with the options of the part
         "if step % {every} == 0:  # in each step\n    gc.collect()"
     ),
     "compile": "model.compile(mode={mode!r})",
+    "decode-on-device": "loader = decode_on_device(DataLoader(…))",
     "device-prefetcher": "loader = DevicePrefetcher(DataLoader(…), ahead={ahead})",
     "grad-scaler": (
         "scaler = torch.amp.GradScaler()\n"

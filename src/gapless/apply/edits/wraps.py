@@ -5,14 +5,14 @@ from gapless.apply.code.source import UnwritableError
 from gapless.apply.edits.checkpoints import keep_activations
 from gapless.apply.edits.copies import unblock_copies
 from gapless.apply.edits.models import change_models
-from gapless.apply.edits.vendored import wrap_loader
+from gapless.apply.edits.vendored import VENDORED_PARTS, wrap_loader
 from gapless.model.edit import Wrap
 
 
 def wrap(project: Project, edit: Wrap) -> Project:
     """Write a part around what an edit is about. Raises ``UnwritableError``."""
     match edit.part:
-        case "device-prefetcher" | "recycled-collate" | "uint8-to-device":
+        case part if part in VENDORED_PARTS:
             return wrap_loader(project, edit)
         case "channels-last" | "compile":
             return change_models(project, edit)

@@ -80,8 +80,8 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     With a device the thread may wait for it at any line: so only if the device waits for the thread
     most of the time, and the thread reads nothing back.
     """
-    recorded = evidence.study.recorded
-    if recorded is None or (evidence.on_device and not _is_ahead(evidence)):
+    recorded = evidence.recorded
+    if evidence.on_device and not _is_ahead(evidence):
         return ()
     looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:

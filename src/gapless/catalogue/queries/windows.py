@@ -56,7 +56,7 @@ def count_steps(evidence: Evidence) -> int:
     """
     account = evidence.study.account
     if not account.steps:
-        if evidence.study.recorded is None:
+        if evidence.is_trace_only:
             raise NotObservedError("steps", "the trace shows no steps")
         raise NotObservedError("windows", "no window of the profiler was kept")
     return account.steps

@@ -20,6 +20,7 @@ from gapless.catalogue.queries.input.loaders import (
     measure_loading,
     percent,
 )
+from gapless.catalogue.queries.input.packing import packing_advice
 from gapless.catalogue.queries.windows import ms
 from gapless.model.change import LoaderChange
 from gapless.model.edit import FixRequest, Location
@@ -159,6 +160,7 @@ def detect_blocked_fetch(
     max_workers = max(loading.max_workers(), loader.num_workers)
     without_ns = loading.min_step_ns(loader.num_workers, 1 - blocked_ns / fetch_ns, 1.0)
     read_share = measure_read_share(loading)
+    is_read = read_share >= MIN_READ_SHARE
     return rule.detection(
         f"Making a batch waits off the processor for {ms(blocked_ns)} of {ms(fetch_ns)}: without "
         f"that a step could take {ms(n_batches * without_ns)}, with "
@@ -172,8 +174,8 @@ def detect_blocked_fetch(
             Measure("of that, in calls that read", read_share, "share"),
             Measure("on a processor, a batch", loading.cpu_ns or 0.0, "ns"),
         ),
-        no_remedy=remedy,
-        inferred=read_share < MIN_READ_SHARE,
+        no_remedy=f"{packing_advice(loading) or ''}{remedy}" if is_read else remedy,
+        inferred=not is_read,
     )
 
 

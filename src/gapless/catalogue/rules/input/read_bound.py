@@ -16,10 +16,10 @@ _LOADER: Final = loader(num_workers=16, prefetch_factor=2)
 _TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
 _STEP: Final = {"busy.math": 10.0, "idle.data.read": 90.0}
 _MANUAL_REMEDY: Final = (
-    "Pack small files into few large ones that are read in order (tar shards of WebDataset, LMDB, "
-    "an array on disk), copy the data to a local disk before training, or, if it fits, keep it in "
-    "memory. Measure with cold caches: a second epoch reads from memory. Where it is no file that "
-    "is waited for (a request, another process), ask for many samples at once, ahead."
+    "Small files are read faster from few large ones (tar shards, LMDB, an array on disk), from a "
+    "local disk that they are copied to before training, or, if they fit, from memory. Measure "
+    "with cold caches: a second epoch reads from memory. Where it is no file that is waited for (a "
+    "request, another process), ask for many samples at once, ahead."
 )
 
 

@@ -1,0 +1,94 @@
+"""What ``gapless pack`` prints: what was written, and the line that reads it back."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from gapless.model.version import version
+from gapless.report.text.numbers import size
+from gapless.report.text.text import clean
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from gapless.pack.packing import PackOutcome, PackRequest
+    from gapless.report.text.console import Pen
+
+SCHEMA: Final = 1
+_INDENT: Final = "  "
+
+
+def packed_lines(request: "PackRequest", result: "PackOutcome", pen: "Pen") -> Iterator["Text"]:
+    """Yield what was packed, then the change of the training."""
+    from rich.text import Text
+
+    from gapless.report.text.wrap import fold
+
+    yield from fold(clean(_headline(result)), pen.width, style="bold")
+    for sentence in _sentences(result):
+        yield from fold(clean(sentence), pen.width)
+    for note in result.notes:
+        yield from fold(clean(f"note: {note}"), pen.width, style="bright_black")
+    yield Text("")
+    yield from fold(clean(f"read it back, {_describe_place(request)}:"), pen.width)
+    for line in reading_lines(result):
+        yield Text(f"{_INDENT}{line}", style="cyan")
+
+
+def reading_lines(result: "PackOutcome") -> tuple[str, str]:
+    """Return the lines of Python that read a target."""
+    has_images = result.manifest.kind == "images"
+    more = ", transform=transform" if has_images else ""
+    return (
+        "from gapless.parts import PackedDataset",
+        f"dataset = PackedDataset({str(result.target)!r}{more})",
+    )
+
+
+def _headline(result: "PackOutcome") -> str:
+    manifest = result.manifest
+    shards = f"{len(manifest.shards)} shard{'s' * (len(manifest.shards) != 1)}"
+    verb = "packed" if result.n_written or not manifest.shards else "compared"
+    return (
+        f"{verb} {manifest.samples:,} sample{'s' * (manifest.samples != 1)} of {manifest.source}: "
+        f"{size(manifest.bytes)} in {shards} of {manifest.format}, {result.took_s:.1f} s"
+    )
+
+
+def _sentences(result: "PackOutcome") -> Iterator[str]:
+    if result.n_kept and result.n_written:
+        n_shards = len(result.manifest.shards)
+        yield f"{result.n_kept} of {n_shards} shards were there already, with the right checksums"
+    if result.n_verified is not None:
+        yield f"all {result.n_verified:,} samples were compared with the source: equal"
+
+
+def _describe_place(request: "PackRequest") -> str:
+    if request.source.kind == "images":
+        return f"in place of ImageFolder({request.source.path!r}, transform)"
+    if request.source.is_code:
+        return f"in place of {request.source.path.partition(':')[2]}"
+    return "as a data set whose samples are dicts"
+
+
+def packed_json(result: "PackOutcome") -> str:
+    """Return what was packed as one JSON object."""
+    manifest = result.manifest
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "gapless": version(),
+        "packed": {
+            "target": str(result.target),
+            "format": manifest.format,
+            "source": manifest.source,
+            "samples": manifest.samples,
+            "bytes": manifest.bytes,
+            "shards": len(manifest.shards),
+            "shards_kept": result.n_kept,
+            "samples_verified": result.n_verified,
+            "took_s": round(result.took_s, 3),
+            "notes": result.notes,
+            "read_with": "\n".join(reading_lines(result)),
+        },
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

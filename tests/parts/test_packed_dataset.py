@@ -1,0 +1,77 @@
+"""PackedDataset in workers: small when it is pickled, opened by each process, in any order."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Final
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from gapless.parts import PackedDataset, packed_shards
+from tests.pack.in_process import pack_source, work_in_process
+
+SAMPLES: Final = [(torch.full((50,), n), n % 3) for n in range(64)]
+FORMATS: Final = ("packed", "tar", "npy", "lmdb", "hdf5")
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return packed data of each format, in several shards."""
+    path = tmp_path_factory.mktemp("packed") / request.param
+    with pytest.MonkeyPatch.context() as patch:
+        work_in_process(patch)
+        source = "tests.parts.test_packed_dataset:SAMPLES"
+        pack_source(source, path, named_format=request.param, shard_bytes=5000)
+    return path
+
+
+def test_forked_workers_read_what_the_training_process_reads_too(folder: Path) -> None:
+    packed = PackedDataset(folder)
+    before = [packed[n][0][0].item() for n in (0, 33, 63)]  # open before the fork
+    other = PackedDataset(folder, target_transform=str)  # for validation, on the same files
+    assert other[40][1] == "1"
+    loader = DataLoader(packed, 8, shuffle=True, num_workers=2, multiprocessing_context="fork")
+    values = sorted(int(row[0]) for _ in range(2) for rows, _ in loader for row in rows)
+    assert values == sorted([*range(64), *range(64)])
+    assert [packed[n][0][0].item() for n in (0, 33, 63)] == before == [0, 33, 63]
+
+
+def test_it_pickles_as_its_path_and_transforms(folder: Path) -> None:
+    packed = PackedDataset(folder, transform=torch.sum)
+    assert packed[3] == (150, 0)
+    text = pickle.dumps(packed)
+    assert len(text) < 300
+    again = pickle.loads(text)  # noqa: S301 - our own
+    assert (again[3], len(again), again.targets[:4]) == ((150, 0), 64, [0, 1, 2, 0])
+    assert repr(again) == f"PackedDataset({str(folder)!r}, 64 samples as {folder.name})"
+
+
+def test_few_shards_are_open_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless.parts.packed_dataset._MAX_OPEN_SHARDS", 2)
+    packed = PackedDataset(folder)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert [packed[n][1] for n in (0, 63, 20, 40, 1, 62)] == [0, 0, 2, 1, 1, 2]
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 4  # two shards, and indices' maps
+
+
+def test_batches_are_read_ahead(folder: Path) -> None:
+    batch = PackedDataset(folder).__getitems__([5, 60, 5, -1])
+    assert [sample[0][0].item() for sample in batch] == [5, 60, 5, 63]
+
+
+def test_a_record_that_the_file_ends_before_is_an_error(folder: Path, tmp_path: Path) -> None:
+    if folder.name not in ("packed", "tar", "npy"):
+        pytest.skip("the library of the format says so")
+    short = tmp_path / "short"
+    short.write_bytes(b"abc")
+    shard = packed_shards.SpanShard(str(short))
+    with pytest.raises(EOFError, match="ends before the record at 1"):
+        shard.read(0, packed_shards.IndexRow(1, 9, 0))
+
+
+def test_where_nothing_was_packed_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing was packed there: no packed\.json"):
+        PackedDataset(tmp_path)
