@@ -1,14 +1,16 @@
-"""Measure revisions of the source: ``python -m benchmarks.house REV… [--out OUT.json]``.
+"""Measure revisions: ``python -m benchmarks.house REV… [--tests REV LOG] [--out OUT]``.
 
-Of each: files and lines, lengths of functions, names that name nothing and classes that share one
-(by ``tests/house/test_names.py`` of today), folders with more than 15 files, circles of imports,
-the bytes of the work tree, and what ``gapless --help`` and ``gapless report`` of a run that was
-reported before import, and how long they take: the median of runs in turns, with warm bytecode.
+Of each: files and lines, also by room, lengths of functions, names that name nothing and classes
+that share one (by ``tests/house/test_names.py`` of today), folders with more than 15 files, circles
+of imports, the bytes of the work tree, and what ``gapless --help`` and ``gapless report`` of a run
+that was reported before import, and how long they take: the median of runs in turns, with warm
+bytecode. How long the tests take is read from what ``scripts/test`` printed at a revision.
 """
 
 import argparse
 import ast
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -32,6 +34,7 @@ COMMANDS: Final[Mapping[str, Sequence[str]]] = {
 _MAX_FILES: Final = 15  # side by side
 _ROUNDS: Final = 9
 _PACKAGE: Final = "gapless"
+_CLOSING_LINE: Final = re.compile(r"=+ (?P<counts>[^=]*) in (?P<seconds>[0-9.]+)s\b")
 
 
 def extract(revision: str, folder: Path) -> Path:
@@ -66,6 +69,7 @@ def measure_source(package: Path) -> dict[str, Any]:
     return {
         "files": len(texts),
         "lines": sum(text.count("\n") for text in texts.values()),
+        "rooms": count_lines(package, texts),
         "functions": len(lengths),
         "function_median": statistics.median(lengths),
         "function_p95": lengths[int(0.95 * len(lengths))],
@@ -74,6 +78,27 @@ def measure_source(package: Path) -> dict[str, Any]:
         "classes_that_share_a_name": sum(count > 1 for count in classes.values()),
         "large_folders": sum(count > _MAX_FILES for count in files_by_folder.values()),
         "modules_in_circles": len(find_circles(import_graph(package.parent, trees))),
+    }
+
+
+def count_lines(package: Path, texts: Mapping[Path, str]) -> dict[str, int]:
+    """Return the lines of each room, the largest first; modules beside rooms are left out."""
+    lines = Counter[str]()
+    for path, text in texts.items():
+        room, *inner_parts = path.relative_to(package).parts
+        if inner_parts:
+            lines[room] += text.count("\n")
+    return dict(lines.most_common())
+
+
+def read_test_log(log: Path) -> dict[str, Any]:
+    """Return what the closing line of pytest says. Raises ``ValueError`` if there is none."""
+    matches = list(_CLOSING_LINE.finditer(log.read_text(encoding="utf-8")))
+    if not matches:
+        raise ValueError(f"{log} has no closing line of pytest")
+    counts = dict(part.split()[::-1] for part in matches[-1]["counts"].split(", "))
+    return {name: int(count) for name, count in counts.items()} | {
+        "s": float(matches[-1]["seconds"])
     }
 
 
@@ -162,6 +187,7 @@ def main() -> int:
     """Measure revisions beside one another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("revisions", nargs="+")
+    parser.add_argument("--tests", nargs=2, metavar=("REV", "LOG"), help="what its tests printed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -179,6 +205,9 @@ def main() -> int:
             }
             for revision, source in sources.items()
         }
+    if options.tests is not None:
+        revision, log = options.tests
+        houses[options.revisions[-1]]["tests"] = {"revision": revision} | read_test_log(Path(log))
     print(write_result({"machine": machine(), "houses": houses}, options.out))
     return 0
 

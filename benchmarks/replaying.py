@@ -26,10 +26,11 @@ from gapless.model.account import Account
 from gapless.model.change import Change, HostChange, LoaderChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.finding import ReplayFidelity
+from gapless.model.trace import Trace
 from gapless.pricing.conclude import conclude
 from gapless.pricing.price import Prices
 from gapless.pricing.simulators.protocol import Simulator
-from gapless.pricing.simulators.simulator import LoaderSimulator, WindowSimulator
+from gapless.pricing.simulators.simulator import RunSimulator, WindowSimulator
 from gapless.replay.predict.predict import PredictionInputs, predict
 from gapless.store.run.recordings import load
 from gapless.store.run.unpack import unpack
@@ -91,6 +92,10 @@ class TimedSimulator:
         self.times.append(WhatIfTime(f"{kinds}, its account", *spent))
         return account
 
+    def draw(self, changes: Sequence[Change]) -> Trace | None:
+        """Return a window with changes made, as a trace."""
+        return self.simulator.draw(changes)
+
 
 @dataclass(frozen=True)
 class TimedStudy:
@@ -126,9 +131,9 @@ def study_run(folder: Path) -> TimedStudy:
 def play_with_loader(long_prices: Prices, loader_prices: Prices) -> list[WhatIfTime]:
     """Play a long window with another run's loader: as it is, then with changes beside."""
     (windows, loaders) = (_windows(long_prices.simulator), loader_prices.simulator)
-    if windows is None or not isinstance(loaders, LoaderSimulator) or not loaders.inputs:
+    if windows is None or not isinstance(loaders, RunSimulator) or not loaders.loaders:
         return []
-    inputs = loaders.inputs[0]
+    inputs = loaders.loaders[0]
     extra = PredictionInputs(loaders={inputs.loader.id: inputs})
     deeper = LoaderChange(inputs.loader.id, prefetch_factor=8)
     more_workers = LoaderChange(inputs.loader.id, num_workers=8)
@@ -144,8 +149,7 @@ def play_with_loader(long_prices: Prices, loader_prices: Prices) -> list[WhatIfT
 
 
 def _windows(simulator: Simulator) -> WindowSimulator | None:
-    inner = simulator.windows if isinstance(simulator, LoaderSimulator) else simulator
-    return inner if isinstance(inner, WindowSimulator) else None
+    return simulator.windows if isinstance(simulator, RunSimulator) else None
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:

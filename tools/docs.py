@@ -23,6 +23,7 @@ from gapless.cli import COMMANDS
 from gapless.doctor import pages as doctor_pages
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.documents.document import ComparisonObject, StudyObject, schema
+from gapless.report.documents.input_costs import input_schema
 from gapless.report.sections.trials import trial_screen
 from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
@@ -161,6 +162,11 @@ def attach_schema() -> str:
     return json.dumps(attached_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
+def data_schema() -> str:
+    """Return the JSON Schema of what ``gapless data --json`` prints."""
+    return json.dumps(input_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
 def _fence(text: str) -> str:
     return f"```text\n{text}\n```"
 
@@ -212,6 +218,7 @@ PAGES: Final[Mapping[str, Makers]] = {
 FILES: Final[Makers] = {
     "docs/schema/attach.json": attach_schema,
     "docs/schema/comparison.json": comparison_schema,
+    "docs/schema/data.json": data_schema,
     "docs/schema/study.json": study_schema,
     "docs/schema/watch.json": watch_schema,
 }

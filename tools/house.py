@@ -1,12 +1,15 @@
 """What the source is like beside what it was, as a table, from what a benchmark measured."""
 
 import json
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 RESULT: Final = Path(__file__).parents[1] / "benchmarks/results/house.json"
 House = Mapping[str, Any]
+_WIDTH: Final = 118  # characters of a line in the docs
+_SPLIT_ROOMS: Final = ("capture", "recorded", "pricing", "roofline")
 ROWS: Final[tuple[tuple[str, Callable[[House], str]], ...]] = (
     ("files, lines in `src`", lambda house: f"{house['files']:,}, {house['lines']:,}"),
     (
@@ -28,6 +31,7 @@ ROWS: Final[tuple[tuple[str, Callable[[House], str]], ...]] = (
         "`gapless report` of a run reported before",
         lambda house: _describe_command(house["commands"]["report"]),
     ),
+    ("`scripts/test` on two processors", lambda house: _describe_tests(house.get("tests"))),
 )
 
 
@@ -41,7 +45,38 @@ def house_table(result: Path = RESULT) -> str:
         )
         for name, describe in ROWS
     )
-    return "\n".join([head, f"|---|{'--:|' * len(houses)}", *rows])
+    return "\n".join([head, f"|---|{'--:|' * len(houses)}", *rows, "", _describe_growth(houses)])
+
+
+def _describe_growth(houses: Mapping[str, House]) -> str:
+    """Return the lines of each room, and which of them hold what the first revision had not."""
+    before, *_, now = (house["rooms"] for house in houses.values())
+    sizes = [f"`{room}` {lines:,}" for room, lines in now.items()]
+    new_rooms = sorted(now.keys() - before.keys() - set(_SPLIT_ROOMS))
+    n_new = sum(now[room] for room in new_rooms)
+    n_split = sum(now[room] for room in (*_SPLIT_ROOMS, "study", "replay"))
+    n_before = before["study"] + before["replay"]
+    origin = f"{_join_names(_SPLIT_ROOMS)} were parts of `study` and `replay`"
+    sentences = (
+        f"Lines by room: {', '.join(sizes)}.",
+        f"{n_new:,} of them do what nothing did before ({_join_names(new_rooms)}).",
+        f"{origin}, which had {n_before:,} lines; these six have {n_split:,}.",
+    )
+    return "\n".join(
+        textwrap.fill(sentence, _WIDTH, break_on_hyphens=False, break_long_words=False)
+        for sentence in sentences
+    )
+
+
+def _join_names(rooms: Iterable[str]) -> str:
+    return ", ".join(f"`{room}`" for room in rooms)
+
+
+def _describe_tests(tests: Mapping[str, Any] | None) -> str:
+    if tests is None:
+        return "–"
+    minutes, seconds = divmod(round(tests["s"]), 60)
+    return f"{minutes} min {seconds} s, {tests['passed']:,} passed (`{tests['revision'][:7]}`)"
 
 
 def _describe_command(command: Mapping[str, Any]) -> str:

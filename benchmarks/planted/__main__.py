@@ -95,6 +95,7 @@ def _options() -> argparse.Namespace:
     add("--device", choices=("cpu", "cuda", "both"), default="cpu")
     add("--lanes", type=int, default=1, help="cases at a time")
     add("--gpu-lanes", type=int, default=1, help=_GPU_LANES)
+    add("--gpus", type=int, default=1, help="among which the GPU's lanes are divided")
     add("--cores-per-lane", type=int, default=2)
     add("--threads", type=int, default=0, help=_THREADS)
     add("--sources", type=Path, help="clones to read the scripts from")
@@ -133,15 +134,16 @@ def _lanes(options: argparse.Namespace) -> list[Lane]:
     cores = sorted(os.sched_getaffinity(0))
     n_cores = options.cores_per_lane
     gpu_lanes = {"cpu": 0, "both": options.gpu_lanes, "cuda": options.lanes}[options.device]
-    gpu_lock = threading.Lock()
+    gpu_locks = [threading.Lock() for _ in range(options.gpus)]
     lanes: list[Lane] = []
     for number in range(options.lanes):
         lane_cores = tuple(cores[number * n_cores : (number + 1) * n_cores])
         device = "cuda" if number < gpu_lanes else "cpu"
         folder = options.work.resolve() / f"lane{number}"
         folder.mkdir(parents=True, exist_ok=True)
-        exclusive = gpu_lock if device == "cuda" else nullcontext()
-        lanes.append(Lane(number, lane_cores, device, folder, options.threads, exclusive))
+        gpu = number % options.gpus if device == "cuda" else None
+        exclusive = nullcontext() if gpu is None else gpu_locks[gpu]
+        lanes.append(Lane(number, lane_cores, device, folder, options.threads, exclusive, gpu))
     return lanes
 
 

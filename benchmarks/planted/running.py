@@ -42,6 +42,7 @@ class Lane:
     exclusive: contextlib.AbstractContextManager[Any] = field(
         default_factory=contextlib.nullcontext
     )
+    gpu: int | None = None  # the only one it sees
 
     def environment(self, script: Script, root: Path) -> dict[str, str]:
         """Return the environment that a script runs in."""
@@ -65,6 +66,8 @@ class Lane:
         }
         if self.device == "cpu":
             variables["CUDA_VISIBLE_DEVICES"] = ""
+        elif self.gpu is not None:
+            variables["CUDA_VISIBLE_DEVICES"] = str(self.gpu)
         outer_variables = {
             name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")
         }

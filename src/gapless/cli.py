@@ -23,6 +23,7 @@ COMMANDS: Final = (
     "run",
     "check",
     "doctor",
+    "data",
     "try",
     "tune",
     "fix",

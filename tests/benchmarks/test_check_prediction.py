@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from benchmarks.check_prediction import (
@@ -22,13 +21,13 @@ from gapless.model.change import Change, Delay, LoaderChange, Prediction
 from gapless.model.edit import Location, Wrap
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import ReplayFidelity
 from gapless.model.trial import Trial, TrialVerdict
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.price import Prices
 from gapless.verify.plan import conduct
 from gapless.verify.specs import ArmSpec, TrialSettings
 from tests.replay.test_feeding import make_loader
+from tests.study.stand_in import StandIn
 from tests.study.test_prices import CHECKPOINTS
 from tests.verify.arms import Machine
 
@@ -36,15 +35,11 @@ MS = 1_000_000
 STEP_MS = 100.0
 
 
-class AddingSimulator(Struct, frozen=True):
+class AddingSimulator(StandIn, frozen=True):
     """Predicts that a share of each delay is added to a step."""
 
     share: float = 1.0
     refusal: str | None = None
-    fidelity: ReplayFidelity | None = None
-
-    def account(self, changes: Sequence[Change]) -> None:
-        """Return none: no window is played."""
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         (change,) = changes

@@ -15,7 +15,7 @@ from gapless.model.change import Prediction
 from gapless.model.estimate import Estimate
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.price import Prices
-from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import RunSimulator
 
 RECORD = Record("made", "made", FAULTY, (), Path("none"))
 
@@ -32,7 +32,7 @@ def test_causes_with_and_without_a_price_stand_in_the_order_of_the_findings(
         {"busy.math": 90 - decoding, "idle.data.decode": decoding, "idle.gc": 10},
         example_use(loader(), {"decode": float(decoding)}, example_workers(0, {"decode": 0.75})),
     )
-    checked = ask_gapless(Prices(run, RefusingSimulator("no window"), Ceilings()), RECORD)
+    checked = ask_gapless(Prices(run, RunSimulator(refusal="no window"), Ceilings()), RECORD)
     named = checked.answer.named
     assert [recommendation.fix for recommendation in named] == order
     named_by = {recommendation.fix: recommendation for recommendation in named}

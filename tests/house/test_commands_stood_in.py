@@ -15,12 +15,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from gapless import cli, wire
 from gapless.commands import check, demo
+from gapless.feeding import arm
 from gapless.gate import measuring
 from gapless.launch.trial import isolated, sandbox, side_effects
 from gapless.live.outside import attaching
@@ -32,7 +33,7 @@ from tests.house.test_commands import IN_BLOCKS, RUNS
 from tests.store import drawing
 
 MS: Final = 1_000_000
-STOOD_IN: Final = ("try", "tune", "gate", "attach", "demo")
+STOOD_IN: Final = ("try", "tune", "gate", "attach", "demo", "data")
 _STEPS: Final = 200
 _BASE_MS, _FASTEST_MS, _SAVED_MS = 20.0, 5.0, 4.0  # a step, at least, and less by each edit
 _REVISION: Final = "origin/${{ github.base_ref }}"
@@ -185,6 +186,24 @@ def test_demos_run(
     assert words[:2] == [str(python), "train.py"]
     assert ("workers-and-one-thread" in output) == ("--no-try" not in command)
     assert (tmp_path / "here/train.py").exists() == ("--folder" in command)
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("command", commands("data"))
+def test_inputs_are_measured(
+    command: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    decoding = {"now": [4e6, 5e6, 4e6], "as now, alone": [4e6, 5e6, 4e6], "other": [2e6] * 3}
+    document: dict[str, Any] = {
+        "loader": {"samples": 3}, "series": {"decode": decoding}, "pixels": [], "absent": {},
+        "notes": [], "files": [], "failed": None, "complete": True,
+    }  # fmt: skip
+    monkeypatch.setattr(arm, "run_arm", always(arm.InputRecord(document=document)))
+    output = run_command(command, capsys)
+    assert ('"mid":2.0' if "--json" in command else "2.00×") in output, output
     assert folder.is_dir()
 
 

@@ -34,6 +34,7 @@ BASES_OF_LIBRARIES: Final = {
     "ForkingPickler",
     "Unpickler",
     "Tensor",
+    "Image",  # of Pillow
     "App",
     "ModalScreen",
     "TBPlugin",

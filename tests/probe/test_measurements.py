@@ -121,6 +121,16 @@ def test_what_stays_in_memory_is_not_called_cold() -> None:
     }
 
 
+def test_files_are_read_in_order_too_where_numbers_of_readers_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(1 << 16))
+    conditions = EMPTY_CONDITIONS._replace(files=(str(tmp_path / "file"),), readers=(1, 2))
+    figures = list(data_files.measure_reads(conditions))
+    assert "data.rate.ordered" in {figure.name for figure in figures if figure.value}
+    assert {figure.at for figure in figures if figure.name == "data.rate.cold"} <= {1, 2, None}
+
+
 def test_every_constant_is_declared_once_and_has_a_method() -> None:
     names = [name for measurement in session.MEASUREMENTS for name in measurement.units]
     assert len(names) == len(set(names))

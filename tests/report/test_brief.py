@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import gpu, loader
+from gapless.catalogue.examples.parts import example_use
 from gapless.errors import UsageError
 from gapless.model.change import Prediction
 from gapless.model.edit import Applicability, FixRequest
@@ -230,6 +231,19 @@ def test_a_cause_by_hand_is_explained_though_a_lesser_one_has_a_fix(study: Study
     by_hand = Diagnosis(findings=(*DIAGNOSIS.findings, AT_STAKE), verdict=WHY)
     bare = replace(study, proposals=(), diagnosis=by_hand)
     assert next_step(bare)[0] == "gapless explain G101"
+
+
+def test_a_stage_by_hand_is_measured_on_the_data_of_the_run(study: Study) -> None:
+    decoding = replace(DIAGNOSIS.findings[0], detection=replace(DATA, code="G107"))
+    bare = replace(study, proposals=(), diagnosis=Diagnosis(findings=(decoding,), verdict=WHY))
+    assert bare.recorded is not None
+    use = example_use(loader(), {"decode": 80})
+    for settings, command in (
+        (use.settings, "gapless data"),
+        ({**use.settings, "stands_in": "Feed"}, "gapless explain G107"),
+    ):
+        recorded = replace(bare.recorded, loaders=(replace(use, settings=settings),))
+        assert next_step(replace(bare, recorded=recorded))[0] == command
 
 
 def test_what_to_look_at_of_traces_can_be_typed_as_it_is(tmp_path: Path) -> None:

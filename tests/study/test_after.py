@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
@@ -15,29 +14,27 @@ from gapless.model.change import Change, Drop, HostChange, LoaderChange, Omit, P
 from gapless.model.edit import Applicability, Outcome, Proposal
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import ReplayFidelity
 from gapless.model.leaf import PRINTED
 from gapless.pricing.after import predict_outcome
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.diagnose import diagnose
 from gapless.pricing.price import Prices, price_changes
 from gapless.pricing.propose import propose_fixes
-from gapless.pricing.simulators.protocol import RefusingSimulator
-from gapless.pricing.simulators.simulator import LoaderSimulator, WindowSimulator
+from gapless.pricing.simulators.simulator import RunSimulator, WindowSimulator
 from gapless.report.sections.remedies import then_line
 from gapless.store.run.recordings import load
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
+from tests.study.stand_in import StandIn
 
 STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 LEAVES = {"busy.math": 50, "idle.data.decode": 30, "idle.io_main.checkpoint": 20}
 
 
-class HalfStepSimulator(Struct, frozen=True):
+class HalfStepSimulator(StandIn, frozen=True):
     """Gives half the step, whatever is changed, and an account of so many ns by group."""
 
     groups: dict[str, int]
-    fidelity: ReplayFidelity | None = None
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         del changes  # all give the same
@@ -57,7 +54,7 @@ def groups_after(
     evidence: Evidence, *changes: Change, simulator: HalfStepSimulator | None = None
 ) -> dict[str, int]:
     """Return what is left of each group, in ms."""
-    prices = Prices(evidence, simulator or RefusingSimulator("nothing is played"), Ceilings())
+    prices = Prices(evidence, simulator or RunSimulator(refusal="nothing is played"), Ceilings())
     predicted = price_changes(prices, changes) if simulator else half_step()
     outcome = predict_outcome(prices, changes, predicted)
     assert outcome is not None
@@ -99,7 +96,7 @@ def test_what_windows_show_has_the_shares_that_were_played() -> None:
 
 def test_what_is_not_predicted_or_not_played_has_no_account() -> None:
     evidence = evidence_of(gpu(), LEAVES)
-    prices = Prices(evidence, RefusingSimulator("nothing is played"), Ceilings())
+    prices = Prices(evidence, RunSimulator(refusal="nothing is played"), Ceilings())
     changes = (Omit(("aten::item",)),)
     assert predict_outcome(prices, changes, half_step()) is None
     assert predict_outcome(prices, changes, Prediction(None, "host", refused="why")) is None
@@ -107,7 +104,7 @@ def test_what_is_not_predicted_or_not_played_has_no_account() -> None:
 
 def test_the_account_of_a_played_window_ends_with_its_steps() -> None:
     simulator = story().simulator
-    assert isinstance(simulator, LoaderSimulator)
+    assert isinstance(simulator, RunSimulator)
     windows = simulator.windows
     assert isinstance(windows, WindowSimulator)
     unchanged = windows.account((HostChange(("idle.host.",), Estimate(1.0, 1.0, 1.0)),))

@@ -24,7 +24,7 @@ from gapless.pricing.bounding import SLACK, bound_by_account
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.charged import charge_changes
 from gapless.pricing.price import Prices, price_changes
-from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import RunSimulator
 from gapless.replay.predict.calibration import EXPECTED
 from tests.study.test_prices import ConstantSimulator
 
@@ -175,7 +175,7 @@ def test_what_nobody_changes_is_charged_nothing() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 80, "idle.gc": 20})
     assert charge_changes(evidence, (Drop(("idle.gc",), keep=1.0),)).max_share == 0.0
     assert (
-        price_changes(Prices(evidence, RefusingSimulator("not here"), Ceilings()), ()).refused
+        price_changes(Prices(evidence, RunSimulator(refusal="not here"), Ceilings()), ()).refused
         is not None
     )
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.fix import Effect
@@ -16,14 +15,15 @@ from gapless.model.edit import Applicability, Location, Proposal
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Loader
-from gapless.model.finding import Detection, Diagnosis, ReplayFidelity
+from gapless.model.finding import Detection, Diagnosis
 from gapless.model.host_code import HostCode, HotLine
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.conclude import conclude, prices_of
 from gapless.pricing.diagnose import diagnose
 from gapless.pricing.price import Prices
 from gapless.pricing.propose import predict_together, propose_fixes
-from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import RunSimulator
+from tests.study.stand_in import StandIn
 
 LOCATION = Location("/job/train.py", 7, "main")
 WAITS = evidence_of(
@@ -32,10 +32,8 @@ WAITS = evidence_of(
 _SPEEDUPS = {"feed": 2.0, "copied": 1.1, "omit": 1.001}
 
 
-class ProductSimulator(Struct, frozen=True):
+class ProductSimulator(StandIn, frozen=True):
     """Gives for several changes the product of what each gives by itself."""
-
-    fidelity: ReplayFidelity | None = None
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         kinds = {str(change.__struct_config__.tag) for change in changes}
@@ -43,9 +41,6 @@ class ProductSimulator(Struct, frozen=True):
         for kind in kinds:
             mid *= _SPEEDUPS.get(kind, 1.0)
         return Prediction(Estimate(mid * 0.999, mid, mid * 1.001), "feed")
-
-    def account(self, changes: Sequence[Change]) -> None:
-        del changes  # it plays no traces
 
 
 class VagueSimulator(ProductSimulator, frozen=True):
@@ -84,7 +79,7 @@ def test_findings_come_by_their_worth_and_what_costs_nothing_is_harmless() -> No
 
 
 def test_what_has_no_price_is_named_by_what_is_charged_to_it() -> None:
-    silent = Prices(WAITS, RefusingSimulator("why not"), Ceilings())
+    silent = Prices(WAITS, RunSimulator(refusal="why not"), Ceilings())
     diagnosis = diagnose(silent, (LOADER_RULE, COPY_RULE))
     (finding,) = diagnosis.findings
     assert (finding.detection.code, finding.share, finding.prediction.speedup) == (
@@ -298,10 +293,10 @@ def test_edits_are_foretold_together_or_not_at_all() -> None:
 
 
 def test_a_study_is_concluded_unless_it_has_no_account() -> None:
-    concluded = conclude(prices_of(WAITS, RefusingSimulator("why not")))
+    concluded = conclude(prices_of(WAITS, RunSimulator(refusal="why not")))
     assert isinstance(concluded.diagnosis, Diagnosis)
     empty = evidence_of(None, {})
-    assert conclude(prices_of(empty, RefusingSimulator(""))) is empty.study
+    assert conclude(prices_of(empty, RunSimulator(refusal=""))) is empty.study
 
 
 def test_a_short_run_is_provisional() -> None:

@@ -145,7 +145,7 @@ def test_a_run_of_one_rank_is_not_joint() -> None:
 
 def test_what_cannot_be_played_on_one_rank_is_refused() -> None:
     assert play_jointly(UNEVEN, Merge(("Optimizer.step#*",), 1)).refused is not None
-    assert JointSimulator(UNEVEN, "why", hosts=True).account([EVEN_RANKS]) is None
+    assert build_simulator((), UNEVEN).account([EVEN_RANKS]) is None
 
 
 LOADER_PREDICTION = Prediction(Estimate(1.2, 1.4, 1.6), "feed")
@@ -204,9 +204,7 @@ SAVING = "idle.io_main.checkpoint"
 
 
 def price_jointly(evidence: Evidence, *changes: Change) -> Prediction:
-    return price_changes(
-        Prices(evidence, JointSimulator(evidence, "not replayed", hosts=True), Ceilings()), changes
-    )
+    return price_changes(Prices(evidence, build_simulator((), evidence), Ceilings()), changes)
 
 
 def test_what_one_rank_saves_all_ranks_wait_for() -> None:

@@ -21,7 +21,7 @@ from gapless.model.study import Study
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.diagnose import diagnose
 from gapless.pricing.price import Prices
-from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import RunSimulator
 from gapless.report.brief import brief_screen
 from gapless.report.text.console import pen_for
 from tests.study.test_prices import ConstantSimulator
@@ -44,7 +44,7 @@ def evaluating(share: int, count: int, period: float | None) -> Evidence:
 
 
 def diagnose_evaluation(evidence: Evidence) -> Diagnosis:
-    prices = Prices(evidence, RefusingSimulator("nothing is replayed here"), Ceilings())
+    prices = Prices(evidence, RunSimulator(refusal="nothing is replayed here"), Ceilings())
     return diagnose(prices, [evaluation_in_the_way])
 
 
@@ -94,7 +94,7 @@ def test_what_was_seldom_and_small_needs_no_row() -> None:
 )
 def test_whatever_takes_a_quarter_of_each_step_is_mentioned(leaf: str) -> None:
     evidence = evidence_of(gpu(), {"busy.math": 40, "idle.host.python": 35, leaf: 25})
-    prices = Prices(evidence, RefusingSimulator("nothing is replayed here"), Ceilings())
+    prices = Prices(evidence, RunSimulator(refusal="nothing is replayed here"), Ceilings())
     screen = first_screen(study_of(evidence, diagnose(prices, [])))
     sentence = screen.partition("where a step goes")[0]
     assert re.search(r"\b35 % of each step", sentence), sentence

@@ -33,11 +33,8 @@ from gapless.pricing.simulators.anchoring import (
     raise_to_device,
     unprofiled_ns,
 )
-from gapless.pricing.simulators.protocol import RefusingSimulator
 from gapless.pricing.simulators.simulator import (
-    AccountSimulator,
-    HostSimulator,
-    LoaderSimulator,
+    RunSimulator,
     WindowSimulator,
     build_simulator,
     extend_to_all_steps,
@@ -108,7 +105,7 @@ def test_the_plain_step_has_waits_and_lumps_as_the_windows_have_them() -> None:
     outside = {"busy.math": 50, "idle.data.decode": 40, "idle.io_main.checkpoint": 10}
     inside = {"busy.math": 50, "idle.data.decode": 3}
     evidence = evidence_of(gpu(), outside, in_windows=inside)
-    assert unprofiled_ns(evidence.study) == pytest.approx(53e6)
+    assert unprofiled_ns(evidence) == pytest.approx(53e6)
 
 
 def test_a_lump_in_one_step_of_four_is_in_neither() -> None:
@@ -122,7 +119,7 @@ def test_a_lump_in_one_step_of_four_is_in_neither() -> None:
         ([usual_row, lump_row], 105e6),
     ):
         account = replace(evidence.study.account, rows=tuple(rows), steps=len(rows))
-        step_ns = unprofiled_ns(replace(evidence.study, account=account))
+        step_ns = unprofiled_ns(replace(evidence, study=replace(evidence.study, account=account)))
         assert step_ns == pytest.approx(expected_ns, rel=1e-3)
 
 
@@ -132,15 +129,15 @@ def test_of_our_own_cost_only_what_is_rare_is_left_out(median_ms: int, left_ms: 
         gpu(), {"busy.math": 95, "idle.profiler": 5}, in_windows={"busy.math": 95}
     )
     with_median = with_steps(evidence, median_ns=median_ms * 1_000_000)
-    assert unprofiled_ns(with_median.study) == pytest.approx(left_ms * 1e6)
+    assert unprofiled_ns(with_median) == pytest.approx(left_ms * 1e6)
 
 
 def test_how_far_hosts_drift_is_not_known_of_profiled_steps() -> None:
     evidence = with_steps(evidence_of(gpu(), {"busy.math": 100}), drift=0.1)
-    assert drift_of(evidence.study) == 0.1
-    assert drift_of(with_steps(evidence, drift=None).study) is None
-    assert drift_of(with_steps(evidence, profiled_only=True).study) is None
-    assert drift_of(evidence_of(None, {"busy.math": 50}).study) is None
+    assert drift_of(evidence) == 0.1
+    assert drift_of(with_steps(evidence, drift=None)) is None
+    assert drift_of(with_steps(evidence, profiled_only=True)) is None
+    assert drift_of(evidence_of(None, {"busy.math": 50})) is None
 
 
 def test_no_step_is_shorter_than_what_its_device_works_for_it() -> None:
@@ -148,14 +145,14 @@ def test_no_step_is_shorter_than_what_its_device_works_for_it() -> None:
     study = ahead.study
     assert study.recorded is not None
     steps = with_steps(ahead, median_ns=2_000_000, mean_ns=2_000_000, device_median_ns=None)
-    assert unprofiled_ns(steps.study) == pytest.approx(45e6)
+    assert unprofiled_ns(steps) == pytest.approx(45e6)
     recorded = steps.study.recorded
     assert recorded is not None
     long = raise_to_device(recorded.steps, study)
     assert long is not None
     assert (long.mean_ns, long.median_ns) == (45_000_000, 45_000_000)
     of_device = with_steps(ahead, mean_ns=2_000_000, device_median_ns=30_000_000)
-    assert unprofiled_ns(of_device.study) == pytest.approx(30e6)  # the windows' batches are larger
+    assert unprofiled_ns(of_device) == pytest.approx(30e6)  # the windows' batches are larger
     assert raise_to_device(None, study) is None
     long_recorded = with_steps(ahead, mean_ns=50_000_000).study.recorded
     assert long_recorded is not None
@@ -164,21 +161,21 @@ def test_no_step_is_shorter_than_what_its_device_works_for_it() -> None:
 
 def test_without_a_plain_step_there_is_nothing_to_compare_with() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 50})
-    assert unprofiled_ns(with_steps(evidence, profiled_only=True).study) is None
-    assert unprofiled_ns(with_recorded(evidence, account=None).study) is None
-    assert unprofiled_ns(evidence_of(None, {"busy.math": 50}).study) is None
-    assert unprofiled_ns(evidence_of(gpu(), {"idle.data.decode": 50}, in_windows={}).study) is None
+    assert unprofiled_ns(with_steps(evidence, profiled_only=True)) is None
+    assert unprofiled_ns(with_recorded(evidence, account=None)) is None
+    assert unprofiled_ns(evidence_of(None, {"busy.math": 50})) is None
+    assert unprofiled_ns(evidence_of(gpu(), {"idle.data.decode": 50}, in_windows={})) is None
 
 
 def test_only_workers_may_be_waited_for_instead() -> None:
     leaves = {"busy.math": 60, "idle.data.decode": 40}
     workers = example_use(worker_loader(), {"decode": 40.0}, example_workers(8, {"decode": 1.0}))
     main_use = example_use(loader(), {"decode": 40.0}, example_workers(0, {"decode": 1.0}))
-    waits = evidence_of(gpu(worker_loader()), leaves, workers).study
+    waits = evidence_of(gpu(worker_loader()), leaves, workers)
     assert getattr(most_waited_loader(waits, 0.05), "id", None) == 0
     assert most_waited_loader(waits, 0.5) is None
-    assert most_waited_loader(evidence_of(gpu(loader()), leaves, main_use).study, 0.05) is None
-    assert most_waited_loader(evidence_of(None, leaves).study, 0.05) is None
+    assert most_waited_loader(evidence_of(gpu(loader()), leaves, main_use), 0.05) is None
+    assert most_waited_loader(evidence_of(None, leaves), 0.05) is None
 
 
 # ── Who plays ───────────────────────────────────────────────────────────────────────────────────
@@ -200,19 +197,19 @@ class SpySimulator(Struct, frozen=True):
 
 def test_a_loader_alone_is_played_on_its_queue_all_else_on_windows() -> None:
     simulator = story().simulator
-    assert isinstance(simulator, LoaderSimulator)
+    assert isinstance(simulator, RunSimulator)
     spy = SpySimulator()
     with_spy = replace(simulator, windows=spy)
     assert with_spy.fidelity is None
-    number = simulator.inputs[0].loader.id
+    number = simulator.loaders[0].loader.id
     no_wait = LoaderChange(number, wait=False)
     assert with_spy.play([no_wait]).family == "feed"
     assert spy.calls == []
     for changes in ([Drop(("idle.sync",))], [no_wait, Drop(("idle.sync",))], [LoaderChange(99)]):
         with_spy.play(changes)
         assert spy.calls.pop() == tuple(changes)
-    inputs = (simulator.inputs[0], replace(simulator.inputs[0], loader=loader(id=99)))
-    assert replace(with_spy, inputs=inputs).play([no_wait, LoaderChange(99)]).refused is not None
+    loaders = (simulator.loaders[0], replace(simulator.loaders[0], loader=loader(id=99)))
+    assert replace(with_spy, loaders=loaders).play([no_wait, LoaderChange(99)]).refused is not None
     prediction = with_spy.play([LoaderChange(NO_LOADER, intra_op_threads=2)])
     assert prediction.refused == "no replay shows what so many threads do"
 
@@ -237,7 +234,7 @@ def test_the_story_is_played_and_its_replay_fits() -> None:
 
 def test_where_workers_are_waited_for_they_are_played_too(monkeypatch: pytest.MonkeyPatch) -> None:
     simulator = story().simulator
-    assert isinstance(simulator, LoaderSimulator)
+    assert isinstance(simulator, RunSimulator)
     assert isinstance(simulator.windows, WindowSimulator)
     calls: list[tuple[Change, ...]] = []
 
@@ -246,7 +243,7 @@ def test_where_workers_are_waited_for_they_are_played_too(monkeypatch: pytest.Mo
         return Prediction(Estimate(1.5, 1.6, 1.7), "sync")
 
     monkeypatch.setattr("gapless.pricing.simulators.simulator.predict", play)
-    number, cut = simulator.inputs[0].loader.id, Drop(("idle.sync",))
+    number, cut = simulator.loaders[0].loader.id, Drop(("idle.sync",))
     replace(simulator.windows, waited_loader=number).play([cut])
     assert calls == [(cut,), (cut, LoaderChange(number))]
     calls.clear()
@@ -261,14 +258,12 @@ def test_without_windows_one_thread_is_played_and_a_device_is_not() -> None:
         build_simulator([], evidence)
         for evidence in (cpu_evidence, evidence_of(gpu(), {"busy.math": 80, "idle.gc": 20}))
     )
-    assert isinstance(thread, LoaderSimulator)
-    assert isinstance(thread.windows, AccountSimulator)
+    assert thread.windows is None
     assert thread.play([Drop(("idle.host",))]).speedup is not None
     assert thread.fidelity is None
     assert device.play([Omit(("aten::item",))]).refused == "there is no window with steps"
     unwindowed = build_simulator([], evidence_of(cpu(), {"step": 10}, in_windows={}))
-    assert isinstance(unwindowed, LoaderSimulator)
-    assert isinstance(unwindowed.windows, RefusingSimulator)
+    assert unwindowed.play([Drop(("idle.host",))]).refused == "there is no window with steps"
 
 
 def test_steps_of_several_kinds_are_priced_as_the_account_weighs_them() -> None:
@@ -276,22 +271,20 @@ def test_steps_of_several_kinds_are_priced_as_the_account_weighs_them() -> None:
     recorded = evidence.study.recorded
     assert recorded is not None
     assert recorded.account is not None
-    loader_simulator = story().simulator
-    assert isinstance(loader_simulator, LoaderSimulator)
-    assert isinstance(loader_simulator.windows, WindowSimulator)
-    simulator = HostSimulator(
-        AccountSimulator(evidence, None), loader_simulator.windows, weighed=True
-    )
+    run_simulator = story().simulator
+    assert isinstance(run_simulator, RunSimulator)
+    assert isinstance(run_simulator.windows, WindowSimulator)
+    simulator = RunSimulator(windows=run_simulator.windows, thread=evidence, is_weighed=True)
     drop = Drop(("idle.host.python",))
-    assert simulator.play([drop]).speedup == AccountSimulator(evidence, None).play([drop]).speedup
+    assert simulator.play([drop]).speedup == RunSimulator(thread=evidence).play([drop]).speedup
     merge = (Merge(("aten::mm",), 1),)
-    assert AccountSimulator(evidence, None).play(merge).refused is not None
-    assert simulator.play(merge) == loader_simulator.windows.play(merge)
-    assert simulator.fidelity == loader_simulator.windows.fidelity
-    unweighed = replace(simulator, weighed=False)
+    assert RunSimulator(thread=evidence).play(merge).refused is not None
+    assert simulator.play(merge) == run_simulator.windows.play(merge)
+    assert simulator.fidelity == run_simulator.windows.fidelity
+    unweighed = replace(simulator, is_weighed=False)
     quicker = (HostChange(("idle.host.python",), Estimate(0.5, 0.5, 0.5)),)
     assert unweighed.play(quicker) == simulator.play(quicker)
-    assert unweighed.play([drop]) == loader_simulator.windows.play([drop])
+    assert unweighed.play([drop]) == run_simulator.windows.play([drop])
 
 
 def test_a_window_that_cannot_be_replayed_or_read_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec import Struct, field
+from msgspec import field
 from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
@@ -24,41 +24,37 @@ from gapless.model.change import (
 from gapless.model.edit import Applicability
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import Detection, ReplayFidelity
+from gapless.model.finding import Detection
 from gapless.model.trial import Side, Trial, TrialVerdict
 from gapless.pricing.ceilings import Ceilings, ceilings_of
 from gapless.pricing.price import Prices, is_worth_naming, price_changes, price_detection
-from gapless.pricing.simulators.protocol import RefusingSimulator
-from gapless.pricing.simulators.simulator import AccountSimulator
+from gapless.pricing.simulators.simulator import RunSimulator
+from tests.study.stand_in import StandIn
 
 HALF = Estimate(0.5, 0.5, 0.5)
 
 
-class ConstantSimulator(Struct, frozen=True):
+class ConstantSimulator(StandIn, frozen=True):
     """Gives the same for whatever it plays, and notes what that was."""
 
     speedup: Estimate
     family: str = "sync"
     calls: list[tuple[Change, ...]] = field(default_factory=list[tuple[Change, ...]])
-    fidelity: ReplayFidelity | None = None
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         self.calls.append(tuple(changes))
         return Prediction(self.speedup, self.family)
 
-    def account(self, changes: Sequence[Change]) -> None:
-        del changes  # it plays no traces
-
 
 def predict_gain(
     evidence: Evidence, *changes: Change, simulator: ConstantSimulator | None = None
 ) -> Prediction:
-    replay = simulator or RefusingSimulator("nothing is replayed in this test")
+    replay = simulator or RunSimulator(refusal="nothing is replayed in this test")
     return price_changes(Prices(evidence, replay, Ceilings()), changes)
 
 
 def predict_one_thread(evidence: Evidence, *changes: Change) -> Prediction:
-    return price_changes(Prices(evidence, AccountSimulator(evidence, None), Ceilings()), changes)
+    return price_changes(Prices(evidence, RunSimulator(thread=evidence), Ceilings()), changes)
 
 
 def bounds(prediction: Prediction) -> tuple[float, float, float]:
@@ -204,8 +200,8 @@ def test_what_has_no_price_is_not_worth_naming() -> None:
 
 def test_below_fifty_steps_all_is_provisional() -> None:
     evidence = with_steps(ONE_THREAD, regular=49)
-    assert Prices(evidence, RefusingSimulator(""), Ceilings()).provisional
-    assert not Prices(ONE_THREAD, RefusingSimulator(""), Ceilings()).provisional
+    assert Prices(evidence, RunSimulator(refusal=""), Ceilings()).provisional
+    assert not Prices(ONE_THREAD, RunSimulator(refusal=""), Ceilings()).provisional
 
 
 def test_a_finding_costs_what_the_middle_of_its_price_takes_off_a_step() -> None:

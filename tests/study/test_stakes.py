@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.listing import parse_request
@@ -35,13 +34,14 @@ from gapless.model.change import (
 )
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import Detection, Diagnosis, Finding, ReplayFidelity
+from gapless.model.finding import Detection, Diagnosis, Finding
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.charged import charge_changes
 from gapless.pricing.diagnose import diagnose
 from gapless.pricing.price import Prices
-from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import RunSimulator
 from gapless.pricing.worth_trying import MIN_LARGE_ODDS, MIN_ODDS, odds_of, value_of
+from tests.study.stand_in import StandIn
 
 pytestmark = pytest.mark.usefixtures("uncalibrated")
 
@@ -63,7 +63,7 @@ def diagnose_with(detection: Detection, run: Evidence = RUN) -> Diagnosis:
         return detection
 
     rule = Rule(detection.code, detection.name, "0.1", tuple, "", check)
-    return diagnose(Prices(run, RefusingSimulator("no window"), Ceilings()), (rule,))
+    return diagnose(Prices(run, RunSimulator(refusal="no window"), Ceilings()), (rule,))
 
 
 def stake_of(run: Evidence, changes: Sequence[Change]) -> float:
@@ -234,7 +234,8 @@ def test_the_order_is_that_of_what_goes_at_least() -> None:
 
 def test_a_foreign_trace_has_no_fixes_to_try() -> None:
     diagnosis = diagnose_with(
-        make_detection(Drop(("idle.sync",))), Evidence(RUN.study, infer_facts(RUN.study))
+        make_detection(Drop(("idle.sync",))),
+        Evidence(replace(RUN.study, recorded=None), infer_facts(RUN.study)),
     )
     assert diagnosis.to_try == ()
 
@@ -258,18 +259,14 @@ def test_the_odds_are_those_of_the_interval(
     assert odds_of(Estimate(low, mid, high), min_gain) == pytest.approx(odds, abs=2e-3)
 
 
-class FixedSimulator(Struct, frozen=True):
+class FixedSimulator(StandIn, frozen=True):
     """Foretells one gain of whatever is asked."""
 
     gain: Estimate
-    fidelity: ReplayFidelity | None = None
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         del changes
         return Prediction(self.gain, "host")
-
-    def account(self, changes: Sequence[Change]) -> None:
-        del changes  # it plays no traces
 
 
 def diagnose_gain(gain: tuple[float, float, float], detection: Detection) -> Diagnosis:

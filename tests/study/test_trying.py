@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import Rule
@@ -16,32 +15,29 @@ from gapless.model.change import ZERO_FACTOR, Change, CopyChange, HostChange, Pr
 from gapless.model.edit import FixRequest
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import Detection, Diagnosis, ReplayFidelity
+from gapless.model.finding import Detection, Diagnosis
 from gapless.model.rhythm import Sighting
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.diagnose import diagnose
 from gapless.pricing.price import Prices
-from gapless.pricing.simulators.protocol import RefusingSimulator
+from gapless.pricing.simulators.simulator import RunSimulator
 from gapless.pricing.upper_bounds import UNKNOWN
 from gapless.report.sections.causes import cause_lines, first_lines, harmless_lines, worth
+from tests.study.stand_in import StandIn
 
 pytestmark = pytest.mark.usefixtures("uncalibrated")
 
 RUN = evidence_of(gpu(), {"busy.math": 30, "idle.host.dispatch": 70})
 
 
-class LaunchSimulator(Struct, frozen=True):
+class LaunchSimulator(StandIn, frozen=True):
     """Gives so much for launches, and a tenth for copies."""
 
     launch_gain: float
-    fidelity: ReplayFidelity | None = None
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         mid = self.launch_gain if isinstance(changes[0], HostChange) else 1.1
         return Prediction(Estimate(mid * 0.99, mid, mid * 1.01), "host")
-
-    def account(self, changes: Sequence[Change]) -> None:
-        del changes  # it plays no traces
 
 
 def check_launches(evidence: Evidence) -> Detection | None:
@@ -99,7 +95,7 @@ def test_it_is_not_named_where_something_else_bounds_the_step(
 
 
 def test_where_nothing_can_be_replayed_the_reason_is_kept() -> None:
-    diagnosis = diagnose(Prices(RUN, RefusingSimulator("why not"), Ceilings()), (LAUNCHES,))
+    diagnosis = diagnose(Prices(RUN, RunSimulator(refusal="why not"), Ceilings()), (LAUNCHES,))
     (finding,) = (*diagnosis.findings, *(candidate.finding for candidate in diagnosis.to_try))
     assert (finding.prediction.refused, finding.prediction.at_most) == ("why not", None)
 
@@ -112,7 +108,7 @@ def test_an_evaluation_that_was_seen_once_is_no_headline() -> None:
     def diagnose_with(sighting: Sighting) -> Diagnosis:
         spread = 0.2 if sighting.period else 1.0
         steps = {"sightings": {EVALUATION: sighting}, "spreads": {EVALUATION: spread}}
-        prices = Prices(with_steps(evidence, **steps), RefusingSimulator("not here"), Ceilings())
+        prices = Prices(with_steps(evidence, **steps), RunSimulator(refusal="not here"), Ceilings())
         return diagnose(prices, [evaluation_in_the_way])
 
     (headline,) = diagnose_with(periodic).findings

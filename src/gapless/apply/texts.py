@@ -18,6 +18,7 @@ _PARTS: Final = {  # with the options of the part
         "if step % {every} == 0:  # in each step\n    gc.collect()"
     ),
     "compile": "model.compile(mode={mode!r})",
+    "decode-on-device": "loader = decode_on_device(DataLoader(…))",
     "device-prefetcher": "loader = DevicePrefetcher(DataLoader(…), ahead={ahead})",
     "grad-scaler": (
         "scaler = torch.amp.GradScaler()\n"
@@ -25,7 +26,9 @@ _PARTS: Final = {  # with the options of the part
     ),
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "read-ahead": "loader = read_ahead(DataLoader(…))",
     "recycled-collate": "loader = recycle_batches(DataLoader(…))",
+    "reduced-decoding": "loader = decode_at_fraction(DataLoader(…))",
     "sdpa": "with sdpa_kernel([SDPBackend.{backend}, SDPBackend.MATH]):\n    y = model(x)",
     "uint8-to-device": "loader = send_uint8(DataLoader(…))",
     "worker-threads": (

@@ -44,6 +44,7 @@ class ProbeRequest(Struct, frozen=True):
     path: str | None = None  # of the training's data
     files: tuple[str, ...] = ()  # of the training's data, which may be dropped from memory
     parts: tuple[str, ...] = ()  # empty: all
+    readers: tuple[int, ...] = ()  # of these files, at a time; empty: as usual
     seconds: float | None = None  # for all; None: what is usual
     scale: float = 1.0  # of each measurement's time
     largest: int | None = None  # bytes of a buffer
@@ -59,6 +60,7 @@ class ProbeRequest(Struct, frozen=True):
         }
         flags = [f"{name}={value}" for name, value in single_values.items() if value is not None]
         flags += [f"--file={file}" for file in self.files]
+        flags += [f"--readers={readers}" for readers in self.readers]
         flags += [f"--part={part_name}" for part_name in self.parts]
         return [*flags, f"--scale={self.scale}"]
 

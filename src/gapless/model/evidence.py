@@ -8,6 +8,7 @@ from gapless.model.footprint import Footprint
 from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
 from gapless.model.machine import Constants
 from gapless.model.run import (
+    UNRECORDED,
     CpuContention,
     DeviceState,
     LoaderUse,
@@ -37,14 +38,18 @@ class Evidence(Struct, frozen=True):
     @property
     def is_trace_only(self) -> bool:
         """Return whether there is a trace alone: what is known of its run follows from that."""
-        return self.facts.inferred
+        return self.study.recorded is None
+
+    @property
+    def recorded(self) -> RecordedRun:
+        """Return what was recorded of the run: of a mere trace, nothing (``UNRECORDED``)."""
+        return self.study.recorded or UNRECORDED
 
     @property
     def on_device(self) -> bool:
         """Return whether the account's rows are those of a device."""
-        recorded = self.study.recorded
-        if recorded is not None:
-            return recorded.account is not None and recorded.account.on_device
+        if not self.is_trace_only:
+            return self.step_account is not None and self.step_account.on_device
         return any(row_account.row.device is not None for row_account in self.study.account.rows)
 
     @property
@@ -66,9 +71,9 @@ class Evidence(Struct, frozen=True):
     @property
     def run(self) -> RecordedRun:
         """Return what was recorded of the run. Raises ``NotObservedError`` for a mere trace."""
-        if self.study.recorded is None:
+        if self.is_trace_only:
             raise NotObservedError("run", "only a recorded run shows it")
-        return self.study.recorded
+        return self.recorded
 
     def per_step(self, *prefixes: str) -> float:
         """Sum what a step holds of the leaves that begin with one of some prefixes, in ns.
@@ -93,57 +98,57 @@ class Evidence(Struct, frozen=True):
     @property
     def run_steps(self) -> RunSteps | None:
         """Return the un-profiled steps; ``None`` if none was seen."""
-        return None if self.study.recorded is None else self.study.recorded.steps
+        return self.recorded.steps
 
     @property
     def step_account(self) -> StepAccount | None:
         """Return the joint account of un-profiled steps and windows."""
-        return None if self.study.recorded is None else self.study.recorded.account
+        return self.recorded.account
 
     @property
     def footprint(self) -> Footprint | None:
         """Return the counted calls: waits for the device, allocations, files, loggers."""
-        return None if self.study.recorded is None else self.study.recorded.footprint
+        return self.recorded.footprint
 
     @property
     def contention(self) -> CpuContention | None:
         """Return what other processes did on the processors."""
-        return None if self.study.recorded is None else self.study.recorded.contention
+        return self.recorded.contention
 
     @property
     def loader_uses(self) -> tuple[LoaderUse, ...]:
         """Return how each loader was waited for."""
-        return () if self.study.recorded is None else self.study.recorded.loaders
+        return self.recorded.loaders
 
     @property
     def device_states(self) -> tuple[DeviceState, ...]:
         """Return how the devices were seen from outside: clocks, memory, other processes."""
-        return () if self.study.recorded is None else self.study.recorded.devices_seen
+        return self.recorded.devices_seen
 
     @property
     def hot_lines(self) -> tuple[HotLine, ...]:
         """Return the lines at which threads were sampled."""
-        return () if self.study.recorded is None else self.study.recorded.lines
+        return self.recorded.lines
 
     @property
     def loading_lines(self) -> tuple[HotLine, ...]:
         """Return the lines at which training threads were sampled in loaders without workers."""
-        return () if self.study.recorded is None else self.study.recorded.loading_lines
+        return self.recorded.loading_lines
 
     @property
     def call_lines(self) -> tuple[CallLine, ...]:
         """Return the user's lines and what they call, those with most time first."""
-        return () if self.study.recorded is None else self.study.recorded.call_lines
+        return self.recorded.call_lines
 
     @property
     def host_code(self) -> tuple[HostCode, ...]:
         """Return where training threads were sampled, by kind of code."""
-        return () if self.study.recorded is None else self.study.recorded.host_code
+        return self.recorded.host_code
 
     @property
     def fetch_waits(self) -> tuple[FetchWait, ...]:
         """Return what making batches was sampled to wait for, most first."""
-        return () if self.study.recorded is None else self.study.recorded.fetch_waits
+        return self.recorded.fetch_waits
 
 
 def mean_step_ns(study: Study) -> float | None:

@@ -4,7 +4,7 @@ Times are integer nanoseconds, shares fractions; ``None`` is what was not observ
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -282,3 +282,22 @@ class RecordedRun(Struct, frozen=True):
     fetch_waits: tuple[FetchWait, ...] = ()  # of making batches, most first
     calls: tuple[CallTree, ...] = ()  # of whole processes, by rank; of workers last
     pace: Pace | None = None  # where it was asked for (``Options.pictured``)
+
+
+# Of a mere trace: a run of which nothing was noted.
+UNRECORDED: Final = RecordedRun(
+    life=RunLife("", "", (), "", None, None, None, 0),
+    timeline=Timeline(0, {}, ()),
+    steps=None,
+    account=None,
+    loaders=(),
+    machine=(),
+    energy=None,
+    cost=None,
+    lines=(),
+    unobserved=(),
+    device=None,
+    devices=None,
+    windows=0,
+    notes=(),
+)

@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from gapless.model.leaf import GROUPS, PRINTED
 from gapless.model.study import Study
-from gapless.report.sections.grids import NAMES, table_grid
+from gapless.report.sections.grids import NAMES, table_grid, table_title
 from gapless.report.sections.summary import row_ns
-from gapless.report.text.names import TITLES
 from gapless.report.text.text import clean, kernel_name
 
 _MAX_ROWS: Final = 1000  # of a table: more are in the CSV
@@ -51,7 +50,7 @@ def sheets(study: Study) -> Iterator[Sheet]:
         ]
         yield Sheet(
             name=name,
-            title=TITLES[name],
+            title=table_title(name),
             basis="a step" if study.account.steps is not None else "the whole capture",
             heads=tuple(grid.titles[index] for index in columns),
             rows=tuple(tuple(_cell(row[index]) for index in columns) for row in grid.cells),

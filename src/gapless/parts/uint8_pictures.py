@@ -53,8 +53,8 @@ class FloatsLater:
     def __call__(self, *inputs: Any) -> Any:
         """Return the picture as bytes that say they are floats."""
         first = name_transform(self.transforms[0])
-        (picture,) = inputs if len(inputs) == 1 else (None,)
-        pixels = _read_pixels(picture, first)
+        pictures: list[Any] = list(inputs)
+        pixels = _read_pixels(pictures[0], first) if len(pictures) == 1 else None
         table = None if pixels is None else self._table(pixels.size(-1))
         return self._apply(inputs) if table is None else Uint8Picture(pixels, table)
 
@@ -66,7 +66,7 @@ class FloatsLater:
         for transform in self.transforms:
             output = transform(*inputs)
             inputs = output if isinstance(output, tuple) else (output,)
-        return inputs if len(inputs) > 1 else inputs[0]
+        return inputs[0] if len(inputs) == 1 else inputs
 
     def _table(self, n_channels: int) -> Any:
         """Return the floats of all bytes in each channel; None: they are no floats."""
@@ -99,19 +99,29 @@ def _read_pixels(picture: Any, first: str | None) -> Any:
 
     ``first``: the transform that would get the picture, which takes only some kinds of them.
     """
-    kind = type(picture)
     if isinstance(picture, torch.Tensor):
-        if first not in _TAKE_TENSORS:
-            return None
-        is_picture = picture.dtype == torch.uint8 and picture.dim() == _PICTURE_DIMS
-        if not is_picture or picture.size(0) > _MAX_CHANNELS:
-            return None
-        return picture.as_subclass(torch.Tensor).permute(1, 2, 0).clone()
-    numpy, mode = sys.modules.get("numpy"), getattr(picture, "mode", None)
-    if numpy is None or first in _TAKE_ONLY_TENSORS:
+        return _read_tensor(picture) if first in _TAKE_TENSORS else None
+    if first in _TAKE_ONLY_TENSORS:
         return None
-    is_array = kind is numpy.ndarray and picture.dtype == numpy.uint8 and first != _TAKES_PIL
-    if is_array and picture.ndim in (2, _PICTURE_DIMS):
+    pixels_later = getattr(picture, "pixels_later", None)  # of a file that is not decoded yet
+    pixels = None if pixels_later is None else pixels_later()
+    return _read_picture(picture, first) if pixels is None else pixels
+
+
+def _read_tensor(picture: Any) -> Any:
+    is_picture = picture.dtype == torch.uint8 and picture.dim() == _PICTURE_DIMS
+    if not is_picture or picture.size(0) > _MAX_CHANNELS:
+        return None
+    return picture.as_subclass(torch.Tensor).permute(1, 2, 0).clone()
+
+
+def _read_picture(picture: Any, first: str | None) -> Any:
+    """Return the bytes of a picture of Pillow's, or of a NumPy array."""
+    numpy, mode = sys.modules.get("numpy"), getattr(picture, "mode", None)
+    if numpy is None:
+        return None
+    is_array = type(picture) is numpy.ndarray and picture.dtype == numpy.uint8
+    if is_array and first != _TAKES_PIL and picture.ndim in (2, _PICTURE_DIMS):
         n_channels = 1 if picture.ndim == 2 else picture.shape[2]  # noqa: PLR2004 - grey
     elif mode in _MODES and hasattr(picture, "tobytes"):
         n_channels = _MODES[mode]
@@ -147,7 +157,7 @@ class Uint8Picture(torch.Tensor):
     def floats(self) -> Any:
         """Return the floats, on the host. From now on they are what this is."""
         if self._floats is None:
-            self._floats = make_floats(self.pixels, self.table)
+            self._floats = make_floats(self.pixels.to("cpu"), self.table)
             self.pixels = None
         return self._floats
 
@@ -232,8 +242,8 @@ class Uint8Picture(torch.Tensor):
 def make_floats(pixels: Any, table: Any) -> Any:
     """Return the floats of bytes by row, column and channel, as channel, row and column."""
     channels = pixels.size(-1)
-    starts = torch.arange(channels, dtype=torch.int32, device=pixels.device) * 256
-    floats = table[pixels.to(torch.int32) + starts]
+    starts = torch.arange(channels, device=pixels.device) * 256
+    floats = table[pixels.long() + starts]
     order = (*range(pixels.dim() - 3), pixels.dim() - 1, pixels.dim() - 3, pixels.dim() - 2)
     return floats.permute(order).clone(memory_format=torch.contiguous_format)
 
@@ -244,8 +254,9 @@ def stack_pictures(pictures: Any, *, collate_fn_map: Any = None) -> Any:
         pictures = [picture.floats() for picture in pictures]
         return collate_fn_map[torch.Tensor](pictures, collate_fn_map=collate_fn_map)
     pixels = [picture.pixels for picture in pictures]
-    if collate_fn_map is None:
-        return Uint8Picture(torch.stack(pixels), pictures[0].table)
+    stack = getattr(pixels[0], "stack", torch.stack)  # files are not stacked as tensors are
+    if collate_fn_map is None or stack is not torch.stack:
+        return Uint8Picture(stack(pixels), pictures[0].table)
     stacked = collate_fn_map[torch.Tensor](pixels, collate_fn_map=collate_fn_map)
     return Uint8Picture(stacked, pictures[0].table)
 
@@ -256,6 +267,7 @@ def _can_be_stacked(pictures: Any) -> bool:
         type(picture) is Uint8Picture
         and picture.pixels is not None
         and picture.table is first.table
+        and type(picture.pixels) is type(first.pixels)
         and picture.size() == first.size()
         for picture in pictures
     )

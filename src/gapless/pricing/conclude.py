@@ -20,7 +20,7 @@ def prices_of(evidence: Evidence, simulator: Simulator) -> Prices:
 def conclude(prices: Prices) -> Study:
     """Return the study with its diagnosis and proposals; without an account it stays as it is."""
     study = prices.evidence.study
-    if not study.account.wall_ns and (study.recorded is None or study.recorded.account is None):
+    if not study.account.wall_ns and prices.evidence.step_account is None:
         return study
     diagnosis = diagnose(prices)
     proposals = propose_fixes(prices, diagnosis)

@@ -14,17 +14,13 @@ from msgspec.structs import replace
 from gapless.accounting import join_trace, partition, sum_ledgers
 from gapless.capture.picture import draw_window
 from gapless.capture.summarize import build_view
-from gapless.model.change import Change, LoaderChange
+from gapless.model.change import LoaderChange
 from gapless.model.edit import Proposal
 from gapless.model.leaf import GROUPS
 from gapless.model.picture import Forecast, Picture, StepSpan, Strip, StripKind
 from gapless.model.trace import Int64, Trace
 from gapless.pricing.price import Prices, split_outside
 from gapless.pricing.propose import predict_effect
-from gapless.pricing.simulators.protocol import Simulator
-from gapless.pricing.simulators.simulator import HostSimulator, LoaderSimulator, WindowSimulator
-from gapless.replay.graph.simulate import StuckError
-from gapless.replay.predict.predicted_trace import predict_trace
 
 _DATA: Final = GROUPS.index("data")
 _MAX_DEPTH: Final = 1  # of nested events: the outer ones show how a step is made
@@ -33,8 +29,7 @@ _SHOWN: Final = (StripKind.ACCOUNT, StripKind.THREAD, StripKind.STREAM)
 
 def draw_forecast(prices: Prices, proposals: Sequence[Proposal]) -> Forecast | None:
     """Draw a step now and with the first proposal; ``None`` where no window shows it."""
-    windows = _find_windows(prices.simulator)
-    if windows is None or not proposals or proposals[0].outcome is None:
+    if not proposals or proposals[0].outcome is None:
         return None
     changes = predict_effect(prices, proposals[0])
     if not changes:
@@ -45,8 +40,8 @@ def draw_forecast(prices: Prices, proposals: Sequence[Proposal]) -> Forecast | N
         if not isinstance(change, LoaderChange)
     ]
     by_queue = any(isinstance(change, LoaderChange) for change in changes)
-    before = _draw_changed(windows, ())
-    after = _draw_changed(windows, inner_changes) if inner_changes else before
+    before = _draw_trace(prices.simulator.draw(()))
+    after = _draw_trace(prices.simulator.draw(inner_changes)) if inner_changes else before
     if before is None or after is None:
         return None
     number = _find_usual(before.steps)
@@ -58,26 +53,9 @@ def draw_forecast(prices: Prices, proposals: Sequence[Proposal]) -> Forecast | N
     return Forecast(proposals[0].fix, before_step, after_step, by_queue)
 
 
-def _find_windows(simulator: Simulator) -> WindowSimulator | None:
-    """Return the simulator of windows within another one."""
-    match simulator:
-        case LoaderSimulator(windows=inner_simulator) | HostSimulator(windows=inner_simulator):
-            return _find_windows(inner_simulator)
-        case WindowSimulator():
-            return simulator
-        case _:
-            return None
-
-
-def _draw_changed(windows: WindowSimulator, changes: Sequence[Change]) -> Picture | None:
-    try:
-        trace = predict_trace(windows.longest_scene, changes, windows.extra.rates)
-    except StuckError:
+def _draw_trace(trace: Trace | None) -> Picture | None:
+    if trace is None:
         return None
-    return _draw_trace(trace)
-
-
-def _draw_trace(trace: Trace) -> Picture | None:
     joined = join_trace(trace)
     ledger = partition(trace, joined_trace=joined)
     return draw_window(build_view(joined, ledger, sum_ledgers([ledger])))

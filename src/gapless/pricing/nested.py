@@ -43,8 +43,7 @@ def _is_within(inner: Finding, outer: Finding, evidence: Evidence) -> bool:
 
 def _called_functions(line: Location, evidence: Evidence) -> frozenset[tuple[str, str]]:
     """Return the functions that a line was sampled calling, and all that they call."""
-    recorded = evidence.study.recorded
-    calls = () if recorded is None else recorded.call_lines
+    calls = evidence.call_lines
     called = {
         _name(Location(call.callee_file, 0, call.callee))
         for call in calls

@@ -26,8 +26,11 @@ _SELECT_S = 0.7  # for the first look, which chooses how much a round reads
 _READERS = {"cold": (1, 8), "warm": (1,)}
 _MAX_RESIDENT_SHARE = 0.05  # of the pages: no more may be left in memory for it to be cold
 _STATES = ("cold", "warm")
+_ORDERED = "ordered"
 _STAYS = "the kernel keeps it in memory"
-_NAMES = tuple(f"data.{kind}.{state}" for kind in ("rate", "file") for state in _STATES)
+_NAMES = tuple(
+    f"data.{kind}.{state}" for kind in ("rate", "file") for state in (*_STATES, _ORDERED)
+)
 
 
 class FilePiece(NamedTuple):
@@ -43,23 +46,27 @@ def measure_reads(conditions: ProbeConditions) -> Iterator[ProbeFigure]:
 
     data.rate: bytes a second; data.file: time for each file, of all readers together. Of a file
     larger than 16 MiB so much is read, from some place in it. cold: the kernel was told to drop
-    these pages (``posix_fadvise``), and ``mincore`` says that it did; warm: read before. In turns,
-    in an order of its own each round. Nothing is written.
+    these pages (``posix_fadvise``), and ``mincore`` says that it did; warm: read before; ordered:
+    as cold, where that can be, by one reader in the order of their names, where numbers of readers
+    were asked for. In turns, in an order of its own each round. Nothing is written.
     """
     pieces, why = _select_pieces(conditions.files)
     if not pieces:
         for name in _NAMES:
             yield make_absent(name, why or "the files are empty")
         return
-    is_cold = sum(map(_drop_piece, pieces)) == len(pieces)
-    states: dict[str, Callable[[FilePiece], object]] = {"warm": _read_piece}
+    is_cold = sum(map(drop_piece, pieces)) == len(pieces)
+    states: dict[str, Callable[[FilePiece], object]] = {"warm": read_piece}
     if is_cold:
-        states = {"cold": _drop_piece, **states}
+        states = {"cold": drop_piece, **states}
     acts = {
         (state, readers): partial(_time_readers, pieces, readers, prepare)
         for state, prepare in states.items()
-        for readers in _READERS[state]
+        for readers in (conditions.readers if state == "cold" else ()) or _READERS[state]
     }
+    if conditions.readers:
+        prepare = states.get("cold", read_piece)
+        acts[_ORDERED, 1] = partial(_time_readers, sorted(pieces), 1, prepare, in_order=True)
     total = sum(piece.size for piece in pieces)
     note = f"{len(pieces)} files, {total / len(pieces) / 1024:.0f} KiB of each"
     for (state, readers), series in run_rounds(acts, conditions.until).items():
@@ -89,8 +96,8 @@ def _select_pieces(files: Sequence[str]) -> tuple[list[FilePiece], str | None]:
             chunk = min(size, _CHUNK_BYTES)
             (block,) = random.sample(range((size - chunk) // mmap.PAGESIZE + 1), 1)
             piece = FilePiece(path, block * mmap.PAGESIZE, chunk)
-            _drop_piece(piece)  # what is in memory by chance says little of the time it takes
-            if chunk and _read_piece(piece):
+            drop_piece(piece)  # what is in memory by chance says little of the time it takes
+            if chunk and read_piece(piece):
                 pieces.append(piece)
                 total += chunk
         except OSError as error:
@@ -101,12 +108,16 @@ def _select_pieces(files: Sequence[str]) -> tuple[list[FilePiece], str | None]:
 
 
 def _time_readers(
-    pieces: Sequence[FilePiece], readers: int, prepare: Callable[[FilePiece], object]
+    pieces: Sequence[FilePiece],
+    readers: int,
+    prepare: Callable[[FilePiece], object],
+    *,
+    in_order: bool = False,
 ) -> float:
     """Return the ns that so many readers take for all pieces; reading holds no interpreter lock."""
     for piece in pieces:
         prepare(piece)
-    ordered = random.sample(pieces, len(pieces))
+    ordered = pieces if in_order else random.sample(pieces, len(pieces))
     threads = [
         threading.Thread(target=_read_all, args=(ordered[number::readers],), daemon=True)
         for number in range(readers)
@@ -121,10 +132,11 @@ def _time_readers(
 
 def _read_all(pieces: Sequence[FilePiece]) -> None:
     for piece in pieces:
-        _read_piece(piece)
+        read_piece(piece)
 
 
-def _read_piece(piece: FilePiece) -> int:
+def read_piece(piece: FilePiece) -> int:
+    """Read a piece; return its bytes. Raises ``OSError``."""
     file = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         count = 0
@@ -139,7 +151,7 @@ def _read_piece(piece: FilePiece) -> int:
         os.close(file)
 
 
-def _drop_piece(piece: FilePiece) -> bool:
+def drop_piece(piece: FilePiece) -> bool:
     """Drop a piece's pages from memory; return whether they are gone."""
     file = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC)
     try:

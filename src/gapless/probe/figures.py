@@ -23,6 +23,7 @@ class ProbeConditions(NamedTuple):
     files: tuple[str, ...]  # of the training's data, which may be read and dropped from memory
     largest: int  # bytes that one buffer may take
     until: float  # seconds of ``time.monotonic``: no further round is begun then
+    readers: tuple[int, ...] = ()  # of files, at a time; empty: as usual
 
 
 class ProbeFigure(NamedTuple):

@@ -101,6 +101,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", type=int, help="number of the GPU to measure; none: no GPU")
     parser.add_argument("--path", help="a folder, or a file, of the training's data")
     parser.add_argument("--file", action="append", default=[], help="to be read; may be repeated")
+    parser.add_argument(
+        "--readers", type=int, action="append", default=[], help="of files at a time; repeatable"
+    )
     parts = sorted({measurement.part_name for measurement in MEASUREMENTS})
     parser.add_argument("--part", action="append", choices=parts, help="only this; repeatable")
     parser.add_argument("--seconds", type=float, help="for all; usually 12, with a GPU 25")
@@ -160,7 +163,8 @@ def _prepare(
             gpu = describe_error(error)
     largest = min(largest, options.largest or largest, _read_available_memory() // _BUFFER_DIVISOR)
     device = options.device if gpu is None else None
-    conditions = ProbeConditions(device, options.path, tuple(options.file), largest, 0.0)
+    readers = tuple(options.readers)
+    conditions = ProbeConditions(device, options.path, tuple(options.file), largest, 0.0, readers)
     return _ProbeState(torch, gpu, 0.0, conditions)
 
 

@@ -7,12 +7,11 @@ from typing import Final
 from gapless.model.study import Study
 from gapless.report.sections.account import AccountSheet, account_sheet
 from gapless.report.sections.causes import cause_lines, harmless_lines, replay_lines, try_lines
-from gapless.report.sections.grids import NAMES, table_grid
+from gapless.report.sections.grids import NAMES, table_grid, table_title
 from gapless.report.sections.leaves import leaf_lines
 from gapless.report.sections.remedies import end_lines, refused_lines, remedy_rows, then_line
 from gapless.report.sections.summary import footing, headline, health_lines, rank_lines, steps_lines
 from gapless.report.terminal import TableView
-from gapless.report.text.names import TITLES
 from gapless.report.text.text import clean
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|#&~])")
@@ -99,7 +98,7 @@ def _table(study: Study, name: str, view: TableView) -> Iterator[str]:
     if not grid.cells:
         return
     suffix = ", a step" if study.account.steps is not None else ""
-    yield from ("", f"### {TITLES[name].capitalize()}{suffix}", "")
+    yield from ("", f"### {table_title(name).capitalize()}{suffix}", "")
     yield _row(grid.titles)
     yield "|:--|" + "--:|" * (len(grid.titles) - 1)
     for cells in grid.cells:

@@ -10,12 +10,11 @@ from gapless.report.sections.account import account_sheet
 from gapless.report.sections.account_screen import AccountCaption, account_lines
 from gapless.report.sections.causes import replay_lines
 from gapless.report.sections.columns import lay_out_grid
-from gapless.report.sections.grids import NAMES, table_grid
+from gapless.report.sections.grids import NAMES, table_grid, table_title
 from gapless.report.sections.leaves import leaf_lines
 from gapless.report.sections.remedies import remedy_screen
 from gapless.report.sections.summary import footing, headline, health_lines, rank_lines, steps_lines
 from gapless.report.text.console import Pen
-from gapless.report.text.names import TITLES
 from gapless.report.text.text import cut_middle, pad
 from gapless.report.text.wrap import fold
 
@@ -67,7 +66,7 @@ def table_lines(study: Study, name: str, pen: Pen, view: TableView) -> Iterator[
         return
     suffix = ", a step" if study.account.steps is not None else ""
     yield Text("")
-    yield from lay_out_grid(f"{TITLES[name]}{suffix}", grid, pen)
+    yield from lay_out_grid(f"{table_title(name)}{suffix}", grid, pen)
     if grid.hidden_rows:
         yield Text(
             f"  {grid.hidden_rows:,} more (--top {view.top + grid.hidden_rows})", "bright_black"

@@ -7,11 +7,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader
 
 from gapless.model.edit import Wrap
+from gapless.parts import jpeg_pixels
 from gapless.parts.uint8_pictures import FloatsLater, Uint8Picture
 from gapless.payload.loading import datasets
+from tests.parts.test_jpeg_files import Folder
 from tests.parts.test_uint8_pictures import (
     Compose,
     Normalize,
@@ -23,6 +26,8 @@ from tests.parts.test_uint8_pictures import (
 from tests.payload.laying import apply_edits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 EDIT = Wrap("torch.utils.data.DataLoader", "uint8-to-device")
@@ -41,6 +46,28 @@ def test_the_end_of_the_pipeline_is_replaced_while_the_edit_is_on() -> None:
         assert edit_log.values[0]["old"] == "ToTensor, Normalize"
     assert [type(transform) for transform in dataset.transform.transforms] == transforms
     assert type(first_batch(dataset)) is torch.Tensor
+
+
+def test_files_are_decoded_on_the_device_and_the_difference_is_told(tmp_path: Path) -> None:
+    dataset = Folder(tmp_path)
+    with apply_edits(Wrap(EDIT.target, "decode-on-device")) as edit_log:
+        batch: Any = first_batch(dataset, num_workers=1)
+        assert isinstance(batch.pixels, jpeg_pixels.JpegPixels)
+        assert edit_log.times() == 0, "nothing is decoded yet"
+        (report,) = jpeg_pixels.on_first_batch
+        report(7, 0.5)
+        assert edit_log.times() == 1
+    assert jpeg_pixels.on_first_batch == []
+    assert type(first_batch(dataset, num_workers=1)) is torch.Tensor
+
+
+def test_files_are_decoded_at_a_fraction_in_workers_alone(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    expected = first_batch(Folder(tmp_path), num_workers=1)
+    with apply_edits(Wrap(EDIT.target, "reduced-decoding")):
+        torch.manual_seed(0)
+        assert torch.equal(first_batch(Folder(tmp_path), num_workers=1), expected), "none is halved"
+        assert not hasattr(Image.open, "is_later")
 
 
 def test_a_pipeline_that_goes_on_with_floats_is_left_alone() -> None:

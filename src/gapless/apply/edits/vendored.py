@@ -24,6 +24,7 @@ class _VendoredPart(Struct, frozen=True):
     name: str  # of the class or function
     files: tuple[str, ...]  # that it consists of, in ``gapless.parts``; the last names the module
     is_loader: bool  # what comes of the call is the DataLoader itself
+    needs: str = "torch, nothing else"
 
     @property
     def module(self) -> str:
@@ -35,17 +36,28 @@ VENDORED_PARTS: Final = {
     "device-prefetcher": _VendoredPart(
         "DevicePrefetcher", ("batches.py", "device_prefetcher.py"), is_loader=False
     ),
+    "decode-on-device": _VendoredPart(
+        "decode_on_device",
+        ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
+        is_loader=True,
+        needs="torch, torchvision and Pillow",
+    ),
+    "read-ahead": _VendoredPart("read_ahead", ("read_ahead.py",), is_loader=True),
     "recycled-collate": _VendoredPart(
         "recycle_batches", ("recycled_memory.py", "recycled_collate.py"), is_loader=True
+    ),
+    "reduced-decoding": _VendoredPart(
+        "decode_at_fraction",
+        ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
+        is_loader=True,
+        needs="torch and Pillow",
     ),
     "uint8-to-device": _VendoredPart(
         "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True
     ),
 }
 _DEFAULTS: Final[Mapping[str, Value]] = {"ahead": 1}  # of options, which need not be written
-_LICENCE: Final = (
-    "# From gapless, under the Apache License, Version 2.0. It needs torch, nothing else."
-)
+_LICENCE: Final = "# From gapless, under the Apache License, Version 2.0. It needs"
 _NEEDS_LOADERS: Final = re.compile(
     r"\.prepare\(|setup_dataloaders\(|\.fit\(|isinstance\([^\n]*DataLoader"
 )
@@ -138,7 +150,8 @@ def write_part(part: str) -> str:
             if not (isinstance(node, ast.ImportFrom) and node.level):
                 imports.append(node)
         bodies.append("".join(lines[last:]).strip("\n"))
-    head = f'{_LICENCE}\n"""{docstring}"""\n\n{_merge_imports(imports)}\n\n'
+    licence = f"{_LICENCE} {VENDORED_PARTS[part].needs}."
+    head = f'{licence}\n"""{docstring}"""\n\n{_merge_imports(imports)}\n\n'
     return head + "\n\n\n".join(bodies) + "\n"
 
 

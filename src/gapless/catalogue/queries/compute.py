@@ -30,7 +30,7 @@ def count_host_events(evidence: Evidence) -> int:
 def work_of(evidence: Evidence) -> tuple[Work, ...]:
     """Return what operators computed and moved in the windows. Raises ``NotObservedError``."""
     if not evidence.study.work:
-        unobserved = "windows" if evidence.study.recorded is not None else "operators"
+        unobserved = "operators" if evidence.is_trace_only else "windows"
         raise NotObservedError(unobserved, "no window shows what operators computed")
     return evidence.study.work
 

@@ -87,12 +87,11 @@ def find_occasion(evidence: Evidence, kind: str, leaf: str) -> Occasion | None:
 
     Raises ``NotObservedError`` for a run that was not recorded.
     """
-    recorded = evidence.study.recorded
-    if recorded is None:
+    if evidence.is_trace_only:
         return _find_in_trace(evidence, leaf)
-    if recorded.footprint is None:
+    if evidence.footprint is None:
         raise NotObservedError("run", "only a recorded run shows it")
-    uses = [use for use in recorded.footprint.calls if use.kind == kind]
+    uses = [use for use in evidence.footprint.calls if use.kind == kind]
     spent_ns = evidence.per_step(leaf)
     if not spent_ns:
         return None

@@ -191,10 +191,7 @@ def find_surplus_line(evidence: Evidence, rank: int) -> HotLine | None:
 
     By its share of sampled stacks; ``None`` if none was sampled, or all are alike.
     """
-    recorded = evidence.study.recorded
-    lines_by_rank: Mapping[int, tuple[HotLine, ...]] = (
-        {} if recorded is None else recorded.rank_lines
-    )
+    lines_by_rank = evidence.recorded.rank_lines
     other_ranks = [peer for peer in lines_by_rank if peer != rank]
     if rank not in lines_by_rank or not other_ranks:
         return None

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +50,7 @@ class IsolatedRun(Struct, frozen=True):
     scratch: tuple[Path, ...] = ()  # folders that are removed should we be killed, as the spool is
     seat: Seat | None = None  # it steps in turns with another arm
     cancelled: threading.Event = field(default_factory=threading.Event)  # ended, if this is set
+    watch: Callable[[Path], None] | None = None  # called with the spool, ten times a second
 
 
 class IsolatedOutcome(Struct, frozen=True):
@@ -78,7 +79,9 @@ def run(isolated: IsolatedRun) -> IsolatedOutcome:
             with _start_supervised(isolated, spool) as supervised:
                 threads = _start_sidecar(isolated.spec, spool, supervised)
                 try:
-                    _wait(supervised, isolated.deadline_s, isolated.cancelled)
+                    _wait(supervised, isolated)
+                    if isolated.watch is not None:
+                        isolated.watch(spool)
                     _end_processes(supervised)
                 except BaseException:
                     _end_processes(supervised)
@@ -223,16 +226,18 @@ def _start_sidecar(spec: RunSpec, spool: Path, supervised: _SupervisedCommand) -
     return threads
 
 
-def _wait(supervised: _SupervisedCommand, deadline_s: float, cancelled: threading.Event) -> None:
+def _wait(supervised: _SupervisedCommand, isolated: IsolatedRun) -> None:
     """Wait for the command's end, for its trainings' word that they leave, or for the deadline.
 
     Raises ``KeyboardInterrupt`` where it is cancelled.
     """
-    deadline = time.monotonic() + deadline_s
+    deadline = time.monotonic() + isolated.deadline_s
     first_left_s: float | None = None  # when the first training had left as planned
     while not supervised.supervisor_ended:
         supervised.listen(_POLL_S)
-        if cancelled.is_set():
+        if isolated.watch is not None:
+            isolated.watch(supervised.spool)
+        if isolated.cancelled.is_set():
             raise KeyboardInterrupt
         supervised.progress.look(supervised.spool)
         has_left = supervised.progress.has_left()

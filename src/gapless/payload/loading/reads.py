@@ -22,7 +22,6 @@ _swapped: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, w
 
 _proxies: dict[int, tuple[Any, Any]] = {}  # by id of a function: itself and what stands for it
 MAX_PROXIES = 16
-SIMPLE = 2  # a path and a mode, nothing else
 
 
 def note_open(path: Any, mode: Any) -> None:
@@ -67,7 +66,7 @@ class _TimedOpen(FunctionProxy):
                 return self.__wrapped__(*args, **kwargs)
             path, mode = _path_and_mode(*args, **kwargs)
             note_open(path, mode)
-            if mode == "rb" and len(args) + len(kwargs) == SIMPLE and self.__wrapped__ is NATIVE:
+            if mode == "rb" and self.__wrapped__ is NATIVE and _is_plain(args, kwargs):
                 raw = FileIO(path if isinstance(path, int) else os.fspath(path), "rb")
                 return io.BufferedReader(raw, _buffer(raw))
             return self.__wrapped__(*args, **kwargs)
@@ -84,6 +83,12 @@ invisible(_TimedOpen.__call__)  # type: ignore[arg-type]
 
 def _path_and_mode(file: Any = None, mode: Any = "r", *_: Any, **__: Any) -> tuple[Any, Any]:
     return file, mode
+
+
+def _is_plain(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Return whether all but a path and a mode is as it is by default, which pathlib spells out."""
+    named = (value for name, value in kwargs.items() if name not in {"file", "mode"})
+    return all(value is None or value == -1 for value in (*args[2:], *named))
 
 
 def _buffer(raw: Any) -> int:

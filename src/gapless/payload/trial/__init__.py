@@ -4,7 +4,8 @@ The plan is ``GAPLESS_OPTIONS``' "trial": {"stop": the steps after which to leav
 stepping, at most, "seed", "losses": micro-batches, "batches": whose samples are looked at,
 "close": the loaders' workers are ended, "window": one of torch's profiler is taken after the last
 step, "switching": edits that are switched while it runs (``switching``), "turns": in which it steps
-while another process is stopped (``turns``)}.
+while another process is stopped (``turns``), "data": what its input costs is measured in the place
+of training (``feeding``)}.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ def begin(plan: dict[str, Any], end_process: Any) -> None:
     switching.begin(plan.get("switching"))
     stop.begin(plan, finish, end_process)
     turns.begin(plan.get("turns"))  # after it: at the planned step this process leaves
+    if plan.get("data"):
+        from ..feeding import takeover
+
+        takeover.begin(plan["data"])
     recorder.on_child(_forget)
 
 

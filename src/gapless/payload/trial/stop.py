@@ -12,11 +12,14 @@ import os
 import sys
 import time
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import wire
 from .. import imports, patching, recorder
 from ..hooks import device_steps
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _exit = os._exit  # the real one: what we put in its place would end the recorder once more
 EXIT_KIND = "trial"
@@ -55,6 +58,18 @@ def begin(plan: dict[str, Any], write_outcome: Any, end_process: Any) -> None:
 def leave_now() -> None:
     """Leave at the next edge, whatever was planned."""
     _plan["stop"] = 1
+
+
+def leave_at_once() -> NoReturn:
+    """Leave here, in the middle of a step: nothing of the user's runs any more."""
+    _leave(0)
+    raise SystemExit  # never: it left
+
+
+def close_workers() -> None:
+    """End the workers of the loaders that are gone through (where the plan says "close")."""
+    for iterator in list(_iterators):
+        _run_safely(iterator._shutdown_workers)
 
 
 def forget() -> None:
@@ -192,8 +207,7 @@ def _finish(step: int) -> None:
     _run_safely(_tell_edits)
     recorder.flush(last=True)  # to end the workers may take longer than anybody waits
     if _plan.get("close"):
-        for iterator in list(_iterators):
-            _run_safely(iterator._shutdown_workers)
+        close_workers()
     for stream in (sys.stdout, sys.stderr):
         _run_safely(lambda stream=stream: stream.flush())
     _ends["process"](EXIT_KIND)

@@ -118,10 +118,6 @@ class JointSimulator(Struct, frozen=True, dict=True):
             for ns in tracing_cost_ns(self.evidence)
         )
 
-    def account(self, changes: Sequence[Change]) -> Account | None:
-        """Return none."""
-        del changes  # nothing is simulated as a trace
-
 
 class _JointScene(Struct, frozen=True):
     """The ranks of a run, and the evidence of each, without its waits for others."""
@@ -187,11 +183,8 @@ def marked_share(evidence: Evidence, leaf: str) -> Estimate | None:
     """
     if leaf not in LUMP_LEAVES.values():
         return None
-    recorded, ranks_by_number = (
-        evidence.study.recorded,
-        {rank.rank: rank for rank in find_ranks(evidence)},
-    )
-    processes = () if recorded is None else recorded.timeline.processes
+    ranks_by_number = {rank.rank: rank for rank in find_ranks(evidence)}
+    processes = evidence.recorded.timeline.processes
     shares = [
         (_stepping_share(process, leaf), ranks_by_number[process.rank])
         for process in processes

@@ -1,21 +1,20 @@
-"""The interface of the simulators, and the one for runs where nothing can be replayed."""
+"""What pricing asks of a simulator; tests put stand-ins in its place."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import Struct
-
 from gapless.model.account import Account
 from gapless.model.change import Change, Prediction
 from gapless.model.finding import ReplayFidelity
+from gapless.model.trace import Trace
 
 
 class Simulator(Protocol):
-    """Simulates what-ifs of one run: its windows, its loaders' queue, or both together."""
+    """Simulates what-ifs of one run; who asks need not know which part of it answers."""
 
     @property
     def fidelity(self) -> ReplayFidelity | None:
-        """Return how well the unchanged windows are reproduced; ``None`` where there are none."""
+        """Return how well unchanged steps are reproduced; ``None`` where there are no windows."""
         ...
 
     def play(self, changes: Sequence[Change]) -> Prediction:
@@ -26,18 +25,6 @@ class Simulator(Protocol):
         """Return the account of a window with changes made within it; ``None``: not simulated."""
         ...
 
-
-class RefusingSimulator(Struct, frozen=True):
-    """Simulates nothing, and gives the reason."""
-
-    why: str
-    fidelity: ReplayFidelity | None = None
-
-    def play(self, changes: Sequence[Change]) -> Prediction:
-        """Return the reason why nothing is predicted."""
-        del changes  # whatever they are
-        return Prediction(None, "host", refused=self.why)
-
-    def account(self, changes: Sequence[Change]) -> Account | None:
-        """Return none."""
-        del changes  # whatever they are
+    def draw(self, changes: Sequence[Change]) -> Trace | None:
+        """Return a window with changes made within it, as a trace; ``None``: not simulated."""
+        ...

@@ -20,7 +20,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
 from gapless.model.rhythm import UnlikeSteps
-from gapless.model.study import Study
+from gapless.model.trace import Trace
 from gapless.pricing.simulators import host_model
 from gapless.pricing.simulators.anchoring import (
     ahead_of,
@@ -29,13 +29,13 @@ from gapless.pricing.simulators.anchoring import (
     unprofiled_ns,
 )
 from gapless.pricing.simulators.multi_rank import JointSimulator, is_joint
-from gapless.pricing.simulators.protocol import RefusingSimulator, Simulator
 from gapless.replay.edits.copies import rates_of
 from gapless.replay.graph.nodes import Refusal
+from gapless.replay.graph.simulate import StuckError
 from gapless.replay.loader.costs import LoaderInputs
 from gapless.replay.loader.whatif import predict_loader, refuse_crowding
 from gapless.replay.predict.predict import PredictionInputs, predict
-from gapless.replay.predict.predicted_trace import predict_account
+from gapless.replay.predict.predicted_trace import predict_account, predict_trace
 from gapless.replay.predict.scene import Scene, make_scene
 
 _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be the limit
@@ -43,55 +43,6 @@ _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be 
 _MIN_HIDDEN_SHARE: Final = 0.005
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
-
-
-class LoaderSimulator(Struct, frozen=True):
-    """Simulates loaders by their queues; leaves the rest to the simulator of the windows."""
-
-    inputs: tuple[LoaderInputs, ...]
-    windows: Simulator
-
-    @property
-    def fidelity(self) -> ReplayFidelity | None:
-        """Return how well the unchanged windows are reproduced."""
-        return self.windows.fidelity
-
-    def play(self, changes: Sequence[Change]) -> Prediction:
-        """Predict the gain of changes together for an un-profiled step, or return why not."""
-        loader_changes = [change for change in changes if isinstance(change, LoaderChange)]
-        loader_ids = {change.loader for change in loader_changes}
-        if loader_ids == {NO_LOADER}:
-            return Prediction(None, "feed", refused="no replay shows what so many threads do")
-        matching_inputs = [
-            loader_inputs for loader_inputs in self.inputs if loader_inputs.loader.id in loader_ids
-        ]
-        refusal = next(
-            filter(
-                None,
-                (
-                    refuse_crowding(loader_inputs, loader_changes)
-                    for loader_inputs in matching_inputs
-                ),
-            ),
-            None,
-        )
-        if refusal is not None:
-            return Prediction(None, "feed", refused=refusal)
-        if len(loader_changes) < len(changes) or not matching_inputs:
-            return self.windows.play(changes)
-        if len(loader_ids) > 1:
-            return Prediction(None, "feed", refused="several loaders are not replayed together")
-        prediction = predict_loader(matching_inputs[0], loader_changes)
-        loaders_only = all(change.intra_op_threads is None for change in loader_changes)
-        return (
-            self.windows.cap_by_data_wait(prediction)
-            if isinstance(self.windows, JointSimulator) and loaders_only
-            else prediction
-        )
-
-    def account(self, changes: Sequence[Change]) -> Account | None:
-        """Return the account of a window with changes made within it; ``None``: not simulated."""
-        return self.windows.account(changes)
 
 
 class WindowSimulator(Struct, frozen=True):
@@ -146,49 +97,81 @@ class WindowSimulator(Struct, frozen=True):
         return max(self.scenes, key=lambda scene: len(scene.graph.counted_steps))
 
 
-class AccountSimulator(Struct, frozen=True):
-    """Simulates the thread of a training without a device whose windows cannot be replayed."""
+class RunSimulator(Struct, frozen=True):
+    """Simulates what-ifs of one run, by whichever part of it knows more.
 
-    evidence: Evidence
-    fidelity: ReplayFidelity | None
-
-    def play(self, changes: Sequence[Change]) -> Prediction:
-        """Predict the gain of changes together for an un-profiled step, or return why not."""
-        return host_model.predict_thread(self.evidence, changes)
-
-    def account(self, changes: Sequence[Change]) -> Account | None:
-        """Return none."""
-        del changes  # nothing is simulated as a trace
-
-
-class HostSimulator(Struct, frozen=True):
-    """Simulates a training without a device: by its account where that knows more, or by windows.
-
-    What the thread does between operators is known of un-profiled steps, of which a replay sees
-    only what tracing left. The account weighs several kinds of steps as often as they come, where a
-    window holds them in other numbers.
+    Loaders are simulated by their queues, steps by their windows. Without a device, what the thread
+    does between operators is known of un-profiled steps, of which a replay sees only what tracing
+    left; where no window can be replayed, the thread's account answers, or the ranks together.
     """
 
-    by_account: AccountSimulator
-    windows: WindowSimulator
-    weighed: bool
+    loaders: tuple[LoaderInputs, ...] = ()
+    windows: WindowSimulator | None = None  # that can be replayed
+    ranks: JointSimulator | None = None  # several, of which no window is replayed
+    thread: Evidence | None = None  # of a training without a device
+    # The account weighs several kinds of steps as often as they come, a window as it holds them.
+    is_weighed: bool = False
+    unreplayed: ReplayFidelity | None = None  # how far off the windows are that are not replayed
+    refusal: str = ""  # why nothing else can be simulated
 
     @property
     def fidelity(self) -> ReplayFidelity | None:
-        """Return how well the unchanged windows are reproduced."""
-        return self.windows.fidelity
+        """Return how well unchanged steps are reproduced; ``None`` where there are no windows."""
+        if self.windows is not None:
+            return self.windows.fidelity
+        return self.unreplayed if self.ranks is None else self.ranks.fidelity
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict the gain of changes together for an un-profiled step, or return why not."""
-        if self.weighed or all(map(_is_of_account, changes)):
-            prediction = self.by_account.play(changes)
-            if prediction.speedup is not None:
+        loader_changes = [change for change in changes if isinstance(change, LoaderChange)]
+        loader_ids = {change.loader for change in loader_changes}
+        if loader_ids == {NO_LOADER}:
+            return Prediction(None, "feed", refused="no replay shows what so many threads do")
+        inputs = [
+            loader_inputs for loader_inputs in self.loaders if loader_inputs.loader.id in loader_ids
+        ]
+        crowding = (refuse_crowding(loader_inputs, loader_changes) for loader_inputs in inputs)
+        refusal = next(filter(None, crowding), None)
+        if refusal is not None:
+            return Prediction(None, "feed", refused=refusal)
+        if len(loader_changes) < len(changes) or not inputs:
+            return self._play_steps(changes)
+        if len(loader_ids) > 1:
+            return Prediction(None, "feed", refused="several loaders are not replayed together")
+        prediction = predict_loader(inputs[0], loader_changes)
+        loaders_only = all(change.intra_op_threads is None for change in loader_changes)
+        return (
+            self.ranks.cap_by_data_wait(prediction)
+            if self.ranks is not None and loaders_only
+            else prediction
+        )
+
+    def _play_steps(self, changes: Sequence[Change]) -> Prediction:
+        if self.ranks is not None:
+            return self.ranks.play(changes)
+        windows, thread = self.windows, self.thread
+        if thread is not None and (
+            windows is None or self.is_weighed or all(map(_is_of_account, changes))
+        ):
+            prediction = host_model.predict_thread(thread, changes)
+            if windows is None or prediction.speedup is not None:
                 return prediction
-        return self.windows.play(changes)
+        if windows is None:
+            return Prediction(None, "host", refused=self.refusal)
+        return windows.play(changes)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
         """Return the account of a window with changes made within it; ``None``: not simulated."""
-        return self.windows.account(changes)
+        return None if self.windows is None else self.windows.account(changes)
+
+    def draw(self, changes: Sequence[Change]) -> Trace | None:
+        """Return a window with changes made within it, as a trace; ``None``: not simulated."""
+        if self.windows is None:
+            return None
+        try:
+            return predict_trace(self.windows.longest_scene, changes, self.windows.extra.rates)
+        except StuckError:
+            return None
 
 
 def build_simulator(
@@ -197,30 +180,22 @@ def build_simulator(
     loaders: tuple[LoaderInputs, ...] = (),
     *,
     cached: bool = True,
-) -> Simulator:
+) -> RunSimulator:
     """Return the simulator of a run's what-ifs; a foreign trace has no known loader."""
     selected_captures = choose_captures(captures)
     if isinstance(selected_captures, str):
-        return LoaderSimulator(
-            loaders,
-            _fallback_simulator(
-                evidence,
-                _empty_fidelity(selected_captures) if captures else None,
-                selected_captures,
-            ),
-        )
+        fidelity = _empty_fidelity(selected_captures) if captures else None
+        return _without_windows(evidence, loaders, fidelity, selected_captures)
     replays = [
-        _build_scene(window, evidence.study)
+        _build_scene(window, evidence)
         for window in reread_captures(selected_captures, cached=cached)
     ]
     scenes = tuple(replay for replay in replays if isinstance(replay, Scene))
     reasons = [replay.reason for replay in replays if isinstance(replay, Refusal)]
     if not scenes:
         why = reasons[0] if reasons else "no window can be read again"
-        return LoaderSimulator(
-            loaders,
-            _fallback_simulator(evidence, replace(_measure_fidelity(replays), refused=why), why),
-        )
+        fidelity = replace(_measure_fidelity(replays), refused=why)
+        return _without_windows(evidence, loaders, fidelity, why)
     rates = rates_of(evidence.constants, _capability(evidence))
     extra = PredictionInputs(
         rates, {loader_inputs.loader.id: loader_inputs for loader_inputs in loaders}
@@ -228,17 +203,14 @@ def build_simulator(
     windows = WindowSimulator(
         scenes=scenes,
         extra=extra,
-        waited_loader=_most_waited_id(evidence.study, _MIN_WAIT_SHARE),
+        waited_loader=_most_waited_id(evidence, _MIN_WAIT_SHARE),
         fidelity=_measure_fidelity(replays),
-        hiding_loader=_most_waited_id(evidence.study, _MIN_HIDDEN_SHARE),
+        hiding_loader=_most_waited_id(evidence, _MIN_HIDDEN_SHARE),
         atypical=_atypical_steps(evidence),
     )
-    if evidence.has_device or not evidence.study.account.steps:
-        return LoaderSimulator(loaders, windows)
-    host_simulator = HostSimulator(
-        AccountSimulator(evidence, windows.fidelity), windows, weighed=_is_weighed(evidence)
+    return RunSimulator(
+        loaders, windows, thread=_sole_thread(evidence), is_weighed=_is_weighed(evidence)
     )
-    return LoaderSimulator(loaders, host_simulator)
 
 
 def extend_to_all_steps(speedup: Estimate, atypical: UnlikeSteps) -> Estimate:
@@ -281,13 +253,13 @@ def _is_weighed(evidence: Evidence) -> bool:
     return step_account is not None and step_account.weighed
 
 
-def _build_scene(window: ReplayWindow, study: Study) -> Scene | Refusal:
-    plain, ahead, drift = unprofiled_ns(study), ahead_of(study), drift_of(study)
+def _build_scene(window: ReplayWindow, evidence: Evidence) -> Scene | Refusal:
+    plain, ahead, drift = unprofiled_ns(evidence), ahead_of(evidence), drift_of(evidence)
     return make_scene(window.joined, window.ledger, plain, plain_steps=ahead, drift=drift)
 
 
-def _most_waited_id(study: Study, min_share: float) -> int | None:
-    use = most_waited_loader(study, min_share)
+def _most_waited_id(evidence: Evidence, min_share: float) -> int | None:
+    use = most_waited_loader(evidence, min_share)
     return None if use is None else use.id
 
 
@@ -295,12 +267,23 @@ def _empty_fidelity(why: str | None = None) -> ReplayFidelity:
     return ReplayFidelity(0, None, None, None, None, why)
 
 
-def _fallback_simulator(evidence: Evidence, fidelity: ReplayFidelity | None, why: str) -> Simulator:
-    """Return the simulator for windows that cannot be replayed."""
-    one_thread = bool(evidence.study.account.steps) and not evidence.has_device
+def _without_windows(
+    evidence: Evidence,
+    loaders: tuple[LoaderInputs, ...],
+    fidelity: ReplayFidelity | None,
+    why: str,
+) -> RunSimulator:
+    """Return the simulator of a run of which no window can be replayed."""
+    thread = _sole_thread(evidence)
     if is_joint(evidence):
-        return JointSimulator(evidence, why, hosts=one_thread)
-    return AccountSimulator(evidence, fidelity) if one_thread else RefusingSimulator(why, fidelity)
+        ranks = JointSimulator(evidence, why, hosts=thread is not None)
+        return RunSimulator(loaders, ranks=ranks, refusal=why)
+    return RunSimulator(loaders, thread=thread, unreplayed=fidelity, refusal=why)
+
+
+def _sole_thread(evidence: Evidence) -> Evidence | None:
+    """Return the evidence if its steps are those of threads, without a device."""
+    return None if evidence.has_device or not evidence.study.account.steps else evidence
 
 
 def _capability(evidence: Evidence) -> tuple[int, int] | None:

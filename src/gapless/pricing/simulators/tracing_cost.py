@@ -26,8 +26,7 @@ def tracing_cost_ns(evidence: Evidence) -> tuple[float, float, float]:
     instead (which leaves shares of a step as they are). Nothing is known of the account of a
     device.
     """
-    steps, recorded = evidence.study.steps, evidence.study.recorded
-    plain_steps = None if recorded is None else recorded.steps
+    steps, plain_steps = evidence.study.steps, evidence.run_steps
     if evidence.on_device or not evidence.study.account.steps:
         return 0.0, 0.0, 0.0
     n_events = count_traced(evidence)

@@ -81,8 +81,7 @@ def name_waiter(evidence: Evidence) -> str:
     """Return who has nothing to compute meanwhile."""
     if not evidence.on_device:
         return "the training thread"
-    recorded = evidence.study.recorded
-    has_several = recorded is not None and (recorded.devices or 1) > 1
+    has_several = (evidence.recorded.devices or 1) > 1
     return "each GPU" if has_several or len(evidence.study.run.ranks) > 1 else "the GPU"
 
 

@@ -78,9 +78,7 @@ def verdict_of(evidence: Evidence, findings: Sequence[Finding]) -> StepVerdict |
     for leaf, ns in rare_ns.items():
         lumps[group_of(leaf)] += ns
     shares = {name: (ns - lumps[name]) / wall_ns for name, ns in evidence.account.groups.items()}
-    if (
-        evidence.study.recorded is not None
-    ):  # of short steps of a check it may be half: no cause there
+    if not evidence.is_trace_only:  # of short steps of a check it may be half: no cause there
         shares.pop(_PROFILER_GROUP, None)
     return _compose_verdict(evidence, findings, shares, describe_rare(evidence, rare_ns))
 

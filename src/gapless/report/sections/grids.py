@@ -57,6 +57,11 @@ def table_grid(study: Study, table: str, top: int | None = None, sort: str | Non
     )
 
 
+def table_title(table: str) -> str:
+    """Return what a table is called in print."""
+    return _TITLES.get(table, table)
+
+
 def basis_of(study: Study) -> Basis:
     """Return the divisors of a study's figures."""
     rows = max(1, len(study.account.rows)) if study.account.steps is not None else 1
@@ -158,6 +163,7 @@ def _dimensions(numbers: tuple[int, ...]) -> str:
 
 
 _ABSENT: Final = "–"
+_TITLES: Final = {"ranges": "your ranges", "lines": "source lines"}  # others go by their name
 _CALLS: Final[_Column] = ("calls", 1, lambda row, basis: count(row.calls / basis.rows))
 _COLUMNS: Final[dict[str, tuple[_Column, ...]]] = {
     "operators": (

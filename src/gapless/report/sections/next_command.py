@@ -10,6 +10,7 @@ from msgspec import Struct
 from gapless.model.edit import Applicability, FixRequest, Proposal
 from gapless.model.finding import Finding, StepVerdict
 from gapless.model.leaf import PRINTED
+from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.model.trial import FASTER, Side
 from gapless.report.sections.causes import NEARLY_WHOLE, PERMISSION_OPTIONS, label
@@ -21,6 +22,8 @@ _MAX_CAUSES: Final = 3  # causes of the first screen
 _MIN_CEILING_SHARE: Final = 0.25  # of a step: its bound is worth a trial of its own
 _MAX_TRACES: Final = 4  # traces that are named one by one
 _BY_HAND: Final = "by hand"
+# Reading, decoding, augmenting, tokenising, collating, handing over: causes that other ways remedy.
+_CODES_OF_STAGES: Final = frozenset({"G106", "G107", "G108", "G109", "G110", "G111"})
 _PROVES: Final = "runs it with and without, in turns"
 
 
@@ -215,13 +218,25 @@ def next_step(study: Study) -> tuple[str, str]:
     ):
         return _ceilings(verdict)
     untried = [row for row in rows if not _is_tried(row, tried_fixes)]
-    if untried and untried[0].way != _BY_HAND:
-        return f"gapless try {untried[0].way}", _PROVES
     if untried:
-        return f"gapless explain {untried[0].code}", "what it is, and what to do about it"
+        return _next_of_cause(untried[0], study.recorded)
     if verdict is not None and has_open_ceilings:
         return _ceilings(verdict)
     return _section_command(study, verdict)
+
+
+def _next_of_cause(row: CauseRow, recorded: RecordedRun) -> tuple[str, str]:
+    """Return how to prove its fix; of a slow stage by hand, how to see what else it could be."""
+    if row.way != _BY_HAND:
+        return f"gapless try {row.way}", _PROVES
+    if row.code in _CODES_OF_STAGES and _has_loader(recorded):
+        return "gapless data", "what each stage costs on your own samples, and other ways to do it"
+    return f"gapless explain {row.code}", "what it is, and what to do about it"
+
+
+def _has_loader(recorded: RecordedRun) -> bool:
+    """Return whether a DataLoader, and nothing in its place, was gone through."""
+    return any(not use.settings.get("stands_in") for use in recorded.loaders if use.waits)
 
 
 def _is_tried(row: CauseRow, tried_fixes: set[str]) -> bool:

@@ -60,15 +60,6 @@ _SHORT: Final[dict[str, str]] = {
     "idle.unknown": "nothing recorded",
     "step": "not split: no window shows it",
 }
-TITLES: Final = {
-    "operators": "operators",
-    "kernels": "kernels",
-    "copies": "copies",
-    "collectives": "collectives",
-    "ranges": "your ranges",
-    "memory": "memory",
-    "lines": "source lines",
-}
 
 
 def short_name(leaf: str) -> str:

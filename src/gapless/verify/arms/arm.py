@@ -5,7 +5,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -59,6 +59,8 @@ class ArmPlan(Struct, frozen=True):
     cold: tuple[Path, ...] = ()  # files that are out of memory when an arm begins
     files: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])  # others in its view
     folder: Path | None = None  # working folder; None: ours
+    input_plan: Mapping[str, Any] | None = None  # its input is measured in the place of training
+    watch: Callable[[Path], None] | None = None  # called with its spool, ten times a second
 
 
 class Partner(Struct, frozen=True):
@@ -148,6 +150,8 @@ def _isolate(
             "steps": spec.turns.slice_steps,
             "first": spec.has_first_turn,
         }
+    if plan.input_plan is not None:
+        trial["data"] = dict(plan.input_plan)
     settings = RecorderSettings(
         windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial
     )
@@ -155,7 +159,9 @@ def _isolate(
     if spec.switched:  # it may hang between two steps, fed by loaders that it has not made
         deadline_s = min(deadline_s, _SWITCHING_S[0] + _SWITCHING_S[1] * spec.seconds)
     run_spec = Launched(plan.command, plan.out, settings)
-    return isolated.IsolatedRun(run_spec, output, deadline_s, prefix, plan.variables, plan.folder)
+    return isolated.IsolatedRun(
+        run_spec, output, deadline_s, prefix, plan.variables, plan.folder, watch=plan.watch
+    )
 
 
 def _describe_arm(

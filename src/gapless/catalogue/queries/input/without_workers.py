@@ -85,8 +85,7 @@ def estimate_held_up_ns(loading: Loading, evidence: Evidence) -> Estimate:
     for a processor that others took of all processors; at most all of them, if others took any.
     Raises ``NotObservedError``.
     """
-    recorded = evidence.study.recorded
-    contention = None if recorded is None else recorded.contention
+    contention = evidence.contention
     if contention is None or not contention.processors or loading.queue_share >= 1:
         return Estimate(0.0, 0.0, 0.0)
     queue_ns = loading.fetch_ns * loading.queue_share / (1 - loading.queue_share)

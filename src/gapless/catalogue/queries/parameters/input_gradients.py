@@ -83,13 +83,10 @@ def _keep_weights(rows: Sequence[Work], row: Work, sizes: Sequence[_Sizes]) -> E
 
 def _find_call(evidence: Evidence) -> Location | None:
     """Return the line of the stepping function that calls a model, by sampled stacks."""
-    recorded = evidence.study.recorded
-    if recorded is None:
-        return None
-    stepping_functions = step_lines.find_stepping_functions(recorded.call_lines)
+    stepping_functions = step_lines.find_stepping_functions(evidence.call_lines)
     calls = [
         call
-        for call in recorded.call_lines
+        for call in evidence.call_lines
         if (call.file, call.function) in stepping_functions and call.callee.endswith(".forward")
     ]
     top = max(calls, key=lambda call: call.share, default=None)

@@ -71,8 +71,8 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
     written then. It is a fault if no step ran without one; how much longer steps take under it is
     an estimate.
     """
-    recorded, step_ns = evidence.study.recorded, evidence.step_ns
-    if recorded is None or recorded.steps is None or not step_ns:
+    recorded, step_ns = evidence.recorded, evidence.step_ns
+    if recorded.steps is None or not step_ns:
         return None
     is_reported = any(word in gap.why for gap in recorded.unobserved for word in _PROFILERS)
     is_on = recorded.steps.profiled_only and (bool(recorded.adopted) or is_reported)

@@ -11,7 +11,12 @@ from gapless.catalogue.declare.rule import Rule, RuleFigure, rule
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device, find_obstacle
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.fixes.samples.reduced_decoding import (
+    find_reduction_obstacle,
+    reduced_decoding,
+)
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 from gapless.catalogue.queries.input.fresh_memory import asks_for_memory
 from gapless.catalogue.queries.input.loaders import Loading
@@ -170,7 +175,30 @@ def _request_lighter_batches(loading: Loading) -> tuple[FixRequest, ...]:
     return (*_request_recycling(loading), *_request_bytes(loading))
 
 
-_HELPS: Final = {"collate": _request_lighter_batches, "augment": _request_bytes}
+def _request_device_decoding(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fix for pictures that are decoded, and then only cropped, resized and flipped."""
+    is_on_device = loading.facts.machine.device is not None
+    is_possible = is_on_device and find_obstacle(loading.loader) is None
+    return (loading.request(decode_on_device),) if is_possible else ()
+
+
+def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fixes for pictures that are made smaller right after they are decoded."""
+    loader = loading.loader
+    is_reducible = loader.pipeline is not None and find_reduction_obstacle(loader) is None
+    reduced = (loading.request(reduced_decoding),) if is_reducible else ()
+    return (*_request_device_decoding(loading), *reduced)
+
+
+def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
+    return (*_request_bytes(loading), *_request_device_decoding(loading))
+
+
+_HELPS: Final = {
+    "collate": _request_lighter_batches,
+    "augment": _request_less_augmenting,
+    "decode": _request_decoding,
+}
 
 
 def _figures(stage: _Stage) -> Sequence[RuleFigure]:

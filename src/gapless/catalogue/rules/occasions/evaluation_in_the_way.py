@@ -94,7 +94,7 @@ def evaluation_in_the_way(evidence: Evidence, world: World) -> Detection | None:
     the model acts in that time to collect its training data: that is no evaluation.
     """
     step_ns = evidence.step_ns
-    if evidence.study.recorded is None:
+    if evidence.is_trace_only:
         return _trace_detection(evidence)
     spent_ns = evidence.per_step(EVALUATION)
     if periodic.find_environment(evidence) is not None:

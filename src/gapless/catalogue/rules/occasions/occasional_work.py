@@ -129,9 +129,9 @@ def occasional_work(evidence: Evidence) -> Detection | None:
     checkpoints, evaluations and loggers do not take as long: what slows the whole machine makes all
     lines late.
     """
-    recorded, step_ns = evidence.study.recorded, evidence.step_ns
-    if recorded is None:
+    if evidence.is_trace_only:
         raise NotObservedError("run", "only a recorded run shows all steps")
+    recorded, step_ns = evidence.recorded, evidence.step_ns
     works = (_find_regular_work(evidence, recorded), _find_late_work(evidence, recorded))
     work = max(filter(None, works), key=lambda work: work.share.mid, default=None)
     leaves = step_lines.thread_leaves(evidence)

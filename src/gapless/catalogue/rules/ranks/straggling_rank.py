@@ -205,10 +205,10 @@ def _is_shared(evidence: Evidence) -> bool:
     """Return whether others may have taken the processors that the ranks compute on."""
     if evidence.on_device:
         return False
-    recorded = evidence.study.recorded
-    if recorded is None:
+    if evidence.is_trace_only:
         return True
-    return recorded.contention is not None and recorded.contention.cores > _MAX_TAKEN_CORES
+    contention = evidence.contention
+    return contention is not None and contention.cores > _MAX_TAKEN_CORES
 
 
 def _excess_words(evidence: Evidence, activity: str, ns: float) -> str:

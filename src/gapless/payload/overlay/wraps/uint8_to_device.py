@@ -17,8 +17,18 @@ def apply(number: int, edit: Any) -> targets.Undo:
     """Apply an edit; return what reverts it."""
     target = f"{edit['target']}: uint8 to the device"
     edit_counters.register_edit(number, target)
+    return defer_pipelines(number, edit, functools.partial(_record, number, target))
+
+
+def defer_pipelines(
+    number: int, edit: Any, record: Callable[[list[Any], list[Any]], None] | None = None
+) -> targets.Undo:
+    """Let the pipelines of the loaders that are meant end early; return what reverts it.
+
+    ``record``: called with the transforms of each before and after.
+    """
     undos: list[targets.Undo] = []
-    make = functools.partial(_make, functools.partial(_defer, number, target, undos))
+    make = functools.partial(_make, functools.partial(_defer, record, undos))
     undos.append(iterations.replace_iterators(number, edit, make))
     return functools.partial(targets.undo_all, undos)
 
@@ -33,16 +43,23 @@ def _make(
     return get_iterator
 
 
-def _defer(number: int, target: str, undos: list[targets.Undo], dataset: Any) -> None:
+def _defer(record: Any, undos: list[targets.Undo], dataset: Any) -> None:
     """Let the pipelines of a data set end before they make floats."""
     for pipeline in iterations.import_part("pipelines").find_pipelines(dataset):
         transforms = pipeline.transforms
         before = list(transforms)
         if iterations.import_part("uint8_pictures").defer_floats(pipeline):
             undos.append(functools.partial(_put_back, transforms, before))
-            old = ", ".join(type(transform).__name__ for transform in before)
-            new = ", ".join(type(transform).__name__ for transform in transforms)
-            edit_counters.record_effect(number, target, old, new)
+            if record is not None:
+                record(before, transforms)
+
+
+def _record(number: int, target: str, before: list[Any], after: list[Any]) -> None:
+    old, new = (
+        ", ".join(type(transform).__name__ for transform in transforms)
+        for transforms in (before, after)
+    )
+    edit_counters.record_effect(number, target, old, new)
 
 
 def _put_back(transforms: list[Any], before: list[Any]) -> None:

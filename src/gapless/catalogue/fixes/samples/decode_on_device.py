@@ -1,0 +1,110 @@
+"""Decode JPEG files on the GPU."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
+from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.examples import example_facts
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.facts import Facts, Loader
+
+PART: Final = "decode-on-device"
+_GEOMETRY: Final = frozenset(
+    {
+        "CenterCrop",
+        "RandomCrop",
+        "RandomHorizontalFlip",
+        "RandomResizedCrop",
+        "RandomVerticalFlip",
+        "Resize",
+    }
+)
+_PIPELINE: Final = ("RandomResizedCrop", "RandomHorizontalFlip", "ToTensor", "Normalize")
+_TO_FLOATS: Final = 2  # of these
+_COLOUR: Final = ("RandomResizedCrop", "ColorJitter", "ToTensor")
+
+
+@fix(
+    PART,
+    cases=lambda: [
+        Case(
+            "Pictures that are cropped and flipped, eight workers",
+            example_facts.gpu(
+                example_facts.worker_loader(pipeline=_PIPELINE, to_floats=_TO_FLOATS)
+            ),
+            "risky: JPEG files of train.py:41 are decoded, cropped and scaled on the device",
+            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
+        ),
+        Case(
+            "A transform that needs pixels",
+            example_facts.gpu(example_facts.worker_loader(pipeline=_COLOUR, to_floats=1)),
+            "refused: ColorJitter of train.py:41 needs decoded pixels in the worker",
+        ),
+        Case(
+            "A pipeline that does not end with floats",
+            example_facts.gpu(example_facts.worker_loader(pipeline=_PIPELINE[:2])),
+            "refused: no pipeline of train.py:41 that ends with ToTensor or Normalize was seen",
+        ),
+        Case(
+            "No workers",
+            example_facts.gpu(example_facts.loader(pipeline=_PIPELINE, to_floats=_TO_FLOATS)),
+            "refused: the loader at train.py:41 has no workers: first let there be some, "
+            "more-workers",
+        ),
+        Case(
+            "No device",
+            example_facts.cpu(example_facts.worker_loader()),
+            "refused: no device was used: nothing could be decoded there",
+        ),
+    ],
+)
+def decode_on_device(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Let workers only read JPEG files; decode, crop and scale them on the GPU, a batch at a time.
+
+    In the workers, ``PIL.Image.open`` gives pictures that are not decoded. Crops, sizes and flips
+    are noted, from the same random numbers as ever. The batch is decoded by nvJPEG
+    (``torchvision.io.decode_jpeg``) in the thread that pins batches, or where it is copied to the
+    device; it is scaled there as Pillow does it, and becomes floats as by ``uint8-to-device``.
+
+    ## Precondition
+    A CUDA device, torchvision with nvJPEG, a loader with workers, and a data set whose files are
+    opened by Pillow and whose pipeline of torchvision transforms only crops, resizes and flips,
+    before it makes floats. Files that are no JPEG, are not RGB or are cut off are decoded by
+    Pillow, in the worker, as ever. ``pin_memory=True`` is best: the training thread then decodes
+    nothing.
+
+    ## Safety
+    Risky: other pixels. nvJPEG rounds and interpolates colours otherwise than Pillow's decoder; a
+    trial says how far the first picture is off. Which part of which picture is shown stays the
+    same, and so does scaling, to one of 255 levels. A broken file that does not look cut off is
+    noticed where the batch is decoded, not in the data set. The device has to do it: its memory
+    holds the decoded batches that wait.
+    """
+    if not uses_cuda(facts):
+        return (decode_on_device.refusal("no device was used: nothing could be decoded there"),)
+    return propose_for_loaders(decode_on_device, facts, option, _propose)
+
+
+def find_obstacle(loader: Loader) -> str | None:
+    """Return why files cannot be decoded on the device; ``None``: no reason is known."""
+    line_ref, pipeline = name_line(loader.location), loader.pipeline or ()
+    if not loader.num_workers:
+        return f"the loader at {line_ref} has no workers: first let there be some, more-workers"
+    if not loader.to_floats:
+        return f"no pipeline of {line_ref} that ends with ToTensor or Normalize was seen"
+    others = [name for name in pipeline[: -loader.to_floats] if name not in _GEOMETRY]
+    return f"{others[0]} of {line_ref} needs decoded pixels in the worker" if others else None
+
+
+def _propose(loader: Loader) -> Proposal:
+    obstacle = find_obstacle(loader)
+    if obstacle is not None:
+        return decode_on_device.refusal(obstacle, loader.location)
+    return decode_on_device.proposal(
+        f"JPEG files of {name_line(loader.location)} are decoded, cropped and scaled on the device",
+        Wrap(LOADER, PART, {}, loader.location),
+        applicability=Applicability.RISKY,
+        risk="pixels of nvJPEG differ a little from those of Pillow's decoder",
+        location=loader.location,
+    )

@@ -1,0 +1,1 @@
+"""What the input of a training costs, stage by stage, and what each alternative here would cost."""

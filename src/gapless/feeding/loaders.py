@@ -1,0 +1,56 @@
+"""The loader of a training, and in its absence what there was instead."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gapless.feeding import arm
+from gapless.model.facts import Facts, Loader
+from gapless.recorded.facts import facts
+
+_MAX_NAMED: Final = 3
+_HELP: Final = "gapless data measures torch's DataLoader, and what subclasses or stands for it"
+
+
+def find_training_loader(loaders: Sequence[Loader]) -> Loader | None:
+    """Return the loader that feeds the training with most batches; ``None``: none does."""
+    feeding = [loader for loader in loaders if loader.trains and loader.stands_in is None]
+    return max(feeding, key=_count_batches, default=None)
+
+
+def _count_batches(loader: Loader) -> int:
+    return loader.batches
+
+
+def describe_lack(record: arm.InputRecord) -> str:
+    """Say in plain words why no loader was measured, and what was seen of the command."""
+    outcome = record.arm
+    failed = None if record.document is None else record.document["failed"]
+    why = str(failed["why"]) if failed is not None else None
+    if why is None and outcome is not None and outcome.failed not in {None, arm.arm.NO_STEPS}:
+        why = outcome.failed
+    if why is None:
+        why = "it ended, and no loader of its training was gone through"
+    parts = [f"no DataLoader was measured: {why}", *_describe_seen(record)]
+    printed = arm.last_lines(record.output)
+    if printed:
+        parts.append(f"it printed last: {' / '.join(printed)}")
+    return "; ".join(parts)
+
+
+def _describe_seen(record: arm.InputRecord) -> Iterator[str]:
+    if record.recording is None:
+        return
+    seen: Facts = facts(record.recording)
+    stand_ins = [loader for loader in seen.loaders if loader.stands_in is not None]
+    for loader in stand_ins[:_MAX_NAMED]:
+        where = "" if loader.location is None else f" at {_where(loader)}"
+        yield f"batches come from {loader.stands_in}{where}, which is no DataLoader ({_HELP})"
+    others = [loader for loader in seen.loaders if loader.stands_in is None]
+    if others:
+        lines = ", ".join(_where(loader) for loader in others[:_MAX_NAMED] if loader.location)
+        yield f"loaders were made{f' at {lines}' if lines else ''}, and not gone through to train"
+
+
+def _where(loader: Loader) -> str:
+    location = loader.location
+    return "an unknown line" if location is None else f"{location.file}:{location.line}"

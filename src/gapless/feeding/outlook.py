@@ -1,0 +1,61 @@
+"""What a step of the recorded run would take with another way: by the replay of its loader."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from gapless.model.change import LoaderChange
+from gapless.model.estimate import Estimate
+from gapless.model.facts import Loader
+from gapless.model.input_costs import StageCost
+from gapless.pricing.price import Prices, price_changes
+from gapless.wire import STAGES
+
+# Stages as the payload calls them, and as a replay knows them.
+_REPLAYED: Final = {**{stage: stage for stage in STAGES}, "rest": "other", "hand-over": "hand-over"}
+_COLD: Final = "cold"
+_MIN_CHANGE: Final = 0.01  # of a stage: less is none
+
+
+def predict_steps(
+    costs: Sequence[StageCost], prices: Prices, loader: Loader
+) -> tuple[tuple[StageCost, ...], str | None]:
+    """Return the costs with the step that each other way would give, and why some have none.
+
+    What one way changes in several stages (a batch of bytes is also collated, handed over and
+    copied) is replayed together, and said at the first of them.
+    """
+    reason: str | None = None
+    foretold: list[StageCost] = []
+    for cost in costs:
+        factors = _find_factors(cost, costs)
+        if not factors:
+            foretold.append(cost)
+            continue
+        prediction = price_changes(prices, [LoaderChange(loader.id, stages=factors)])
+        reason = reason or prediction.refused
+        foretold.append(_add_step(cost, prediction.speedup, prices.evidence.step_ns))
+    return tuple(foretold), reason
+
+
+def _add_step(cost: StageCost, speedup: Estimate | None, step_ns: float | None) -> StageCost:
+    if speedup is None or step_ns is None:
+        return cost
+    step = Estimate(step_ns / speedup.high, step_ns / speedup.mid, step_ns / speedup.low)
+    return replace(cost, step_ns=step, step_speedup=speedup)
+
+
+def _find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, float]:
+    """Return the factors of the stages that a way changes; none where that is no remedy."""
+    if cost.is_now or cost.speedup is None or cost.way.endswith(_COLD) or cost.stage == "read":
+        return {}
+    same_way = [other for other in costs if other.way == cost.way and other.speedup is not None]
+    if not same_way or same_way[0].stage != cost.stage:
+        return {}  # it was said at the first of its stages
+    factors = {
+        _REPLAYED[other.stage]: 1 / other.speedup.mid
+        for other in same_way
+        if other.speedup is not None and other.stage in _REPLAYED
+    }
+    return factors if any(abs(1 - factor) > _MIN_CHANGE for factor in factors.values()) else {}

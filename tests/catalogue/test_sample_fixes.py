@@ -1,0 +1,100 @@
+"""Drop-ins for samples are proposed where what was recorded shows that they apply."""
+
+from msgspec.structs import replace
+
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import gpu, machine, worker_loader
+from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.rules.input.read_bound import read_bound
+from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
+from gapless.model.change import LoaderChange
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection
+
+TORCH = "torch.utils.data._utils.collate.default_collate"
+PAGES = (38 << 20) / 64 / 4096  # of a sample, in batches of 64
+(COLLATE_BOUND,) = [rule for rule in SLOW_STAGES if rule.name == "collate-bound"]
+
+
+def evidence(faults: float | None, collate_name: str = TORCH) -> Evidence:
+    loader = replace(worker_loader(), num_workers=2, collate_name=collate_name)
+    workers = example_workers(2, {"collate": 5.0, "decode": 0.5}, faults_per_sample=faults)
+    return evidence_of(
+        gpu(loader, machine(cpus=2)),
+        {"busy.math": 10.0, "idle.data.collate": 90.0},
+        example_use(loader, {"collate": 90.0}, workers),
+    )
+
+
+def requested_fixes(faults: float | None) -> list[str]:
+    (detection,) = COLLATE_BOUND(evidence(faults))
+    assert isinstance(detection, Detection)
+    return [str(request) for request in detection.helps]
+
+
+def test_it_is_proposed_where_most_pages_of_a_batch_were_faults() -> None:
+    assert requested_fixes(PAGES) == ["recycled-collate"]
+    assert requested_fixes(PAGES / 4) == []
+    assert requested_fixes(None) == []
+
+
+def test_pictures_are_to_be_sent_as_bytes_where_floats_are_made_at_the_end() -> None:
+    seen = evidence(None)
+    (loader,) = seen.facts.loaders
+    pipeline = replace(loader, pipeline=("Resize", "ToTensor"), to_floats=1)
+    (detection,) = COLLATE_BOUND(replace(seen, facts=replace(seen.facts, loaders=(pipeline,))))
+    assert isinstance(detection, Detection)
+    assert [str(request) for request in detection.helps] == ["uint8-to-device"]
+
+
+def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> None:
+    (decode_bound,) = [rule for rule in SLOW_STAGES if rule.name == "decode-bound"]
+    for pipeline, fixes in (
+        (("Resize", "ToTensor"), ["decode-on-device", "reduced-decoding"]),
+        (("Resize", "ColorJitter", "ToTensor"), ["reduced-decoding"]),
+        (("ColorJitter", "ToTensor"), []),
+    ):
+        loader = replace(worker_loader(), num_workers=2, pipeline=pipeline, to_floats=1)
+        workers = example_workers(2, {"decode": 5.0, "collate": 0.5})
+        (detection,) = decode_bound(
+            evidence_of(
+                gpu(loader, machine(cpus=2)),
+                {"busy.math": 10.0, "idle.data.decode": 90.0},
+                example_use(loader, {"decode": 90.0}, workers),
+            )
+        )
+        assert isinstance(detection, Detection)
+        assert [str(request) for request in detection.helps] == fixes
+
+
+def test_what_is_left_of_torchs_collating_is_to_write_the_batch_once() -> None:
+    seen = evidence(PAGES)
+    (proposal,) = recycled_collate(seen.facts)
+    changes = recycled_collate.predict_changes(seen, proposal)
+    assert changes is not None
+    (change,) = changes
+    assert isinstance(change, LoaderChange)
+    written_ns = 200_000 + 0.2 * (38 << 20)
+    assert change.stages == {"collate": written_ns / (64 * 5e6)}
+
+
+def test_a_function_of_the_users_has_no_price() -> None:
+    seen = evidence(PAGES, "train.collate")
+    (proposal,) = recycled_collate(seen.facts)
+    assert recycled_collate.predict_changes(seen, proposal) is None
+
+
+def test_files_are_to_be_read_ahead_where_fetches_wait_for_files_of_a_list() -> None:
+    for files, fixes in (("paths", ["read-ahead"]), (None, [])):
+        loader = replace(worker_loader(), files=files)
+        workers = example_workers(8, {"read": (9.0, 0.3), "decode": 0.5})
+        (detection,) = read_bound(
+            evidence_of(
+                gpu(loader),
+                {"busy.math": 10.0, "idle.data.read": 90.0},
+                example_use(loader, {"read": 90.0}, workers),
+            )
+        )
+        assert isinstance(detection, Detection)
+        assert [str(request) for request in detection.helps] == fixes

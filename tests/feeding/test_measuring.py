@@ -1,0 +1,144 @@
+"""From rounds to costs; whole measurements of small trainings."""
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gapless.errors import GaplessError
+from gapless.feeding import arm, measuring
+from gapless.feeding.estimates import estimate_speedup, estimate_time
+from gapless.model.input_costs import InputCosts
+
+SCRIPT = Path(__file__).parent / "inputs.py"
+
+
+def document_of(**series: dict[str, list[float]]) -> dict[str, Any]:
+    return {
+        "series": {name.replace("_", "-"): ways for name, ways in series.items()},
+        "absent": {},
+        "pixels": [],
+    }
+
+
+def test_an_interval_holds_what_rounds_are_of() -> None:
+    random = np.random.default_rng(1)
+    held = 0
+    for _ in range(200):
+        estimate = estimate_time(list(np.exp(random.normal(0.0, 0.3, 8)) * 5e6))
+        assert estimate is not None
+        held += estimate.low <= 5e6 <= estimate.high
+    assert held >= 185
+    assert estimate_time([]) is None
+    assert estimate_speedup([2e6], [1e6]) is None  # one pair has no spread
+
+
+def test_a_speedup_is_of_the_same_rounds() -> None:
+    now = [1e6, 4e6, 9e6]
+    speedup = estimate_speedup(now, [ns / 2 for ns in now])
+    assert speedup is not None
+    assert math.isclose(speedup.low, 2.0)
+    assert math.isclose(speedup.high, 2.0)
+
+
+def test_ways_are_compared_with_what_they_take_the_place_of() -> None:
+    document = document_of(
+        read={
+            "now": [4.0, 4.0],
+            "bytes alone, warm": [2.0, 2.0],
+            "bytes alone, cold": [5.0, 5.0],
+            "now, cold": [50.0, 50.0],
+        },
+        decode={"now": [9.0, 9.0], "as now, alone": [8.0, 8.0], "other": [4.0, 4.0]},
+        hand_over={"from a worker": [6.0, 6.0], "uint8 batch": [3.0, 3.0]},
+    )
+    document["absent"] = {"decode": {"nvJPEG": "no GPU"}, "hand-over": {"now": "no workers"}}
+    document["pixels"] = [{"stage": "decode", "variant": "other", "max": 3, "mean": 0.5}]
+    costs = measuring.list_costs(document)
+    times = {(cost.stage, cost.way): cost.speedup for cost in costs}
+    assert {key: round(value.mid, 6) for key, value in times.items() if value is not None} == {
+        ("read", "bytes alone, warm"): 2.0,
+        ("read", "bytes alone, cold"): 10.0,
+        ("decode", "other"): 2.0,
+        ("hand-over", "uint8 batch"): 2.0,
+    }
+    ways = [cost.way for cost in costs if cost.stage == "read"]
+    assert ways == ["now", "bytes alone, warm", "now, cold", "bytes alone, cold"]
+    absent = [cost for cost in costs if cost.why is not None]
+    assert [(cost.way, cost.sample_ns) for cost in absent] == [("nvJPEG", None), ("now", None)]
+    other = next(cost for cost in costs if cost.way == "other")
+    assert other.pixels is not None
+    assert other.pixels.largest == 3
+
+
+# ── Whole measurements ──────────────────────────────────────────────────────────────────────────
+
+
+def measure(folder: Path, *words: str, seconds: float = 1.0) -> InputCosts:
+    plan = arm.InputPlan(
+        command=(sys.executable, str(SCRIPT), *words),
+        folder=folder,
+        has_private_view=False,
+        loaders=(),
+        samples=48,
+        seconds=seconds,
+    )
+    said: list[str] = []
+    costs = measuring.measure_input(measuring.InputTask(plan, None), said.append)
+    assert any("measuring: round" in words for words in said)
+    return costs
+
+
+def test_a_training_is_measured_in_the_place_of_its_steps(tmp_path: Path) -> None:
+    costs = measure(tmp_path, "raises", "1")
+    figures = {(cost.stage, cost.way) for cost in costs.costs if cost.sample_ns is not None}
+    assert {
+        ("read", "now"),
+        ("read", "bytes alone, warm"),
+        ("rest", "now"),
+        ("sample", "now"),
+        ("collate", "now"),
+        ("collate", "recycled buffer"),
+        ("hand-over", "now"),
+    } <= figures
+    assert costs.is_complete
+    assert costs.failed is None
+    assert not (tmp_path / "checkpoint.pt").exists()  # no epoch was trained
+    assert costs.subject is not None
+    assert costs.subject.location is not None
+    assert Path(costs.subject.location.file).name == "inputs.py"
+    assert 0 < costs.samples <= 48
+    assert all("is broken" in note for note in costs.notes)
+    assert any(speed.bytes_per_s for speed in costs.storage)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("always-raises", "2"), "making samples raised OSError: nothing is where it was"),
+        (("always-raises", "0"), "making samples raised OSError: nothing is where it was"),
+        (("dies", "2"), "died: signal 11 (SIGSEGV)"),
+        (("dies", "0"), "ended by signal 11"),
+        (("no-loader",), "20 steps were taken and no DataLoader gone through"),
+        (("unused",), "it ended, and no loader of its training was gone through"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_plain_words(
+    tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(GaplessError, match=sentence.replace("(", r"\(").replace(")", r"\)")):
+        measure(tmp_path, *words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("oddity", ["prints", "many", "odd", "stream", "in-order"])
+def test_odd_data_sets_are_measured(tmp_path: Path, oddity: str) -> None:
+    costs = measure(tmp_path, oddity, "2")
+    assert costs.is_complete
+    assert costs.find("sample") is not None
+    assert costs.find("collate") is not None
+    assert costs.find("hand-over") is not None
