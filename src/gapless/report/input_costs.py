@@ -23,7 +23,9 @@ _MAX_WAY_CELLS: Final = 22
 _MIN_WIDE: Final = 98  # cells, for all columns
 _MIN_INTERVALS: Final = 114  # likewise, with the intervals of ratios
 _MIN_GAIN: Final = 1.02  # of a step: less is not worth a change
-_NOT_ONE: Final = frozenset({"sample", "pin", "copy", "hand-over"})  # no part of making samples
+_NOT_ONE: Final = frozenset(
+    {"sample", "shrink", "pin", "copy", "hand-over"}
+)  # no part of making samples
 _NAMES: Final = {"sample": "all of it", "rest": "the rest"}
 _STATES: Final = {
     "ordered": "in the order of names",
