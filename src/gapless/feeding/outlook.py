@@ -31,7 +31,7 @@ def predict_steps(
     reason: str | None = None
     foretold: list[StageCost] = []
     for cost in costs:
-        factors = _find_factors(cost, costs)
+        factors = find_factors(cost, costs)
         if not factors:
             foretold.append(cost)
             continue
@@ -48,8 +48,11 @@ def _add_step(cost: StageCost, speedup: Estimate | None, step_ns: float | None) 
     return replace(cost, step_ns=step, step_speedup=speedup)
 
 
-def _find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, float]:
-    """Return the factors of the stages that a way changes; none where that is no remedy."""
+def find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, float]:
+    """Return the factors of the stages that a way changes; none where that is no remedy.
+
+    Stages are those of a fetch, as a replay of the loader knows them.
+    """
     if cost.is_now or cost.speedup is None or cost.way.endswith(_COLD) or cost.stage == "read":
         return {}
     same_way = [other for other in costs if other.way == cost.way and other.speedup is not None]

@@ -232,7 +232,9 @@ def _describe_gain(costs: InputCosts, step_ns: float) -> str:
     if speedup is None or speedup.mid < _MIN_GAIN:
         return f"{now}, and no other way here would make it 2 % faster"
     interval = f"{speedup.mid:.2f}× [{speedup.low:.2f} … {speedup.high:.2f}]"
-    return f"{now}; most would be gained by {best.stage} with {best.way}: {interval}"
+    most = f"{now}; most would be gained by {best.stage} with {best.way}: {interval}"
+    fixes = [cost.fix for gain, cost in foretold if cost.fix is not None and gain >= _MIN_GAIN]
+    return f"{most}; to prove: gapless try --fix {' '.join(fixes)}" if fixes else most
 
 
 def _figure_of(part: tuple[float, object]) -> float:
