@@ -184,7 +184,7 @@ class Maker:
         if self._is_whole is None:
             whole = self._decoders[0].decode(group.encoded[0]).size
             self._is_whole = whole == self._shrinks[0].before
-        return self._is_whole
+        return bool(self._is_whole)
 
     def _time_whole(self, group: SampleGroup) -> dict[tuple[str, str], float]:
         start = monotonic_ns()
