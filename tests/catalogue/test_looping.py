@@ -9,7 +9,7 @@ from gapless.catalogue.rules.host.anomaly_mode import CHECK_OPERATOR, anomaly_mo
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
-from gapless.model.host_code import CallLine, HostCode
+from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.study import Site
 
 _LEAVES = {"busy.elementwise": 4, "busy.math": 6, "idle.host.python": 10}
@@ -151,6 +151,20 @@ def test_the_line_of_a_loop_is_where_it_calls_what_the_window_saw_called_so_ofte
     loop = loops.find_loop(evidence)
     assert loop is not None
     assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 35, "fit")
+
+
+def test_the_line_of_a_loop_in_the_stepping_function_is_not_that_of_its_passes() -> None:
+    evidence = _loop_evidence(
+        Site("aten::mul", "train.py", 31, "fit", 1_000_000, 4000),
+        source_line("train.py", 31, "fit", calls=1, host=9, total=14),
+        HostCode("python", 0.3, 1.0, "/job/train.py", 33, "Trainer.fit", None, 0.3, 90),
+        CallLine("/job/train.py", 33, "Trainer.fit", "/job/model.py", "Net.forward", 0.3),
+        CallLine("/job/train.py", 40, "Trainer.fit", "torch/_tensor.py", "Tensor.backward", 0.3),
+        HotLine("training", "/job/train.py", 36, "Trainer.fit", 30, 0.25),
+    )
+    loop = loops.find_loop(evidence)
+    assert loop is not None
+    assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 36, "fit")
 
 
 def test_slow_calls_may_compute_and_promise_less_for_certain() -> None:

@@ -1,6 +1,7 @@
 """Every rule is tested by the figures that it states; so no test names one."""
 
 import re
+import sys
 from typing import Final
 
 import pytest
@@ -35,6 +36,17 @@ RANGES: Final = range(1, 900)  # G0xx quality of the measurement … G8xx machin
 
 def expected_summaries(figure: RuleFigure) -> tuple[str, ...]:
     return (figure.expected,) if isinstance(figure.expected, str) else figure.expected or ()
+
+
+def test_importing_the_catalogue_builds_no_example() -> None:
+    held = [
+        f"{name}.{variable}"
+        for name, module in sys.modules.items()
+        if name.startswith(("gapless.catalogue.rules", "gapless.catalogue.fixes"))
+        for variable, value in vars(module).items()
+        if isinstance(value, Evidence)
+    ]
+    assert held == []
 
 
 @every_figure

@@ -186,3 +186,27 @@ def test_how_far_pixels_are_from_pillows_is_said_once(monkeypatch: pytest.Monkey
     ((most, mean),) = reports
     assert 2 <= most <= 5
     assert 0 < mean <= 2
+
+
+@pytest.mark.parametrize(("side", "is_reduced"), [(10, True), (40, False)])
+def test_files_are_decoded_at_a_fraction_where_they_become_smaller_anyway(
+    monkeypatch: pytest.MonkeyPatch, side: int, *, is_reduced: bool
+) -> None:
+    def resize(picture: Any) -> Any:  # noqa: ANN401
+        return picture.crop((5, 5, 65, 55)).resize((side, side), BILINEAR).transpose(MIRROR)
+
+    def report(most: int, mean: float) -> None:
+        reports.append((most, mean))
+
+    reports: list[tuple[int, float]] = []
+    monkeypatch.setattr(Image, "open", Image.open)
+    monkeypatch.setattr(jpeg_pixels, "on_first_reduced", [report])
+    jpeg_files.open_later(reduces=True)
+    data = jpeg()
+    for _ in range(2):
+        picture = resize(Image.open(io.BytesIO(data)))
+        assert picture.pixels_later() is None, "it is decoded here"
+        difference = np.asarray(picture).astype(int) - np.asarray(resize(plain(data)))
+        assert np.abs(difference).mean() < 4
+        assert is_reduced == (np.abs(difference).max() > 0)
+        assert [most for most, _ in reports] == [np.abs(difference).max()] * is_reduced

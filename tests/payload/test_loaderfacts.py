@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
@@ -76,7 +75,7 @@ class Choosing(Samples):
     [(Listed(), 4), (Paired(), 2), (TensorDataset(torch.ones(WIDE, 1)), WIDE), ([1, 2], 2)],
 )
 def test_a_length_that_lies_there_is_told(data: object, length: int) -> None:
-    assert loader_facts._length(data) == length
+    assert loader_facts.find_length(data) == length
 
 
 @pytest.mark.parametrize("kind", [Counting, Printing, Computing, Choosing])
@@ -85,7 +84,7 @@ def test_a_length_that_takes_code_of_the_users_is_not_asked_for(
 ) -> None:
     data = kind()
 
-    assert loader_facts._length(data) is None
+    assert loader_facts.find_length(data) is None
     assert data.n_calls == 0
     assert not capsys.readouterr().out
 

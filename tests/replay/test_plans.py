@@ -93,6 +93,39 @@ def test_threads_that_sleep_give_nothing_and_take_nothing() -> None:
     assert hosts[0] < 0.9 * hosts[1]
 
 
+def test_a_thread_that_waits_for_a_processor_leaves_it_to_the_others_of_its_team() -> None:
+    machine = replace(MACHINE, cpus=2, intra_op_threads=2)
+    inputs = make_inputs(1, draw_lengths(40 * MS), 100 * MS, running=1.0)
+    rows = inputs.rows
+    crowded = replace(
+        inputs,
+        machine=machine,
+        rows=replace(rows, host=rows.host * 0 + 90 * MS, wait=rows.wait * 0 + 10 * MS),
+        used_cpus=1.1,
+    )
+    assert sharing.helper_share(crowded) == pytest.approx(20 / 90, abs=0.01)
+    delayed = replace(crowded, delay_share=0.3)
+    assert sharing.helper_share(delayed) == pytest.approx(50 / 90, abs=0.01)
+    # Fetches wait as long as they run: so do the threads that they meet.
+    queued = replace(delayed, rows=replace(delayed.rows, queue=delayed.rows.on))
+    assert sharing.helper_share(queued) == pytest.approx(50 / 90 * 1.8, abs=0.02)
+
+
+def test_a_team_that_computes_in_long_operators_gains_most_by_an_idle_worker() -> None:
+    machine = replace(MACHINE, cpus=2, intra_op_threads=2)
+    inputs = make_inputs(1, draw_lengths(90 * MS), 100 * MS, running=1.0)
+    short, long = (
+        replace(inputs, machine=machine, used_cpus=1.8, shareable=share) for share in (0.1, 0.9)
+    )
+    idle = LoaderChange(1, stages={"other": 0.02})
+    hosts = [
+        scenario_of(replace(case, stages={"other": (1.0, 1.0)}), idle).host
+        for case in (short, long)
+    ]
+    assert hosts[1] < hosts[0] - 0.1
+    assert hosts[1] > 1 / 3
+
+
 def test_while_a_read_waits_the_training_thread_runs_nothing_either() -> None:
     machine = replace(MACHINE, cpus=2, intra_op_threads=2)
     waiting = replace(

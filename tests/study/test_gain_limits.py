@@ -98,6 +98,21 @@ def test_workers_that_share_processors_take_their_part_of_the_time_and_no_more()
     assert 0.75 <= charge.max_share <= 0.9  # several workers on each processor: no whole step
 
 
+def test_a_team_of_threads_beside_a_busy_worker_has_lost_up_to_two_thirds() -> None:
+    shares = []
+    for n_threads in (1, 2):
+        loader, machine = worker_loader(), replace(cpu().machine, cpus=2)
+        use = example_use(
+            loader, {"decode": 0.1}, example_workers(1, {"decode": 100 / 64}), restart_ns=0
+        )
+        facts = cpu(loader, replace(machine, intra_op_threads=n_threads))
+        evidence = evidence_of(facts, {"busy.math": 99.9, "idle.data.decode": 0.1}, use)
+        shares.append(
+            charge_changes(evidence, (LoaderChange(0, persistent_workers=True),)).max_share
+        )
+    assert shares == pytest.approx((0.5, 2 / 3), abs=0.02)
+
+
 def test_the_host_is_worth_no_more_than_the_work_of_its_device_leaves() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 60, "idle.sync.return": 10, "idle.launch.api": 30})
     bounded = bound_by_account(

@@ -105,7 +105,7 @@ def test_the_plain_step_has_waits_and_lumps_as_the_windows_have_them() -> None:
     outside = {"busy.math": 50, "idle.data.decode": 40, "idle.io_main.checkpoint": 10}
     inside = {"busy.math": 50, "idle.data.decode": 3}
     evidence = evidence_of(gpu(), outside, in_windows=inside)
-    assert unprofiled_ns(evidence.study) == pytest.approx(53e6)
+    assert unprofiled_ns(evidence) == pytest.approx(53e6)
 
 
 def test_a_lump_in_one_step_of_four_is_in_neither() -> None:
@@ -119,7 +119,7 @@ def test_a_lump_in_one_step_of_four_is_in_neither() -> None:
         ([usual_row, lump_row], 105e6),
     ):
         account = replace(evidence.study.account, rows=tuple(rows), steps=len(rows))
-        step_ns = unprofiled_ns(replace(evidence.study, account=account))
+        step_ns = unprofiled_ns(replace(evidence, study=replace(evidence.study, account=account)))
         assert step_ns == pytest.approx(expected_ns, rel=1e-3)
 
 
@@ -129,15 +129,15 @@ def test_of_our_own_cost_only_what_is_rare_is_left_out(median_ms: int, left_ms: 
         gpu(), {"busy.math": 95, "idle.profiler": 5}, in_windows={"busy.math": 95}
     )
     with_median = with_steps(evidence, median_ns=median_ms * 1_000_000)
-    assert unprofiled_ns(with_median.study) == pytest.approx(left_ms * 1e6)
+    assert unprofiled_ns(with_median) == pytest.approx(left_ms * 1e6)
 
 
 def test_how_far_hosts_drift_is_not_known_of_profiled_steps() -> None:
     evidence = with_steps(evidence_of(gpu(), {"busy.math": 100}), drift=0.1)
-    assert drift_of(evidence.study) == 0.1
-    assert drift_of(with_steps(evidence, drift=None).study) is None
-    assert drift_of(with_steps(evidence, profiled_only=True).study) is None
-    assert drift_of(evidence_of(None, {"busy.math": 50}).study) is None
+    assert drift_of(evidence) == 0.1
+    assert drift_of(with_steps(evidence, drift=None)) is None
+    assert drift_of(with_steps(evidence, profiled_only=True)) is None
+    assert drift_of(evidence_of(None, {"busy.math": 50})) is None
 
 
 def test_no_step_is_shorter_than_what_its_device_works_for_it() -> None:
@@ -145,14 +145,14 @@ def test_no_step_is_shorter_than_what_its_device_works_for_it() -> None:
     study = ahead.study
     assert study.recorded is not None
     steps = with_steps(ahead, median_ns=2_000_000, mean_ns=2_000_000, device_median_ns=None)
-    assert unprofiled_ns(steps.study) == pytest.approx(45e6)
+    assert unprofiled_ns(steps) == pytest.approx(45e6)
     recorded = steps.study.recorded
     assert recorded is not None
     long = raise_to_device(recorded.steps, study)
     assert long is not None
     assert (long.mean_ns, long.median_ns) == (45_000_000, 45_000_000)
     of_device = with_steps(ahead, mean_ns=2_000_000, device_median_ns=30_000_000)
-    assert unprofiled_ns(of_device.study) == pytest.approx(30e6)  # the windows' batches are larger
+    assert unprofiled_ns(of_device) == pytest.approx(30e6)  # the windows' batches are larger
     assert raise_to_device(None, study) is None
     long_recorded = with_steps(ahead, mean_ns=50_000_000).study.recorded
     assert long_recorded is not None
@@ -161,21 +161,21 @@ def test_no_step_is_shorter_than_what_its_device_works_for_it() -> None:
 
 def test_without_a_plain_step_there_is_nothing_to_compare_with() -> None:
     evidence = evidence_of(gpu(), {"busy.math": 50})
-    assert unprofiled_ns(with_steps(evidence, profiled_only=True).study) is None
-    assert unprofiled_ns(with_recorded(evidence, account=None).study) is None
-    assert unprofiled_ns(evidence_of(None, {"busy.math": 50}).study) is None
-    assert unprofiled_ns(evidence_of(gpu(), {"idle.data.decode": 50}, in_windows={}).study) is None
+    assert unprofiled_ns(with_steps(evidence, profiled_only=True)) is None
+    assert unprofiled_ns(with_recorded(evidence, account=None)) is None
+    assert unprofiled_ns(evidence_of(None, {"busy.math": 50})) is None
+    assert unprofiled_ns(evidence_of(gpu(), {"idle.data.decode": 50}, in_windows={})) is None
 
 
 def test_only_workers_may_be_waited_for_instead() -> None:
     leaves = {"busy.math": 60, "idle.data.decode": 40}
     workers = example_use(worker_loader(), {"decode": 40.0}, example_workers(8, {"decode": 1.0}))
     main_use = example_use(loader(), {"decode": 40.0}, example_workers(0, {"decode": 1.0}))
-    waits = evidence_of(gpu(worker_loader()), leaves, workers).study
+    waits = evidence_of(gpu(worker_loader()), leaves, workers)
     assert getattr(most_waited_loader(waits, 0.05), "id", None) == 0
     assert most_waited_loader(waits, 0.5) is None
-    assert most_waited_loader(evidence_of(gpu(loader()), leaves, main_use).study, 0.05) is None
-    assert most_waited_loader(evidence_of(None, leaves).study, 0.05) is None
+    assert most_waited_loader(evidence_of(gpu(loader()), leaves, main_use), 0.05) is None
+    assert most_waited_loader(evidence_of(None, leaves), 0.05) is None
 
 
 # ── Who plays ───────────────────────────────────────────────────────────────────────────────────

@@ -92,3 +92,14 @@ def test_a_candidate_without_edits_is_measured() -> None:
     settings = TrialSettings("t1", (), clock=machine.clock, windows=False)
     (side,) = conduct((unedited,), settings, machine.run, lambda _: None).sides
     assert (side.verdict, side.why) == (TrialVerdict.NOTHING, None)
+
+
+def test_how_far_pixels_are_off_is_said() -> None:
+    words = "scaled: the first picture differs by at most 12 of 255, by 0.90 on average"
+    edits = (WRAP, Wrap("torch.utils.data.DataLoader", "reduced-decoding"))
+    logs = [Log(), Log(role="worker", worker=0, loader=0)]
+    logs[0].add_fact("edit", 0, None, edit=1, target="x", new=None, times=0)
+    logs[1].add_fact("edit", 0, None, edit=1, target="x", new=words, times=1)
+    records = [recording(*logs, ended_ms=1)]
+    assert effects.describe_pixels(edits, records) == words
+    assert effects.describe_pixels(edits[:1], records) is None

@@ -26,7 +26,9 @@ _PARTS: Final = {  # with the options of the part
     ),
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "read-ahead": "loader = read_ahead(DataLoader(…))",
     "recycled-collate": "loader = recycle_batches(DataLoader(…))",
+    "reduced-decoding": "loader = decode_at_fraction(DataLoader(…))",
     "sdpa": "with sdpa_kernel([SDPBackend.{backend}, SDPBackend.MATH]):\n    y = model(x)",
     "uint8-to-device": "loader = send_uint8(DataLoader(…))",
     "worker-threads": (

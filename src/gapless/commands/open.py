@@ -42,14 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Open the paths and print the study of them."""
     from gapless.commands.heap import settle_heap
-    from gapless.commands.options import (
-        check_file,
-        progress,
-        study_options,
-        write_study_file,
-        writes_file,
-    )
-    from gapless.report.forms import write_study
+    from gapless.commands.options import check_file, give_study, progress, study_options
     from gapless.study import open_study
 
     _check_forms(arguments)
@@ -57,10 +50,7 @@ def main(arguments: argparse.Namespace) -> int:
     settle_heap()
     with progress() as say:
         study = open_study(arguments.paths, study_options(arguments), say)
-    if writes_file(arguments):
-        write_study_file(study, arguments)
-    else:
-        write_study(study, arguments)
+    give_study(study, arguments)
     return 0
 
 

@@ -113,6 +113,16 @@ def writes_file(arguments: argparse.Namespace) -> bool:
     return any(getattr(arguments, name, None) is not None for name in ("html", *_EXPORTS))
 
 
+def give_study(study: "Study", arguments: argparse.Namespace) -> None:
+    """Write a study into the file that was named, or print it."""
+    if writes_file(arguments):
+        write_study_file(study, arguments)
+        return
+    from gapless.report.forms import write_study
+
+    write_study(study, arguments)
+
+
 def write_study_file(study: "Study", arguments: argparse.Namespace) -> None:
     """Write the page of a study, or what other viewers read, and say where it is.
 

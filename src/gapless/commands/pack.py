@@ -46,7 +46,7 @@ _MAX_WORKERS = 8  # unless more are asked for: a disk takes no more
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless pack``."""
     from gapless.commands.options import add_forms, positive
-    from gapless.pack.sources import FORMATS
+    from gapless.pack import FORMATS
 
     parser.add_argument("source", metavar="SOURCE", help="what is read; never changed")
     parser.add_argument("target", metavar="TARGET", type=Path, help="a folder that is made")

@@ -41,14 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from msgspec.structs import replace
 
-    from gapless.commands.options import (
-        check_file,
-        progress,
-        study_options,
-        write_study_file,
-        writes_file,
-    )
-    from gapless.report.forms import write_study
+    from gapless.commands.options import check_file, give_study, progress, study_options
     from gapless.store.run import runs
     from gapless.study import open_run
 
@@ -61,8 +54,5 @@ def main(arguments: argparse.Namespace) -> int:
         folder = runs.find(runs_folder, arguments.run)
     with progress() as say:
         study = open_run(folder, replace(study_options(arguments), price=arguments.price), say)
-    if writes_file(arguments):
-        write_study_file(study, arguments)
-    else:
-        write_study(study, arguments)
+    give_study(study, arguments)
     return 0

@@ -68,6 +68,7 @@ class Loader(Struct, frozen=True):
     collate_name: str | None = None  # qualified, of the function that puts samples together
     pipeline: tuple[str, ...] | None = None  # classes of torchvision transforms, in their order
     to_floats: int = 0  # how many at its end only make floats of bytes
+    files: str | None = None  # the data set's list of files, one for each sample
 
 
 class Optimizer(Struct, frozen=True):

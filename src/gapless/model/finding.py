@@ -42,12 +42,12 @@ class Detection(Struct, frozen=True):
     def yields_to(self, rival: "Detection") -> bool:
         """Return whether it is not to be named beside another cause, which is easier to remove."""
         if self.unless == SAME_LINE:
-            is_other = rival is not self and not rival.to_try
-            return is_other and are_near(self.location, rival.location)
+            is_other = rival.code != self.code and not rival.to_try
+            return is_other and _are_near(self.location, rival.location)
         return self.unless == rival.name and bool(_loader_ids(self) & _loader_ids(rival))
 
 
-def are_near(location: Location | None, neighbour: Location | None) -> bool:
+def _are_near(location: Location | None, neighbour: Location | None) -> bool:
     """Return whether two locations are within the same few lines."""
     if location is None or neighbour is None or location.file != neighbour.file:
         return False

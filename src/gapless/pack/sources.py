@@ -9,13 +9,6 @@ from msgspec import Struct
 from gapless.errors import NotFoundError, UsageError
 from gapless.pack.manifest import FILE
 
-FORMATS: Final = {  # what each is, for people
-    "packed": "plain files with an index",
-    "tar": "WebDataset's tar shards, with an index",
-    "lmdb": "LMDB",
-    "hdf5": "HDF5",
-    "npy": "structured arrays of NumPy",
-}
 FORMAT_BY_SUFFIX: Final = {
     ".packed": "packed",
     ".tar": "tar",

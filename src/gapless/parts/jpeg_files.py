@@ -8,7 +8,7 @@ from typing import Any, Callable
 import torch
 from PIL import Image
 
-from .jpeg_pixels import Axis, JpegPixels, decode_on_host
+from .jpeg_pixels import Axis, JpegPixels, decode_on_host, decode_reduced
 from .uint8_pictures import send_uint8
 
 _END = b"\xff\xd9"  # of a JPEG file that is whole
@@ -34,21 +34,39 @@ def decode_on_device(loader: Any) -> Any:
     return loader
 
 
+def decode_at_fraction(loader: Any) -> Any:
+    """Let the JPEG files of a ``DataLoader`` be decoded at a fraction of their size; return it.
+
+    ``loader = decode_at_fraction(DataLoader(…, num_workers=8))``: in its workers,
+    ``PIL.Image.open`` gives pictures that are not decoded. What is cropped and resized of one is
+    noted, and when its pixels are asked for, the decoder scales it while it decodes, by 2, 4 or 8,
+    as far as it is to become smaller anyway. Pixels differ a little.
+    """
+    if loader.num_workers and not isinstance(loader.worker_init_fn, InitDecoding):
+        loader.worker_init_fn = InitDecoding(loader.worker_init_fn, reduces=True)
+    return loader
+
+
 class InitDecoding:
     """A ``worker_init_fn`` after which files are opened to be decoded later."""
 
-    def __init__(self, worker_init_fn: Callable[[int], None] | None = None) -> None:
-        self.worker_init_fn = worker_init_fn
+    def __init__(
+        self, worker_init_fn: Callable[[int], None] | None = None, *, reduces: bool = False
+    ) -> None:
+        self.worker_init_fn, self.reduces = worker_init_fn, reduces
 
     def __call__(self, worker: int) -> None:
         """Begin a worker."""
         if self.worker_init_fn is not None:
             self.worker_init_fn(worker)
-        open_later()
+        open_later(reduces=self.reduces)
 
 
-def open_later() -> None:
-    """Let ``PIL.Image.open`` give pictures that are not decoded, in this process."""
+def open_later(*, reduces: bool = False) -> None:
+    """Let ``PIL.Image.open`` give pictures that are not decoded, in this process.
+
+    ``reduces``: they are decoded here, when their pixels are asked for, at a fraction.
+    """
     original = Image.open
     if getattr(original, "is_later", False):
         return
@@ -57,7 +75,10 @@ def open_later() -> None:
     def open_picture(*args: Any, **kwargs: Any) -> Any:
         picture = original(*args, **kwargs)
         data = _read_file(picture) if _can_be_later(picture) else None
-        return picture if data is None else LaterPicture(data, picture.info, *_plan(picture))
+        if data is None:
+            return picture
+        decode = decode_reduced if reduces else decode_on_host
+        return LaterPicture((data, decode), picture.info, *_plan(picture))
 
     vars(open_picture)["is_later"] = True
     Image.open = open_picture
@@ -90,10 +111,11 @@ class LaterPicture(Image.Image):
     format = "JPEG"
 
     def __init__(
-        self, data: bytes, info: Any, rows: Axis, columns: Axis, method: str | None = None
+        self, source: Any, info: Any, rows: Axis, columns: Axis, method: str | None = None
     ) -> None:
         super().__init__()
-        self.data, self.plan, self.method = data, (rows, columns), method
+        self.source = source  # the file, and what decodes it
+        self.plan, self.method = (rows, columns), method
         self.info = dict(info)
         self.is_loaded = False
         self.fp = None
@@ -101,16 +123,18 @@ class LaterPicture(Image.Image):
 
     def pixels_later(self) -> JpegPixels | None:
         """Return its pixels as they are sent; None: they are here already."""
-        if self.is_loaded:
+        file, decode = self.source
+        if self.is_loaded or decode is not decode_on_host:
             return None
-        data = torch.frombuffer(bytearray(self.data), dtype=torch.uint8)
+        data = torch.frombuffer(bytearray(file), dtype=torch.uint8)
         method = self.method or "bilinear"
-        return JpegPixels(data, [len(self.data)], [self.plan], method, is_batch=False)
+        return JpegPixels(data, [len(file)], [self.plan], method, is_batch=False)
 
     def load(self) -> Any:
         """Decode it, as Pillow does."""
         if not self.is_loaded:
-            pixels = decode_on_host(self.data, self.plan, self.method or "bilinear")
+            file, decode = self.source
+            pixels = decode(file, self.plan, self.method or "bilinear")
             self.im = Image.fromarray(pixels.numpy()).im
             self.is_loaded = True
         return super().load()
@@ -119,7 +143,7 @@ class LaterPicture(Image.Image):
         """Return another one of the same file; None: it has to be decoded for that."""
         if self.is_loaded or rows is None or columns is None:
             return None
-        return LaterPicture(self.data, self.info, rows, columns, method or self.method)
+        return LaterPicture(self.source, self.info, rows, columns, method or self.method)
 
     def crop(self, box: Any = None) -> Any:
         """Return a part of it."""

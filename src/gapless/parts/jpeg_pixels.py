@@ -11,9 +11,12 @@ import torch
 
 _BICUBIC_A = -0.5  # Pillow's
 _SUPPORT = {"bilinear": 1.0, "bicubic": 2.0}  # source pixels to each side, at a scale of 1
+_REDUCTIONS = (8, 4, 2)  # that decoders of JPEG can do
 _MAX_FLOATS = 1 << 26  # of source pixels that are scaled at a time
 
-on_first_batch: list[Callable[[int, float], None]] = []  # called with how far pixels differ
+# Called once, with how far pixels differ: the most of 255, and on average.
+on_first_batch: list[Callable[[int, float], None]] = []  # decoded on a device
+on_first_reduced: list[Callable[[int, float], None]] = []  # decoded at a fraction, in a worker
 
 
 class Axis(NamedTuple):
@@ -135,7 +138,9 @@ class JpegPixels:
             return self._decode_on_host().to(device), []
         pixels = scale_pictures(pictures, self.plans, self.method)
         if on_first_batch:
-            _report_difference(self, pixels)
+            file = self.files()[0].numpy().tobytes()
+            expected = decode_on_host(file, self.plans[0], self.method)
+            _report_difference(on_first_batch.pop(), pixels[0], expected)
         return (pixels if self.is_batch else pixels[0]), pictures
 
     def _decode_on_host(self) -> Any:
@@ -157,23 +162,42 @@ def decode_files(files: list[Any], device: torch.device) -> list[Any]:
     return image.decode_jpeg(files, mode=image.ImageReadMode.RGB, device=device)
 
 
-def decode_on_host(file: bytes, plan: Any, method: str) -> Any:
-    """Return the pixels of one file as Pillow makes them, by row, column and channel."""
+def decode_on_host(file: bytes, plan: Any, method: str, reduction: int = 1) -> Any:
+    """Return the pixels of one file as Pillow makes them, by row, column and channel.
+
+    ``reduction``: decode it at this fraction of its size, which changes pixels.
+    """
     numpy, image = importlib.import_module("numpy"), importlib.import_module("PIL.Image")
     opened = importlib.import_module("PIL.JpegImagePlugin").JpegImageFile(io.BytesIO(file))
     rows, columns = plan
+    size, resampling = (columns.scaled, rows.scaled), getattr(image.Resampling, method.upper())
     box = (columns.start, rows.start, columns.start + columns.length, rows.start + rows.length)
-    picture = opened.crop(box)
-    if (columns.scaled, rows.scaled) != picture.size:
-        resampling = getattr(image.Resampling, method.upper())
-        picture = picture.resize((columns.scaled, rows.scaled), resampling)
+    if reduction > 1:
+        opened.draft(None, (opened.width // reduction, opened.height // reduction))
+        picture = opened.resize(size, resampling, tuple(side / reduction for side in box))
+    else:
+        part = opened.crop(box)
+        picture = part.resize(size, resampling) if size != part.size else part
     pixels = numpy.array(picture)
-    for axis, part in enumerate((rows, columns)):
+    for axis, taken in enumerate((rows, columns)):
         window: list[Any] = [slice(None)] * 3
-        window[axis] = slice(part.first, part.first + part.size)
+        window[axis] = slice(taken.first, taken.first + taken.size)
         pixels = pixels[tuple(window)]
-        pixels = numpy.flip(pixels, axis) if part.is_mirrored else pixels
+        pixels = numpy.flip(pixels, axis) if taken.is_mirrored else pixels
     return torch.from_numpy(numpy.ascontiguousarray(pixels))
+
+
+def decode_reduced(file: bytes, plan: Any, method: str) -> Any:
+    """Return the pixels, of a file decoded as small as it can be without being enlarged again."""
+    fitting = [
+        reduction
+        for reduction in _REDUCTIONS
+        if all(axis.length >= reduction * axis.scaled for axis in plan)
+    ]
+    pixels = decode_on_host(file, plan, method, fitting[0] if fitting else 1)
+    if fitting and on_first_reduced:
+        _report_difference(on_first_reduced.pop(), pixels, decode_on_host(file, plan, method))
+    return pixels
 
 
 def scale_pictures(pictures: list[Any], plans: list[Any], method: str) -> Any:
@@ -242,9 +266,7 @@ def _bicubic(x: Any) -> Any:
 _FILTERS = {"bilinear": _bilinear, "bicubic": _bicubic}
 
 
-def _report_difference(batch: JpegPixels, pixels: Any) -> None:
+def _report_difference(report: Callable[[int, float], None], pixels: Any, expected: Any) -> None:
     """Say once how far the first picture is from what Pillow makes of it."""
-    report = on_first_batch.pop()
-    expected = decode_on_host(batch.files()[0].numpy().tobytes(), batch.plans[0], batch.method)
-    difference = (pixels[0].cpu().int() - expected.int()).abs()
+    difference = (pixels.cpu().int() - expected.int()).abs()
     report(int(difference.max()), float(difference.float().mean()))

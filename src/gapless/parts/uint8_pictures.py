@@ -242,8 +242,8 @@ class Uint8Picture(torch.Tensor):
 def make_floats(pixels: Any, table: Any) -> Any:
     """Return the floats of bytes by row, column and channel, as channel, row and column."""
     channels = pixels.size(-1)
-    starts = torch.arange(channels, dtype=torch.int32, device=pixels.device) * 256
-    floats = table[pixels.to(torch.int32) + starts]
+    starts = torch.arange(channels, device=pixels.device) * 256
+    floats = table[pixels.long() + starts]
     order = (*range(pixels.dim() - 3), pixels.dim() - 1, pixels.dim() - 3, pixels.dim() - 2)
     return floats.permute(order).clone(memory_format=torch.contiguous_format)
 

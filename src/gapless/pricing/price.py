@@ -60,10 +60,10 @@ class Prices(Struct, frozen=True):
     @property
     def provisional(self) -> bool:
         """Return whether the run is too short to know its noise."""
-        recorded = self.evidence.study.recorded
-        if recorded is None:
+        if self.evidence.is_trace_only:
             return (self.evidence.study.account.steps or 0) < MIN_NOISE_STEPS
-        return recorded.steps is None or recorded.steps.regular < MIN_NOISE_STEPS
+        steps = self.evidence.run_steps
+        return steps is None or steps.regular < MIN_NOISE_STEPS
 
 
 def price_detection(prices: Prices, detection: Detection) -> Finding:

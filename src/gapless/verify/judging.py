@@ -9,6 +9,7 @@ from msgspec import Struct
 from gapless.model.account import Account
 from gapless.model.edit import Applicability, Edit, Skip
 from gapless.model.estimate import Estimate
+from gapless.model.recording import Recording
 from gapless.model.trial import Arm, Side, Trial, TrialVerdict
 from gapless.verify.arms import effects, parity
 from gapless.verify.arms.parity import Likeness
@@ -126,8 +127,9 @@ def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job
     likeness = _compare_training(scoreboard, name, candidate)
     why = _explain_verdict(scoreboard, name, verdict)
     idle_edits = _find_idle_edits(scoreboard, name, candidate)
-    if idle_edits:
-        why = "; ".join(filter(None, (why, effects.describe_idle_edits(idle_edits))))
+    idle_words = effects.describe_idle_edits(idle_edits) if idle_edits else None
+    pixel_words = effects.describe_pixels(candidate.edits, _recordings(scoreboard, name))
+    why = "; ".join(filter(None, (why, idle_words, pixel_words))) or None
     if (
         idle_edits
         and len(idle_edits) == len(candidate.edits)
@@ -162,14 +164,16 @@ def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job
 
 def _find_idle_edits(scoreboard: Scoreboard, side: str, candidate: Candidate) -> tuple[Edit, ...]:
     """Return the edits that took no effect in any arm of a side."""
-    recordings = [
+    return effects.find_idle_edits(candidate.edits, _recordings(scoreboard, side))
+
+
+def _recordings(scoreboard: Scoreboard, side: str) -> list[Recording]:
+    """Return what the arms of a side recorded, of those that did not fail."""
+    return [
         result.run.recording
         for result in scoreboard.results
-        if result.spec.side == side and not result.failure
+        if result.spec.side == side and not result.failure and result.run.recording is not None
     ]
-    return effects.find_idle_edits(
-        candidate.edits, [recording for recording in recordings if recording is not None]
-    )
 
 
 def _is_ablation(candidate: Candidate) -> bool:

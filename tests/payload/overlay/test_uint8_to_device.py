@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader
 
 from gapless.model.edit import Wrap
@@ -58,6 +59,15 @@ def test_files_are_decoded_on_the_device_and_the_difference_is_told(tmp_path: Pa
         assert edit_log.times() == 1
     assert jpeg_pixels.on_first_batch == []
     assert type(first_batch(dataset, num_workers=1)) is torch.Tensor
+
+
+def test_files_are_decoded_at_a_fraction_in_workers_alone(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    expected = first_batch(Folder(tmp_path), num_workers=1)
+    with apply_edits(Wrap(EDIT.target, "reduced-decoding")):
+        torch.manual_seed(0)
+        assert torch.equal(first_batch(Folder(tmp_path), num_workers=1), expected), "none is halved"
+        assert not hasattr(Image.open, "is_later")
 
 
 def test_a_pipeline_that_goes_on_with_floats_is_left_alone() -> None:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from gapless.apply.code.project import Project
 from gapless.apply.code.source import UnwritableError
 from gapless.apply.edits.arguments import set_argument
+from gapless.apply.edits.checkpoints import keep_activations
+from gapless.apply.edits.copies import unblock_copies
+from gapless.apply.edits.models import change_models
 from gapless.apply.edits.settings import set_global, set_variable
 from gapless.apply.edits.skips import skip_calls
-from gapless.apply.edits.wraps import wrap
-from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip
+from gapless.apply.edits.vendored import VENDORED_PARTS, wrap_loader
+from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 
 
 def write_edits(project: Project, edits: Sequence[Edit]) -> tuple[Project, str | None]:
@@ -37,7 +40,22 @@ def _write_edit(project: Project, edit: Edit) -> Project:
         case Skip():
             return skip_calls(project, edit)
         case _:
-            return wrap(project, edit)
+            return _wrap(project, edit)
+
+
+def _wrap(project: Project, edit: Wrap) -> Project:
+    """Write a part around what an edit is about. Raises ``UnwritableError``."""
+    match edit.part:
+        case part if part in VENDORED_PARTS:
+            return wrap_loader(project, edit)
+        case "channels-last" | "compile":
+            return change_models(project, edit)
+        case "non-blocking":
+            return unblock_copies(project)
+        case "checkpointing-off":
+            return keep_activations(project)
+        case _:
+            raise UnwritableError(f"where {edit.part} goes in your code is a person's decision")
 
 
 def _check_syntax(before: Project, after: Project) -> None:

@@ -42,8 +42,15 @@ VENDORED_PARTS: Final = {
         is_loader=True,
         needs="torch, torchvision and Pillow",
     ),
+    "read-ahead": _VendoredPart("read_ahead", ("read_ahead.py",), is_loader=True),
     "recycled-collate": _VendoredPart(
         "recycle_batches", ("recycled_memory.py", "recycled_collate.py"), is_loader=True
+    ),
+    "reduced-decoding": _VendoredPart(
+        "decode_at_fraction",
+        ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
+        is_loader=True,
+        needs="torch and Pillow",
     ),
     "uint8-to-device": _VendoredPart(
         "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True

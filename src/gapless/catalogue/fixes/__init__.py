@@ -48,7 +48,9 @@ from gapless.catalogue.fixes.occasions.cadence import (
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
+from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -65,6 +67,8 @@ FIXES: Final[tuple[Fix, ...]] = (
     recycled_collate,
     uint8_to_device,
     decode_on_device,
+    reduced_decoding,
+    read_ahead,
     worker_threads,
     affinity,
     one_thread,

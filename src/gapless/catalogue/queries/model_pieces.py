@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.loops import (
@@ -63,6 +64,30 @@ _HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # with a device
 _REMOVED_KERNEL_SHARE: Final = Estimate(0.1, 0.6, 1.0)
 
 
+_PRODUCTS: Final = ("aten::linear",)
+_MIN_PARTS: Final = 2.0  # products in each call
+_PASSES: Final = 3.0  # forward, and two products backward
+_PYTHON_LEAF: Final = "idle.host.python"
+_SPLITS: Final = ("aten::split", "aten::chunk", "aten::split_with_sizes", "aten::tensor_split")
+_JOINS: Final = ("aten::cat", "aten::stack")
+_NODES_OF_JOINS: Final = tuple(
+    _NODE.format(name)
+    for name in ("SplitBackward", "SplitWithSizesBackward", "CatBackward", "StackBackward")
+)
+_SPARED_PRODUCT: Final = Estimate(
+    0.0, 0.05, 0.2
+)  # of products in parts, that one of all takes less
+
+
+class ProductParts(Struct, frozen=True):
+    """A function of the user's that computes a product in parts."""
+
+    location: Location
+    products: float  # in each call
+    around_ns: float  # of splitting and putting together, in a step
+    share: Estimate  # of the step that goes
+
+
 class BatchPieces(Struct, frozen=True):
     """A batch that a model is given in pieces: its sizes, and what that costs in a step."""
 
@@ -101,6 +126,43 @@ def find_pieces(evidence: Evidence) -> BatchPieces | None:
     return BatchPieces(
         rounds, piece_rows, batch_rows, host_share, _build_loop(work, piece_work, n_steps)
     )
+
+
+def find_product_parts(evidence: Evidence) -> ProductParts | None:
+    """Return the function that splits, multiplies and joins for longest, without a device."""
+    step_ns = evidence.step_ns
+    if evidence.on_device or not step_ns or not evidence.study.sites:
+        return None
+    n_steps = windows.count_steps(evidence)
+    sites_by_function = windows.group_sites(evidence)
+    joined_ns = sum(
+        site.ns for site in evidence.study.sites if site.name.startswith(_NODES_OF_JOINS)
+    )
+    parts: list[ProductParts] = []
+    for line in evidence.study.tables.lines:
+        function = line.file, line.line, line.function
+        sites = sites_by_function.get(function, ())
+        calls = {
+            kind: sum(site.calls for site in sites if site.name in names)
+            for kind, names in (("products", _PRODUCTS), ("splits", _SPLITS), ("joins", _JOINS))
+        }
+        if not line.calls or min(calls["splits"], calls["joins"]) < line.calls:
+            continue
+        n_products = calls["products"] / line.calls
+        if n_products < _MIN_PARTS:
+            continue
+        around_ns = joined_ns + sum(
+            site.ns for site in sites if site.name in (*_SPLITS, *_JOINS, _PYTHON_LEAF)
+        )
+        product_ns = sum(site.ns for site in sites if site.name in _PRODUCTS)
+        bounds = (
+            min(1.0, (around_ns + _PASSES * product_ns * spared) / n_steps / step_ns)
+            for spared in astuple(_SPARED_PRODUCT)
+        )
+        parts.append(
+            ProductParts(Location(*function), n_products, around_ns / n_steps, Estimate(*bounds))
+        )
+    return max(parts, key=lambda part: part.around_ns, default=None)
 
 
 def merge_pieces(evidence: Evidence, pieces: BatchPieces) -> tuple[Change, ...]:

@@ -17,7 +17,6 @@ from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import are_near
 from gapless.model.host_code import CallLine, HotLine
 from gapless.model.run import RecordedRun
 
@@ -39,7 +38,16 @@ _UPKEEP_CALLS: Final = (
 )
 _INIT_FILE: Final = "torch/nn/init"  # first values of parameters
 _PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
-_DOUBLE_NODES: Final = ("*evaluate_function: *BackwardBackward*", "*: *BackwardDataBackward*")
+_NODE: Final = "autograd::engine::evaluate_function: {}"
+_DOUBLE_NODES: Final = (_NODE.format("*BackwardBackward*"), _NODE.format("*BackwardDataBackward*"))
+# Operators of layers, each of which has one node, and which no backward pass calls.
+_LAYER_NODES: Final = {
+    "aten::addmm": "AddmmBackward0",
+    "aten::convolution": "ConvolutionBackward0",
+    "aten::native_layer_norm": "NativeLayerNormBackward0",
+    "aten::embedding": "EmbeddingBackward0",
+}
+_MIN_PASSES: Final = 1.5  # through a graph: above that, it is passed more than once
 _FORWARD: Final = "forward"
 _TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
@@ -69,9 +77,8 @@ class StepLine(Struct, frozen=True):
 def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     """Return the lines of the stepping function that take time without training, dearest first.
 
-    Of lines close to each other the dearest stands for all. With a device the thread may wait for
-    it at any line: so only if the device waits for the thread most of the time, and the thread
-    reads nothing back. What a gradient is needed for that is itself differentiated is training.
+    With a device the thread may wait for it at any line: so only if the device waits for the thread
+    most of the time, and the thread reads nothing back.
     """
     recorded = evidence.recorded
     if evidence.on_device and not _is_ahead(evidence):
@@ -79,7 +86,7 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:
         return ()
-    passes = () if windows.sum_calls(evidence, *_DOUBLE_NODES).count else _own_passes(recorded)
+    passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
     blocks = (
         *_group_lines(_other_lines(recorded, passes)),
         *([line] for line in _helper_lines(recorded, looks)),
@@ -87,9 +94,24 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     lines = [_merge_lines(block, looks, passes) for block in blocks]
     selected: list[StepLine] = []
     for line in sorted(lines, key=lambda line: -line.share.mid):
-        if not any(are_near(line.location, other.location) for other in selected):
+        if line.location not in [other.location for other in selected]:
             selected.append(line)
     return tuple(selected)
+
+
+def _has_repeated_passes(evidence: Evidence) -> bool:
+    """Return whether a backward pass goes through a graph that another one has been through.
+
+    Passes for a gradient that is differentiated do, too; and there is a graph for each inner step
+    of a training that learns to learn.
+    """
+    if windows.sum_calls(evidence, *_DOUBLE_NODES).count:
+        return False
+    n_calls, n_nodes = (
+        [windows.sum_calls(evidence, name).count for name in names]
+        for names in (_LAYER_NODES, map(_NODE.format, _LAYER_NODES.values()))
+    )
+    return sum(n_nodes) > _MIN_PASSES * sum(n_calls) > 0
 
 
 def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:
@@ -144,7 +166,7 @@ def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[
     """
     calls = recorded.call_lines
     steps = find_stepping_functions(calls)
-    backward_lines = {} if any(map(_is_forward, calls)) else _backward_lines(calls)
+    model_ends = _model_ends(calls)
     training_shares: dict[tuple[str, int], float] = {}
     for call in calls:
         if _is_training(call) and call not in passes:
@@ -159,7 +181,7 @@ def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[
         is_training = (
             training_shares.get((line.file, line.line), 0.0) >= _MIN_CALL_SHARE * line.share
         )
-        is_model = line.line < backward_lines.get(function, 0)
+        is_model = line.line < model_ends.get(function, 0)
         if line.thread == "training" and function in steps and not (is_training or is_model):
             yield line
 
@@ -168,8 +190,13 @@ def _is_forward(call: CallLine) -> bool:
     return call.callee.rpartition(".")[2] == _FORWARD
 
 
-def _backward_lines(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
-    """Return the line of the longest backward pass of each function that runs one."""
+def _model_ends(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
+    """Return the line of the longest backward pass of each function that is the model itself.
+
+    That is each that runs one, where no module is called.
+    """
+    if any(map(_is_forward, calls)):
+        return {}
     passes = sorted(
         (call for call in calls if call.callee == BACKWARD), key=lambda call: call.share
     )
@@ -180,11 +207,13 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
     """Return the lines of the stepping function that call the script's own functions.
 
     Only if those call no part of training: computing a loss is one. The time of the calls is
-    included; less than an eighth of the step may be making the next batch.
+    included; less than an eighth of the step may be making the next batch. Where no module is
+    called, what is called before the backward pass is the model.
     """
     calls = recorded.call_lines
     steps = find_stepping_functions(calls)
     training_functions = _training_functions(calls)
+    model_ends = _model_ends(calls)
     for call in calls:
         is_own = not any(folder in call.callee_file for folder in _LIBRARIES)
         is_helper = is_own and (call.callee_file, call.callee) not in training_functions
@@ -193,6 +222,7 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
             (call.file, call.function) in steps
             and is_helper
             and not is_nested
+            and call.line >= model_ends.get((call.file, call.function), 0)
             and call.share > _MIN_HELPER_SHARE
         ):
             count = round(call.share * looks)

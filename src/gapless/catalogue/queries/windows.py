@@ -4,13 +4,14 @@ All figures are for one step in the windows, where the host was slower than outs
 count nested calls twice, so ask for the outermost, or for the innermost.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence, NotObservedError
+from gapless.model.study import Site
 from gapless.model.tables import Operator
 
 
@@ -174,3 +175,11 @@ def format_size(count: float) -> str:
             value = count / scale
             return f"{value:.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"  # noqa: PLR2004
     return f"{count:.0f} byte{'' if round(count) == 1 else 's'}"
+
+
+def group_sites(evidence: Evidence) -> Mapping[tuple[str, int, str], Sequence[Site]]:
+    """Return what each of the user's functions (file, line, name) caused by itself."""
+    groups: dict[tuple[str, int, str], list[Site]] = {}
+    for site in evidence.study.sites:
+        groups.setdefault((site.file, site.line, site.function), []).append(site)
+    return groups

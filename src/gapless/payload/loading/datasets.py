@@ -6,6 +6,7 @@ out among workers, whether workers would use CUDA, whether they could be sent th
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from typing import Any
@@ -40,6 +41,7 @@ def values(loader: Any) -> dict[str, Any]:
         "picklable": _picklable(loader, walk, start_method),
         "worker_start": start_method,
         **_pipeline_values(loader.dataset),
+        "files": _name_file_list(loader.dataset),
         **_location_values("sample", _sample_location(loader.dataset)),
         **_location_values("collate", locations.of_function(loader.collate_fn)),
         **_location_values("sampler", _sampler_location(loader)),
@@ -58,6 +60,24 @@ def _pipeline_values(dataset: Any) -> dict[str, Any]:
             "to_floats": pipelines.count_transforms_to_floats(transforms),
         }
     return {}
+
+
+def _name_file_list(dataset: Any) -> str | None:
+    """Return the list of paths that a data set, or one within it, has; None: it has none.
+
+    As many as there are samples, where their number can be had without running any code.
+    """
+    for _ in range(_MAX_NESTING):
+        attributes = getattr(dataset, "__dict__", None)
+        for name, members in attributes.items() if type(attributes) is dict else ():
+            if type(members) not in (list, tuple) or not members:
+                continue
+            first = members[0][0] if type(members[0]) is tuple and members[0] else members[0]
+            is_path = isinstance(first, (str, os.PathLike)) and os.path.isfile(first)
+            if is_path and loader_facts.find_length(dataset) in (None, len(members)):
+                return name
+        dataset = _inner_dataset(dataset)
+    return None
 
 
 def _members(transforms: Any) -> list[Any]:

@@ -60,7 +60,7 @@ def values(loader: Any) -> dict[str, Any]:
         shuffle=_shuffles(loader),
         dataset=qualified_name(type(dataset)),
         iterable=loader._dataset_kind != 0,
-        length=_length(dataset),
+        length=find_length(dataset),
         collate=qualified_name(loader.collate_fn),
         sampler=qualified_name(type(loader.sampler)),
         start_method=_start_method(loader),
@@ -77,7 +77,7 @@ def of_stand_in(loader: Any) -> dict[str, Any]:
     facts.update(
         dataset=qualified_name(type(loader.dataset)),
         iterable=loader._dataset_kind != 0,
-        length=_length(loader.dataset),
+        length=find_length(loader.dataset),
         collate=qualified_name(loader.collate_fn),
         start_method=_start_method(loader),
         stands_in=qualified_name(type(loader)),
@@ -123,7 +123,7 @@ def _plain(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _length(dataset: Any) -> int | None:
+def find_length(dataset: Any) -> int | None:
     """Return the length, if asking for it runs nothing but attribute look-ups; else None."""
     if isinstance(dataset, (list, tuple, range)):
         return len(dataset)

@@ -14,7 +14,12 @@ from .. import compiling, imports, patching, recorder
 
 _losses: list[Any] = []
 _block: list[Any] = []  # those of the steps since ``begin_block``
+_means: list[_BlockMean] = []  # that were written, so that each keeps a number of its own
 _state: dict[str, Any] = {"most": 0, "passes": 0, "scaled": False, "last": None, "follows": False}
+
+
+class _BlockMean:
+    """A mean loss that was written."""
 
 
 def begin(max_passes: int) -> None:
@@ -61,6 +66,14 @@ def find_block_mean() -> float | None:
         mean = float(torch.stack([value.float() for value in values]).mean())
     _block.clear()
     return mean if math.isfinite(mean) else None
+
+
+def end_block(side: int) -> None:
+    """Write the mean loss of a block of a side, a FACT of noun "block loss"; nothing if unknown."""
+    mean = find_block_mean()
+    if mean is not None:
+        _means.append(_BlockMean())
+        recorder.fact("block loss", _means[-1], {"side": side, "mean": mean})
 
 
 def collect_losses() -> dict[str, Any]:

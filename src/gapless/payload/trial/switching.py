@@ -22,7 +22,7 @@ from ... import wire
 from .. import patching, recorder, tracebacks
 from ..overlay import models
 from ..overlay.patch import edit_counters
-from . import block_losses, block_memory, losses, second_loaders, stop
+from . import block_memory, losses, second_loaders, stop
 from .sides import SwitchedSide
 
 FIRST_BLOCKS = 3  # unedited ones, before the first switch
@@ -176,7 +176,7 @@ def _begin_measuring(course: _BlockCourse, end: int) -> None:
     _mark(end, 0 if course.active is None else course.active.index, wire.SWITCH_SETTLED)
     _wait_for_device()
     block_memory.begin()
-    block_losses.begin()
+    losses.begin_block()
     course.edges, course.began = 0, recorder.now()
 
 
@@ -185,7 +185,7 @@ def _end_block(course: _BlockCourse, end: int) -> None:
     step_ns = (recorder.now() - course.began) / course.edges
     side = course.active
     block_memory.end(0 if side is None else side.index)
-    block_losses.end(0 if side is None else side.index)
+    losses.end_block(0 if side is None else side.index)
     if not losses.is_finite():
         _mark(end, 0 if side is None else side.index, wire.SWITCH_NOT_FINITE)
         _leave(end)

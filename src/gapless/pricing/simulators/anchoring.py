@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.model.account import Account
+from gapless.model.evidence import Evidence
 from gapless.model.run import LoaderUse, RunSteps, StepAccount
 from gapless.model.study import Study
 from gapless.recorded.steps.account import DEVICE_WORK
@@ -23,42 +24,42 @@ _PROFILER_LEAF: Final = "idle.profiler"
 _MIN_MEDIAN_STEPS: Final = 3  # steps: with so many, replays are judged by the median
 
 
-def unprofiled_ns(study: Study) -> float | None:
+def unprofiled_ns(evidence: Evidence) -> float | None:
     """Return the mean un-profiled step, with waits and lumps as the windows have them.
 
     ``None`` where no such step was recorded, or nothing would be left of it.
     """
-    recorded = study.recorded
-    if recorded is None or recorded.account is None or recorded.steps is None:
+    steps, step_account = evidence.run_steps, evidence.step_account
+    if step_account is None or steps is None:
         return None
-    account = recorded.account.account
-    if recorded.steps.profiled_only or not account.steps:
+    account, windows = step_account.account, evidence.study.account
+    if steps.profiled_only or not account.steps:
         return None
-    removed_ns = _per_step(recorded.account, *_OUTSIDE, _DATA)
+    removed_ns = _per_step(step_account, *_OUTSIDE, _DATA)
     # Hooks cost the same in windows; starting a profiler makes a few steps longer than most.
-    rare_ns = recorded.steps.mean_ns - recorded.steps.median_ns
-    removed_ns += max(0.0, min(_per_step(recorded.account, _PROFILER_LEAF), rare_ns))
-    step_ns = account.wall_ns / account.steps - removed_ns + _windows_ns(study.account)
+    rare_ns = steps.mean_ns - steps.median_ns
+    removed_ns += max(0.0, min(_per_step(step_account, _PROFILER_LEAF), rare_ns))
+    step_ns = account.wall_ns / account.steps - removed_ns + _windows_ns(windows)
     if step_ns <= 0:
         return None
-    return max(step_ns, device_step_ns(study.account, recorded.steps))
+    return max(step_ns, device_step_ns(windows, steps))
 
 
-def ahead_of(study: Study) -> PlainSteps | None:
+def ahead_of(evidence: Evidence) -> PlainSteps | None:
     """Return how short the host's own steps were; ``None`` where none was recorded."""
-    steps = None if study.recorded is None else study.recorded.steps
+    steps = evidence.run_steps
     if steps is None or steps.profiled_only or steps.host_ns is None:
         return None
     shortest, tenth = steps.host_ns
     return PlainSteps(float(shortest), float(tenth))
 
 
-def drift_of(study: Study) -> float | None:
+def drift_of(evidence: Evidence) -> float | None:
     """Return the relative error of as few steps as a window holds; ``None``: unknown.
 
     Found from steps that no profiler saw (``recorded.steps.drift``).
     """
-    steps = None if study.recorded is None else study.recorded.steps
+    steps = evidence.run_steps
     return None if steps is None or steps.profiled_only else steps.drift
 
 
@@ -94,10 +95,11 @@ def raise_to_device(steps: RunSteps | None, windows: Study | None) -> RunSteps |
     )
 
 
-def most_waited_loader(study: Study, min_share: float) -> LoaderUse | None:
+def most_waited_loader(evidence: Evidence, min_share: float) -> LoaderUse | None:
     """Return the loader with the longest waits for workers, if they are long enough a share."""
-    uses = () if study.recorded is None else study.recorded.loaders
-    candidates = [use for use in uses if _has_workers(use) and (use.share or 0.0) >= min_share]
+    candidates = [
+        use for use in evidence.loader_uses if _has_workers(use) and (use.share or 0.0) >= min_share
+    ]
     return max(candidates, key=lambda use: use.share or 0.0, default=None)
 
 

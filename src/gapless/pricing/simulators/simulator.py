@@ -20,7 +20,6 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
 from gapless.model.rhythm import UnlikeSteps
-from gapless.model.study import Study
 from gapless.model.trace import Trace
 from gapless.pricing.simulators import host_model
 from gapless.pricing.simulators.anchoring import (
@@ -188,7 +187,7 @@ def build_simulator(
         fidelity = _empty_fidelity(selected_captures) if captures else None
         return _without_windows(evidence, loaders, fidelity, selected_captures)
     replays = [
-        _build_scene(window, evidence.study)
+        _build_scene(window, evidence)
         for window in reread_captures(selected_captures, cached=cached)
     ]
     scenes = tuple(replay for replay in replays if isinstance(replay, Scene))
@@ -204,9 +203,9 @@ def build_simulator(
     windows = WindowSimulator(
         scenes=scenes,
         extra=extra,
-        waited_loader=_most_waited_id(evidence.study, _MIN_WAIT_SHARE),
+        waited_loader=_most_waited_id(evidence, _MIN_WAIT_SHARE),
         fidelity=_measure_fidelity(replays),
-        hiding_loader=_most_waited_id(evidence.study, _MIN_HIDDEN_SHARE),
+        hiding_loader=_most_waited_id(evidence, _MIN_HIDDEN_SHARE),
         atypical=_atypical_steps(evidence),
     )
     return RunSimulator(
@@ -254,13 +253,13 @@ def _is_weighed(evidence: Evidence) -> bool:
     return step_account is not None and step_account.weighed
 
 
-def _build_scene(window: ReplayWindow, study: Study) -> Scene | Refusal:
-    plain, ahead, drift = unprofiled_ns(study), ahead_of(study), drift_of(study)
+def _build_scene(window: ReplayWindow, evidence: Evidence) -> Scene | Refusal:
+    plain, ahead, drift = unprofiled_ns(evidence), ahead_of(evidence), drift_of(evidence)
     return make_scene(window.joined, window.ledger, plain, plain_steps=ahead, drift=drift)
 
 
-def _most_waited_id(study: Study, min_share: float) -> int | None:
-    use = most_waited_loader(study, min_share)
+def _most_waited_id(evidence: Evidence, min_share: float) -> int | None:
+    use = most_waited_loader(evidence, min_share)
     return None if use is None else use.id
 
 

@@ -20,7 +20,6 @@ from gapless.catalogue.queries.rank_waits import RANK_WAITS, Rank, find_ranks
 from gapless.model.estimate import SIGMA, Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
-from gapless.model.study import Study
 from gapless.pricing.simulators.anchoring import drift_of, unprofiled_ns
 from gapless.pricing.simulators.step_of_ranks import mean_longest
 from gapless.pricing.simulators.tracing_cost import count_traced, remove_tracing, tracing_cost_ns
@@ -47,7 +46,7 @@ class FidelityCheck(Struct, frozen=True):
 def rehearse(evidence: Evidence) -> FidelityCheck:
     """Reproduce the unchanged step of several ranks, and return how far off it is."""
     ranks = find_ranks(evidence)
-    fidelity = ReplayFidelity(_count_windows(evidence.study), None, None, None, None)
+    fidelity = ReplayFidelity(_count_windows(evidence), None, None, None, None)
     if not ranks:
         return FidelityCheck(replace(fidelity, windows=0, refused=_ONE_RANK))
     if len({len(rank.rows) for rank in ranks}) > 1:
@@ -66,7 +65,7 @@ def rehearse(evidence: Evidence) -> FidelityCheck:
 
 def _compare_plain(evidence: Evidence, fidelity: ReplayFidelity, turns_ns: float) -> FidelityCheck:
     """Compare with the steps that no profiler saw."""
-    plain_ns = unprofiled_ns(evidence.study)
+    plain_ns = unprofiled_ns(evidence)
     if plain_ns is None:
         return FidelityCheck(fidelity)
     cost = tracing_cost_ns(evidence)
@@ -74,7 +73,7 @@ def _compare_plain(evidence: Evidence, fidelity: ReplayFidelity, turns_ns: float
     error = _joint_step_ns(find_ranks(remove_tracing(evidence, cost[1])), turns_ns) / plain_ns - 1
     low, mid, high = (ns / events for ns in cost)
     alpha = Alpha(low, mid, high, only_bounds=True, error=error)
-    alpha = judge_fit(alpha, drift_of(evidence.study) or 0.0, hosts=not evidence.on_device)
+    alpha = judge_fit(alpha, drift_of(evidence) or 0.0, hosts=not evidence.on_device)
     compared_fidelity = replace(
         fidelity, unprofiled=error, alpha_ns=mid or None, refused=alpha.refused, notes=alpha.notes
     )
@@ -114,6 +113,8 @@ def _find_refusal(fidelity: ReplayFidelity, allowed: float) -> str | None:
     return None
 
 
-def _count_windows(study: Study) -> int:
+def _count_windows(evidence: Evidence) -> int:
     """Count the windows of all ranks."""
-    return len(study.run.paths) if study.recorded is None else study.recorded.windows
+    if evidence.is_trace_only:
+        return len(evidence.study.run.paths)
+    return evidence.recorded.windows

@@ -74,6 +74,7 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
         collate_name=as_text(settings.get("collate")),
         pipeline=_pipeline(data),
         to_floats=as_int(data.get("to_floats")) or 0,
+        files=as_text(data.get("files")),
     )
 
 

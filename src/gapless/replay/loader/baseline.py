@@ -19,8 +19,7 @@ _MAX_WORKER_THREADS: Final = 16.0  # threads of a worker
 _HALVINGS: Final = 7
 _MIN_STRETCH: Final = 1.1  # fetches wait for processors this much longer than is explained
 # Threads of a team look for more to do for a while before they sleep: they are rarely run together.
-_GANG: Final = Estimate(0.4, 0.9, 1.0)
-_SHARED_LONG: Final = 0.85  # of long operators: their threads divide so much of their time
+_GANG: Final = Estimate(0.5, 1.0, 1.0)
 
 
 class LoaderBaseline(Struct, frozen=True, dict=True):
@@ -179,6 +178,5 @@ def thread_shares(inputs: LoaderInputs, threads: int, draw: Draw) -> dict[str, f
         estimate = Estimate(0.7 * helped_share, helped_share, min(1.0, 1.2 * helped_share))
     active = min(1.0, max(compute, draw.value_of("spinning", estimate)))
     long_share = max(compute, min(active, inputs.shareable or 0.0))
-    mid = compute + _SHARED_LONG * (long_share - compute)
-    together = draw.value_of("together", Estimate(compute, mid, long_share))
+    together = draw.value_of("together", Estimate(compute, long_share, long_share))
     return {"together": together, "spinning": active - together}

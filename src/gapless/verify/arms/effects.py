@@ -7,6 +7,7 @@ from gapless.model.edit import Edit, SetArgument, SetEnv, Skip, Wrap
 from gapless.model.recording import Recording
 
 _MAX_NAMED: Final = 3  # edits that are named; more are only counted
+_CHANGE_PIXELS: Final = ("decode-on-device", "reduced-decoding")  # parts that say how far
 
 
 def find_idle_edits(edits: Sequence[Edit], recordings: Iterable[Recording]) -> tuple[Edit, ...]:
@@ -24,6 +25,23 @@ def count_effects(recordings: Iterable[Recording]) -> dict[int, int]:
     for number, count in _read_edit_counts(recordings):
         counts[number] = counts.get(number, 0) + count
     return counts
+
+
+def describe_pixels(edits: Sequence[Edit], recordings: Iterable[Recording]) -> str | None:
+    """Return what parts that change pixels recorded of that; ``None``: there is nothing."""
+    numbers = {
+        index
+        for index, edit in enumerate(edits)
+        if isinstance(edit, Wrap) and edit.part in _CHANGE_PIXELS
+    }
+    descriptions = (
+        str(fact.values.get("new"))
+        for recording in recordings
+        for process in recording.processes
+        for fact in process.facts
+        if fact.noun == "edit" and fact.values.get("edit") in numbers and fact.values.get("times")
+    )
+    return next(descriptions, None)
 
 
 def describe_idle_edits(idle_edits: Sequence[Edit]) -> str:

@@ -6,7 +6,7 @@ from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.copies import copy_effect
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.non_blocking import pin_loaders
-from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle
+from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle, unpinnable_cases
 from gapless.model.edit import Applicability, Proposal, SetArgument, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -26,17 +26,7 @@ from gapless.model.facts import Facts, Loader
                 SetArgument(LOADER, "pin_memory", value=True, where=example_facts.LOADER_LINE),
             ),
         ),
-        Case(
-            "Batches of a class that torch cannot pin",
-            example_facts.gpu(example_facts.loader(pinnable=False)),
-            "refused: batches of the loader at train.py:41 cannot be pinned: give their "
-            "class a method pin_memory()",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(),
-            "refused: no device was used: nothing is copied to one",
-        ),
+        *unpinnable_cases(),
     ],
 )
 def device_prefetcher(facts: Facts, option: Option) -> tuple[Proposal, ...]:

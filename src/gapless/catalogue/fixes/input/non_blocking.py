@@ -5,7 +5,7 @@ from gapless.catalogue.declare.selectors import name_line, select_loaders, uses_
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.copies import copy_effect
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle
+from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle, unpinnable_cases
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -29,17 +29,7 @@ from gapless.model.facts import Facts, Loader
             "same: copies to the device do not block",
             edits=(Wrap("torch.Tensor.to", "non-blocking"),),
         ),
-        Case(
-            "Batches of a class that torch cannot pin",
-            example_facts.gpu(example_facts.loader(pinnable=False)),
-            "refused: batches of the loader at train.py:41 cannot be pinned: give their "
-            "class a method pin_memory()",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(),
-            "refused: no device was used: nothing is copied to one",
-        ),
+        *unpinnable_cases(),
     ],
 )
 def non_blocking(facts: Facts, option: Option) -> tuple[Proposal, ...]:

@@ -25,17 +25,7 @@ from gapless.model.facts import Facts, Loader
             example_facts.gpu(example_facts.loader(pin_memory=True)),
             "nothing to change: pin_memory is already True at train.py:41",
         ),
-        Case(
-            "Batches of a class that torch cannot pin",
-            example_facts.gpu(example_facts.loader(pinnable=False)),
-            "refused: batches of the loader at train.py:41 cannot be pinned: give their "
-            "class a method pin_memory()",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(),
-            "refused: no device was used: nothing is copied to one",
-        ),
+        *unpinnable_cases(),
     ],
 )
 def pin_memory(facts: Facts, option: Option) -> tuple[Proposal, ...]:
@@ -52,6 +42,23 @@ def pin_memory(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     if not uses_cuda(facts):
         return (pin_memory.refusal("no device was used: nothing is copied to one"),)
     return propose_for_loaders(pin_memory, facts, option, lambda loader: _propose(facts, loader))
+
+
+def unpinnable_cases() -> tuple[Case, ...]:
+    """Return the cases that all fixes share which pin batches."""
+    return (
+        Case(
+            "Batches of a class that torch cannot pin",
+            example_facts.gpu(example_facts.loader(pinnable=False)),
+            "refused: batches of the loader at train.py:41 cannot be pinned: give their "
+            "class a method pin_memory()",
+        ),
+        Case(
+            "No device",
+            example_facts.cpu(),
+            "refused: no device was used: nothing is copied to one",
+        ),
+    )
 
 
 def find_pin_obstacle(loader: Loader) -> str | None:

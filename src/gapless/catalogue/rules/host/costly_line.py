@@ -7,6 +7,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
+from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.estimate import Estimate
@@ -27,6 +28,7 @@ _GRADIENT_REMEDY: Final = (
 _SURE_SHARE: Final = 0.5  # at least, with a device: later launches come earlier
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
 _FORWARD: Final = CallLine("train.py", 25, "train", "model.py", "Net.forward", 0.2)
+_NODE: Final = "autograd::engine::evaluate_function:"
 _SCHEDULER: Final = "torch/optim/lr_scheduler.py"
 _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
 
@@ -92,10 +94,25 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
             _BACKWARD,
             _FORWARD,
             _HOST_CODE,
+            operator("aten::addmm", calls=6, host_ms=2),
+            operator(f"{_NODE} AddmmBackward0", calls=12, host_ms=4),
             HotLine("training", "train.py", 27, "train", 120, 0.3),
             CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3),
             HotLine("training", "train.py", 40, "train", 80, 0.2),
             CallLine("train.py", 40, "train", "torch/nn/modules/linear.py", "Linear.__init__", 0.2),
+        ),
+        figure(
+            "Gradients of an inner step, which the next forward pass uses",
+            None,
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _FORWARD,
+            _HOST_CODE,
+            operator("aten::addmm", calls=12, host_ms=2),
+            operator(f"{_NODE} AddmmBackward0", calls=12, host_ms=4),
+            HotLine("training", "train.py", 27, "train", 120, 0.3),
+            CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3),
         ),
         figure(
             "A scheduler that takes long, and the optimizer's step that it wraps",
@@ -119,6 +136,7 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
             _BACKWARD,
             _HOST_CODE,
             HotLine("training", "train.py", 26, "train", 120, 0.3),
+            CallLine("train.py", 27, "train", "net.py", "layer", 0.3),
         ),
         figure(
             "A loss, called at such a line",
@@ -183,8 +201,8 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     (torch's modules, losses, optimizers, loaders), consecutive lines together; lines that call
     functions of the script which do not call training code either; and the lines of hooks of
     modules and tensors, with all that they call. Making, copying and loading modules is no training
-    code, nor are schedulers, nor gradients that are computed beside ``backward()`` and not
-    differentiated themselves. Where no module is called, the lines before the backward pass are the
+    code, nor are schedulers, nor gradients that are computed by another pass through a graph of
+    which there is but one. Where no module is called, the lines before the backward pass are the
     model. Operators count, too. The price is that of the step without the line: whether the step
     needs it cannot be seen from outside. A cause that is named at the same lines takes precedence.
     With a device the thread may wait for it at any line: then it is reported only if the device

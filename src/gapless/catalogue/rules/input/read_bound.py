@@ -2,11 +2,16 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.queries.input.stages import detect_blocked_fetch, detect_slow_stage
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
@@ -165,6 +170,14 @@ def read_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     than that bound: there the stage is also a cause, unless workers would be a fifth faster at
     best.
     """
-    return detect_blocked_fetch(read_bound, evidence, loader, _MANUAL_REMEDY) or detect_slow_stage(
-        read_bound, evidence, loader, words=("read", _MANUAL_REMEDY)
-    )
+    blocked = detect_blocked_fetch(read_bound, evidence, loader, _MANUAL_REMEDY)
+    if blocked is None:
+        return detect_slow_stage(read_bound, evidence, loader, words=("read", _MANUAL_REMEDY))
+    if blocked.inferred or loader.files is None:  # waits for files are known, and which come next
+        return blocked
+    return replace(blocked, helps=(*blocked.helps, _request_read_ahead(evidence, loader)))
+
+
+def _request_read_ahead(evidence: Evidence, loader: Loader) -> FixRequest:
+    is_alone = loader.location is None or len(evidence.facts.loaders) == 1
+    return read_ahead.request(None, None if is_alone else name_line(loader.location))

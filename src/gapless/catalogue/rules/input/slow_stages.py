@@ -13,6 +13,10 @@ from gapless.catalogue.examples.example_facts import gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device, find_obstacle
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.fixes.samples.reduced_decoding import (
+    find_reduction_obstacle,
+    reduced_decoding,
+)
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 from gapless.catalogue.queries.input.fresh_memory import asks_for_memory
 from gapless.catalogue.queries.input.loaders import Loading
@@ -178,6 +182,14 @@ def _request_device_decoding(loading: Loading) -> tuple[FixRequest, ...]:
     return (loading.request(decode_on_device),) if is_possible else ()
 
 
+def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fixes for pictures that are made smaller right after they are decoded."""
+    loader = loading.loader
+    is_reducible = loader.pipeline is not None and find_reduction_obstacle(loader) is None
+    reduced = (loading.request(reduced_decoding),) if is_reducible else ()
+    return (*_request_device_decoding(loading), *reduced)
+
+
 def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
     return (*_request_bytes(loading), *_request_device_decoding(loading))
 
@@ -185,7 +197,7 @@ def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
 _HELPS: Final = {
     "collate": _request_lighter_batches,
     "augment": _request_less_augmenting,
-    "decode": _request_device_decoding,
+    "decode": _request_decoding,
 }
 
 

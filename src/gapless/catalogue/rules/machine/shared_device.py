@@ -22,8 +22,11 @@ _MIN_STEPS: Final = 3  # in windows, at least
 _MANUAL_REMEDY: Final = (
     "Use another GPU (CUDA_VISIBLE_DEVICES), or wait until they are done (nvidia-smi shows them)."
 )
-_ALONE_RUN: Final = evidence_of(example_facts.gpu(), {"busy.tc_math": 40})
-_SHARED_RUN: Final = evidence_of(example_facts.gpu(), {"busy.tc_math": 40, _WAITS: 25})
+
+
+def _make_run(waits_ms: float = 0) -> Evidence:
+    waits = {_WAITS: waits_ms} if waits_ms else {}
+    return evidence_of(example_facts.gpu(), {"busy.tc_math": 40, **waits})
 
 
 def _device_state(others_share: float) -> DeviceState:
@@ -38,21 +41,21 @@ def _device_state(others_share: float) -> DeviceState:
             "Another training on the device",
             "Processes that are not of this run are on GPU 0 in 90 % of the samples; for 25.0 ms "
             "of each 65.0 ms step work that is ready for the training's device has to wait.",
-            with_recorded(_SHARED_RUN, devices_seen=(_device_state(0.9),)),
+            with_recorded(_make_run(25), devices_seen=(_device_state(0.9),)),
         ),
         RuleFigure(
             "Another process on the device that does nothing",
             "Processes that are not of this run are on GPU 0 in 90 % of the samples; in most "
             "steps work that is ready for the training's device starts at once.",
-            with_recorded(_ALONE_RUN, devices_seen=(_device_state(0.9),)),
+            with_recorded(_make_run(), devices_seen=(_device_state(0.9),)),
         ),
         RuleFigure(
             "Others are not visible, but their effect is",
             "Work that is ready for the device has to wait for 25.0 ms of each 65.0 ms step, as "
             "if other processes computed on it.",
-            _SHARED_RUN,
+            _make_run(25),
         ),
-        RuleFigure("Alone", None, with_recorded(_ALONE_RUN, devices_seen=(_device_state(0.0),))),
+        RuleFigure("Alone", None, with_recorded(_make_run(), devices_seen=(_device_state(0.0),))),
     ],
 )
 def shared_device(evidence: Evidence) -> Detection | None:

@@ -16,7 +16,10 @@ _MAX_CLOCK_RATIO: Final = 0.95  # of the highest clock seen: above it, nothing i
 _MIN_SAMPLE_SHARE: Final = 0.1  # of the samples while it worked
 _EXPECTED_REASONS: Final = ("power",)  # a device at its power limit works as designed
 _MAX_POWER_RATIO: Final = 0.85  # of the highest clock: below it, power limits are reported
-_EXAMPLE_RUN: Final = evidence_of(example_facts.gpu(), {"busy.tc_math": 40})
+
+
+def _make_run() -> Evidence:
+    return evidence_of(example_facts.gpu(), {"busy.tc_math": 40})
 
 
 def _device_state(clock: float, **reasons: float) -> DeviceState:
@@ -31,17 +34,17 @@ def _device_state(clock: float, **reasons: float) -> DeviceState:
             "Too hot",
             "GPU 0 ran at 1485 MHz of 1980 MHz while it worked: heat held it back in 70 % of the "
             "samples.",
-            with_recorded(_EXAMPLE_RUN, devices_seen=(_device_state(1485.0, heat=0.7),)),
+            with_recorded(_make_run(), devices_seen=(_device_state(1485.0, heat=0.7),)),
         ),
         RuleFigure(
             "At its power limit, because of products",
             None,
-            with_recorded(_EXAMPLE_RUN, devices_seen=(_device_state(1850.0, power=0.9),)),
+            with_recorded(_make_run(), devices_seen=(_device_state(1850.0, power=0.9),)),
         ),
         RuleFigure(
             "At its full clock",
             None,
-            with_recorded(_EXAMPLE_RUN, devices_seen=(_device_state(1980.0),)),
+            with_recorded(_make_run(), devices_seen=(_device_state(1980.0),)),
         ),
     ],
 )

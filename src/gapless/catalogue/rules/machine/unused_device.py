@@ -15,7 +15,10 @@ from gapless.model.run import DeviceState
 
 _MAX_BUSY_SHARE: Final = 0.02  # of the time: below it, the GPU did nothing
 _DEVICE_FACTOR: Final = Estimate(0.02, 0.1, 0.7)  # of the processors' time for the same operators
-_CPU_RUN: Final = evidence_of(example_facts.cpu(), {"busy.math": 90, "idle.host.python": 10})
+
+
+def _make_run() -> Evidence:
+    return evidence_of(example_facts.cpu(), {"busy.math": 90, "idle.host.python": 10})
 
 
 def _device_state(busy: float) -> DeviceState:
@@ -29,14 +32,14 @@ def _device_state(busy: float) -> DeviceState:
         RuleFigure(
             "The model was not moved",
             "ResNet is trained on the processors, 100.0 ms a step, while GPU 0 does nothing.",
-            with_recorded(_CPU_RUN, devices_seen=(_device_state(0.0),)),
+            with_recorded(_make_run(), devices_seen=(_device_state(0.0),)),
         ),
         RuleFigure(
             "It works for other processes",
             None,
-            with_recorded(_CPU_RUN, devices_seen=(_device_state(0.9),)),
+            with_recorded(_make_run(), devices_seen=(_device_state(0.9),)),
         ),
-        RuleFigure("There is none", None, _CPU_RUN),
+        RuleFigure("There is none", None, _make_run()),
     ],
 )
 def unused_device(evidence: Evidence, machine: Machine, model: Model) -> Detection | None:

@@ -1,21 +1,26 @@
 """A model that is called on pieces of a batch, one after the other."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.parts import STEPS, operator
 from gapless.catalogue.examples.work import example_work
-from gapless.catalogue.queries import model_pieces, windows
+from gapless.catalogue.queries import model_pieces, step_lines, windows
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import CallLine
+from gapless.model.study import Site
+from gapless.model.tables import Line
 
 _NODE: Final = "autograd::engine::evaluate_function: {}"
 _GRADIENT_CALLS: Final = operator(
     _NODE.format("torch::autograd::AccumulateGrad"), calls=4, host_ms=0.1
 )
+_MIN_SHARE: Final = 0.05  # of the step
 _LOSS_WORK: Final = example_work(
     "aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduce", calls=1
 )
@@ -74,10 +79,27 @@ _LOSS_WORK: Final = example_work(
             example_work("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=96),
             _LOSS_WORK,
         ),
+        figure(
+            "A layer whose weight is split, and its results put together",
+            "`pieces` (model.py:8) computes a product in 3 parts: splitting and putting together "
+            "take 4.0 ms of each 20.0 ms step.",
+            example_facts.cpu(),
+            {"busy.math": 16, "busy.mem": 4},
+            Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5_000_000, None, 0),
+            *(
+                Site(name, "model.py", 8, "pieces", STEPS * ns, STEPS * calls)
+                for name, ns, calls in (
+                    ("aten::split", 500_000, 1),
+                    ("aten::linear", 3_000_000, 3),
+                    ("aten::cat", 1_500_000, 1),
+                )
+            ),
+            Site(_NODE.format("CatBackward0"), "train.py", 9, "train", STEPS * 2_000_000, STEPS),
+        ),
     ],
 )
-def model_in_pieces(evidence: Evidence) -> Detection | None:
-    """Recognise a model that is called on pieces of a batch, one after the other.
+def model_in_pieces(evidence: Evidence) -> Sequence[Detection]:
+    """Recognise a model that is called on pieces of a batch, or a product computed in parts.
 
     ## Why it costs time
     Each call of a layer costs the host the same, however few rows it takes, and again in the
@@ -95,7 +117,34 @@ def model_in_pieces(evidence: Evidence) -> Detection | None:
     What is saved is the overhead of calls beyond what they compute, by sizes. How much of it is not
     known before they are one call; so the interval is wide. The line is the outermost one that was
     sampled during a forward pass.
+
+    Without a device, a product in parts is a function of the user's that splits a tensor, calls
+    products several times and puts their results together, in each call, as stacks of windows show.
+    The parts are worth what splitting and putting together take, forward and backward, and the
+    Python between them; the products themselves become somewhat faster as one.
     """
+    detections = (_detect_pieces(evidence), _detect_parts(evidence))
+    return [detection for detection in detections if detection is not None]
+
+
+def _detect_parts(evidence: Evidence) -> Detection | None:
+    parts, step_ns = model_pieces.find_product_parts(evidence), evidence.step_ns
+    if parts is None or not step_ns or parts.around_ns < _MIN_SHARE * step_ns:
+        return None
+    location = parts.location
+    return model_in_pieces.detection(
+        f"`{location.function}` ({name_line(location)}) computes a product in "
+        f"{windows.format_count(parts.products)} parts: splitting and putting together take "
+        f"{windows.format_step_part(evidence, parts.around_ns)}.",
+        step_lines.remove_share(evidence, parts.share),
+        location=location,
+        measures=(Measure("splitting and putting together, a step", parts.around_ns, "ns"),),
+        no_remedy="compute it as one product, and split the result where parts of it are needed",
+        inferred=True,
+    )
+
+
+def _detect_pieces(evidence: Evidence) -> Detection | None:
     split = model_pieces.find_pieces(evidence)
     if split is None:
         return None

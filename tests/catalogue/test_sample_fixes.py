@@ -1,4 +1,4 @@
-"""Batches in new memory: proposed where the kernel counted it, priced where torch collates."""
+"""Drop-ins for samples are proposed where what was recorded shows that they apply."""
 
 from msgspec.structs import replace
 
@@ -6,6 +6,7 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.rules.input.read_bound import read_bound
 from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
 from gapless.model.change import LoaderChange
 from gapless.model.evidence import Evidence
@@ -50,7 +51,8 @@ def test_pictures_are_to_be_sent_as_bytes_where_floats_are_made_at_the_end() -> 
 def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> None:
     (decode_bound,) = [rule for rule in SLOW_STAGES if rule.name == "decode-bound"]
     for pipeline, fixes in (
-        (("Resize", "ToTensor"), ["decode-on-device"]),
+        (("Resize", "ToTensor"), ["decode-on-device", "reduced-decoding"]),
+        (("Resize", "ColorJitter", "ToTensor"), ["reduced-decoding"]),
         (("ColorJitter", "ToTensor"), []),
     ):
         loader = replace(worker_loader(), num_workers=2, pipeline=pipeline, to_floats=1)
@@ -81,3 +83,18 @@ def test_a_function_of_the_users_has_no_price() -> None:
     seen = evidence(PAGES, "train.collate")
     (proposal,) = recycled_collate(seen.facts)
     assert recycled_collate.predict_changes(seen, proposal) is None
+
+
+def test_files_are_to_be_read_ahead_where_fetches_wait_for_files_of_a_list() -> None:
+    for files, fixes in (("paths", ["read-ahead"]), (None, [])):
+        loader = replace(worker_loader(), files=files)
+        workers = example_workers(8, {"read": (9.0, 0.3), "decode": 0.5})
+        (detection,) = read_bound(
+            evidence_of(
+                gpu(loader),
+                {"busy.math": 10.0, "idle.data.read": 90.0},
+                example_use(loader, {"read": 90.0}, workers),
+            )
+        )
+        assert isinstance(detection, Detection)
+        assert [str(request) for request in detection.helps] == fixes
