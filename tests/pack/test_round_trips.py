@@ -16,7 +16,7 @@ from tests.pack.in_process import pack_source
 from tests.pack.odd_data import ALIKE, DATA_SETS, are_same
 
 pytestmark = pytest.mark.usefixtures("in_process")
-FORMATS: Final = ("packed", "tar", "lmdb", "hdf5")
+FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "mds")
 _ODD: Final = "tests.pack.odd_data:DATA_SETS[{!r}]"
 
 

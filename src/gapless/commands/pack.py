@@ -11,11 +11,12 @@ Its samples may hold tensors, arrays, Pillow's images, bytes, texts, numbers, tu
 
 TARGET is a folder that is not there yet. How it is written is said by --to, or by its suffix:
 
-  packed   .packed   plain files with an index: the fastest at random, needs no package (usual)
-  tar      .tar      WebDataset's shards, with an index: for reading in order, from a network
-  lmdb     .lmdb     LMDB: many small samples                      (pip install lmdb)
-  hdf5     .h5       HDF5: opens in other tools                    (pip install h5py)
-  npy      .npy      arrays for numpy.load(…, mmap_mode="r"): samples of equal shapes
+  packed (.packed) plain files with an index: needs no package (usual)
+  tar (.tar) WebDataset's shards, with an index: in order, over a network
+  lmdb (.lmdb) LMDB: many small samples; pip install lmdb
+  hdf5 (.h5) HDF5: opens in other tools; pip install h5py
+  mds (.mds) MosaicML Streaming's shards, for its StreamingDataset
+  npy (.npy) arrays for numpy.load, of samples of equal shapes
 
 gapless.parts.PackedDataset reads all of them back, with the same indices, labels and types. Shards
 are written side by side, each with its checksum; after a kill or a full disk the same command goes

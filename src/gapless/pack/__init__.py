@@ -8,4 +8,5 @@ FORMATS: Final = {  # what each is, for people; here, since the command line ask
     "lmdb": "LMDB",
     "hdf5": "HDF5",
     "npy": "structured arrays of NumPy",
+    "mds": "shards of MosaicML Streaming",
 }

@@ -72,6 +72,8 @@ def pack(request: PackRequest, say: Say) -> PackOutcome:
             manifest, n_kept = packing.begin(survey)
             manifest = packing.write(manifest, survey)
             n_verified = packing.verify(manifest) if request.verify else None
+            if request.format == "mds":
+                packing.write_index(manifest)
             if not manifest.complete:
                 manifest = replace(manifest, complete=True)
                 packing.save(manifest)
@@ -220,6 +222,25 @@ class _Packing(Struct, frozen=True):
         manifest = replace(manifest, shards=shards)
         self.save(manifest)
         return manifest
+
+    def write_index(self, manifest: PackManifest) -> None:
+        """Write what MosaicML Streaming finds shards by. Raises ``PackingError``."""
+        suffix = ".mds"
+        shards = [
+            {
+                "file": shard.name + suffix,
+                "bytes": shard.files[shard.name + suffix].bytes,
+                "samples": shard.samples,
+            }
+            for shard in manifest.shards
+        ]
+        arguments = {
+            "folder": str(self.target.folder),
+            "shards": shards,
+            "has_labels": manifest.kind == "images" and manifest.classes is not None,
+        }
+        for _ in self.pool.run([WorkerTask(0, "index", arguments)], 1):
+            self.say("writing the index")
 
     def save(self, manifest: PackManifest) -> None:
         """Write the manifest. Raises ``PackingError`` if it cannot be."""

@@ -17,13 +17,7 @@ FORMAT_BY_SUFFIX: Final = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
     ".npy": "npy",
-}
-FORMAT_EXTENSIONS: Final = {
-    "packed": ".bin",
-    "tar": ".tar",
-    "npy": ".npy",
-    "lmdb": ".lmdb",
-    "hdf5": ".h5",
+    ".mds": "mds",
 }
 _KIND_BY_SUFFIX: Final = {
     ".csv": "csv",

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from ..parts.packed_shards import (
@@ -29,11 +30,12 @@ from ..parts.packed_shards import (
 from ..parts.sample_codec import UnencodableError, decode, encode, rebuild
 from .sources import FixedDataset, ImageFolder, SourceError, SourceRecord, UserDataset
 from .tables import CsvTable, ParquetTable, TarShards, find_tars
-from .writers import WRITERS
+from .writers import WRITERS, mds_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
 _PROGRESS_S = 0.2
 _SURVEY_SAMPLES = 32
 _REPEATED_SAMPLES = 4  # that are made twice
@@ -61,10 +63,11 @@ def main(specification: str) -> int:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
+    path = json.loads(specification)["source"]["path"]
     try:
         session = PackingSession(json.loads(specification), lambda n: answer(progress=n))
     except BaseException as error:  # noqa: BLE001 - the user's module may raise anything
-        answer(error=describe_error(error))
+        answer(error=describe_error(error, f"{path} cannot be opened: "))
         return 1
     for line in sys.stdin:
         task = json.loads(line)
@@ -77,17 +80,27 @@ def main(specification: str) -> int:
     return 0
 
 
-def describe_error(error: BaseException) -> dict[str, Any]:
+def describe_error(error: BaseException, doing: str = "") -> dict[str, Any]:
     """Return an error as an answer: its kind, and what to say."""
-    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    words = _name_error(error)
     number = getattr(error, "errno", None)
     if number in _FULL or any(part in words.lower() for part in _NO_ROOM_WORDS):
         return {"kind": "full", "words": words}
     if isinstance(error, (SampleError, SourceError, UnencodableError)):
         return {"kind": "source", "words": str(error)}
     if isinstance(error, ImportError) and "gapless[pack]" in str(error):
-        return {"kind": "package", "words": str(error)}
-    return {"kind": "other", "words": words}
+        return {"kind": "package", "words": f"{error}, for {sys.executable}"}
+    return {"kind": "other", "words": f"{doing}{words}"}
+
+
+def _name_error(error: BaseException) -> str:
+    """Return an error's type, message and line."""
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    files = [frame for frame in frames if os.path.dirname(frame.filename) != _HERE]
+    if not files or isinstance(error, OSError):
+        return words
+    return f"{words} ({os.path.basename(files[-1].filename)}:{files[-1].lineno})"
 
 
 class PackingSession:
@@ -171,6 +184,23 @@ class PackingSession:
         shard.close()
         return {"different": different[:_MAX_DIFFERENCES], "count": len(different)}
 
+    def index(self, folder: str, shards: list[dict[str, Any]], *, has_labels: bool) -> bool:
+        """Write the index that MosaicML Streaming reads shards by."""
+        columns = mds_columns(has_labels=has_labels)
+        entries = [
+            {
+                **columns,
+                "raw_data": {"basename": shard["file"], "bytes": shard["bytes"], "hashes": {}},
+                "samples": shard["samples"],
+                "zip_data": None,
+            }
+            for shard in shards
+        ]
+        path = os.path.join(folder, "index.json")
+        _write_file(f"{path}.part", json.dumps({"shards": entries, "version": 2}).encode())
+        os.replace(f"{path}.part", path)
+        return True
+
     def check(self, path: str, files: dict[str, Any]) -> list[str]:
         """Return the files of a shard, by suffix, that are not what was written."""
         return [suffix for suffix in files if not _is_whole(path + suffix, files[suffix])]
@@ -211,8 +241,7 @@ class PackingSession:
             hint = "" if self._format == "npy" else _PACKABLE
             raise SampleError(f"sample {index}: {error}{hint}") from error
         except Exception as error:
-            words = f"{type(error).__name__}: {error}"
-            raise SampleError(f"sample {index} cannot be made: {words}") from error
+            raise SampleError(f"sample {index} cannot be made: {_name_error(error)}") from error
 
 
 def open_source(source: dict[str, str], kind: str, layout: Any) -> Any:

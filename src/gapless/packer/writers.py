@@ -7,13 +7,16 @@ the file is of no use then, and removed by whoever asked for it.
 from __future__ import annotations
 
 import io
+import json
 import os
+import struct
 import tarfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..parts.packed_shards import LMDB_KEY, import_package
 from ..parts.sample_codec import ALIGNMENT, as_tuples
+from .sources import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +27,7 @@ _KEY_DIGITS = 9
 _LMDB_LARGEST = 1 << 40  # bytes: address space, not disk
 _LMDB_BATCH = 32 << 20  # bytes of a transaction
 _HDF5_STEP = 4 << 20  # bytes by which an array grows: one chunk
+_MDS_LARGEST = (1 << 32) - 1  # bytes: offsets have 32 bits
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_ALIGNMENT = 64
 
@@ -116,6 +120,50 @@ class TarWriter:
         return self._tar.offset - blocks, len(data)
 
 
+class MdsWriter:
+    """A shard of MosaicML Streaming, version 2, written without that package.
+
+    A number of samples, their offsets, the description of columns (JSON), then the samples: the
+    length of ``data``, ``data``, and of images in classes ``label``.
+    """
+
+    def __init__(self, path: str, _first: int, count: int, _skeleton: Any) -> None:
+        self._file = open(path, "wb")  # noqa: SIM115
+        self._count = count
+        self._has_labels: bool | None = None
+        self._offsets: list[int] = []
+
+    def add(self, record: SourceRecord) -> tuple[int, int]:
+        """Write a record."""
+        if self._has_labels is None:
+            self._has_labels = record.label is not None and record.extension != "sample"
+            head = 4 * (self._count + 2) + len(self._columns())
+            self._file.write(bytes(head))
+            self._offsets.append(head)
+        place = (self._offsets[-1] + 4, len(record.data))
+        label = struct.pack("<q", record.label) if self._has_labels else b""
+        end = sum(place) + len(label)
+        if end > _MDS_LARGEST:
+            raise SourceError("a shard of MDS holds at most 4 GiB: --shard-size 1G")
+        self._file.write(struct.pack("<I", len(record.data)) + record.data + label)
+        self._offsets.append(end)
+        return place
+
+    def close(self) -> None:
+        """Write what is left, down to the disk."""
+        self._file.seek(0)
+        numbers = (self._count, *self._offsets)
+        self._file.write(struct.pack(f"<{len(numbers)}I", *numbers) + self._columns())
+        _close_file(self._file)
+
+    def abandon(self) -> None:
+        """Close what will not be whole."""
+        _drop_file(self._file)
+
+    def _columns(self) -> bytes:
+        return json.dumps(mds_columns(has_labels=bool(self._has_labels)), sort_keys=True).encode()
+
+
 class LmdbWriter:
     """A database of LMDB in one file, its keys the numbers of records in it."""
 
@@ -190,6 +238,7 @@ WRITERS: dict[str, Any] = {
     "packed": FileWriter,
     "tar": TarWriter,
     "npy": NpyWriter,
+    "mds": MdsWriter,
     "lmdb": LmdbWriter,
     "hdf5": Hdf5Writer,
 }
@@ -206,6 +255,20 @@ def _drop_file(file: Any) -> None:
     """Close a file, on a disk that takes no more."""
     with suppress(OSError, ValueError):
         file.close()
+
+
+def mds_columns(*, has_labels: bool) -> dict[str, Any]:
+    """Return what a shard of MosaicML Streaming says of its columns."""
+    return {
+        "column_encodings": ["bytes", "int"] if has_labels else ["bytes"],
+        "column_names": ["data", "label"] if has_labels else ["data"],
+        "column_sizes": [None, 8] if has_labels else [None],
+        "compression": None,
+        "format": "mds",
+        "hashes": [],
+        "size_limit": None,
+        "version": 2,
+    }
 
 
 def npy_head(fields: list[Any], count: int) -> bytes:

@@ -125,7 +125,8 @@ class JpegPixels:
         with torch.cuda.stream(stream), torch.no_grad(), torch.autocast("cuda", enabled=False):
             pixels, pictures = self._decode_on_device(device)
             event: Any = stream.record_event()
-        _held.append((event, pictures))  # nvJPEG writes on a stream of its own, without waiting
+        # nvJPEG reads and writes on a stream of its own: neither may be overwritten until then.
+        _held.append((event, [self.data, *pictures]))
         while _held[0][0].query() and len(_held) > 1:
             _held.popleft()
         return pixels, event
@@ -153,7 +154,7 @@ class JpegPixels:
 
 _UNDECODED = (RuntimeError, ImportError, AttributeError)  # nvJPEG cannot read a file, or is none
 _streams: dict[Any, Any] = {}  # by device
-_held: deque[tuple[Any, list[Any]]] = deque()  # pictures that may be read still, and until when
+_held: deque[tuple[Any, list[Any]]] = deque()  # what may be read still, and until when
 
 
 def decode_files(files: list[Any], device: torch.device) -> list[Any]:

@@ -22,6 +22,7 @@ SUFFIXES = {
     "packed": ".bin",
     "tar": ".tar",
     "npy": ".npy",
+    "mds": ".mds",
     "lmdb": ".lmdb",
     "hdf5": ".h5",
 }
@@ -60,7 +61,7 @@ class ShardIndex:
 
 
 class SpanShard:
-    """A shard whose records are spans of a file: packed, tar, npy."""
+    """A shard whose records are spans of a file: packed, tar, npy, mds."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -169,6 +170,7 @@ SHARDS: dict[str, Any] = {
     "packed": SpanShard,
     "tar": SpanShard,
     "npy": SpanShard,
+    "mds": SpanShard,
     "lmdb": LmdbShard,
     "hdf5": Hdf5Shard,
 }

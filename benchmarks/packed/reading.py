@@ -1,0 +1,171 @@
+"""One cell of ``benchmarks.packing``, in a process of its own: read all, and say how fast."""
+
+import http.client
+import io
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Subset
+
+from benchmarks.packed.material import FolderArrays, FolderTexts
+from gapless.parts import PackedDataset
+from gapless.parts.packed_shards import PACKAGES, ROW, SUFFIXES, import_package
+from gapless.parts.sample_codec import decode
+
+_BATCH: Final = 64
+_WORKERS: Final = 2
+
+
+class Connection:
+    """A connection to the server, kept open; each process makes its own."""
+
+    def __init__(self, address: str) -> None:
+        self._parts = urlsplit(address)
+        self._client: Any = None
+
+    def get(self, name: str, span: tuple[int, int] | None = None) -> bytes:
+        """Return a file, or so many bytes from an offset."""
+        if self._client is None:
+            self._client = http.client.HTTPConnection(self._parts.netloc)
+        headers = {} if span is None else {"Range": f"bytes={span[0]}-{span[0] + span[1] - 1}"}
+        self._client.request("GET", quote(f"{self._parts.path}/{name}"), headers=headers)
+        return self._client.getresponse().read()
+
+
+class FolderFiles:
+    """Files of a folder, or of a server that has the same: one sample each."""
+
+    def __init__(self, cell: dict[str, Any]) -> None:
+        root = Path(cell["path"])
+        self.names = sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+        self._root = root
+        self._set = cell["set"]
+        self._connection = Connection(cell["address"]) if cell.get("address") else None
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        """Return a file as a sample: arrays as tensors, all else as bytes."""
+        name = self.names[index]
+        data = (
+            (self._root / name).read_bytes()
+            if self._connection is None
+            else self._connection.get(name)
+        )
+        return torch.from_numpy(np.load(io.BytesIO(data))) if self._set == "arrays" else data
+
+
+class RemoteRecords:
+    """Records of packed shards on a server, each by a request for its range."""
+
+    def __init__(self, cell: dict[str, Any]) -> None:
+        self._connection = Connection(cell["address"])
+        self._suffix, self._set = SUFFIXES[cell["format"]], cell["set"]
+        manifest = json.loads(self._connection.get("packed.json"))
+        self._places = [
+            (shard["name"], *row[:2])
+            for shard in manifest["shards"]
+            for row in ROW.iter_unpack(self._connection.get(f"{shard['name']}.idx"))
+        ]
+        self._connection = Connection(cell["address"])  # not shared with workers
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        """Return a sample."""
+        name, offset, length = self._places[index]
+        data = self._connection.get(name + self._suffix, (offset, length))
+        return data if self._set == "photos" else decode(bytearray(data))
+
+
+def fetch_shards(address: str, folder: Path) -> None:
+    """Copy packed data from a server."""
+    connection = Connection(address)
+    (folder / "packed.json").write_bytes(connection.get("packed.json"))
+    for shard in json.loads((folder / "packed.json").read_text())["shards"]:
+        for name in shard["files"]:
+            (folder / name).write_bytes(connection.get(name))
+
+
+def count_samples(batch: list[Any]) -> int:
+    """Return how many samples a batch has; what it holds has been read, and is left behind."""
+    return len(batch)
+
+
+def read_file(file: Any) -> bytes:  # noqa: ANN401
+    """Return what is in a file of a picture, without decoding."""
+    return file.read()
+
+
+def make_dataset(cell: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Return the data set of a cell."""
+    is_remote = bool(cell.get("address"))
+    if cell["format"] == "folder":
+        local = {"texts": FolderTexts, "arrays": FolderArrays}.get(cell["set"])
+        return FolderFiles(cell) if is_remote or local is None else local(cell["path"])
+    if is_remote:
+        return RemoteRecords(cell)
+    return PackedDataset(cell["path"], loader=read_file)
+
+
+def make_loader(cell: dict[str, Any]) -> Iterable[int]:
+    """Return what yields counts of samples."""
+    if cell["reader"] == "webdataset":
+        import webdataset as wds
+
+        names = sorted(path.name for path in Path(cell["path"]).glob("*.tar"))
+        root = f"pipe:curl -s {cell['address']}" if cell.get("address") else cell["path"]
+        shards = [f"{root}/{name}" for name in names]
+        dataset: Any = wds.WebDataset(shards, shardshuffle=False, empty_check=False)
+        workers = min(_WORKERS, len(shards))
+        return DataLoader(dataset, _BATCH, num_workers=workers, collate_fn=count_samples)
+    dataset = make_dataset(cell)
+    if len(dataset) > cell.get("most", len(dataset)):
+        dataset = Subset(dataset, range(cell["most"]))
+    return DataLoader(
+        dataset,
+        _BATCH,
+        shuffle=cell["order"] == "random",
+        num_workers=_WORKERS,
+        collate_fn=count_samples,
+        multiprocessing_context="fork",
+    )
+
+
+def main() -> None:
+    """Read all samples once, and print samples a second and processor time of each."""
+    cell = json.loads(sys.argv[1])
+    torch.manual_seed(0)
+    if cell["format"] in PACKAGES:
+        import_package(cell["format"])  # once in a training, and not a matter of reading
+    with tempfile.TemporaryDirectory() as scratch:
+        began_s, cpu_s = time.perf_counter(), _cpu_s()
+        if "whole shards" in cell["reader"]:
+            fetch_shards(cell["address"], Path(scratch))
+            cell = {**cell, "path": scratch, "address": None}
+        count = sum(make_loader(cell))
+        wall_s = time.perf_counter() - began_s
+        used_s = _cpu_s() - cpu_s
+    print(json.dumps({"samples_per_s": count / wall_s, "cpu_ms": used_s / count * 1e3}))
+
+
+def _cpu_s() -> float:
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+if __name__ == "__main__":
+    main()

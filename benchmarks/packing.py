@@ -1,0 +1,137 @@
+"""How fast packed data are read: ``python -m benchmarks.packing OUT.json --rounds 5``.
+
+Three data sets (photographs, small texts, large arrays) as a plain folder and in each format of
+``gapless pack``, read by torch's DataLoader with two workers, in order and at random: *warm*,
+*cold* (every page dropped by ``fadvise``, in a process that maps nothing yet) and *slow* (from a
+server on this machine that waits before each answer and sends so many bytes a second). WebDataset's
+own loader reads the tar shards, where it is installed. Each cell is a process of its own; formats
+are read in turns, round by round. What is read is counted and thrown away: neither decoding nor the
+way from workers is in it.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import machine, versions, write_result
+from benchmarks.packed.material import SETS, drop_pages, make_folder, pack_folder
+from benchmarks.packed.server import serve
+
+FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "npy", "mds")
+STORAGES: Final = ("warm", "cold", "slow")
+ORDERS: Final = ("random", "in order")
+WHOLE: Final = "whole shards first"  # over a network: fetched, then read from the disk
+_LATENCY_S: Final = 0.01
+_MAX_REQUESTS: Final = 600  # of a cell: each waits
+_BYTES_PER_S: Final = 100e6
+
+
+def main() -> None:
+    """Make the data, measure the cells in turns, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--scale", type=float, default=1.0, help="times the usual samples")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where data are made and kept")
+    parser.add_argument("--only", choices=SETS, action="append")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        home = options.folder or Path(scratch)
+        rows = [
+            row
+            for name in options.only or SETS
+            for row in measure_set(name, home, options.scale, options.rounds)
+        ]
+    result = {
+        "machine": machine(),
+        "packages": versions(("torch", "lmdb", "h5py", "webdataset")),
+        "scale": options.scale,
+        "latency_s": _LATENCY_S,
+        "bytes_per_s": _BYTES_PER_S,
+        "rows": rows,
+    }
+    print(table(rows))
+    write_result(result, options.out)
+
+
+def measure_set(name: str, home: Path, scale: float, rounds: int) -> Iterator[dict[str, Any]]:
+    """Yield a row for each way of reading a data set."""
+    folder = home / name
+    sizes = {"folder": make_folder(folder / "folder", name, scale)}
+    for kind in FORMATS:
+        if kind != "npy" or name == "arrays":
+            sizes[kind] = pack_folder(folder, name, kind)
+    with serve(home, _LATENCY_S, _BYTES_PER_S) as address:
+        cells = list(list_cells(name, folder, f"{address}/{name}", [*sizes]))
+        figures: dict[int, list[dict[str, float]]] = {number: [] for number in range(len(cells))}
+        for _ in range(rounds):
+            for number, cell in enumerate(cells):
+                drop_pages(folder / cell["format"], keep=cell["storage"] != "cold")
+                figures[number].append(measure_cell(cell))
+    for number, cell in enumerate(cells):
+        rates = [figure["samples_per_s"] for figure in figures[number]]
+        yield {
+            "set": name,
+            **{key: cell[key] for key in ("reader", "storage", "order")},
+            "bytes": sizes[cell["format"]],
+            "samples_per_s": statistics.median(rates),
+            "slowest": min(rates),
+            "fastest": max(rates),
+            "cpu_ms": statistics.median(figure["cpu_ms"] for figure in figures[number]),
+        }
+
+
+def list_cells(name: str, folder: Path, address: str, kinds: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield what is measured of a data set."""
+    has_webdataset = find_spec("webdataset") is not None
+    for kind in kinds:
+        cell = {"set": name, "format": kind, "reader": kind, "path": str(folder / kind)}
+        for order in ORDERS:
+            for storage in ("warm", "cold"):
+                yield {**cell, "storage": storage, "order": order}
+            slow = {**cell, "storage": "slow", "order": order, "address": f"{address}/{kind}"}
+            if kind in ("folder", "packed", "tar"):  # by a request for each sample
+                yield {**slow, "most": _MAX_REQUESTS}
+            if kind != "folder" and order == "random":
+                yield {**slow, "reader": f"{kind}, {WHOLE}"}
+        if kind == "tar" and has_webdataset:
+            for storage in STORAGES:
+                peer = {**cell, "reader": "webdataset", "storage": storage, "order": "in order"}
+                yield {**peer, "address": f"{address}/{kind}" if storage == "slow" else None}
+
+
+def measure_cell(cell: dict[str, Any]) -> dict[str, float]:
+    """Return what a process of its own measured."""
+    process = subprocess.run(
+        [sys.executable, "-m", "benchmarks.packed.reading", json.dumps(cell)],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    if process.returncode:
+        sys.exit(f"{cell} failed:\n{process.stderr}")
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as Markdown."""
+    names = "| set | reader | storage | order | samples/s | range | CPU ms a sample |"
+    lines = [names, "|---" * 7 + "|"]
+    lines += [
+        f"| {row['set']} | {row['reader']} | {row['storage']} | {row['order']} "
+        f"| {row['samples_per_s']:,.0f} | {row['slowest']:,.0f}–{row['fastest']:,.0f} "
+        f"| {row['cpu_ms']:.3f} |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
