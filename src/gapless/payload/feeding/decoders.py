@@ -60,9 +60,9 @@ def to_pixels(image: Any) -> Any:
     return torch.from_numpy(image)
 
 
-def resize(image: Any, size: tuple[int, int]) -> Any:
-    """Return a picture of Pillow's at another size, as most transforms make it."""
-    return image.resize(size, 2)  # bilinear
+def shrink(image: Any, seen: Any) -> Any:
+    """Return a picture of Pillow's at the size that the data set makes it, by the same filter."""
+    return image.resize(seen.after, seen.resample)
 
 
 def _present(library: str) -> Decode:
