@@ -52,11 +52,11 @@ def to_pixels(image: Any) -> Any:
     """Return a decoded picture as a tensor of height, width and three colours, in bytes."""
     import torch
 
-    if hasattr(image, "tobytes") and hasattr(image, "mode"):
-        flat = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
-        return flat.view(image.height, image.width, -1)
     if isinstance(image, torch.Tensor):
         return image.cpu().permute(1, 2, 0)
+    if hasattr(image, "getbands"):  # Pillow's
+        flat = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+        return flat.view(image.height, image.width, -1)
     return torch.from_numpy(image)
 
 

@@ -38,7 +38,7 @@ def _compare_all(
     for data in encoded:
         before, after = present.decode(data), other.decode(data)
         if other.scale > 1:
-            if not shrinks or not hasattr(before, "mode"):
+            if not shrinks or not hasattr(before, "getbands"):
                 return {}
             before, after = (decoders.shrink(image, shrinks[0]) for image in (before, after))
         one, two = decoders.to_pixels(before), decoders.to_pixels(after)

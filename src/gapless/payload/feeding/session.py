@@ -163,8 +163,7 @@ class _Session:
             raise
         except Exception as error:
             self._failed.add(name)
-            why = str(error) if isinstance(error, RaisedError) else describe_error(error)
-            self._result.note(f"not measured: {name}: {why}")
+            self._result.note(f"not measured: {name}: {_reason(error)}")
 
     def _open_remote(self) -> None:
         """Fork a process that hands batches over, where the loader itself has no workers."""
@@ -206,11 +205,17 @@ class _Session:
     def compare(self) -> None:
         """Compare the pixels of other ways with the present ones."""
         self._result.report_progress("comparing pixels")
-        differences = self._calls.call("differences")
-        if self._gpu_decoder is not None:
-            number = next(index for index, count in enumerate(self._encoded) if count)
-            differences.append(self._gpu_decoder.difference(self._calls.call("encoded", number)))
-        self._result.set_pixels(differences)
+        try:
+            differences = self._calls.call("differences")
+            if self._gpu_decoder is not None:
+                number = next(index for index, count in enumerate(self._encoded) if count)
+                encoded = self._calls.call("encoded", number)
+                differences.append(self._gpu_decoder.difference(encoded))
+            self._result.set_pixels(differences)
+        except WorkerDiedError:
+            raise
+        except Exception as error:
+            self._result.note(f"pixels were not compared: {_reason(error)}")
         self._take_facts()
 
     def _take_facts(self) -> None:
@@ -231,3 +236,7 @@ class _Session:
 
     def _is_late(self, share: float) -> bool:
         return time.monotonic() - self._began > share * self._seconds
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, RaisedError) else describe_error(error)
