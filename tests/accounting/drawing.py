@@ -9,17 +9,15 @@ from msgspec import Struct
 
 from gapless.accounting.host.stages import NO_STAGES, Stages
 from gapless.accounting.ranks.collectives import NO_ARRIVALS, Arrivals
+from gapless.catalogue.examples.trace_rows import EventRow, GpuRow, build_trace
 from gapless.model import category as c
 from gapless.model.leaf import LEAF
 from gapless.model.ledger import Ledger
 from gapless.model.trace import (
     Collective,
     Device,
-    Events,
     Geometry,
-    GpuColumns,
     Health,
-    MemoryColumns,
     Shape,
     Trace,
     Track,
@@ -148,9 +146,9 @@ class DrawnInputs(Struct, frozen=True):
 class _Columns(Struct):
     """Columns in the making."""
 
-    rows: list[tuple[int, int, int, int, int, int, int]]
+    rows: list[EventRow]
     event_names: list[str]
-    gpu: list[tuple[int, int, int, int, int, int, int, int]]
+    gpu: list[GpuRow]
     names: dict[str, int]
     tracks: dict[tuple[int | str, int | str], int]
     shapes: list[Shape]
@@ -297,45 +295,18 @@ def _step_spans(steps: Sequence[int] | Sequence[tuple[int, int]]) -> list[tuple[
 
 
 def _make_trace(columns: _Columns, drawing: Drawing) -> Trace:
-    rows = np.array(columns.rows, np.int64).reshape(-1, 7)
-    gpu = np.array(columns.gpu, np.int64).reshape(-1, 8)
-    empty = np.empty(0, np.int64)
-    return Trace(
-        path="drawing.json",
+    return build_trace(
+        columns.rows,
+        columns.gpu,
+        columns.names,
+        [Track(pid, tid) for pid, tid in columns.tracks],
         origin_ns=drawing.origin,
-        events=Events(
-            start=rows[:, 0].copy(),
-            end=rows[:, 1].copy(),
-            name=rows[:, 2].astype(np.int32),
-            category=rows[:, 3].astype(np.uint8),
-            track=rows[:, 4].astype(np.int32),
-            correlation=rows[:, 5].copy(),
-            detail=rows[:, 6].astype(np.int32),
-        ),
-        gpu=GpuColumns(
-            device=gpu[:, 0].astype(np.int32),
-            stream=gpu[:, 1].copy(),
-            graph_node=gpu[:, 2].copy(),
-            bytes=gpu[:, 3].copy(),
-            geometry=gpu[:, 4].astype(np.int32),
-            collective=gpu[:, 5].astype(np.int32),
-            wait_event=gpu[:, 6].copy(),
-            wait_stream=gpu[:, 7].copy(),
-        ),
-        memory=MemoryColumns(
-            empty, empty, empty, empty, empty.astype(np.int32), empty.astype(np.int32)
-        ),
-        names=tuple(columns.names),
-        tracks=tuple(Track(pid, tid) for pid, tid in columns.tracks),
         shapes=tuple(columns.shapes),
         geometries=tuple(columns.geometries),
         collectives=tuple(columns.collectives),
         devices=drawing.devices,
-        distributed=None,
         rank=drawing.rank,
-        versions=(),
         health=Health("kineto", lost=drawing.lost),
-        written_events=len(rows),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gapless.errors import GaplessError
-from gapless.feeding import arm, measuring
+from gapless.feeding import arm, measuring, outlook
 from gapless.feeding.estimates import estimate_speedup, estimate_time
 from gapless.model.input_costs import InputCosts
 
@@ -72,6 +72,19 @@ def test_ways_are_compared_with_what_they_take_the_place_of() -> None:
     other = next(cost for cost in costs if cost.way == "other")
     assert other.pixels is not None
     assert other.pixels.largest == 3
+
+
+def test_what_a_smaller_picture_leaves_to_shrink_comes_off_augmenting() -> None:
+    document = document_of(
+        decode={"now": [9e6] * 3, "as now, alone": [8e6] * 3, "draft": [4e6] * 3},
+        augment={"now": [10e6] * 3},
+        shrink={"as now, alone": [7e6] * 3, "draft": [2e6] * 3},
+    )
+    costs = measuring.list_costs(document)
+    draft = next(cost for cost in costs if cost.way == "draft")
+    factors = outlook.find_factors(draft, costs)
+    assert factors == pytest.approx({"decode": 0.5, "augment": 0.5})
+    assert outlook.find_factors(next(cost for cost in costs if cost.is_now), costs) == {}
 
 
 # ── Whole measurements ──────────────────────────────────────────────────────────────────────────

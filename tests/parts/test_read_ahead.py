@@ -35,8 +35,7 @@ class Texts(Dataset[str]):
         return len(self.samples)
 
     def __getitem__(self, index: int) -> str:
-        sample: Any = self.samples[index]
-        path = Path(sample[0] if isinstance(sample, tuple) else sample)
+        path = Path(self.root) / f"{index}.txt"
         log.append(f"read {path.stem}")
         return path.read_text()
 

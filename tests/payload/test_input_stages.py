@@ -116,6 +116,7 @@ def test_a_sample_that_raises_is_left_out_and_each_stage_has_a_figure(folder: Pa
     assert {("sample", "whole"), ("read", NOW), ("rest", NOW), ("collate", NOW)} <= set(figures)
     assert {("collate", RECYCLED), ("collate", BYTES)} <= set(figures)
     assert ("decode", decoders.PRESENT) in figures
+    assert {("shrink", decoders.PRESENT), ("shrink", "Pillow, draft 1/4")} <= set(figures)
     assert all(ns > 0 for ns in figures.values())
     draft = next(entry for entry in maker.differences() if entry["variant"] == "Pillow, draft 1/4")
     assert draft["max"] > 0

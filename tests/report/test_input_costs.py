@@ -100,8 +100,8 @@ not measured: decode by torchvision.io, decode by PyTurboJPEG: not installed
 not measured: pin: no CUDA device is there
 
 one process makes 200 samples/s (5.00 ms each); 74 % of that is decode
-the storage, 256 of its files: cold, in any order 0.3 GB/s (3,000 files/s) to 1 reader, 0.6 GB/s
-(6,000 files/s) to 8 readers; warm 2.0 GB/s (20,000 files/s) to 1 reader
+the storage, 256 of its files: cold, in any order, by 1, 8 readers 300, 600 MB/s (3,000, 6,000
+files/s); warm 2,000 MB/s (20,000 files/s)
 a step of run r1 takes 100 ms now; most would be gained by decode with simplejpeg, fast DCT: 1.25×
 [1.10 … 1.30]
 """)

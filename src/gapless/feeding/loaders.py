@@ -31,7 +31,7 @@ def describe_lack(record: arm.InputRecord) -> str:
     if why is None:
         why = "it ended, and no loader of its training was gone through"
     parts = [f"no DataLoader was measured: {why}", *_describe_seen(record)]
-    printed = arm.last_lines(record.output)
+    printed = [line for line in arm.last_lines(record.output) if why not in line]
     if printed:
         parts.append(f"it printed last: {' / '.join(printed)}")
     return "; ".join(parts)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.errors import GaplessError
 from gapless.feeding import arm, outlook, storage
@@ -24,6 +25,7 @@ from gapless.recorded.facts import facts
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.study.run_constants import find_interpreter
+from gapless.verify.requests import survey_fixes
 
 if TYPE_CHECKING:
     from gapless.model.facts import Loader
@@ -32,7 +34,16 @@ NOW: Final = "now"
 _WHOLE: Final = "whole"
 # What other ways are compared with, where that is not the stage as it is now: the present decoder
 # on the same bytes, reading from where files lie, a loader without workers given one.
-_COMPARED: Final = {"decode": "as now, alone", "hand-over": "from a worker"}
+_COMPARED: Final = {
+    "decode": "as now, alone",
+    "shrink": "as now, alone",
+    "hand-over": "from a worker",
+}
+_FIXES: Final = {  # by way
+    "recycled buffer": "recycled-collate",
+    "uint8 batch": "uint8-to-device",
+    "nvJPEG on the GPU": "decode-on-device",
+}
 _COLD_READ: Final = "now, cold"
 _COLD: Final = ", cold"
 # in the order in which a batch goes through them
@@ -40,6 +51,7 @@ _STAGES: Final = (
     "read",
     "decode",
     "augment",
+    "shrink",
     "tokenise",
     "rest",
     "sample",
@@ -85,7 +97,9 @@ def measure_input(task: InputTask, report_progress: Progress) -> InputCosts:
             interrupted = True
     step_ns: float | None = None
     step_note: str | None = "no recorded run to replay: gapless run, and then gapless data"
-    if task.recording is not None and not interrupted:
+    if interrupted:
+        step_note = "it was interrupted"
+    elif task.recording is not None:
         with suppress(KeyboardInterrupt):
             costs, step_ns, step_note = _foretell(task.recording, costs, report_progress)
     return InputCosts(
@@ -129,9 +143,23 @@ def _foretell(
     step_ns = prices.evidence.step_ns
     if step_ns is None:
         return costs, None, "the recorded run has no steps"
+    costs = _name_fixes(costs, recording)
     foretold, why = outlook.predict_steps(costs, prices, loader)
     has_any = any(cost.step_ns is not None for cost in foretold)
     return foretold, step_ns, None if has_any or why is None else why
+
+
+def _name_fixes(costs: tuple[StageCost, ...], recording: Recording) -> tuple[StageCost, ...]:
+    """Name the fixes that do what was measured, as far as they fit the run."""
+    names = {
+        proposal.fix
+        for proposal in survey_fixes(facts(recording))
+        if proposal.refused is None and proposal.edits
+    }
+    return tuple(
+        replace(cost, fix=name) if (name := _FIXES.get(cost.way)) in names else cost
+        for cost in costs
+    )
 
 
 # ── From the payload's document to costs ────────────────────────────────────────────────────────

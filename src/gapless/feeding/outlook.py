@@ -15,6 +15,8 @@ from gapless.wire import STAGES
 # Stages as the payload calls them, and as a replay knows them.
 _REPLAYED: Final = {**{stage: stage for stage in STAGES}, "rest": "other", "hand-over": "hand-over"}
 _COLD: Final = "cold"
+_NOW: Final = "now"
+_ALONE: Final = "as now, alone"
 _MIN_CHANGE: Final = 0.01  # of a stage: less is none
 
 
@@ -29,7 +31,7 @@ def predict_steps(
     reason: str | None = None
     foretold: list[StageCost] = []
     for cost in costs:
-        factors = _find_factors(cost, costs)
+        factors = find_factors(cost, costs)
         if not factors:
             foretold.append(cost)
             continue
@@ -46,8 +48,11 @@ def _add_step(cost: StageCost, speedup: Estimate | None, step_ns: float | None) 
     return replace(cost, step_ns=step, step_speedup=speedup)
 
 
-def _find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, float]:
-    """Return the factors of the stages that a way changes; none where that is no remedy."""
+def find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, float]:
+    """Return the factors of the stages that a way changes; none where that is no remedy.
+
+    Stages are those of a fetch, as a replay of the loader knows them.
+    """
     if cost.is_now or cost.speedup is None or cost.way.endswith(_COLD) or cost.stage == "read":
         return {}
     same_way = [other for other in costs if other.way == cost.way and other.speedup is not None]
@@ -58,4 +63,17 @@ def _find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, f
         for other in same_way
         if other.speedup is not None and other.stage in _REPLAYED
     }
+    factors |= _find_shrink_factor(cost.way, costs)
     return factors if any(abs(1 - factor) > _MIN_CHANGE for factor in factors.values()) else {}
+
+
+def _find_shrink_factor(way: str, costs: Sequence[StageCost]) -> Mapping[str, float]:
+    """Return what is left of augmenting, where a way leaves less to shrink; none else."""
+    ns = {
+        (cost.stage, cost.way): cost.sample_ns.mid for cost in costs if cost.sample_ns is not None
+    }
+    before, after = ns.get(("shrink", _ALONE)), ns.get(("shrink", way))
+    augment_ns = ns.get(("augment", _NOW))
+    if before is None or after is None or not augment_ns:
+        return {}
+    return {"augment": max(0.0, 1 - (before - after) / augment_ns)}

@@ -29,6 +29,7 @@ class StageCost(Struct, frozen=True):
     pixels: PixelDifference | None = None
     rounds: int = 0
     why: str | None = None
+    fix: str | None = None  # that does it in this run, for ``gapless try --fix``
 
 
 class StorageSpeed(Struct, frozen=True):

@@ -14,7 +14,7 @@ from rich.text import Text
 from gapless.model.estimate import Estimate
 from gapless.model.input_costs import InputCosts, InputSubject, StageCost, StorageSpeed
 from gapless.report.text.console import Pen
-from gapless.report.text.numbers import count, percent, rate, size, span
+from gapless.report.text.numbers import count, percent, size, span
 from gapless.report.text.text import clean, cut_end, pad
 from gapless.report.text.wrap import fold
 
@@ -23,11 +23,13 @@ _MAX_WAY_CELLS: Final = 22
 _MIN_WIDE: Final = 98  # cells, for all columns
 _MIN_INTERVALS: Final = 114  # likewise, with the intervals of ratios
 _MIN_GAIN: Final = 1.02  # of a step: less is not worth a change
-_NOT_ONE: Final = frozenset({"sample", "pin", "copy", "hand-over"})  # no part of making samples
+_NOT_ONE: Final = frozenset(
+    {"sample", "shrink", "pin", "copy", "hand-over"}
+)  # no part of making samples
 _NAMES: Final = {"sample": "all of it", "rest": "the rest"}
 _STATES: Final = {
-    "ordered": "in the order of names",
-    "cold": "cold, in any order",
+    "ordered": "in the order of their names",
+    "cold": "cold, in any order,",
     "warm": "warm",
 }
 _QUIET: Final = "bright_black"
@@ -230,7 +232,9 @@ def _describe_gain(costs: InputCosts, step_ns: float) -> str:
     if speedup is None or speedup.mid < _MIN_GAIN:
         return f"{now}, and no other way here would make it 2 % faster"
     interval = f"{speedup.mid:.2f}× [{speedup.low:.2f} … {speedup.high:.2f}]"
-    return f"{now}; most would be gained by {best.stage} with {best.way}: {interval}"
+    most = f"{now}; most would be gained by {best.stage} with {best.way}: {interval}"
+    fixes = [cost.fix for gain, cost in foretold if cost.fix is not None and gain >= _MIN_GAIN]
+    return f"{most}; to prove: gapless try --fix {' '.join(fixes)}" if fixes else most
 
 
 def _figure_of(part: tuple[float, object]) -> float:
@@ -240,7 +244,7 @@ def _figure_of(part: tuple[float, object]) -> float:
 def _describe_storage(speeds: Sequence[StorageSpeed], files: int) -> str:
     """Describe how fast the storage gives the same files, whoever reads them."""
     words = [
-        f"{_STATES[state]} {', '.join(map(_describe_speed, group))}"
+        _describe_speeds(state, group)
         for state, rows in groupby(speeds, key=_state_of)
         if (group := [speed for speed in rows if speed.bytes_per_s is not None])
     ]
@@ -253,10 +257,13 @@ def _state_of(speed: StorageSpeed) -> str:
     return speed.state
 
 
-def _describe_speed(speed: StorageSpeed) -> str:
-    files = "" if speed.files_per_s is None else f" ({speed.files_per_s:,.0f} files/s)"
-    readers = f"{speed.readers} reader{'s' if speed.readers > 1 else ''}"
-    return f"{rate(speed.bytes_per_s or 0.0)}{files} to {readers}"
+def _describe_speeds(state: str, speeds: Sequence[StorageSpeed]) -> str:
+    """Describe one way to read, by the number of readers: bytes and files a second."""
+    readers = ", ".join(str(speed.readers) for speed in speeds)
+    rates = ", ".join(f"{(speed.bytes_per_s or 0.0) / 1e6:,.0f}" for speed in speeds)
+    files = ", ".join(f"{speed.files_per_s:,.0f}" for speed in speeds if speed.files_per_s)
+    many = f" by {readers} readers" if len(speeds) > 1 else ""
+    return f"{_STATES[state]}{many} {rates} MB/s ({files} files/s)"
 
 
 def _asides(costs: InputCosts) -> Iterator[str]:

@@ -25,13 +25,14 @@ from msgspec import Struct
 
 from gapless.accounting import partition, sum_ledgers
 from gapless.accounting.host.stages import NO_STAGES, Stages
+from gapless.catalogue.examples.trace_rows import build_trace
 from gapless.catalogue.queries.trace_facts import infer_facts
 from gapless.model import category as c
 from gapless.model.evidence import Evidence
 from gapless.model.leaf import LEAF
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import Tables
-from gapless.model.trace import Device, Events, GpuColumns, Health, MemoryColumns, Trace, Track
+from gapless.model.trace import Device, Trace, Track
 
 MILLISECOND: Final = 1_000_000
 _LOADER: Final = "enumerate(DataLoader)#_{}ProcessingDataLoaderIter.__next__"
@@ -250,47 +251,24 @@ def _draw_stages(runs: Sequence[LetterRun], waits: Sequence[int]) -> Stages:
 def _build_trace(events: Sequence[_Event]) -> Trace:
     names = sorted({event.name for event in events})
     lanes = sorted({event.lane for event in events})
-    on_device = [event.lane in _DEVICE_LANES for event in events]
-    rows = np.cumsum(on_device) - 1
-    n_activities = sum(on_device)
-    empty, absent = np.empty(0, np.int64), np.full(n_activities, -1)
-    streams = [
-        7 + list(_DEVICE_LANES).index(event.lane) for event in events if event.lane in _DEVICE_LANES
+    device_lanes = list(_DEVICE_LANES)
+    gpu = [
+        (0, 7 + device_lanes.index(event.lane), -1, -1, -1, -1, -1, -1)
+        for event in events
+        if event.lane in device_lanes
     ]
-    return Trace(
-        path="drawing.json",
-        origin_ns=0,
-        events=Events(
-            start=np.array([event.start for event in events], np.int64),
-            end=np.array([event.end for event in events], np.int64),
-            name=np.array([names.index(event.name) for event in events], np.int32),
-            category=np.array([event.category for event in events], np.uint8),
-            track=np.array([lanes.index(event.lane) for event in events], np.int32),
-            correlation=np.array([event.correlation for event in events], np.int64),
-            detail=np.where(on_device, rows, -1).astype(np.int32),
-        ),
-        gpu=GpuColumns(
-            device=np.zeros(n_activities, np.int32),
-            stream=np.array(streams, np.int64),
-            graph_node=absent,
-            bytes=absent,
-            geometry=absent.astype(np.int32),
-            collective=absent.astype(np.int32),
-            wait_event=absent,
-            wait_stream=absent,
-        ),
-        memory=MemoryColumns(
-            empty, empty, empty, empty, empty.astype(np.int32), empty.astype(np.int32)
-        ),
-        names=tuple(names),
-        tracks=tuple(Track(0 if lane in _DEVICE_LANES else 1, lane) for lane in lanes),
-        shapes=(),
-        geometries=(),
-        collectives=(),
-        devices=(_DEVICE,),
-        distributed=None,
-        rank=0,
-        versions=(),
-        health=Health("kineto"),
-        written_events=len(events),
-    )
+    gpu_rows = iter(range(len(gpu)))
+    rows = [
+        (
+            event.start,
+            event.end,
+            names.index(event.name),
+            event.category,
+            lanes.index(event.lane),
+            event.correlation,
+            next(gpu_rows) if event.lane in device_lanes else -1,
+        )
+        for event in events
+    ]
+    tracks = [Track(0 if lane in device_lanes else 1, lane) for lane in lanes]
+    return build_trace(rows, gpu, names, tracks, devices=(_DEVICE,))

@@ -52,17 +52,17 @@ def to_pixels(image: Any) -> Any:
     """Return a decoded picture as a tensor of height, width and three colours, in bytes."""
     import torch
 
-    if hasattr(image, "tobytes") and hasattr(image, "mode"):
-        flat = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
-        return flat.view(image.height, image.width, -1)
     if isinstance(image, torch.Tensor):
         return image.cpu().permute(1, 2, 0)
+    if hasattr(image, "getbands"):  # Pillow's
+        flat = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+        return flat.view(image.height, image.width, -1)
     return torch.from_numpy(image)
 
 
-def resize(image: Any, size: tuple[int, int]) -> Any:
-    """Return a picture of Pillow's at another size, as most transforms make it."""
-    return image.resize(size, 2)  # bilinear
+def shrink(image: Any, seen: Any) -> Any:
+    """Return a picture of Pillow's at the size that the data set makes it, by the same filter."""
+    return image.resize(seen.after, seen.resample)
 
 
 def _present(library: str) -> Decode:

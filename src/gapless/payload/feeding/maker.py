@@ -30,6 +30,7 @@ _GROUP_S = 1.5  # of making a group, about
 _MAX_RAISED = 20  # samples that may raise; more, and nothing is measured
 _MIN_STAGE_SHARE = 1e-4  # of a sample: below, a stage did not take place
 _MAX_SHRINKS = 4  # of a group, that are remembered
+_MAX_SHRUNK = 32  # pictures that are held decoded
 
 
 class SampleGroup(NamedTuple):
@@ -64,6 +65,7 @@ class Maker:
         self._raised: list[str] = []
         self._shrink: int | None = None
         self._shrinks: list[Any] = []
+        self._is_whole: bool | None = None  # what is shrunk is a whole picture
         self._next_unit = 0
         self._group_size = _FIRST_GROUP
 
@@ -171,7 +173,18 @@ class Maker:
             cells["raw, cold"] = bind(self._time_raw, group, is_cold=True)
         for decoder in self._decoders if group.encoded else ():
             cells[f"decode by {decoder.name}"] = bind(self._time_decoder, decoder, group)
+            if self._shrinks_whole(group):
+                cells[f"shrink after {decoder.name}"] = bind(self._time_shrink, decoder, group)
         return cells
+
+    def _shrinks_whole(self, group: SampleGroup) -> bool:
+        """Return whether whole pictures of Pillow's are shrunk, by two or more, uncropped."""
+        if self._library != "Pillow" or (self._shrink or 1) < 2 or not self._shrinks:  # noqa: PLR2004
+            return False
+        if self._is_whole is None:
+            whole = self._decoders[0].decode(group.encoded[0]).size
+            self._is_whole = whole == self._shrinks[0].before
+        return bool(self._is_whole)
 
     def _time_whole(self, group: SampleGroup) -> dict[tuple[str, str], float]:
         start = monotonic_ns()
@@ -222,6 +235,18 @@ class Maker:
         for data in group.encoded:
             decoder.decode(data)
         return {("decode", decoder.name): (monotonic_ns() - start) / group.samples}
+
+    def _time_shrink(
+        self, decoder: decoders.Decoder, group: SampleGroup
+    ) -> dict[tuple[str, str], float]:
+        """Time shrinking what a decoder gives: the smaller it is, the less is left to do."""
+        if decoder.scale == 1 and decoder.name != decoders.PRESENT:
+            return {}
+        pictures = [decoder.decode(data) for data in group.encoded[:_MAX_SHRUNK]]
+        start = monotonic_ns()
+        for picture in pictures:
+            decoders.shrink(picture, self._shrinks[0])
+        return {("shrink", decoder.name): (monotonic_ns() - start) / len(pictures)}
 
     # ── Batches, pixels ─────────────────────────────────────────────────────────────────────────
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from ..hooks import files as written_files
 from ..loading import reads
@@ -26,6 +26,14 @@ _DECODERS = (  # module, holder, name, library: their first argument holds the p
 )
 
 
+class Shrink(NamedTuple):
+    """A picture of Pillow's that was made another size: both sizes, and by which filter."""
+
+    before: tuple[float, float]
+    after: tuple[int, int]
+    resample: Any
+
+
 class Observation:
     """The files, the JPEG pictures and the shrinking of some samples; a context manager."""
 
@@ -33,7 +41,7 @@ class Observation:
         self.files: list[str] = []
         self.encoded: list[bytes] = []
         self.library: str | None = None  # that decodes them
-        self.shrinks: list[tuple[tuple[int, int], tuple[int, int]]] = []  # sizes before and after
+        self.shrinks: list[Shrink] = []
         self._room = room
         self._undos: list[Callable[[], None]] = []
         self._depth = 0
@@ -99,7 +107,8 @@ class Observation:
             resized = original(image, size, *args, **kwargs)
             box = args[1] if len(args) > 1 else kwargs.get("box")
             before = image.size if box is None else (box[2] - box[0], box[3] - box[1])
-            self.shrinks.append((before, resized.size))
+            resample = args[0] if args else kwargs.get("resample")
+            self.shrinks.append(Shrink(before, resized.size, resample))
             return resized
 
         return resize
@@ -109,7 +118,8 @@ class Observation:
         if not self.shrinks:
             return 1
         least = min(
-            min(before[0] / after[0], before[1] / after[1]) for before, after in self.shrinks
+            min(shrink.before[0] / shrink.after[0], shrink.before[1] / shrink.after[1])
+            for shrink in self.shrinks
         )
         return max(factor for factor in (1, 2, 4, 8) if factor <= max(1.0, least))
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import decoders
+
+if TYPE_CHECKING:
+    from .observation import Shrink
 
 _MAX_PICTURES = 16
 _LEVELS = 256
@@ -14,7 +17,7 @@ _LEVELS = 256
 def compare_decoders(
     alternatives: list[decoders.Decoder],
     encoded: list[bytes],
-    shrinks: list[tuple[tuple[int, int], tuple[int, int]]],
+    shrinks: list[Shrink],
 ) -> list[dict[str, Any]]:
     """Return the largest and the mean difference of each decoder from the present one.
 
@@ -35,10 +38,9 @@ def _compare_all(
     for data in encoded:
         before, after = present.decode(data), other.decode(data)
         if other.scale > 1:
-            if not hasattr(before, "resize") or not hasattr(before, "mode"):
+            if not shrinks or not hasattr(before, "getbands"):
                 return {}
-            size = shrinks[0][1] if shrinks else after.size
-            before, after = decoders.resize(before, size), decoders.resize(after, size)
+            before, after = (decoders.shrink(image, shrinks[0]) for image in (before, after))
         one, two = decoders.to_pixels(before), decoders.to_pixels(after)
         if one.shape != two.shape:
             return {}

@@ -40,6 +40,7 @@ def measure(loader: Any, plan: dict[str, Any], result: Result) -> None:
         session.look()
         if session.samples:
             session.open_device()
+            session.compare()
             session.go_through_rounds()
         session.finish()
     except WorkerDiedError as error:
@@ -162,8 +163,7 @@ class _Session:
             raise
         except Exception as error:
             self._failed.add(name)
-            why = str(error) if isinstance(error, RaisedError) else describe_error(error)
-            self._result.note(f"not measured: {name}: {why}")
+            self._result.note(f"not measured: {name}: {_reason(error)}")
 
     def _open_remote(self) -> None:
         """Fork a process that hands batches over, where the loader itself has no workers."""
@@ -202,26 +202,41 @@ class _Session:
         encoded = self._calls.call("encoded", group)
         return self._gpu_decoder.time(encoded, len(encoded))
 
-    # ── The end ─────────────────────────────────────────────────────────────────────────────────
-
-    def finish(self) -> None:
-        """Compare pixels, and write all of it."""
-        if not self.samples:
-            return
+    def compare(self) -> None:
+        """Compare the pixels of other ways with the present ones."""
         self._result.report_progress("comparing pixels")
-        differences = self._calls.call("differences")
-        if self._gpu_decoder is not None:
-            number = next(index for index, count in enumerate(self._encoded) if count)
-            differences.append(self._gpu_decoder.difference(self._calls.call("encoded", number)))
+        try:
+            differences = self._calls.call("differences")
+            if self._gpu_decoder is not None:
+                number = next(index for index, count in enumerate(self._encoded) if count)
+                encoded = self._calls.call("encoded", number)
+                differences.append(self._gpu_decoder.difference(encoded))
+            self._result.set_pixels(differences)
+        except WorkerDiedError:
+            raise
+        except Exception as error:
+            self._result.note(f"pixels were not compared: {_reason(error)}")
+        self._take_facts()
+
+    def _take_facts(self) -> None:
         facts = self._calls.call("facts")
         for stage, reasons in facts["absent"].items():
             for variant, why in reasons.items():
                 self._result.set_absent(stage, variant, why)
         self._result.describe(library=facts["library"], shrink=facts["shrink"])
-        self._result.set_pixels(differences)
+
+    def finish(self) -> None:
+        """Write all of it, and end the process that made samples."""
+        if not self.samples:
+            return
+        self._take_facts()
         self._result.end()
         if self._remote is not None:
             self._remote.close()
 
     def _is_late(self, share: float) -> bool:
         return time.monotonic() - self._began > share * self._seconds
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, RaisedError) else describe_error(error)
