@@ -4,9 +4,9 @@ Three data sets (photographs, small texts, large arrays) as a plain folder and i
 ``gapless pack``, read by torch's DataLoader with two workers, in order and at random: *warm*,
 *cold* (every page dropped by ``fadvise``, in a process that maps nothing yet) and *slow* (from a
 server on this machine that waits before each answer and sends so many bytes a second). WebDataset's
-own loader reads the tar shards, where it is installed. Each cell is a process of its own; formats
-are read in turns, round by round. What is read is counted and thrown away: neither decoding nor the
-way from workers is in it.
+own loader reads the tar shards, and LitData's reads chunks of its own, where they are installed.
+Each cell is a process of its own; formats are read in turns, round by round. What is read is
+counted and thrown away: neither decoding nor the way from workers is in it.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.machine import machine, versions, write_result
-from benchmarks.packed.material import SETS, drop_pages, make_folder, pack_folder
+from benchmarks.packed.material import SETS, drop_pages, make_folder, pack_folder, write_litdata
 from benchmarks.packed.server import serve
 
 FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "npy", "mds")
@@ -51,7 +51,7 @@ def main() -> None:
         ]
     result = {
         "machine": machine(),
-        "packages": versions(("torch", "lmdb", "h5py", "webdataset")),
+        "packages": versions(("torch", "lmdb", "h5py", "webdataset", "litdata")),
         "scale": options.scale,
         "latency_s": _LATENCY_S,
         "bytes_per_s": _BYTES_PER_S,
@@ -68,6 +68,8 @@ def measure_set(name: str, home: Path, scale: float, rounds: int) -> Iterator[di
     for kind in FORMATS:
         if kind != "npy" or name == "arrays":
             sizes[kind] = pack_folder(folder, name, kind)
+    if find_spec("litdata") is not None:
+        sizes["litdata"] = write_litdata(folder)
     with serve(home, _LATENCY_S, _BYTES_PER_S) as address:
         cells = list(list_cells(name, folder, f"{address}/{name}", [*sizes]))
         figures: dict[int, list[dict[str, float]]] = {number: [] for number in range(len(cells))}
@@ -99,7 +101,7 @@ def list_cells(name: str, folder: Path, address: str, kinds: list[str]) -> Itera
             slow = {**cell, "storage": "slow", "order": order, "address": f"{address}/{kind}"}
             if kind in ("folder", "packed", "tar"):  # by a request for each sample
                 yield {**slow, "most": _MAX_REQUESTS}
-            if kind != "folder" and order == "random":
+            if kind not in ("folder", "litdata") and order == "random":
                 yield {**slow, "reader": f"{kind}, {WHOLE}"}
         if kind == "tar" and has_webdataset:
             for storage in STORAGES:

@@ -132,6 +132,12 @@ def make_loader(cell: dict[str, Any]) -> Iterable[int]:
         dataset: Any = wds.WebDataset(shards, shardshuffle=False, empty_check=False)
         workers = min(_WORKERS, len(shards))
         return DataLoader(dataset, _BATCH, num_workers=workers, collate_fn=count_samples)
+    if cell["reader"] == "litdata":
+        import litdata
+
+        chunks = litdata.StreamingDataset(cell["path"], shuffle=cell["order"] == "random")
+        options: dict[str, Any] = {"num_workers": _WORKERS, "collate_fn": count_samples}
+        return litdata.StreamingDataLoader(chunks, batch_size=_BATCH, **options)
     dataset = make_dataset(cell)
     if len(dataset) > cell.get("most", len(dataset)):
         dataset = Subset(dataset, range(cell["most"]))

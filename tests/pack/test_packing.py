@@ -211,8 +211,8 @@ def test_room_is_looked_at_first(
 
 def test_a_huge_source_is_parted_evenly() -> None:
     shards = plan_shards(replace(_SURVEY, samples=50_000_000, sample_bytes=110_000.0), None)
-    assert {shard.samples for shard in shards[:-1]} == {2440}
-    assert (sum(shard.samples for shard in shards), len(shards)) == (50_000_000, 20_492)
+    assert {shard.samples for shard in shards[:-1]} == {9761}
+    assert (sum(shard.samples for shard in shards), len(shards)) == (50_000_000, 5123)
 
 
 def test_a_record_behind_four_gigabytes_is_read(whole: Path) -> None:
@@ -267,6 +267,7 @@ class Slow:
 def test_a_command_that_was_ended_goes_on_where_it_was(tmp_path: Path) -> None:
     """Real processes, without torch: first killed, then interrupted."""
     (tmp_path / "slow.py").write_text(_SLOW)
+    (tmp_path / "tarfile.py").write_text("raise RuntimeError")  # hides none that packing needs
     command = [
         *(sys.executable, "-m", "gapless", "pack", "slow.py:Slow", "cut"),
         *("--shard-size", "6000", "--workers", "2", "--json"),

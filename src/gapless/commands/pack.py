@@ -60,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shard-size", metavar="SIZE", type=byte_size,
-        help="of a file, about: 64M, 1G (8M to 256M, by the whole)",
+        help="of a file, about: 64M, 1G (8M to 1G, by the whole)",
     )  # fmt: skip
     parser.add_argument(
         "--python", metavar="PATH", help="the interpreter that imports the data set (this one)"

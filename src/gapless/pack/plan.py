@@ -12,7 +12,9 @@ from gapless.report.text.numbers import size
 
 _SHARDS_OF_SMALL: Final = 8  # of what is smaller than so many usual shards
 _MIN_SHARD_BYTES: Final = 8 << 20
-_MAX_SHARD_BYTES: Final = 256 << 20
+_USUAL_SHARD_BYTES: Final = 256 << 20
+_USUAL_SHARDS: Final = 256  # a process reads from as many at a time without opening files anew
+_MAX_SHARD_BYTES: Final = 1 << 30
 _INDEX_BYTES: Final = 24 + 60  # of a sample: its row, its name
 _TAR_BLOCK: Final = 512
 _PAGE: Final = 4096  # of LMDB
@@ -38,7 +40,8 @@ def plan_shards(survey: SourceSurvey, shard_bytes: int | None) -> list[PackedSha
     """Return the shards of a source, all of about one size; ``None``: as many as are usual."""
     if shard_bytes is None:
         total = survey.samples * survey.sample_bytes
-        shard_bytes = int(min(max(total / _SHARDS_OF_SMALL, _MIN_SHARD_BYTES), _MAX_SHARD_BYTES))
+        usual = min(max(total / _SHARDS_OF_SMALL, _MIN_SHARD_BYTES), _USUAL_SHARD_BYTES)
+        shard_bytes = int(min(max(total / _USUAL_SHARDS, usual), _MAX_SHARD_BYTES))
     most = max(1, round(shard_bytes / max(1.0, survey.sample_bytes)))
     return [
         PackedShard(f"shard-{number:05d}", first, min(most, survey.samples - first))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PROGRESS_S = 0.2
 _SURVEY_SAMPLES = 32
-_REPEATED_SAMPLES = 4  # that are made twice
+_REPEATED_SAMPLES = 8  # that are made twice
 _MEASURED_FILES = 20_000
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_ROOM_WORDS = ("no space left", "disk quota exceeded", "file too large")

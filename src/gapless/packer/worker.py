@@ -16,13 +16,15 @@ def _enter() -> int:
     """Make the folder above a package of its own name, so that this room finds ``parts``."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != folder]
-    sys.path.insert(0, os.getcwd())
     package = type(sys)(_NAME)
     package.__path__ = [os.path.dirname(folder)]
     sys.modules[_NAME] = package
     from importlib import import_module
 
-    return import_module(f"{_NAME}.packer.session").main(sys.argv[1])
+    session = import_module(f"{_NAME}.packer.session")
+    # As "python -m" has it, for the user's modules; now that ours cannot be hidden by one of them.
+    sys.path.insert(0, os.getcwd())
+    return session.main(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 from bisect import bisect_right
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -15,7 +16,8 @@ from .sample_codec import decode, rebuild
 
 MANIFEST = "packed.json"
 VERSION = 1
-_MAX_OPEN_SHARDS = 128  # in a process
+# In a process: each takes two of the files that it may have open.
+_MAX_OPEN_SHARDS = min(max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4), 4096)
 _PICKLED = ("path", "transform", "target_transform", "loader")
 _PAIR = 2  # an input and its label
 
