@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -157,6 +158,8 @@ def main() -> None:
     torch.manual_seed(0)
     if cell["format"] in PACKAGES:
         import_package(cell["format"])  # once in a training, and not a matter of reading
+    if cell["reader"] in ("webdataset", "litdata"):
+        import_module(cell["reader"])
     with tempfile.TemporaryDirectory() as scratch:
         began_s, cpu_s = time.perf_counter(), _cpu_s()
         if "whole shards" in cell["reader"]:
