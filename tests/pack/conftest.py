@@ -1,7 +1,5 @@
 """Fixtures of packing."""
 
-import sys
-
 import pytest
 
 from tests.pack.in_process import work_in_process
@@ -11,4 +9,3 @@ from tests.pack.in_process import work_in_process
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have workers be threads."""
     work_in_process(monkeypatch)
-    monkeypatch.setattr(sys, "path", sys.path[:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from gapless.pack import workers
@@ -46,7 +47,11 @@ class ThreadWorker:
 
 
 def work_in_process(patch: pytest.MonkeyPatch) -> None:
-    """Have workers be threads, and files not be synced: nothing here loses power."""
+    """Have workers be threads, and files not be synced: nothing here loses power.
+
+    What they add to ``sys.path`` goes with the patch: spawned workers of other tests get a copy.
+    """
+    patch.setattr(sys, "path", sys.path[:])
     patch.setattr(workers, "PackWorker", ThreadWorker)
     patch.setattr(os, "fsync", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 

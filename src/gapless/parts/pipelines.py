@@ -26,7 +26,7 @@ def find_pipelines(dataset: Any) -> list[Any]:
     for _ in range(_MAX_NESTING):
         inner: list[Any] = []
         for source in datasets:
-            members = getattr(source, "__dict__", {})
+            members = _own_attributes(source)
             pipelines += [
                 member
                 for member in members.values()
@@ -36,6 +36,13 @@ def find_pipelines(dataset: Any) -> list[Any]:
             inner += [members["dataset"]] if "dataset" in members else members.get("datasets", [])
         datasets = inner
     return pipelines
+
+
+def _own_attributes(dataset: Any) -> dict[str, Any]:
+    """Return what a data set has of its own, without running its code."""
+    kind = type(dataset)
+    attributes = object.__getattribute__(dataset, "__dict__") if kind.__dictoffset__ else None
+    return attributes if type(attributes) is dict else {}
 
 
 def name_transform(transform: Any) -> str | None:

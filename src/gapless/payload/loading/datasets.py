@@ -7,6 +7,7 @@ out among workers, whether workers would use CUDA, whether they could be sent th
 from __future__ import annotations
 
 import os
+import pathlib
 import sys
 import types
 from typing import Any
@@ -68,12 +69,11 @@ def _name_file_list(dataset: Any) -> str | None:
     As many as there are samples, where their number can be had without running any code.
     """
     for _ in range(_MAX_NESTING):
-        attributes = getattr(dataset, "__dict__", None)
-        for name, members in attributes.items() if type(attributes) is dict else ():
+        for name, members in list((_own_attributes(dataset) or {}).items()):
             if type(members) not in (list, tuple) or not members:
                 continue
             first = members[0][0] if type(members[0]) is tuple and members[0] else members[0]
-            is_path = isinstance(first, (str, os.PathLike)) and os.path.isfile(first)
+            is_path = isinstance(first, (str, pathlib.PurePath)) and os.path.isfile(first)
             if is_path and loader_facts.find_length(dataset) in (None, len(members)):
                 return name
         dataset = _inner_dataset(dataset)
@@ -112,12 +112,17 @@ def _sampler_location(loader: Any) -> locations.CodeLocation | None:
     return None
 
 
+def _own_attributes(obj: Any) -> Any:
+    """Return what an object has of its own, without running its code; None: nothing."""
+    kind = type(obj)
+    attributes = object.__getattribute__(obj, "__dict__") if kind.__dictoffset__ else None
+    return attributes if type(attributes) is dict else None
+
+
 def _inner_dataset(dataset: Any) -> Any:
     """Return the data set that another one is made of, as torch's own keep it."""
-    attributes = (
-        object.__getattribute__(dataset, "__dict__") if type(dataset).__dictoffset__ else None
-    )
-    if type(attributes) is not dict:
+    attributes = _own_attributes(dataset)
+    if attributes is None:
         return None
     datasets = attributes.get("datasets")
     inner = datasets[0] if type(datasets) in (list, tuple) and datasets else None
@@ -201,8 +206,8 @@ class _Walk:
             return
         self.stuck |= sent and (name in _UNPICKLABLE or _is_local(kind))
         self._visit_class(kind, is_held=True)
-        attributes = object.__getattribute__(obj, "__dict__") if kind.__dictoffset__ else None
-        if type(attributes) is dict:
+        attributes = _own_attributes(obj)
+        if attributes is not None:
             pickles = any(way in vars(base) for base in _user_classes(kind) for way in _PICKLERS)
             self._visit_all(list(attributes.values())[:MAX_MEMBERS], sent and not pickles)
 
