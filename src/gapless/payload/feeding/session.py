@@ -18,7 +18,7 @@ _LOOK_SHARE = 0.3  # of the time, for looking at samples before they are timed
 _MAX_ROUNDS = 32
 _MAX_FILES = 4_000
 _HAND_OVER, FROM_WORKER = "hand-over", "from a worker"
-_NO_WORKER = "the loader has no workers: nothing is handed over"
+_NO_WORKER = "the loader has no workers; the row is what one would need"
 
 
 def measure(loader: Any, plan: dict[str, Any], result: Result) -> None:
