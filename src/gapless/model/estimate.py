@@ -1,5 +1,6 @@
-"""A ratio that is not known exactly."""
+"""A ratio that is not known exactly, and the chances that such ratios rest on."""
 
+from math import comb
 from typing import Final
 
 from msgspec import Struct
@@ -13,3 +14,8 @@ class Estimate(Struct, frozen=True):
     low: float
     mid: float
     high: float
+
+
+def binomial_chances(count: int, share: float) -> list[float]:
+    """Return the probabilities of 0, 1 … of so many, each of which has the chance ``share``."""
+    return [comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]

@@ -69,7 +69,7 @@ def _name_file_list(dataset: Any) -> str | None:
     As many as there are samples, where their number can be had without running any code.
     """
     for _ in range(_MAX_NESTING):
-        for name, members in list((_own_attributes(dataset) or {}).items()):
+        for name, members in list(loader_facts.own_attributes(dataset).items()):
             if type(members) not in (list, tuple) or not members:
                 continue
             first = members[0][0] if type(members[0]) is tuple and members[0] else members[0]
@@ -112,18 +112,9 @@ def _sampler_location(loader: Any) -> locations.CodeLocation | None:
     return None
 
 
-def _own_attributes(obj: Any) -> Any:
-    """Return what an object has of its own, without running its code; None: nothing."""
-    kind = type(obj)
-    attributes = object.__getattribute__(obj, "__dict__") if kind.__dictoffset__ else None
-    return attributes if type(attributes) is dict else None
-
-
 def _inner_dataset(dataset: Any) -> Any:
     """Return the data set that another one is made of, as torch's own keep it."""
-    attributes = _own_attributes(dataset)
-    if attributes is None:
-        return None
+    attributes = loader_facts.own_attributes(dataset)
     datasets = attributes.get("datasets")
     inner = datasets[0] if type(datasets) in (list, tuple) and datasets else None
     return attributes.get("dataset", inner)
@@ -206,8 +197,8 @@ class _Walk:
             return
         self.stuck |= sent and (name in _UNPICKLABLE or _is_local(kind))
         self._visit_class(kind, is_held=True)
-        attributes = _own_attributes(obj)
-        if attributes is not None:
+        attributes = loader_facts.own_attributes(obj)
+        if attributes:
             pickles = any(way in vars(base) for base in _user_classes(kind) for way in _PICKLERS)
             self._visit_all(list(attributes.values())[:MAX_MEMBERS], sent and not pickles)
 

@@ -55,7 +55,7 @@ def values(loader: Any) -> dict[str, Any]:
     dataset = loader.dataset
     facts = {name: getattr(loader, name, None) for name in _SETTINGS}
     if facts["batch_size"] is None and loader.batch_sampler is not None:
-        facts["batch_size"] = _plain(_own_attributes(loader.batch_sampler).get("batch_size"))
+        facts["batch_size"] = _plain(own_attributes(loader.batch_sampler).get("batch_size"))
     facts.update(
         shuffle=_shuffles(loader),
         dataset=qualified_name(type(dataset)),
@@ -87,7 +87,7 @@ def of_stand_in(loader: Any) -> dict[str, Any]:
 
 def _setting(loader: Any, name: str) -> Any:
     """Return a plain value that a thing or its class holds; no property is asked."""
-    value = _own_attributes(loader).get(name)
+    value = own_attributes(loader).get(name)
     for kind in type(loader).__mro__ if value is None else ():
         value = vars(kind).get(name, value)
         if value is not None:
@@ -98,17 +98,21 @@ def _setting(loader: Any, name: str) -> Any:
 def _shuffles(loader: Any) -> bool:
     """Return whether the order is drawn: by a sampler of torch's, or one set to shuffle."""
     batches = loader.batch_sampler
-    for sampler in (loader.sampler, _own_attributes(batches).get("sampler"), batches):
+    for sampler in (loader.sampler, own_attributes(batches).get("sampler"), batches):
         if _RANDOM_SAMPLERS & {kind.__name__ for kind in type(sampler).__mro__}:
             return True
-        if _own_attributes(sampler).get("shuffle") is True:  # DistributedSampler
+        if own_attributes(sampler).get("shuffle") is True:  # DistributedSampler
             return True
     return False
 
 
-def _own_attributes(holder: Any) -> dict[str, Any]:
-    """Return a thing's own attributes; a list of batches may be a sampler, and has none."""
-    attributes = getattr(holder, "__dict__", None)
+def own_attributes(holder: Any) -> dict[str, Any]:
+    """Return a thing's own attributes, without running its code.
+
+    A list of batches may be a sampler, and has none.
+    """
+    has_any = bool(type(holder).__dictoffset__)
+    attributes = object.__getattribute__(holder, "__dict__") if has_any else None
     return attributes if type(attributes) is dict else {}
 
 
@@ -128,12 +132,8 @@ def find_length(dataset: Any) -> int | None:
     if isinstance(dataset, (list, tuple, range)):
         return len(dataset)
     code = getattr(getattr(type(dataset), "__len__", None), "__code__", None)
-    attributes = getattr(dataset, "__dict__", None)
-    if (
-        code is None
-        or type(attributes) is not dict
-        or not _PURE_OPCODES.issuperset(_operations(code))
-    ):
+    attributes = own_attributes(dataset)
+    if code is None or not _PURE_OPCODES.issuperset(_operations(code)):
         return None
     pure_names = (
         ("len", "size") if type(dataset).__module__ == "torch.utils.data.dataset" else ("len",)

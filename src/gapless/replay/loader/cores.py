@@ -11,12 +11,12 @@ assumed to grow with the load, and to be known badly.
 """
 
 from collections.abc import Sequence
-from math import ceil, comb
+from math import ceil
 from typing import Final
 
 from msgspec import Struct
 
-from gapless.model.estimate import Estimate
+from gapless.model.estimate import Estimate, binomial_chances
 
 BUNCHING: Final = Estimate(0.0, 0.3, 1.0)  # how far workers are busy by chance, not in turn
 CROWDING: Final = Estimate(0.0, 0.15, 0.65)  # what is on a processor takes longer at full load
@@ -189,7 +189,7 @@ def _busy_chances(n_workers: int, busy_share: float, bunching: float) -> list[fl
     """Return the probabilities that 0, 1 … workers are busy: in turn, as far as not by chance."""
     mean = n_workers * busy_share
     floor = min(n_workers - 1, int(mean))
-    chances = [bunching * chance for chance in _binomial(n_workers, busy_share)]
+    chances = [bunching * chance for chance in binomial_chances(n_workers, busy_share)]
     chances[floor] += (1 - bunching) * (1 - (mean - floor))
     chances[floor + 1] += (1 - bunching) * (mean - floor)
     return chances
@@ -204,11 +204,6 @@ def _meeting_chances(chances: Sequence[float]) -> list[float]:
         if total > _TINY
         else [1.0] + [0.0] * (len(chances) - 2)
     )
-
-
-def _binomial(count: int, share: float) -> list[float]:
-    """Return the probabilities that 0, 1 … of so many are ready."""
-    return [comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)]
 
 
 def _work_rate(chances: Sequence[float], factors: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from gapless.model.estimate import Estimate
+from gapless.model.estimate import Estimate, binomial_chances
 from gapless.model.trace import Int64
 from gapless.verify.arms.compare import Float
 
@@ -99,10 +99,7 @@ def _compare_counts(of_a: Stalls, of_b: Stalls) -> int:
     Where stalls come equally often, those of B are a binomial part of all.
     """
     count, share = of_a.count + of_b.count, of_b.steps / max(1, of_a.steps + of_b.steps)
-    chances = [
-        math.comb(count, part) * share**part * (1 - share) ** (count - part)
-        for part in range(count + 1)
-    ]
+    chances = binomial_chances(count, share)
     if sum(chances[of_b.count :]) < _TAIL:
         return 1
     return -1 if sum(chances[: of_b.count + 1]) < _TAIL else 0
