@@ -241,6 +241,7 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("decode-on-device", "jpeg_files", "decode_on_device"),
         ("read-ahead", "read_ahead", "read_ahead"),
         ("reduced-decoding", "jpeg_files", "decode_at_fraction"),
+        ("jpeg-decoder", "jpeg_decoders", "decode_with"),
     ],
 )
 def test_a_part_that_gives_the_loader_itself_is_written_there_too(

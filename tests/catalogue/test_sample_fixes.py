@@ -54,8 +54,12 @@ def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> 
         (("Resize", "ToTensor"), ["decode-on-device", "reduced-decoding"]),
         (("Resize", "ColorJitter", "ToTensor"), ["reduced-decoding"]),
         (("ColorJitter", "ToTensor"), []),
+        (("ColorJitter", "ToTensor", "opencv"), ["jpeg-decoder"]),
     ):
-        loader = replace(worker_loader(), num_workers=2, pipeline=pipeline, to_floats=1)
+        decoders = tuple(name for name in pipeline if name == "opencv")
+        loader = replace(
+            worker_loader(), num_workers=2, pipeline=pipeline, to_floats=1, decoders=decoders
+        )
         workers = example_workers(2, {"decode": 5.0, "collate": 0.5})
         (detection,) = decode_bound(
             evidence_of(

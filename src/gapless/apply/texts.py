@@ -24,6 +24,7 @@ _PARTS: Final = {  # with the options of the part
         "scaler = torch.amp.GradScaler()\n"
         "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()"
     ),
+    "jpeg-decoder": "loader = decode_with(DataLoader(…), library={library!r})",
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
     "read-ahead": "loader = read_ahead(DataLoader(…))",

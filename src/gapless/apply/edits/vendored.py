@@ -42,6 +42,12 @@ VENDORED_PARTS: Final = {
         is_loader=True,
         needs="torch, torchvision and Pillow",
     ),
+    "jpeg-decoder": _VendoredPart(
+        "decode_with",
+        ("jpeg_decoders.py",),
+        is_loader=True,
+        needs="torch, NumPy, Pillow and the library that decodes",
+    ),
     "read-ahead": _VendoredPart("read_ahead", ("read_ahead.py",), is_loader=True),
     "recycled-collate": _VendoredPart(
         "recycle_batches", ("recycled_memory.py", "recycled_collate.py"), is_loader=True

@@ -7,7 +7,11 @@ from gapless.model.edit import Edit, SetArgument, SetEnv, Skip, Wrap
 from gapless.model.recording import Recording
 
 _MAX_NAMED: Final = 3  # edits that are named; more are only counted
-_CHANGE_PIXELS: Final = ("decode-on-device", "reduced-decoding")  # parts that say how far
+_CHANGE_PIXELS: Final = (
+    "decode-on-device",
+    "jpeg-decoder",
+    "reduced-decoding",
+)  # parts that say how far
 
 
 def find_idle_edits(edits: Sequence[Edit], recordings: Iterable[Recording]) -> tuple[Edit, ...]:

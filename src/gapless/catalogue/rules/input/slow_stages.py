@@ -12,6 +12,7 @@ from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device, find_obstacle
+from gapless.catalogue.fixes.samples.jpeg_decoder import find_decoder_obstacle, jpeg_decoder
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import (
     find_reduction_obstacle,
@@ -183,11 +184,13 @@ def _request_device_decoding(loading: Loading) -> tuple[FixRequest, ...]:
 
 
 def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
-    """Return the fixes for pictures that are made smaller right after they are decoded."""
+    """Return the fixes for pictures: decoded elsewhere, smaller, or by another library."""
     loader = loading.loader
     is_reducible = loader.pipeline is not None and find_reduction_obstacle(loader) is None
     reduced = (loading.request(reduced_decoding),) if is_reducible else ()
-    return (*_request_device_decoding(loading), *reduced)
+    is_swappable = find_decoder_obstacle(loader) is None
+    swapped = (loading.request(jpeg_decoder),) if is_swappable else ()
+    return (*_request_device_decoding(loading), *reduced, *swapped)
 
 
 def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
