@@ -137,10 +137,10 @@ class _CheckedLibrary:
         """Compare a picture with Pillow's, once."""
         expected = np.asarray(JpegImageFile(io.BytesIO(data)))
         difference = np.abs(pixels.astype(np.int16) - expected)
-        most, mean = int(difference.max()), float(difference.mean())
+        largest, mean = int(difference.max()), float(difference.mean())
         self.is_compared, self.is_like_pillow = True, mean <= _MAX_MEAN
         if on_first_decoded:
-            on_first_decoded.pop()(most, mean, not self.is_like_pillow)
+            on_first_decoded.pop()(largest, mean, not self.is_like_pillow)
 
 
 # ── Libraries ───────────────────────────────────────────────────────────────────────────────────

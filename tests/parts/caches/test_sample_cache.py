@@ -80,7 +80,7 @@ def test_what_is_given_may_be_changed() -> None:
 
 
 def test_parts_of_a_data_set_have_numbers_of_their_own() -> None:
-    dataset = Samples()
+    dataset: Any = Samples()
     loader: Any = cache_samples(DataLoader(Subset(dataset, [5, 3]), 2))
     assert [batch[2].tolist() for _ in range(2) for batch in loader] == [[5, 3]] * 2
     assert int(dataset.made.sum()) == 2

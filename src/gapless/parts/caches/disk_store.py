@@ -12,7 +12,7 @@ from typing import Any
 
 _SUM_BYTES = 4
 _SHARE = 2  # of what is free: a half is taken at most
-_ENDED = "ended"  # a file that says so
+_END_MARK = "ended"  # a file that says so
 
 
 class DiskStore:
@@ -22,7 +22,7 @@ class DiskStore:
         self.folder = os.path.abspath(folder)
         os.makedirs(self.folder, exist_ok=True)
         self.reserve = shutil.disk_usage(self.folder).free // _SHARE
-        self._ended = os.path.join(self.folder, _ENDED)
+        self._ended = os.path.join(self.folder, _END_MARK)
         self._is_full = False
         self.n_kept = 0  # by this process
 

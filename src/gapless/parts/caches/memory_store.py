@@ -160,9 +160,9 @@ def _find_group_room() -> int | None:
 def _read_group_room(limit: str, used: str, stat: str) -> int | None:
     try:
         with open(limit, encoding="ascii") as limit_file, open(used, encoding="ascii") as used_file:
-            left = int(limit_file.read()) - int(used_file.read())
+            room = int(limit_file.read()) - int(used_file.read())
         with open(stat, encoding="ascii") as file:
             cached = dict(line.split() for line in file)
-        return max(0, left + int(cached.get("inactive_file", 0)))
+        return max(0, room + int(cached.get("inactive_file", 0)))
     except (OSError, ValueError):  # it cannot be read, or is "max"
         return None

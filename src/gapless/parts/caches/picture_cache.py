@@ -91,8 +91,8 @@ class CachedFile:
         store: Any = vars(self).pop("store", None)
         shape: Any = vars(self).pop("shape_of_file", None)
         is_as_opened = picture.tile and (picture.mode, picture.size) == shape
-        key = _find_key(picture.fp) if store is not None and is_as_opened else None
-        if key is None:
+        key = _find_key(picture.fp) if is_as_opened else None
+        if store is None or key is None:
             return parent.load()
         pixels = store.get(key)
         if pixels is None:

@@ -158,6 +158,6 @@ def _are_equal(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
     if not torch.equal(torch_before, torch_after) or python_before != python_after:
         return False
     return len(numpy_before) == len(numpy_after) and all(
-        bool((one == two).all()) if hasattr(one, "all") else one == two
-        for one, two in zip(numpy_before, numpy_after)
+        bool((old == new).all()) if hasattr(old, "all") else old == new
+        for old, new in zip(numpy_before, numpy_after)
     )

@@ -18,21 +18,21 @@ _GRACE_S = 5.0  # for a sample that is being made
 class Filling(NamedTuple):
     """What was filled: samples that were made, of all, those kept, and how long it took."""
 
-    made: int
-    kept: int
+    n_made: int
+    n_kept: int
     samples: int
     seconds: float
 
     @property
     def is_whole(self) -> bool:
         """Return whether every sample was made."""
-        return self.made >= self.samples
+        return self.n_made >= self.samples
 
     def __str__(self) -> str:
         """Say it in a sentence."""
         return (
-            f"warm: {self.made} of {self.samples} samples were made in {self.seconds:.0f} s before "
-            f"steps were measured, and {self.kept} kept; the first epoch is as slow as ever"
+            f"warm: {self.n_made} of {self.samples} samples were made in {self.seconds:.0f} s "
+            f"before steps were measured, and {self.n_kept} kept; the first epoch is as slow as ever"
         )
 
 

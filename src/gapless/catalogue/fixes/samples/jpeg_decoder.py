@@ -10,20 +10,20 @@ from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
-PART: Final = "jpeg-decoder"
+NAME: Final = "jpeg-decoder"
 _LIBRARIES: Final = ("simplejpeg", "opencv", "turbojpeg", "torchvision")
 _INSTALLED: Final = ("simplejpeg", "torchvision")
 
 
 @fix(
-    PART,
+    NAME,
     value="LIBRARY",
     cases=lambda: [
         Case(
             "simplejpeg is installed, eight workers",
             example_facts.cpu(example_facts.worker_loader(decoders=_INSTALLED)),
             "risky: JPEG files of train.py:41 are decoded by simplejpeg",
-            edits=(Wrap(LOADER, PART, {"library": "simplejpeg"}, example_facts.LOADER_LINE),),
+            edits=(Wrap(LOADER, NAME, {"library": "simplejpeg"}, example_facts.LOADER_LINE),),
         ),
         Case(
             "torchvision is asked for",
@@ -93,22 +93,22 @@ def find_decoder_obstacle(loader: Loader, library: str | None = None) -> str | N
     if not loader.decoders:
         return f"none of {', '.join(_LIBRARIES)} is installed where {line_ref} runs"
     if library not in (None, *loader.decoders):
-        others = ", ".join(loader.decoders)
+        installed = ", ".join(loader.decoders)
         return (
             f"{library} is not installed where {line_ref} runs: of such libraries, there are "
-            f"{others}"
+            f"{installed}"
         )
     return None
 
 
-def _propose(loader: Loader, asked: str | None) -> Proposal:
-    obstacle = find_decoder_obstacle(loader, asked)
+def _propose(loader: Loader, choice: str | None) -> Proposal:
+    obstacle = find_decoder_obstacle(loader, choice)
     if obstacle is not None:
         return jpeg_decoder.refusal(obstacle, loader.location)
-    library = asked or (loader.decoders or _LIBRARIES)[0]
+    library = choice or (loader.decoders or _LIBRARIES)[0]
     return jpeg_decoder.proposal(
         f"JPEG files of {name_line(loader.location)} are decoded by {library}",
-        Wrap(LOADER, PART, {"library": library}, loader.location),
+        Wrap(LOADER, NAME, {"library": library}, loader.location),
         applicability=Applicability.RISKY,
         risk="libraries round otherwise: pixels may differ a little",
         location=loader.location,

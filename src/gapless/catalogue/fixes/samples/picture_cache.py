@@ -10,17 +10,17 @@ from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
-PART: Final = "picture-cache"
+NAME: Final = "picture-cache"
 
 
 @fix(
-    PART,
+    NAME,
     cases=lambda: [
         Case(
             "Pictures that are cropped at random, eight workers",
             example_facts.cpu(example_facts.worker_loader(decoders=())),
             "same: pictures of train.py:41 are decoded once, and kept in memory",
-            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
+            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
         ),
         Case(
             "Pillow is not in use",
@@ -90,7 +90,7 @@ def _propose(loader: Loader) -> Proposal:
         return picture_cache.refusal(obstacle, loader.location)
     return picture_cache.proposal(
         f"pictures of {name_line(loader.location)} are decoded once, and kept in memory",
-        Wrap(LOADER, PART, {}, loader.location),
+        Wrap(LOADER, NAME, {}, loader.location),
         applicability=Applicability.IDENTICAL,
         location=loader.location,
     )

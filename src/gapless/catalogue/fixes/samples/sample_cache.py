@@ -13,10 +13,16 @@ from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Loader
 
-PART: Final = "sample-cache"
+NAME: Final = "sample-cache"
 _MAX_MEMORY_SHARE: Final = 0.5  # of what is free
 _MIN_KEPT_SHARE: Final = 0.25  # of the samples
-_MADE: Final = ("read", "decode", "augment", "tokenise", "other")  # the stages of making a sample
+_SAMPLE_STAGES: Final = (
+    "read",
+    "decode",
+    "augment",
+    "tokenise",
+    "other",
+)  # the stages of making a sample
 
 
 def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
@@ -27,15 +33,17 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     if loading is None:
         return None
     n_samples = (loading.workers.samples or 0) / max(1, loading.workers.fetches)
-    made_ns = n_samples * sum(stage.wall_ns for stage in loading.stages() if stage.name in _MADE)
+    made_ns = n_samples * sum(
+        stage.wall_ns for stage in loading.stages() if stage.name in _SAMPLE_STAGES
+    )
     if made_ns <= loading.min_batch_ns:
         return None
     factor = loading.min_batch_ns / made_ns
-    return (LoaderChange(loading.loader.id, stages=dict.fromkeys(_MADE, factor)),)
+    return (LoaderChange(loading.loader.id, stages=dict.fromkeys(_SAMPLE_STAGES, factor)),)
 
 
 @fix(
-    PART,
+    NAME,
     value="FOLDER",
     effect=_predict_changes,
     cases=lambda: [
@@ -43,14 +51,14 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
             "Nothing is random",
             example_facts.cpu(example_facts.worker_loader(random=False)),
             "risky: samples of train.py:41 are made once, and kept in memory",
-            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
+            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
         ),
         Case(
             "In a folder, for later runs too",
             example_facts.cpu(example_facts.worker_loader(random=False)),
             "risky: samples of train.py:41 are made once, and kept in /local/tokens",
             Option(value="/local/tokens"),
-            edits=(Wrap(LOADER, PART, {"folder": "/local/tokens"}, example_facts.LOADER_LINE),),
+            edits=(Wrap(LOADER, NAME, {"folder": "/local/tokens"}, example_facts.LOADER_LINE),),
         ),
         Case(
             "Random crops",
@@ -107,7 +115,7 @@ def sample_cache(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 def find_cache_obstacle(facts: Facts, loader: Loader, folder: str | None = None) -> str | None:
     """Return why samples cannot be kept; ``None``: no reason is known."""
     dataset, line_ref = traps.short_name(loader.dataset), name_line(loader.location)
-    on_disk = f"{PART}=FOLDER keeps them on a disk"
+    on_disk = f"{NAME}=FOLDER keeps them on a disk"
     if loader.iterable:
         return f"{dataset} is an IterableDataset: its samples have no numbers"
     if loader.random:
@@ -140,10 +148,10 @@ def _propose(facts: Facts, loader: Loader, folder: str | None) -> Proposal:
     obstacle = find_cache_obstacle(facts, loader, folder)
     if obstacle is not None:
         return sample_cache.refusal(obstacle, loader.location)
-    place = "memory" if folder is None else folder
+    storage = "memory" if folder is None else folder
     return sample_cache.proposal(
-        f"samples of {name_line(loader.location)} are made once, and kept in {place}",
-        Wrap(LOADER, PART, {} if folder is None else {"folder": folder}, loader.location),
+        f"samples of {name_line(loader.location)} are made once, and kept in {storage}",
+        Wrap(LOADER, NAME, {} if folder is None else {"folder": folder}, loader.location),
         applicability=Applicability.RISKY,
         risk="what making a sample does besides is done once",
         location=loader.location,

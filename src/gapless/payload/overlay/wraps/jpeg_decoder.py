@@ -27,20 +27,20 @@ def apply(number: int, edit: Any) -> targets.Undo:
 
 def begin(number: int, library: str, target: str) -> None:
     """Let a library decode the files that this worker opens."""
-    part = iterations.import_part("jpeg_decoders")
-    part.on_first_decoded.append(functools.partial(_report, number, (target, library)))
-    part.open_with(library)
+    decoders = iterations.import_part("jpeg_decoders")
+    decoders.on_first_decoded.append(functools.partial(_report, number, (target, library)))
+    decoders.open_with(library)
 
 
 def _report(
     number: int,
     names: tuple[str, str],
-    most: int,
+    largest: int,
     mean: float,
     is_too_far: bool,  # noqa: FBT001 - as the part calls it
 ) -> None:
     target, library = names
-    words = f"the first picture differs by at most {most} of 255, by {mean:.2f} on average"
+    words = f"the first picture differs by at most {largest} of 255, by {mean:.2f} on average"
     if is_too_far:
         edit_counters.record_refusal(number, target, f"{library}: {words}")
     else:

@@ -12,55 +12,55 @@ from typing import Any, Callable
 from .. import cache_filling, iterations, workers
 from ..patch import edit_counters, targets
 
-_PART = "caches.picture_cache"
+_MODULE = "caches.picture_cache"
 
 
 def apply(number: int, edit: Any) -> targets.Undo:
     """Apply an edit; return what reverts it."""
     target = f"{edit['target']}: kept pictures"
     edit_counters.register_edit(number, target)
-    kept: dict[str, Any] = {}  # the store and what is said of it, once there is a loader
+    cache: dict[str, Any] = {}  # the store and what is said of it, once there is a loader
     undos = [
         iterations.replace_iterators(
-            number, edit, functools.partial(_make, (number, target), kept)
+            number, edit, functools.partial(_make, (number, target), cache)
         ),
-        workers.run_in_workers(number, edit, begin, (number, target, kept)),
+        workers.run_in_workers(number, edit, begin, (number, target, cache)),
     ]
     return functools.partial(targets.undo_all, undos)
 
 
-def begin(number: int, target: str, kept: dict[str, Any]) -> None:
+def begin(number: int, target: str, cache: dict[str, Any]) -> None:
     """Let this worker keep the pixels of what it opens."""
-    if "words" not in kept:
+    if "words" not in cache:
         return
-    part = iterations.import_part(_PART)
-    words = kept["words"]
-    part.on_first_kept.append(
+    caching = iterations.import_part(_MODULE)
+    words = cache["words"]
+    caching.on_first_kept.append(
         functools.partial(edit_counters.record_effect, number, target, "decoded each time", words)
     )
-    part.open_cached(kept["store"])
+    caching.open_cached(cache["store"])
 
 
 def _make(
-    names: tuple[int, str], kept: dict[str, Any], original: Any, _switch: targets.Switch
+    names: tuple[int, str], cache: dict[str, Any], original: Any, _switch: targets.Switch
 ) -> Callable[[Any], Any]:
     def get_iterator(loader: Any) -> Any:
-        if not kept and loader.num_workers:
-            _fill(names, loader, kept)
+        if not cache and loader.num_workers:
+            _fill(names, loader, cache)
         return original(loader)
 
     return get_iterator
 
 
-def _fill(names: tuple[int, str], loader: Any, kept: dict[str, Any]) -> None:
-    memory, part = (iterations.import_part(name) for name in ("caches.memory_store", _PART))
+def _fill(names: tuple[int, str], loader: Any, cache: dict[str, Any]) -> None:
+    memory, caching = (iterations.import_part(name) for name in ("caches.memory_store", _MODULE))
     if not memory.shares_memory(loader):
-        kept["refused"] = memory.NOT_SHARED
+        cache["refused"] = memory.NOT_SHARED
         edit_counters.record_refusal(*names, memory.NOT_SHARED)
         return
-    store = part.make_store(loader)
-    filling = cache_filling.fill_cache(loader, store, functools.partial(part.open_cached, store))
-    kept.update(store=store, words=str(filling))
+    store = caching.make_store(loader)
+    filling = cache_filling.fill_cache(loader, store, functools.partial(caching.open_cached, store))
+    cache.update(store=store, words=str(filling))
     if not filling.is_whole:
-        why = f"a trial cannot show it: {filling.made} of {filling.samples} samples were made in "
+        why = f"a trial cannot show it: {filling.n_made} of {filling.samples} samples were made in "
         edit_counters.record_refusal(*names, f"{why}{filling.seconds:.0f} s")

@@ -33,14 +33,14 @@ def _make(
     original: Any,
     _switch: targets.Switch,
 ) -> Callable[[Any], Any]:
-    part = iterations.import_part("caches.sample_cache")
+    caching = iterations.import_part("caches.sample_cache")
 
     def get_iterator(loader: Any) -> Any:
-        obstacle = part.find_obstacle(loader, folder)
+        obstacle = caching.find_obstacle(loader, folder)
         if obstacle is not None:
             edit_counters.record_refusal(*names, obstacle)
-        elif not isinstance(vars(loader.dataset).get(_METHOD), part.CachedSamples):
-            samples = part.attach_cache(loader, folder)
+        elif not isinstance(vars(loader.dataset).get(_METHOD), caching.CachedSamples):
+            samples = caching.attach_cache(loader, folder)
             undos.append(functools.partial(vars(loader.dataset).pop, _METHOD, None))
             samples.on_refused = functools.partial(edit_counters.record_refusal, *names)
             _fill(names, loader, samples)
@@ -52,7 +52,7 @@ def _make(
 def _fill(names: tuple[int, str], loader: Any, samples: Any) -> None:
     filling = cache_filling.fill_cache(loader, samples.store)
     if not filling.is_whole and not samples.store.is_ended():
-        why = f"a trial cannot show it: {filling.made} of {filling.samples} samples were made in "
+        why = f"a trial cannot show it: {filling.n_made} of {filling.samples} samples were made in "
         edit_counters.record_refusal(*names, f"{why}{filling.seconds:.0f} s")
     words = str(filling)
     samples.on_kept = functools.partial(
