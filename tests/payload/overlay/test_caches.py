@@ -43,7 +43,7 @@ def test_samples_are_there_before_the_first_epoch(workers: int) -> None:
         if not workers:
             assert edit_log.times() == COUNT
             words = f"warm: {COUNT} of {COUNT} samples were made in 0 s before steps were "
-            assert edit_log.values[0]["new"].startswith(f"{words}measured, and {COUNT} kept; ")
+            assert edit_log.values[0]["new"].startswith(f"{words}measured, {COUNT} kept; ")
     assert "__getitems__" not in vars(cached.dataset)
 
 

@@ -32,7 +32,7 @@ class Filling(NamedTuple):
         """Say it in a sentence."""
         return (
             f"warm: {self.n_made} of {self.samples} samples were made in {self.seconds:.0f} s "
-            f"before steps were measured, and {self.n_kept} kept; the first epoch is as slow as ever"
+            f"before steps were measured, {self.n_kept} kept; the first epoch is as slow as ever"
         )
 
 
