@@ -40,7 +40,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_was_packed_is_said_and_how_it_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pack", "photos", "photos.packed", "--verify"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    outputs = capsys.readouterr()
+    assert outputs.err.startswith(
+        "gapless: about 175 B will be written to photos.packed as packed: 2 samples in 1 shard; to "
+        "read them takes about "
+    )
+    lines = outputs.out.splitlines()
     assert lines[0].startswith("packed 2 samples of photos: 80 B in 1 shard of packed, ")
     assert lines[1:] == [
         "all 2 samples were compared with the source: equal",
@@ -48,6 +53,8 @@ def test_what_was_packed_is_said_and_how_it_is_read(capsys: pytest.CaptureFixtur
         "read it back, in place of ImageFolder('photos', transform):",
         "  from gapless.parts import PackedDataset",
         "  dataset = PackedDataset('photos.packed', transform=transform)",
+        "or, in a training that was recorded: gapless try --fix packed-data=photos.packed measures",
+        "it, gapless fix writes it",
     ]
 
 

@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 
 SAMPLES: Final = [bytes([n]) * 1000 for n in range(60)]
 SOURCE: Final = "tests.pack.test_packing:SAMPLES"
-_SURVEY: Final = SourceSurvey(0, "samples", None, None, None, [], "", 0.0, [])
+_SURVEY: Final = SourceSurvey(0, "samples", None, None, None, [], "", 0.0, 0.0, [])
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

@@ -26,6 +26,7 @@ _PARTS: Final = {  # with the options of the part
     ),
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "packed-data": 'loader = read_packed(DataLoader(…), path="{path}")',
     "read-ahead": "loader = read_ahead(DataLoader(…))",
     "recycled-collate": "loader = recycle_batches(DataLoader(…))",
     "reduced-decoding": "loader = decode_at_fraction(DataLoader(…))",

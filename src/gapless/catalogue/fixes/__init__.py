@@ -48,6 +48,7 @@ from gapless.catalogue.fixes.occasions.cadence import (
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
+from gapless.catalogue.fixes.samples.packed_data import packed_data
 from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
@@ -69,6 +70,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     decode_on_device,
     reduced_decoding,
     read_ahead,
+    packed_data,
     worker_threads,
     affinity,
     one_thread,
