@@ -48,6 +48,9 @@ _PACKABLE = (
     "; what can be packed: tensors, arrays, images of Pillow, bytes, texts, numbers, and tuples, "
     "lists and dicts of these"
 )
+_IMPORT_HINT = (
+    "; it is imported for its data set alone: what trains belongs below if __name__ == '__main__'"
+)
 _HASH_STEP = 1 << 20
 _MAX_DIFFERENCES = 10
 
@@ -92,7 +95,9 @@ def describe_error(error: BaseException, doing: str = "") -> dict[str, Any]:
         return {"kind": "source", "words": str(error)}
     if isinstance(error, ImportError) and "gapless[pack]" in str(error):
         return {"kind": "package", "words": f"{error}, for {sys.executable}"}
-    return {"kind": "other", "words": f"{doing}{words}"}
+    frames = traceback.extract_tb(error.__traceback__)
+    hint = _IMPORT_HINT if any(frame.name == "import_file" for frame in frames) else ""
+    return {"kind": "other", "words": f"{doing}{words}{hint}"}
 
 
 def _name_error(error: BaseException) -> str:
