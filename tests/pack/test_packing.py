@@ -173,11 +173,9 @@ def test_a_script_that_trains_when_it_is_imported_is_told_how_to_change(
 ) -> None:
     _ = in_process
     (tmp_path / "script.py").write_text("data = [1]\nint('many')\n")
-    with pytest.raises(
-        PackingError, match=r"ValueError.*script.py:2.*below if __name__ =="
-    ) as error:
+    with pytest.raises(PackingError, match=r"ValueError.*below if __name__ == '__main__'"):
         pack_source(f"{tmp_path}/script.py:data", tmp_path / "target")
-    assert "cannot be opened" not in str(error.value) or not (tmp_path / "target").exists()
+    assert not (tmp_path / "target").exists()
 
 
 def test_places_that_cannot_be_are_refused(whole: Path, tmp_path: Path) -> None:
