@@ -3,6 +3,7 @@
 import http.client
 import io
 import json
+import multiprocessing
 import resource
 import tempfile
 import time
@@ -185,13 +186,13 @@ def make_loader(cell: dict[str, Any]) -> Iterable[int]:
         _BATCH,
         shuffle=is_shuffled,
         **options,
-        multiprocessing_context="fork",
     )
 
 
 def send_figures(cell: dict[str, Any], sending: Any) -> None:  # noqa: ANN401
     """Read all samples once; send samples a second, and processor time of each."""
     torch.manual_seed(0)
+    multiprocessing.set_start_method("fork", force=True)  # of everybody's workers
     if cell["format"] in PACKAGES:
         import_package(cell["format"])  # once in a training, and not a matter of reading
     if cell["reader"].endswith("'s own"):

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 import torch
+from torch.utils.data import Subset
 
 from .packed_dataset import PackedDataset
 
-_MAX_NESTING = 8  # subsets of subsets
 _LOOKS = 3  # samples that are compared: the first, the last, and between
 
 
@@ -64,12 +64,9 @@ def replace_dataset(loader: Any, path: str) -> Callable[[], None] | None:
 
 
 def _find_dataset(loader: Any) -> tuple[Any, Any]:
-    """Return the innermost data set of a loader, and the object whose ``dataset`` it is."""
+    """Return the data set of a loader, below its subsets, and what has it as its ``dataset``."""
     holder = loader
-    for _ in range(_MAX_NESTING):
-        inner = getattr(holder.dataset, "__dict__", {}).get("dataset")
-        if not hasattr(type(inner), "__getitem__"):
-            break
+    while isinstance(holder.dataset, Subset):
         holder = holder.dataset
     return holder, holder.dataset
 
@@ -91,12 +88,12 @@ def _choose_indices(count: int) -> list[int]:
 
 
 def _open_packed(dataset: Any, path: str) -> Any:
-    """Yield the packed data with the transforms of a data set; then without: they may be packed."""
+    """Yield the packed data without transforms, which may be packed, then with those of before."""
     path = os.fspath(path)
+    yield PackedDataset(path)
     changes = [getattr(dataset, name, None) for name in ("transform", "target_transform")]
     if any(map(callable, changes)):
         yield PackedDataset(path, *(change if callable(change) else None for change in changes))
-    yield PackedDataset(path)
 
 
 def _make_samples(dataset: Any, indices: list[int]) -> list[Any]:
