@@ -48,15 +48,19 @@ def replace_dataset(loader: Any, path: str) -> Callable[[], None] | None:
             f"samples of {_name(outer)} are others when they are made again from the same random "
             "seeds: whether those that were packed are the same cannot be said"
         )
+
+    def put_back() -> None:
+        vars(holder)["dataset"] = dataset
+
     try:
         for packed in _open_packed(dataset, path):
             vars(holder)["dataset"] = packed
             if _spell(_make_samples(loader.dataset, indices)) == _spell(samples):
-                return lambda: vars(holder).update(dataset=dataset)
+                return put_back
     except BaseException:
-        vars(holder)["dataset"] = dataset
+        put_back()
         raise
-    vars(holder)["dataset"] = dataset
+    put_back()
     raise ValueError(
         f"samples that were packed in {path} are not those of {_name(dataset)}: looked at were "
         f"{', '.join(map(str, indices))}"
@@ -107,7 +111,7 @@ def _known_seeds() -> Any:
     numpy = sys.modules.get("numpy")
     states = random.getstate(), None if numpy is None else numpy.random.get_state()
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         random.seed(0)
         if numpy is not None:
             numpy.random.seed(0)
