@@ -33,6 +33,7 @@ _PARTS: Final = {  # with the options of the part
     "reduced-decoding": "loader = decode_at_fraction(DataLoader(…))",
     "sample-cache": "loader = cache_samples(DataLoader(…))",
     "sdpa": "with sdpa_kernel([SDPBackend.{backend}, SDPBackend.MATH]):\n    y = model(x)",
+    "uint8-by-hand": "loader = send_handwritten_uint8(DataLoader(…))",
     "uint8-to-device": "loader = send_uint8(DataLoader(…))",
     "worker-threads": (
         "def init_worker(_number):\n    torch.set_num_threads({threads})\n\n"

@@ -74,6 +74,11 @@ VENDORED_PARTS: Final = {
         ),
         is_loader=True,
     ),
+    "uint8-by-hand": _VendoredPart(
+        "send_handwritten_uint8",
+        ("pipelines.py", "uint8_pictures.py", "handwritten_floats.py"),
+        is_loader=True,
+    ),
     "uint8-to-device": _VendoredPart(
         "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True
     ),

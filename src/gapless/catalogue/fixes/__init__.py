@@ -54,6 +54,7 @@ from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
 from gapless.catalogue.fixes.samples.sample_cache import sample_cache
+from gapless.catalogue.fixes.samples.uint8_by_hand import uint8_by_hand
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -69,6 +70,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     out_of_order,
     recycled_collate,
     uint8_to_device,
+    uint8_by_hand,
     decode_on_device,
     reduced_decoding,
     jpeg_decoder,

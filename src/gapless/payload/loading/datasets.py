@@ -49,6 +49,7 @@ def values(loader: Any) -> dict[str, Any]:
         "picklable": _picklable(loader, walk, start_method),
         "worker_start": start_method,
         **_pipeline_values(loader.dataset),
+        "by_hand": _divides_by_hand(loader.dataset),
         "files": _name_file_list(loader.dataset),
         "decoders": _list_decoders(),
         **_location_values("sample", _sample_location(loader.dataset)),
@@ -132,6 +133,22 @@ def _sampler_location(loader: Any) -> locations.CodeLocation | None:
         if location is not None:
             return location
     return None
+
+
+def _divides_by_hand(dataset: Any) -> bool | None:
+    """Return whether the user's code that makes samples has the number 255; None: none was seen."""
+    for _ in range(_MAX_NESTING):
+        for name in ("__getitems__", "__getitem__", "__iter__"):
+            function = locations.of_class(type(dataset), name)
+            if locations.of_function(function) is not None:
+                code = getattr(function, "__code__", None)
+                return None if code is None else bool({255, 1 / 255}.intersection(_numbers(code)))
+        dataset = _inner_dataset(dataset)
+    return None
+
+
+def _numbers(code: Any) -> list[Any]:
+    return [value for value in code.co_consts if type(value) in (int, float)]
 
 
 def _inner_dataset(dataset: Any) -> Any:
