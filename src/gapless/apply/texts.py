@@ -25,6 +25,7 @@ _PARTS: Final = {  # with the options of the part
         "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()"
     ),
     "jpeg-decoder": "loader = decode_with(DataLoader(…), library={library!r})",
+    "length-buckets": "loader = bucket_by_length(DataLoader(…))",
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
     "picture-cache": "loader = cache_pictures(DataLoader(…))",

@@ -48,6 +48,9 @@ VENDORED_PARTS: Final = {
         is_loader=True,
         needs="torch, NumPy, Pillow and the library that decodes",
     ),
+    "length-buckets": _VendoredPart(
+        "bucket_by_length", ("batching/length_buckets.py",), is_loader=True
+    ),
     "picture-cache": _VendoredPart(
         "cache_pictures",
         ("caches/memory_store.py", "caches/picture_cache.py"),

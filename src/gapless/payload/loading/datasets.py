@@ -50,6 +50,7 @@ def values(loader: Any) -> dict[str, Any]:
         "worker_start": start_method,
         **_pipeline_values(loader.dataset),
         "by_hand": _divides_by_hand(loader.dataset),
+        "texts": _name_text_list(loader.dataset),
         "files": _name_file_list(loader.dataset),
         "decoders": _list_decoders(),
         **_location_values("sample", _sample_location(loader.dataset)),
@@ -98,6 +99,18 @@ def _name_file_list(dataset: Any) -> str | None:
             first = members[0][0] if type(members[0]) is tuple and members[0] else members[0]
             is_path = isinstance(first, (str, pathlib.PurePath)) and os.path.isfile(first)
             if is_path and loader_facts.find_length(dataset) in (None, len(members)):
+                return name
+        dataset = _inner_dataset(dataset)
+    return None
+
+
+def _name_text_list(dataset: Any) -> str | None:
+    """Return the list of texts or rows that a data set, or one within it, has; None: none."""
+    buckets = iterations.import_part("batching.length_buckets")
+    for _ in range(_MAX_NESTING):
+        if loader_facts.find_length(dataset) is not None:
+            name = buckets.name_sized_list(dataset)
+            if name is not None:
                 return name
         dataset = _inner_dataset(dataset)
     return None
