@@ -17,7 +17,7 @@ COUNT = 203
 class Texts(Dataset[Any]):
     def __init__(self, count: int = COUNT) -> None:
         generator = torch.Generator().manual_seed(1)
-        sizes: list[int] = torch.randint(1, 90, (count,), generator=generator).tolist()
+        sizes = [int(size) for size in torch.randint(1, 90, (count,), generator=generator)]
         self.name = "texts"
         self.labels = list(range(count))
         self.texts = ["a " * size for size in sizes]
