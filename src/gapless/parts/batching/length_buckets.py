@@ -46,7 +46,7 @@ def find_lengths(dataset: Any) -> list[int] | None:
     """Return the length of each sample of a data set; None: nothing says that before it is made."""
     indices: list[int] | None = None
     for _ in range(_MAX_DEPTH):
-        name = name_sized_list(dataset)
+        name = name_sized_list(dataset, _count_samples)
         if name is not None:
             sizes = [len(member) for member in vars(dataset)[name]]
             return sizes if indices is None else [sizes[index] for index in indices]
@@ -58,21 +58,26 @@ def find_lengths(dataset: Any) -> list[int] | None:
     return None
 
 
-def name_sized_list(dataset: Any) -> str | None:
+def name_sized_list(dataset: Any, count_samples: Callable[[Any], int | None]) -> str | None:
     """Return the data set's list of texts, lists or rows, one for each sample; None: it has none.
 
-    Texts have several words, and lengths differ: names of files, or pairs, do not count.
+    ``count_samples``: asked for a data set with such a list; nothing else of it is run. Texts have
+    several words, and lengths differ: names of files, or pairs, do not count.
     """
-    members_by_name = getattr(dataset, "__dict__", None)
-    if not hasattr(type(dataset), "__len__") or type(members_by_name) is not dict:
+    has_members = bool(type(dataset).__dictoffset__)
+    members_by_name = object.__getattribute__(dataset, "__dict__") if has_members else None
+    if type(members_by_name) is not dict:
         return None
     for name, members in list(members_by_name.items()):
-        if type(members) not in (list, tuple) or len(members) != len(dataset):
-            continue
-        some = members[:_LOOKED_AT]
-        if _are_sized(some) and len({len(member) for member in some}) > 1:
+        some = members[:_LOOKED_AT] if type(members) in (list, tuple) else ()
+        is_varied = bool(some) and _are_sized(some) and len({len(member) for member in some}) > 1
+        if is_varied and len(members) == count_samples(dataset):
             return name
     return None
+
+
+def _count_samples(dataset: Any) -> int | None:
+    return len(dataset) if hasattr(type(dataset), "__len__") else None
 
 
 def _are_sized(members: Any) -> bool:
@@ -81,9 +86,12 @@ def _are_sized(members: Any) -> bool:
         n_sentences = sum(" " in member.strip() for member in members)
         is_text = 2 * n_sentences >= len(members)  # one word may be a text, too
         return is_text and not os.path.exists(members[0][:_MAX_PATH])
-    return all(
-        type(member) in (list, tuple) or getattr(member, "ndim", 0) == 1 for member in members
-    )
+    return all(type(member) in (list, tuple) or _is_row(member) for member in members)
+
+
+def _is_row(member: Any) -> bool:
+    """Return whether a member is a tensor, or an array of NumPy's, of one dimension."""
+    return type(member).__module__ in ("torch", "numpy") and getattr(member, "ndim", 0) == 1
 
 
 class LengthBatches:

@@ -108,10 +108,9 @@ def _name_text_list(dataset: Any) -> str | None:
     """Return the list of texts or rows that a data set, or one within it, has; None: none."""
     buckets = iterations.import_part("batching.length_buckets")
     for _ in range(_MAX_NESTING):
-        if loader_facts.find_length(dataset) is not None:
-            name = buckets.name_sized_list(dataset)
-            if name is not None:
-                return name
+        name = buckets.name_sized_list(dataset, loader_facts.find_length)
+        if name is not None:
+            return name
         dataset = _inner_dataset(dataset)
     return None
 
