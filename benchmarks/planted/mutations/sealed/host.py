@@ -59,7 +59,7 @@ def _expiring(site: Site) -> Sequence[Change] | None:
 
 
 def _ticking(site: Site) -> Sequence[Change] | None:
-    """Have a timer's signal interrupt the training thread for more than a third of its time."""
+    """Have a timer's signal interrupt the training thread for about a third of its time."""
     return [at_top(site, _TICKS)] if site.step is not None else None
 
 
@@ -68,7 +68,7 @@ def _states(site: Site) -> Sequence[Change] | None:
     step = site.step
     if step is None or step.optimizer is None:
         return None
-    number = amount(site, 2.2, _share(site))
+    number = amount(site, 1.2, _share(site))
     text = (
         f"for _ in range(max(1, {number} // len({{parameters}}))):\n"
         f'    _rate = {step.optimizer}.state_dict()["param_groups"][0]["lr"]'
@@ -174,11 +174,11 @@ _SWINGS: Final = """for _ in range({n}):
     _pole[2] = _math.fmod(_pole[2] + 0.02 * _pole[3], 0.2)
     _pole[3] = _math.fmod(_pole[3] + 0.02 * _turn, 3.0)"""
 _HISTORY: Final = """import pandas as _pandas
-_history = _pandas.DataFrame({"step": range(200), "loss": 0.5, "rate": 0.1})
+_history = [_pandas.DataFrame({"step": range(200), "loss": 0.5, "rate": 0.1})]
 """
 _JOINED: Final = """for _at in range({n}):
     _row = _pandas.DataFrame({"step": [_at], "loss": [0.5], "rate": [0.1]})
-    _history = _pandas.concat([_history.tail(200), _row], ignore_index=True)"""
+    _history[0] = _pandas.concat([_history[0].tail(200), _row], ignore_index=True)"""
 _ROLLOUT: Final = """import pickle as _pickle
 _rollout = [{"action": _at, "reward": 0.5, "seen": [0.1, 0.2, 0.3]} for _at in range({n})]
 """
@@ -188,7 +188,7 @@ _frames = {}
 
 
 def _ticked(number, frame):
-    until = _time.perf_counter() + 0.004
+    until = _time.perf_counter() + 0.003
     while _time.perf_counter() < until:
         code = frame.f_code if frame is not None else None
         _frames[code] = _frames.get(code, 0) + 1
@@ -222,15 +222,15 @@ PLANTS: Final = (
     Plant(
         "confusion-by-hand",
         "confusions",
-        of_output(_CONFUSION, 0.085),
+        of_output(_CONFUSION, 0.25),
         _READ,
         at_line=True,
     ),
-    Plant("pairs-of-words", "word-pairs", _beside(_GRAMS, 0.33, _TEXT), _PYTHON, at_line=True),
+    Plant("pairs-of-words", "word-pairs", _beside(_GRAMS, 0.45, _TEXT), _PYTHON, at_line=True),
     Plant(
         "options-flattened-again",
         "flat-options",
-        _beside("_flat = _flattened(_options)", 0.45, _NESTED, early=True),
+        _beside("_flat = _flattened(_options)", 1.1, _NESTED, early=True),
         _PYTHON,
         _QUIET,
         at_line=True,
@@ -240,7 +240,7 @@ PLANTS: Final = (
         "identifiers",
         _beside(
             "_identifiers = [str(_uuid.uuid4()) for _ in range({n})]",
-            3.2,
+            6.5,
             "import uuid as _uuid\n",
         ),
         _PYTHON,
@@ -249,7 +249,7 @@ PLANTS: Final = (
     Plant(
         "models-listed-by-age",
         "model-shelves",
-        _beside(_SORTED, 110.0, _KEPT),
+        _beside(_SORTED, 150.0, _KEPT),
         (*_FILES, "G701"),
         ("no-checkpoint", "checkpoint-every"),
         at_line=True,
@@ -257,23 +257,23 @@ PLANTS: Final = (
     Plant(
         "replay-copied-to-draw",
         "replay-copies",
-        _beside("_drawn = _draw.sample(list(_replay), 8)", 0.009, _REPLAY, early=True),
+        _beside("_drawn = _draw.sample(list(_replay), 8)", 0.015, _REPLAY, early=True),
         _PYTHON,
         at_line=True,
     ),
     Plant(
         "priorities-descended", "priorities", _beside(_DESCENT, 1.6, _TREE), _PYTHON, at_line=True
     ),
-    Plant("beams-grown-by-hand", "beams", _beside(_SEARCH, 37.0, _BEAMS), _PYTHON, at_line=True),
+    Plant("beams-grown-by-hand", "beams", _beside(_SEARCH, 42.0, _BEAMS), _PYTHON, at_line=True),
     Plant(
         "clusters-on-host",
         "clusters",
-        _beside(_ASSIGNED, 0.35, _CENTRES, early=True),
+        _beside(_ASSIGNED, 0.8, _CENTRES, early=True),
         (*_PYTHON, "G203"),
         at_line=True,
     ),
-    Plant("walks-on-host", "walks", _beside(_WALKS, 0.42, _NEIGHBOURS), _PYTHON, at_line=True),
-    Plant("poles-swung", "simulations", _beside(_SWINGS, 1.1, _POLE), _PYTHON, at_line=True),
+    Plant("walks-on-host", "walks", _beside(_WALKS, 0.8, _NEIGHBOURS), _PYTHON, at_line=True),
+    Plant("poles-swung", "simulations", _beside(_SWINGS, 0.75, _POLE), _PYTHON, at_line=True),
     Plant(
         "history-joined-to-row",
         "frame-growth",
@@ -285,7 +285,7 @@ PLANTS: Final = (
     Plant(
         "rollout-sent-round",
         "round-trips",
-        _beside("_received = _pickle.loads(_pickle.dumps(_rollout))", 0.95, _ROLLOUT),
+        _beside("_received = _pickle.loads(_pickle.dumps(_rollout))", 4.0, _ROLLOUT),
         _PYTHON,
         at_line=True,
     ),
@@ -302,7 +302,7 @@ PLANTS: Final = (
     Plant(
         "first-of-a-new-pass",
         "new-passes",
-        _beside("_extra = next(iter(_unlabelled))", 0.024, _OTHER, early=True),
+        _beside("_extra = next(iter(_unlabelled))", 0.07, _OTHER, early=True),
         (*_PYTHON, "G101", "G102", "G105", "G114"),
         at_line=True,
     ),
@@ -317,7 +317,7 @@ PLANTS: Final = (
     Plant(
         "sheet-written-now-and-then",
         "sheets",
-        _seldom(_WRITTEN, 330.0, _RECORDS),
+        _seldom(_WRITTEN, 650.0, _RECORDS),
         (*_PYTHON, "G702", "G705"),
         _QUIET,
         at_line=True,
@@ -325,14 +325,14 @@ PLANTS: Final = (
     Plant(
         "spread-by-resampling",
         "resampling",
-        _seldom(_BOOTSTRAP, 14.0, _INTERVALS),
+        _seldom(_BOOTSTRAP, 21.0, _INTERVALS),
         (*_PYTHON, "G705"),
         at_line=True,
     ),
     Plant(
         "versions-asked-again",
         "version-lookups",
-        _beside(_ASKED, 330.0, _VERSIONS),
+        _beside(_ASKED, 1100.0, _VERSIONS),
         _FILES,
         _QUIET,
         at_line=True,

@@ -16,14 +16,14 @@ _WORDS: Final = (*_FEW, "G109")
 _MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
 
 
-def _in_samples(text: str, unit_us: float, top: str, most: int = 1 << 30) -> ChangeOf:
+def _in_samples(text: str, unit_us: float, top: str) -> ChangeOf:
     """Have each sample do something ``{n}`` times; where that is less than once, every few do."""
 
     def change(site: Site) -> Sequence[Change] | None:
         if data_of(site) is None:
             return None
         exact = item_amount(site, unit_us * _GRAIN, _SHARE) * _GRAIN
-        number = min(most, max(1, round(exact)))
+        number = max(1, round(exact))
         rows = text.replace("{n}", str(number))
         if exact < 1:
             rows = f"if index % {round(1 / exact)} == 0:\n" + "\n".join(
@@ -167,11 +167,11 @@ PLANTS: Final = (
         _MORE,
         "loader",
     ),
-    Plant("row-of-frame", "frame-rows", _in_samples(_ROW, 75.0, _FRAME), _MADE, _MORE, "loader"),
+    Plant("row-of-frame", "frame-rows", _in_samples(_ROW, 100.0, _FRAME), _MADE, _MORE, "loader"),
     Plant(
         "frame-filtered-again",
         "frame-filters",
-        _in_samples(_FILTER, 380.0, _FRAME),
+        _in_samples(_FILTER, 1200.0, _FRAME),
         _MADE,
         _MORE,
         "loader",
@@ -179,7 +179,7 @@ PLANTS: Final = (
     Plant(
         "container-opened-again",
         "containers",
-        _in_samples(_REOPENED, 330.0, _CONTAINER),
+        _in_samples(_REOPENED, 950.0, _CONTAINER),
         _READ,
         _MORE,
         "loader",
@@ -187,7 +187,7 @@ PLANTS: Final = (
     Plant(
         "array-mapped-again",
         "mapped-arrays",
-        _in_samples(_MAPPED, 90.0, _ARRAY),
+        _in_samples(_MAPPED, 220.0, _ARRAY),
         _READ,
         _MORE,
         "loader",
@@ -195,7 +195,7 @@ PLANTS: Final = (
     Plant(
         "tokens-masked-singly",
         "masked-tokens",
-        _in_samples(_MASKED, 0.11, _SENTENCE),
+        _in_samples(_MASKED, 0.17, _SENTENCE),
         _WORDS,
         _MORE,
         "loader",
@@ -203,7 +203,7 @@ PLANTS: Final = (
     Plant(
         "negatives-rejected",
         "rejected-negatives",
-        _in_samples(_REJECTED, 1.5, _BOUGHT),
+        _in_samples(_REJECTED, 4.5, _BOUGHT),
         _MADE,
         _MORE,
         "loader",
@@ -211,18 +211,18 @@ PLANTS: Final = (
     Plant(
         "paths-looked-for",
         "path-checks",
-        _in_samples(_EXISTING, 3.4, _FOLDER),
+        _in_samples(_EXISTING, 7.0, _FOLDER),
         _READ,
         _MORE,
         "loader",
     ),
     Plant(
-        "runs-unrolled", "run-lengths", _in_samples(_UNROLLED, 0.2, _RUNS), _MADE, _MORE, "loader"
+        "runs-unrolled", "run-lengths", _in_samples(_UNROLLED, 0.65, _RUNS), _MADE, _MORE, "loader"
     ),
     Plant(
         "farthest-points-chosen",
         "farthest-points",
-        _in_samples(_FARTHEST, 22.0, _CLOUD),
+        _in_samples(_FARTHEST, 48.0, _CLOUD),
         _MADE,
         _MORE,
         "loader",
@@ -230,7 +230,7 @@ PLANTS: Final = (
     Plant(
         "elements-filled-singly",
         "element-writes",
-        _in_samples(_ELEMENTS, 2.2, _TORCH),
+        _in_samples(_ELEMENTS, 5.0, _TORCH),
         _MADE,
         _MORE,
         "loader",
@@ -238,7 +238,7 @@ PLANTS: Final = (
     Plant(
         "pictures-turned-again",
         "rotations",
-        _in_samples(_ROTATED, 130.0, _PICTURE),
+        _in_samples(_ROTATED, 550.0, _PICTURE),
         _MADE,
         _MORE,
         "loader",
@@ -246,7 +246,7 @@ PLANTS: Final = (
     Plant(
         "points-in-polygon",
         "polygon-tests",
-        _in_samples(_COVERED, 1.3, _POLYGON),
+        _in_samples(_COVERED, 3.2, _POLYGON),
         _MADE,
         _MORE,
         "loader",
@@ -254,7 +254,7 @@ PLANTS: Final = (
     Plant(
         "letters-counted-in-window",
         "letter-windows",
-        _in_samples(_LETTERS, 0.14, _GENOME),
+        _in_samples(_LETTERS, 0.27, _GENOME),
         _WORDS,
         _MORE,
         "loader",
