@@ -38,6 +38,7 @@ class Detection(Struct, frozen=True):
     advice: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
     # A cause (name) of the same loader, or SAME_LINE: where it is named, this is not.
     unless: str | None = None
+    rank: int | None = None  # that has it, and makes the others wait
 
     def yields_to(self, rival: "Detection") -> bool:
         """Return whether it is not to be named beside another cause, which is easier to remove."""
