@@ -81,6 +81,11 @@ def unmarked_lengths(rank: Rank) -> Float:
     return rank.own_lengths - rank.sums(tuple(MARKED_LEAVES))
 
 
+def marked_mean(rank: Rank) -> float:
+    """Return what a step of a rank has of what marks show, in ns."""
+    return rank.mean(*MARKED_LEAVES)
+
+
 def _shift_rows(rank: Rank, process: ProcessTime) -> Rank:
     """Return a rank's steps with what its marks show of an average step."""
     n_steps = sum(process.stepping.values()) / (process.mean_ns or 1)

@@ -21,6 +21,7 @@ from gapless.model.finding import Detection, Measure
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MIN_SHARE: Final = 0.6  # of the time that ranks wait for one another
 _MIN_STANDARD_ERRORS: Final = 2.0  # standard errors: a smaller surplus may be chance
+_MIN_MARKED_SHARE: Final = 0.5  # of the surplus: then marks of all steps show it, not chance
 _MIN_COMPUTE_SHARE: Final = 0.5  # of the surplus
 _MAX_TAKEN_CORES: Final = 0.5  # processors that others took
 _MIN_SURPLUS_SHARE: Final = 0.25  # of the surplus: smaller parts are not named
@@ -211,6 +212,9 @@ def _is_by_chance(ranks: tuple[Rank, ...], straggler: Rank) -> bool:
     if len({len(rank.rows) for rank in ranks}) > 1 or len(straggler.rows) < 2:  # noqa: PLR2004
         return False
     surplus = straggler.own_lengths - np.max([rank.own_lengths for rank in other_ranks], axis=0)
+    marked_ns = rank_marks.marked_mean(straggler) - max(map(rank_marks.marked_mean, other_ranks))
+    if straggler.played and marked_ns >= _MIN_MARKED_SHARE * float(surplus.mean()):
+        return False
     varying = rank_marks.unmarked_lengths(straggler) - np.max(
         [rank_marks.unmarked_lengths(rank) for rank in other_ranks], axis=0
     )
