@@ -48,7 +48,7 @@ def name_late_rank(
     return [
         _join(late, cause) if detection is late else detection
         for detection in detections
-        if detection.code != cause.code
+        if (detection.code, detection.location) != (cause.code, cause.location)
     ]
 
 
