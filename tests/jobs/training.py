@@ -13,6 +13,7 @@ import time
 import zlib
 from argparse import Namespace
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -23,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from tests.zoo.job import Job, Steps
 
-USUAL = {
+USUAL: dict[str, Any] = {
     "wide": 512,
     "layers": 2,
     "batch": 96,
@@ -114,7 +115,8 @@ def train(job: Job) -> Steps:
         count += 1
         is_last = count % options.accumulate == 0
         is_quiet = options.no_sync and not is_last
-        with model.no_sync() if is_quiet else contextlib.nullcontext():
+        is_wrapped = isinstance(model, DistributedDataParallel)
+        with model.no_sync() if is_wrapped and is_quiet else contextlib.nullcontext():
             loss = cross_entropy(model(inputs.to(job.device)), labels.to(job.device))
             loss.backward()
         if not is_last:
@@ -162,8 +164,9 @@ def wrap_model(job: Job) -> DistributedDataParallel:
 
 def average_gradients(model: nn.Module) -> None:
     for parameter in model.parameters():
-        distributed.all_reduce(parameter.grad)
-        parameter.grad /= distributed.get_world_size()
+        if parameter.grad is not None:
+            distributed.all_reduce(parameter.grad)
+            parameter.grad /= distributed.get_world_size()
 
 
 def take_notes(count: int) -> int:
