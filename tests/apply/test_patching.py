@@ -1,13 +1,16 @@
 """Texts that come out, to the letter: where lines go, what is kept, what is left alone."""
 
 import importlib
+import re
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from gapless.apply.drafts.checking import compare_facts
 from gapless.apply.edits.vendored import write_part
 from gapless.apply.patching import make_patch
+from gapless.catalogue.examples.example_facts import cpu, loader
 from gapless.model.edit import (
     Applicability,
     Edit,
@@ -239,6 +242,7 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("recycled-collate", "recycled_collate", "recycle_batches"),
         ("uint8-to-device", "uint8_pictures", "send_uint8"),
         ("decode-on-device", "jpeg_files", "decode_on_device"),
+        ("packed-data", "packed_loader", "read_packed"),
         ("read-ahead", "read_ahead", "read_ahead"),
         ("reduced-decoding", "jpeg_files", "decode_at_fraction"),
         ("jpeg-decoder", "jpeg_decoders", "decode_with"),
@@ -259,7 +263,16 @@ def test_a_part_that_gives_the_loader_itself_is_written_there_too(
     names: dict[str, object] = {"__name__": module}
     exec(compile(part.after, f"{module}.py", "exec"), names)  # noqa: S102 - the part itself
     assert callable(names[function])
-    assert b"gapless" not in b"\n".join(part.after.splitlines()[1:])
+    assert not re.search(rb"(import|from) gapless", part.after)
+
+
+def test_a_class_of_a_part_is_the_same_in_a_file_of_its_own() -> None:
+    ours, theirs, users = (
+        cpu(loader(dataset=name))
+        for name in ("_gapless.parts.a.Packed", "packed_loader.Packed", "train.Photos")
+    )
+    assert list(compare_facts(ours, theirs)) == []
+    assert len(list(compare_facts(ours, users))) == len(list(compare_facts(users, theirs))) == 1
 
 
 def test_without_a_script_that_can_be_changed_settings_are_left() -> None:

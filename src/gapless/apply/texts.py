@@ -27,6 +27,7 @@ _PARTS: Final = {  # with the options of the part
     "jpeg-decoder": "loader = decode_with(DataLoader(…), library={library!r})",
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "packed-data": 'loader = read_packed(DataLoader(…), path="{path}")',
     "picture-cache": "loader = cache_pictures(DataLoader(…))",
     "read-ahead": "loader = read_ahead(DataLoader(…))",
     "recycled-collate": "loader = recycle_batches(DataLoader(…))",

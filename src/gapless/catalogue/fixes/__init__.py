@@ -49,6 +49,7 @@ from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
 from gapless.catalogue.fixes.samples.jpeg_decoder import jpeg_decoder
+from gapless.catalogue.fixes.samples.packed_data import packed_data
 from gapless.catalogue.fixes.samples.picture_cache import picture_cache
 from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
@@ -75,6 +76,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     sample_cache,
     picture_cache,
     read_ahead,
+    packed_data,
     worker_threads,
     affinity,
     one_thread,
