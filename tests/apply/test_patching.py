@@ -247,6 +247,8 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("reduced-decoding", "jpeg_files", "decode_at_fraction"),
         ("jpeg-decoder", "jpeg_decoders", "decode_with"),
         ("picture-cache", "picture_cache", "cache_pictures"),
+        ("uint8-by-hand", "handwritten_floats", "send_handwritten_uint8"),
+        ("length-buckets", "length_buckets", "bucket_by_length"),
         ("sample-cache", "sample_cache", "cache_samples"),
     ],
 )

@@ -49,6 +49,9 @@ VENDORED_PARTS: Final = {
         is_loader=True,
         needs="torch, NumPy, Pillow and the library that decodes",
     ),
+    "length-buckets": _VendoredPart(
+        "bucket_by_length", ("batching/length_buckets.py",), is_loader=True
+    ),
     "picture-cache": _VendoredPart(
         "cache_pictures",
         ("caches/memory_store.py", "caches/picture_cache.py"),
@@ -79,6 +82,11 @@ VENDORED_PARTS: Final = {
             "caches/disk_store.py",
             "caches/sample_cache.py",
         ),
+        is_loader=True,
+    ),
+    "uint8-by-hand": _VendoredPart(
+        "send_handwritten_uint8",
+        ("pipelines.py", "uint8_pictures.py", "handwritten_floats.py"),
         is_loader=True,
     ),
     "uint8-to-device": _VendoredPart(
