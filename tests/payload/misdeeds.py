@@ -134,7 +134,7 @@ def closed():
     sink = recorder_module("sink")
     time.sleep(0.12)
     train_over(DataLoader(DATA, 4))
-    recorder_fd = 300 if sink is None else sink._fd
+    recorder_fd = 300 if sink is None else sink.log.fd
     os.closerange(3, 1000)
     own_fd = os.open("mine", os.O_RDWR | os.O_CREAT)
     os.dup2(own_fd, recorder_fd)
@@ -206,7 +206,7 @@ def epochs():
     train_over(loader, epochs=10_000)
     identities = recorder_module("identities")
     if identities is not None:
-        assert len(identities._entities) < 200, len(identities._entities)
+        assert len(identities._ids.entities) < 200, len(identities._ids.entities)
     return count_open() - n_before
 
 

@@ -124,7 +124,7 @@ def test_files_open_for_writing_are_found_at_an_edge(
 
 def test_a_child_does_not_tell_what_its_parent_saw(file_frames: list[dict[str, Any]]) -> None:
     files.note_open("a", "rb")
-    files.forget()
+    files._paths.fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     files.write_paths()
     assert file_frames == []
 

@@ -59,7 +59,7 @@ def test_the_end_of_a_process_waits_for_a_thread_in_a_look(
     monkeypatch.setattr(recorder, "write", write)
     stacks.start()
     wait_until(lambda: looks)
-    task = Path(f"/proc/self/task/{stacks._state['tid']}")  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
+    task = Path(f"/proc/self/task/{stacks._state.thread.tid}")  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
     stacks.finish()
     assert task.exists(), "asked to end, and not awaited yet"
     stacks.wait_for_end()

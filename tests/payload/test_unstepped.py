@@ -43,7 +43,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     unstepped.stop()
 
 
-COUNTS = unstepped._counts  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+COUNTS = unstepped._state.counts  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 WRITTEN: list[bool] = []  # by the thread that looks
 
 
@@ -90,16 +90,16 @@ def test_what_steps_leaves_no_file(spool: Path) -> None:
 def looking_task() -> Path:
     """Return the task of the thread that looks, once it has begun."""
     state = unstepped._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    wait_until(lambda: state["tid"])
-    return Path(f"/proc/self/task/{state['tid']}")
+    wait_until(lambda: state.thread.tid)
+    return Path(f"/proc/self/task/{state.thread.tid}")
 
 
 def test_the_thread_is_gone_for_a_fork_and_back_after_it(spool: Path) -> None:
     old_task = looking_task()
     assert old_task.exists()
-    unstepped.pause()
+    unstepped._state.before_fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert not old_task.exists()
-    unstepped.resume()
+    unstepped._state.after_fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert looking_task().exists()
     spin()
     assert read_report(spool)["looks"] > 0

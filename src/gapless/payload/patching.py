@@ -9,6 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import scripting, tracebacks
+from .process_state import STATE
 
 if TYPE_CHECKING:
     from typing import Optional
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 SKIPPED = tracebacks.PASSED_OVER
 FAILURES = 3  # of one hook, after which it is left off
 _MISSING = object()
-_replaced: list[tuple[Any, str, Any, Any]] = []  # owner, attribute, what was there, what is ours
-_guards: list[_Hook] = []  # of functions: on again when recording begins again
-_patches: list[_Hook] = []  # of what is replaced: off for good
-notes: list[tuple[str, str]] = []  # (what, why) that could not be observed; the recorder takes them
 
 
 class _Hook:
@@ -52,8 +49,21 @@ class _Hook:
             return True
         self.failures += 1
         self.on = self.failures < FAILURES
-        notes.append((self.name, _describe_error(error)))
+        STATE.note(self.name, error)
         return False
+
+
+class _Patches:
+    """What is replaced, and which hooks are on."""
+
+    def __init__(self) -> None:
+        # Owner, attribute, what was there, what is ours.
+        self.replaced: list[tuple[Any, str, Any, Any]] = []
+        self.guards: list[_Hook] = []  # of functions: on again when recording begins again
+        self.hooks: list[_Hook] = []  # of what is replaced: off for good
+
+
+_patches = STATE.keep(_Patches())
 
 
 def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -64,7 +74,7 @@ def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         hook = _Hook(name)
-        _guards.append(hook)
+        _patches.guards.append(hook)
 
         @functools.wraps(function)
         def safe(*args: Any, **kwargs: Any) -> Any:
@@ -86,7 +96,7 @@ def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def hook(name: str) -> _Hook:
     """Return the switch of what ``replace`` will set: off for good when everything is put back."""
     new_hook = _Hook(name)
-    _patches.append(new_hook)
+    _patches.hooks.append(new_hook)
     return new_hook
 
 
@@ -128,7 +138,7 @@ def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
     _sign(original, replacement)
     scripting.stand_in(original, replacement)
     setattr(owner, attribute, replacement)
-    _replaced.append((owner, attribute, own_value, replacement))
+    _patches.replaced.append((owner, attribute, own_value, replacement))
 
 
 def _sign(original: Any, replacement: Any) -> None:
@@ -142,26 +152,26 @@ def _sign(original: Any, replacement: Any) -> None:
 
 def is_replaced(owner: Any, attribute: str) -> bool:
     """Return whether ``replace`` has been here."""
-    return any(entry[0] is owner and entry[1] == attribute for entry in _replaced)
+    return any(entry[0] is owner and entry[1] == attribute for entry in _patches.replaced)
 
 
 def hand_on(attribute: str, replacement: Any, previous: Any) -> None:
     """Put ``previous`` back in the end where ``replacement`` was: it is taken off from below."""
-    for index, (owner, name, before, now) in enumerate(_replaced):
+    for index, (owner, name, before, now) in enumerate(_patches.replaced):
         if before is replacement and name == attribute:
-            _replaced[index] = (owner, name, previous, now)
+            _patches.replaced[index] = (owner, name, previous, now)
 
 
 def put_back(owner: Any, attribute: str) -> None:
     """Undo one ``replace``, unless somebody has replaced ours since."""
-    for index in range(len(_replaced) - 1, -1, -1):
-        replaced_owner, name, own_value, replacement = _replaced[index]
+    for index in range(len(_patches.replaced) - 1, -1, -1):
+        replaced_owner, name, own_value, replacement = _patches.replaced[index]
         if (
             replaced_owner is owner
             and name == attribute
             and vars(owner).get(name, _MISSING) is replacement
         ):
-            del _replaced[index]
+            del _patches.replaced[index]
             _set(owner, name, own_value)
             scripting.forget(replacement)
             return
@@ -169,11 +179,11 @@ def put_back(owner: Any, attribute: str) -> None:
 
 def restore_all() -> None:
     """Put everything back, last first; what somebody has replaced since is left, ours inert."""
-    for hook in (*_guards, *_patches):
+    for hook in (*_patches.guards, *_patches.hooks):
         hook.on = False
-    _patches.clear()
-    while _replaced:
-        owner, attribute, own_value, replacement = _replaced.pop()
+    _patches.hooks.clear()
+    while _patches.replaced:
+        owner, attribute, own_value, replacement = _patches.replaced.pop()
         if vars(owner).get(attribute, _MISSING) is not replacement:
             continue
         _set(owner, attribute, own_value)
@@ -189,12 +199,5 @@ def _set(owner: Any, attribute: str, own_value: Any) -> None:
 
 def resume() -> None:
     """Let guarded functions run again, after ``restore_all``."""
-    for hook in _guards:
+    for hook in _patches.guards:
         hook.on, hook.failures = True, 0
-
-
-def _describe_error(error: BaseException) -> str:
-    try:
-        return repr(error)[:300]
-    except Exception:
-        return type(error).__name__

@@ -10,17 +10,13 @@ import functools
 from typing import Any, Callable
 
 from ... import wire
-from .. import imports, patching, recorder, tracebacks
+from .. import declare, patching, recorder, tracebacks
 from . import calls
 
 LONG_NS = 100_000  # what takes less is no mark
 
 
-def install() -> None:
-    """Wait for ``torch.utils.data``."""
-    imports.when_imported("torch.utils.data.dataloader", _watch)
-
-
+@declare.hook("torch.utils.data.dataloader")
 def _watch(module: Any) -> None:
     patching.replace(module._BaseDataLoaderIter, "_next_index", _time_sampler)
 

@@ -12,11 +12,21 @@ from __future__ import annotations
 import importlib
 from typing import Any, Callable
 
+from ..process_state import keep
 from . import arguments, settings, skips
 from .patch import edit_counters
 
 Edit = "dict[str, Any]"
-_undos: list[Callable[[], None]] = []  # what reverts each of them
+
+
+class _Overlay:
+    """The edits that were applied; a child has them, too."""
+
+    def __init__(self) -> None:
+        self.undos: list[Callable[[], None]] = []  # what reverts each of them
+
+
+_overlay = keep(_Overlay())
 
 
 def apply(edits: Any) -> None:
@@ -24,7 +34,7 @@ def apply(edits: Any) -> None:
     for number, edit in enumerate(edits):
         undo = apply_edit(number, edit)
         if undo is not None:
-            _undos.append(undo)
+            _overlay.undos.append(undo)
 
 
 def apply_edit(number: int, edit: Any) -> Any:
@@ -39,8 +49,8 @@ def finish() -> None:
 
 def revert() -> None:
     """Revert all edits, the last one first: the same objects are where they were."""
-    while _undos:
-        _undos.pop()()
+    while _overlay.undos:
+        _overlay.undos.pop()()
 
 
 def _interpreter(edit: Any) -> Callable[[int, Any], Any]:

@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any
 
+from ..process_state import keep
 from ..tracebacks import OURS, PASSED_OVER
 
 CodeLocation = tuple[str, int, str]  # file, line, function
@@ -17,7 +18,16 @@ _LAYERS = 8  # decorators around a function
 _USERS, _LIBRARYS, _TORCHS = range(3)
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _PUBLIC = os.path.join(os.sep, "gapless", "__init__.py")  # gapless.step(), wherever it lies
-_origins: dict[str, int] = {}  # by file; scripts have few
+
+
+class _Files:
+    """Whose code files are; scripts have few."""
+
+    def __init__(self) -> None:
+        self.origins: dict[str, int] = {}
+
+
+_files = keep(_Files())
 
 
 def users_line(depth: int = 0) -> CodeLocation | None:
@@ -135,11 +145,11 @@ def frame_location(frame: Any) -> CodeLocation:
 
 
 def _origin_of(name: str) -> int:
-    origin = _origins.get(name)
+    origin = _files.origins.get(name)
     if origin is None:
-        if len(_origins) > MAX_FILES:
-            _origins.clear()
-        origin = _origins[name] = _classify(name)
+        if len(_files.origins) > MAX_FILES:
+            _files.origins.clear()
+        origin = _files.origins[name] = _classify(name)
     return origin
 
 

@@ -6,8 +6,7 @@ import sys
 from typing import Any
 
 from .. import recorder
-
-_peaks: dict[int, _Peak] = {}  # by side
+from ..process_state import keep
 
 
 class _Peak:
@@ -15,6 +14,16 @@ class _Peak:
 
     def __init__(self) -> None:
         self.bytes = 0
+
+
+class _Peaks:
+    """The peaks of the sides."""
+
+    def __init__(self) -> None:
+        self.by_side: dict[int, _Peak] = {}
+
+
+_peaks = keep(_Peaks())
 
 
 def begin() -> None:
@@ -29,7 +38,7 @@ def end(side: int) -> None:
     cuda = _cuda_in_use()
     if cuda is None:
         return
-    peak = _peaks.setdefault(side, _Peak())
+    peak = _peaks.by_side.setdefault(side, _Peak())
     peak.bytes = max(peak.bytes, cuda.max_memory_allocated())
     recorder.fact("block", peak, {"side": side, "memory_peak": peak.bytes})
 
