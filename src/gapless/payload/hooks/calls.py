@@ -6,6 +6,7 @@ import functools
 import sys
 import weakref
 from _thread import get_ident
+from types import FunctionType
 from typing import Any
 
 from ... import wire
@@ -35,36 +36,16 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
     For what torch.compile may meet: in a graph that is being traced neither of ours is called. What
     this hook has wrapped already, where it goes by another name, gets no second wrapper.
     """
-    before = patching.guard(name)(before or _do_nothing)
-    after = patching.guard(name)(after or _do_nothing)
+    make = patching.around(name, before, after, find_tracing=compiling.get_is_compiling)
 
-    def make(original: Any) -> Any:
-        filename = getattr(getattr(original, "__code__", None), "co_filename", None)
-        if filename == patching.SKIPPED and _marked.hook_names.get(original) == name:
+    def make_once(original: Any) -> Any:
+        if type(original) is FunctionType and _marked.hook_names.get(original) == name:
             return original
-        compiles = compiling.get_is_compiling()
-
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if compiles():
-                return original(*args, **kwargs)
-            try:
-                state = before(args, kwargs)
-                try:
-                    result = original(*args, **kwargs)
-                except BaseException as raised:
-                    after(state, args, None, raised)
-                    raise
-                after(state, args, result, None)
-            except BaseException as error:
-                tracebacks.strip(error)
-                raise
-            return result
-
+        call = make(original)
         _marked.hook_names[call] = name
-        return make_transparent(call)
+        return call
 
-    return make
+    return make_once
 
 
 def around_unnested(state: Any, is_wanted: Any, report: Any) -> Any:
@@ -101,15 +82,9 @@ def around_unnested(state: Any, is_wanted: Any, report: Any) -> Any:
                 raise
             return result
 
-        return make_transparent(call)
+        return call
 
     return make
-
-
-def make_transparent(function: Any) -> Any:
-    """Return the function, changed such that warnings do not name its file."""
-    function.__code__ = function.__code__.replace(co_filename=patching.SKIPPED)
-    return function
 
 
 def around_outermost(
@@ -190,7 +165,3 @@ def _open_range(span: Any) -> Any:
     if scope is not None:
         scope.__enter__()
     return scope
-
-
-def _do_nothing(*_: Any) -> None:
-    """Look at nothing."""

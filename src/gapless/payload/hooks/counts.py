@@ -84,7 +84,7 @@ def _wrap_backward(original: Any) -> Any:
             tracebacks.strip(error)
             raise
 
-    return calls.make_transparent(backward)
+    return backward
 
 
 def _wrap_zero_grad(original: Any) -> Any:
@@ -102,7 +102,7 @@ def _wrap_zero_grad(original: Any) -> Any:
             tracebacks.strip(error)
             raise
 
-    return calls.make_transparent(zero_grad)
+    return zero_grad
 
 
 @declare.at_seldom_edge

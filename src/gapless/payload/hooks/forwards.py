@@ -38,7 +38,8 @@ class _Forwards:
     """The outermost modules, and whether their calls are marked."""
 
     def __init__(self) -> None:
-        self.is_replaced = self.is_over = self.has_compiled = False
+        self.is_over = self.has_compiled = False
+        self.replacement: Any = None  # of ``Module.__call__``
         self.before_compiling: Any = None
         self.outermost: dict[int, _OutermostModule] = {}  # by id of a module
         self.begin()
@@ -54,7 +55,7 @@ _state = keep(_Forwards())
 
 @declare.at_install
 def _begin_anew() -> None:
-    _state.is_replaced = _state.is_over = False
+    _state.is_over, _state.replacement = False, None
 
 
 def calls_of_modules() -> int:
@@ -75,16 +76,15 @@ def _watch_torch(torch: Any) -> None:
 
 
 def _enter(_module: Any = None) -> None:
-    if not (_state.is_over or _state.is_replaced):
-        _state.is_replaced = True
+    if not (_state.is_over or _state.replacement):
         make = calls.around_unnested(_state, _is_wanted, _note_call)
-        patching.replace(sys.modules["torch"].nn.Module, _NAME, make)
+        _state.replacement = patching.replace(sys.modules["torch"].nn.Module, _NAME, make)
 
 
 def _make_room() -> None:
-    if _state.is_replaced:
-        _state.is_replaced = False
-        patching.put_back(sys.modules["torch"].nn.Module, _NAME)
+    replacement, _state.replacement = _state.replacement, None
+    if replacement is not None:
+        replacement.undo()
 
 
 def _leave(_args: Any = None, _kwargs: Any = None) -> None:

@@ -13,7 +13,7 @@ from ..loading import batch_facts, datasets, loader_facts, padding
 from ..log import parentage
 from ..process_state import keep
 from ..stacks import locations
-from . import calls, models
+from . import models
 
 _WINDOWS = f"{imports.__package__}.windows"
 _MAX_LOADERS = 64  # loaders whose data set and first batch are looked at
@@ -187,7 +187,7 @@ def _wrap_next(original: Callable[..., Any]) -> Callable[..., Any]:
                     raise
         return result
 
-    return calls.make_transparent(next_batch)
+    return next_batch
 
 
 def _after_next(

@@ -11,7 +11,6 @@ from typing import Any, Callable
 
 from ... import wire
 from .. import declare, patching, recorder, tracebacks
-from . import calls
 
 LONG_NS = 100_000  # what takes less is no mark
 
@@ -38,7 +37,7 @@ def _time_sampler(original: Callable[..., Any]) -> Callable[..., Any]:
             hook.call(_note_choice, self, start, end)
         return result
 
-    return calls.make_transparent(next_index)
+    return next_index
 
 
 def _note_choice(iterator: Any, start: int, end: int) -> None:

@@ -111,7 +111,6 @@ def _make_before(look: Any) -> Any:
                 switch.call(look, args, kwargs)
             return original(*args, **kwargs)
 
-        call.__code__ = call.__code__.replace(co_filename=patching.SKIPPED)
         return call
 
     return make
