@@ -10,12 +10,12 @@ from typing import Final
 
 PAYLOAD: Final = Path(__file__).parents[2] / "src" / "gapless" / "payload"
 # Names bound to what may change, in a module and in no part of the state.
-MAX_LOOSE: Final = 1
+MAX_LOOSE: Final = 0
 MAX_FORK_HANDLERS: Final = 1
 _DISPLAYS: Final = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 # What cannot change, or is replaced by nothing of ours: functions made by a call, numbers, types.
 _CONSTANT_CALLS: Final = frozenset(["TypeVar", "guard", "itemgetter", "range", "_declare"])
-_KEEP: Final = "keep"  # a part of the one object
+_KEEP: Final = frozenset(["keep", "keep_fields"])  # of a part of the one object
 
 
 def parse_payload(package: Path = PAYLOAD) -> dict[Path, ast.Module]:
@@ -43,12 +43,12 @@ def _may_change(value: ast.expr | None) -> bool:
         node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         for node in ast.walk(value.func)
     }
-    return not names & {*_CONSTANT_CALLS, _KEEP}
+    return not names & (_CONSTANT_CALLS | _KEEP)
 
 
 def count_parts(trees: Iterable[ast.Module]) -> int:
     """Return how many parts the one object has."""
-    return sum(_calls(tree, _KEEP) for tree in trees)
+    return sum(_calls(tree, name) for tree in trees for name in _KEEP)
 
 
 def count_fork_handlers(trees: Iterable[ast.Module]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import imports
 from .log import parentage
-from .process_state import STATE, keep
+from .process_state import STATE, keep_fields
 
 HOOKS = (
     "hooks.optimizer",
@@ -36,16 +36,7 @@ HOOKS = (
     "windows",
 )
 _TRIAL = '"trial":{'  # in the options
-
-
-class _Entry:
-    """Whether the hooks are installed, and whether the end is watched for."""
-
-    def __init__(self) -> None:
-        self.is_loaded = self.awaits_exit = False
-
-
-_entry = keep(_Entry())
+_entry = keep_fields(is_loaded=False, awaits_exit=False)
 
 
 def enter(name: str, path: Any, target: Any) -> Any:

@@ -8,6 +8,7 @@ What has neither of the first two a child has as its parent left it.
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import tracebacks
@@ -85,3 +86,8 @@ class ProcessState:
 
 STATE = ProcessState()
 keep = STATE.keep
+
+
+def keep_fields(**values: Any) -> Any:
+    """Return a part of these fields, which a child has as its parent left it."""
+    return keep(SimpleNamespace(**values))

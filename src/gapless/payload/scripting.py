@@ -9,19 +9,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .process_state import keep
+from .process_state import keep_fields
 
 _BUILTINS = "torch.jit._builtins"
-
-
-class _Builtins:
-    """Functions of ours that go by the name of one that the compiler knows."""
-
-    def __init__(self) -> None:
-        self.replacements: list[Any] = []
-
-
-_named = keep(_Builtins())
+_named = keep_fields(replacements=[])  # of ours, that the compiler knows
 
 
 def stand_in(original: Any, replacement: Any) -> None:

@@ -8,23 +8,14 @@ import sys
 from typing import Any
 
 from . import tracebacks
-from .process_state import keep
+from .process_state import keep_fields
 
 _CGROUP = "/sys/fs/cgroup"
 _HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
-
-
-class _Machine:
-    """What does not change while a process lives, read once."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-
-
-_machine = keep(_Machine())
+_machine = keep_fields(values={})  # read once a process
 
 
 def values(torch: Any) -> dict[str, Any]:

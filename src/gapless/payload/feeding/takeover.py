@@ -19,7 +19,7 @@ from ... import wire
 from .. import identities, imports, patching, recorder
 from ..loading import loader_facts
 from ..log import process
-from ..process_state import keep
+from ..process_state import keep_fields
 from ..trial import stop
 from .result import Result
 
@@ -29,20 +29,8 @@ if TYPE_CHECKING:
 _STEPS_ALONE = 20  # steps without a loader: none feeds this training
 _WAIT_S = 1_800.0  # for the first rank
 _POLL_S = 0.2
-
-
-class _Takeover:
-    """The plan, and whether this process is taken over."""
-
-    def __init__(self) -> None:
-        self.plan: dict[str, Any] = {}
-        self.pid = -1
-        self.is_taken = False
-        self.candidate: Any = None  # a loader that may be the one
-        self.steps = 0
-
-
-_state = keep(_Takeover())
+# The plan, in which process it was made, and a loader that may be the one.
+_state = keep_fields(plan={}, pid=-1, is_taken=False, candidate=None, steps=0)
 
 
 def begin(plan: dict[str, Any]) -> None:

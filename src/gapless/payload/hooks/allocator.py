@@ -11,7 +11,7 @@ from typing import Any
 from ... import wire
 from .. import declare, patching, recorder
 from ..log import thinning
-from ..process_state import keep
+from ..process_state import keep_fields
 
 _PERIOD_NS = 1_000_000_000  # ns
 _DENSE = 1_200  # seconds at that rate; then as many readings again each time as long
@@ -24,16 +24,7 @@ _COUNTS = (
     ("num_device_free", "device_frees"),
     ("num_sync_all_streams", "sync_all_streams"),
 )
-
-
-class _CounterLooks:
-    """When the counters were read; a child goes on with it."""
-
-    def __init__(self) -> None:
-        self.last_ns, self.first_ns = -_PERIOD_NS, 0
-
-
-_looks = keep(_CounterLooks())
+_looks = keep_fields(last_ns=-_PERIOD_NS, first_ns=0)
 
 
 @declare.at_seldom_edge

@@ -11,23 +11,14 @@ from typing import Any
 
 from ... import wire
 from .. import compiling, patching, recorder, tracebacks
-from ..process_state import keep
+from ..process_state import keep_fields
 from ..stacks import locations
 
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
 _ABSENT = object()
-
-
-class _MarkedCalls:
-    """The calls under way, and the hooks that our wrappers are of."""
-
-    def __init__(self) -> None:
-        self.inside: set[Any] = set()  # (kind, thread) of the marked calls that are under way
-        self.hook_names: Any = weakref.WeakKeyDictionary()  # by wrapper
-
-
-_marked = keep(_MarkedCalls())
+# (kind, thread) of the marked calls under way; of our wrappers the hooks that they are of.
+_marked = keep_fields(inside=set(), hook_names=weakref.WeakKeyDictionary())
 
 
 def around(name: str, before: Any = None, after: Any = None) -> Any:

@@ -10,19 +10,12 @@ import functools
 from typing import Any
 
 from .. import compiling, declare, patching, recorder, tracebacks
-from ..process_state import keep
+from ..process_state import keep_fields
 from ..stacks import locations
 from . import calls, models
 
-
-class _ModeCalls:
-    """Whether a call is under way; one of another thread meanwhile would be missed, no harm."""
-
-    def __init__(self) -> None:
-        self.is_busy = False
-
-
-_calls = keep(_ModeCalls())
+# A call is under way; one of another thread meanwhile would be missed, no harm.
+_calls = keep_fields(is_busy=False)
 
 
 @declare.hook("torch")

@@ -14,26 +14,15 @@ from typing import Any
 
 from ... import wire
 from .. import declare, patching, recorder
-from ..process_state import keep
+from ..process_state import keep_fields
 from . import calls
 
 _OUTSIDE = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 _PRELOADED = ("libToolsInjection", "libTreeLauncher", "nsight", "libcuda-injection")
 
 _WRITING = ("export_chrome_trace", "export_stacks", "export_memory_timeline", "key_averages")
-
-
-class _UserProfilers:
-    """The profilers of the user's."""
-
-    def __init__(self) -> None:
-        self.actions: list[Any] = []  # before the first
-        self.name: str | None = None  # of what made us stop
-        self.running: dict[Any, Any] = {}  # by id of a profiler: when it started
-        self.is_exporting = False
-
-
-_profilers = keep(_UserProfilers())
+# What is done before the first; what made us stop; by id of a profiler when it started.
+_profilers = keep_fields(actions=[], name=None, running={}, is_exporting=False)
 
 
 @declare.at_install

@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING, Any
 from .. import declare, imports, patching, recorder, tracebacks
 from ..loading.stage_table import TABLE
 from ..loading.stopwatch import FunctionProxy, time_function
-from ..process_state import keep
+from ..process_state import keep_fields
 from . import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-class _TimedFunctions:
-    """What stands in for functions of libraries."""
-
-    def __init__(self) -> None:
-        self.proxies: dict[
-            int, tuple[Any, Any]
-        ] = {}  # by id of an original: it, what stands for it
-
-
-_timed = keep(_TimedFunctions())
+# By id of an original: itself and what stands in for it.
+_timed = keep_fields(proxies={})
 
 
 @declare.at_install

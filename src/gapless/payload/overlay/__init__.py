@@ -12,21 +12,12 @@ from __future__ import annotations
 import importlib
 from typing import Any, Callable
 
-from ..process_state import keep
+from ..process_state import keep_fields
 from . import arguments, settings, skips
 from .patch import edit_counters
 
 Edit = "dict[str, Any]"
-
-
-class _Overlay:
-    """The edits that were applied; a child has them, too."""
-
-    def __init__(self) -> None:
-        self.undos: list[Callable[[], None]] = []  # what reverts each of them
-
-
-_overlay = keep(_Overlay())
+_overlay = keep_fields(undos=[])  # of each edit that was applied: a child has them, too
 
 
 def apply(edits: Any) -> None:

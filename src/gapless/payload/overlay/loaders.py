@@ -12,7 +12,7 @@ import inspect
 import weakref
 from typing import Any
 
-from ..process_state import keep
+from ..process_state import keep_fields
 from ..stacks import locations
 from .patch import edit_counters, targets, where
 from .patch.signatures import Argument
@@ -20,16 +20,7 @@ from .patch.signatures import Argument
 LOADER = "torch.utils.data.DataLoader"
 STATEFUL = "torchdata.stateful_dataloader.StatefulDataLoader"  # repeats torch's __init__
 ONLY_WITH_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
-
-
-class _EditedClasses:
-    """The classes of loaders whose iterators are ours."""
-
-    def __init__(self) -> None:
-        self.layers: Any = weakref.WeakKeyDictionary()
-
-
-_classes = keep(_EditedClasses())
+_classes = keep_fields(layers=weakref.WeakKeyDictionary())  # by class of loaders
 
 
 class _ArgumentEdit:

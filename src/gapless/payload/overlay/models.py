@@ -14,7 +14,7 @@ import weakref
 from typing import Any, Callable
 
 from .. import compiling, imports, recorder
-from ..process_state import keep
+from ..process_state import keep_fields
 from . import optimizers
 from .patch import targets
 
@@ -61,18 +61,14 @@ class _Watcher:
             targets.undo_all(self.acted.pop()[1])
 
 
-class _Modules:
-    """The modules that were made since they are watched, and who watches for models."""
-
-    def __init__(self) -> None:
-        self.references: dict[int, Any] = {}  # by id: weak references to all modules
-        self.models: list[Any] = []  # weak references to those that were acted on
-        self.watchers: list[_Watcher] = []
-        self.undos: list[targets.Undo] = []
-        self.n_optimizers = self.n_searches = 0
-
-
-_modules = keep(_Modules())
+_modules = keep_fields(
+    references={},  # by id: weak, to all modules that were made since they are watched
+    models=[],  # weak references to those that were acted on
+    watchers=[],
+    undos=[],
+    n_optimizers=0,
+    n_searches=0,
+)
 
 
 def on_model(action: Action) -> targets.Undo:

@@ -7,20 +7,11 @@ import weakref
 from typing import Any, Callable
 
 from .. import imports
-from ..process_state import keep
+from ..process_state import keep_fields
 from .patch import targets
 
-
-class _WatchedOptimizers:
-    """The optimizers that were made since they are watched, and what is done with each."""
-
-    def __init__(self) -> None:
-        self.actions: list[Callable[[Any], None]] = []
-        self.undos: list[targets.Undo] = []
-        self.references: dict[int, Any] = {}  # by id: weak, to those that are whole
-
-
-_watched = keep(_WatchedOptimizers())
+# References: by id of those that are whole, weak.
+_watched = keep_fields(actions=[], undos=[], references={})
 
 
 def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:

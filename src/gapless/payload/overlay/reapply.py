@@ -6,22 +6,11 @@ import functools
 from typing import Any, Callable
 
 from .. import imports, recorder
-from ..process_state import keep
+from ..process_state import keep_fields
 from .patch import targets
 
 EDGES = 8  # the first ones
-
-
-class _Moments:
-    """What is done at these moments, and how many there were."""
-
-    def __init__(self) -> None:
-        self.actions: list[Callable[[], None]] = []
-        self.undos: list[targets.Undo] = []
-        self.edges, self.has_batch, self.is_watched = 0, False, False
-
-
-_moments = keep(_Moments())
+_moments = keep_fields(actions=[], undos=[], edges=0, has_batch=False, is_watched=False)
 
 
 def on_moments(action: Callable[[], None]) -> targets.Undo:

@@ -6,22 +6,12 @@ import sys
 from typing import Any
 
 from .. import compiling, imports
-from ..process_state import keep
+from ..process_state import keep_fields
 from . import gradients
 from .patch import targets
 
 _KEY = "gapless overlay"  # among torch's hooks, whose keys are numbers
-
-
-class _Updates:
-    """The backward passes and optimizer steps, while anybody counts them."""
-
-    def __init__(self) -> None:
-        self.count = self.n_users = 0
-        self.undos: list[targets.Undo] = []
-
-
-_state = keep(_Updates())
+_state = keep_fields(count=0, n_users=0, undos=[])
 
 
 def count() -> int:

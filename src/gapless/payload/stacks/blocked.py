@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
 
-from ..process_state import keep
+from ..process_state import keep_fields
 
 SLEEP, FILE, SOCKET, PIPE, PROCESS, LOCK, OTHER = (
     "sleep",
@@ -47,18 +46,7 @@ _KIND_BY_NUMBER = {
 }
 _MAX_FILE_BYTES = 256  # bytes of such a file, at most
 _RUNTIME_BYTES = 1 << 20  # of ``_PyRuntime``, about (3.11 to 3.14: 150 to 500 KB)
-
-
-class _Interpreter:
-    """What is called with the GIL held, and where the interpreter lies."""
-
-    def __init__(self) -> None:
-        self.libc: Any = None
-        self.buffer: Any = None
-        self.runtime = -_RUNTIME_BYTES
-
-
-_python = keep(_Interpreter())
+_python = keep_fields(libc=None, buffer=None, runtime=-_RUNTIME_BYTES)
 
 
 def prepare() -> None:

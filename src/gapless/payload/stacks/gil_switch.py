@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from ..process_state import keep
+from ..process_state import keep_fields
 
 # Python counts them in microseconds; unusual values, so that they are known as ours. A thread that
 # waits for the GIL wakes so often, and imports hold it for long: there that would take processors.
@@ -21,17 +21,7 @@ SLACK_NS = 1_000  # by which the kernel may let a wait of this thread end late; 
 PR_SET_TIMERSLACK = 29  # of Linux (prctl.h)
 
 _OURS = (AT_ONCE_S, SOON_S)
-
-
-class _SwitchInterval:
-    """The interval of the user's, and whether it is held; a child has it as its parent left it."""
-
-    def __init__(self) -> None:
-        self.users_s: float | None = None
-        self.is_held = False
-
-
-_state = keep(_SwitchInterval())
+_state = keep_fields(users_s=None, is_held=False)  # the interval of the user's
 
 
 def shorten_interval(interval_s: float = AT_ONCE_S) -> None:

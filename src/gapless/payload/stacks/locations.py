@@ -8,7 +8,7 @@ import sys
 import types
 from typing import Any
 
-from ..process_state import keep
+from ..process_state import keep_fields
 from ..tracebacks import OURS, PASSED_OVER
 
 CodeLocation = tuple[str, int, str]  # file, line, function
@@ -18,16 +18,7 @@ _LAYERS = 8  # decorators around a function
 _USERS, _LIBRARYS, _TORCHS = range(3)
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _PUBLIC = os.path.join(os.sep, "gapless", "__init__.py")  # gapless.step(), wherever it lies
-
-
-class _Files:
-    """Whose code files are; scripts have few."""
-
-    def __init__(self) -> None:
-        self.origins: dict[str, int] = {}
-
-
-_files = keep(_Files())
+_files = keep_fields(origins={})  # scripts have few
 
 
 def users_line(depth: int = 0) -> CodeLocation | None:

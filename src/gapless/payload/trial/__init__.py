@@ -15,18 +15,10 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 from ..log import process
-from ..process_state import keep
+from ..process_state import keep_fields
 from . import losses, samples, stop, switching, turns
 
-
-class _TrialArm:
-    """Whether the outcome of this arm is yet to be written."""
-
-    def __init__(self) -> None:
-        self.is_open = False
-
-
-_arm = keep(_TrialArm())
+_arm = keep_fields(is_open=False)  # its outcome is yet to be written
 
 
 def begin(plan: dict[str, Any], end_process: Any) -> None:

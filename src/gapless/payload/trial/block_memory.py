@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from .. import recorder
-from ..process_state import keep
+from ..process_state import keep_fields
 
 
 class _Peak:
@@ -16,14 +16,7 @@ class _Peak:
         self.bytes = 0
 
 
-class _Peaks:
-    """The peaks of the sides."""
-
-    def __init__(self) -> None:
-        self.by_side: dict[int, _Peak] = {}
-
-
-_peaks = keep(_Peaks())
+_peaks = keep_fields(by_side={})
 
 
 def begin() -> None:

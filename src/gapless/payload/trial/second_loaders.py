@@ -16,7 +16,7 @@ from .. import imports, recorder
 from ..overlay import iterations, workers
 from ..overlay.patch import edit_counters, targets
 from ..overlay.wraps import device_prefetcher, recycled_collate, worker_threads
-from ..process_state import keep
+from ..process_state import keep_fields
 
 LOADER = "torch.utils.data.DataLoader"
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "in_order")
@@ -28,18 +28,8 @@ _ALONE = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, _C
 _PREFETCH = 2  # torch's own
 
 _KEPT = "_gapless_loader"
-
-
-class _FedLoaders:
-    """The loaders that the training goes through."""
-
-    def __init__(self) -> None:
-        self.by_loader: Any = weakref.WeakKeyDictionary()
-        self.undos: list[targets.Undo] = []
-        self.iterate: Any = None  # the loaders' own ``__iter__``
-
-
-_feeding = keep(_FedLoaders())
+# By loader of the training; the loaders' own ``__iter__``.
+_feeding = keep_fields(by_loader=weakref.WeakKeyDictionary(), undos=[], iterate=None)
 
 
 def is_about_loaders(edit: Any) -> bool:

@@ -14,22 +14,14 @@ import time
 from typing import Any
 
 from .. import tracebacks
-from ..process_state import keep
+from ..process_state import keep_fields
 from . import cupti
 
 OWN_KEY = "gapless"  # of the trace file's own metadata: what the window is
 ALL_THREADS = "profile_all_threads"
 _SYNCS = "enable_cuda_sync_events"
-
-
-class _Kineto:
-    """The thread that loads torch, now or before; whether the profiler is ready."""
-
-    def __init__(self) -> None:
-        self.thread, self.is_ready = threading.get_ident(), False
-
-
-_kineto = keep(_Kineto())
+# The thread that loads torch, now or before; whether the profiler is ready.
+_kineto = keep_fields(thread=threading.get_ident(), is_ready=False)
 _QUIET = 2  # torch from which on its profiler prints nothing when it starts and stops
 _INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEMON")
 

@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from .. import recorder, tracebacks
-from ..process_state import keep
+from ..process_state import keep_fields
 
 _DETACH = "TEARDOWN_CUPTI"
 _GRAPHS_BREAK = {_DETACH: "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}  # as torch.profiler sets them
@@ -25,17 +25,8 @@ _TASKS = "/proc/self/task"
 _BETWEEN_S = 0.0005  # calls
 _PATIENCE_NS = 50_000_000
 _AT_END_NS = 500_000_000  # on a machine so busy that the other was not enough
-
-
-class _Attachment:
-    """Whether the environment is changed, and what is yet to be detached."""
-
-    def __init__(self) -> None:
-        self.is_ours = False
-        self.unsettled: Detachment | None = None
-
-
-_state = keep(_Attachment())
+# Whether the environment is changed; the ``Detachment`` that is yet to come.
+_state = keep_fields(is_ours=False, unsettled=None)
 
 
 def before_window(torch: Any) -> None:
