@@ -2,10 +2,11 @@
 
 Of each: files and lines, also by room, lengths of functions, names that name nothing and classes
 that share one (by ``tests/house/test_names.py`` of today), what the recorder keeps in a process
-outside its one object (by ``tests/house/test_recorder_state.py``), folders with more than 15 files, circles
-of imports, the bytes of the work tree, and what ``gapless --help`` and ``gapless report`` of a run
-that was reported before import, and how long they take: the median of runs in turns, with warm
-bytecode. How long the tests take is read from what ``scripts/test`` printed at a revision.
+outside its one object (by ``tests/house/test_recorder_state.py``), folders with more than 15
+files, circles of imports, the bytes of the work tree, and what ``gapless --help`` and ``gapless
+report`` of a run that was reported before import, and how long they take: the median of runs in
+turns, with warm bytecode. How long the tests take is read from what ``scripts/test`` printed at a
+revision.
 """
 
 import argparse

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import own_threads, recorder
+from gapless.payload import recorder
 from gapless.payload.process_state import STATE
-from gapless.payload.stacks import blocked, counting, gil_switch, stacks
+from gapless.payload.stacks import blocked, counting, gil_switch, own_threads, stacks
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

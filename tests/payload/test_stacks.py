@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import own_threads, recorder
+from gapless.payload import recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import counting, stacks
+from gapless.payload.stacks import counting, own_threads, stacks
 from tests.payload.watching import read_logs, run_plain, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 

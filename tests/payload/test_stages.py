@@ -28,6 +28,7 @@ from gapless.payload.loading.stopwatch import (
     running,
     time_function,
 )
+from gapless.payload.process_state import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,6 +244,7 @@ def test_a_child_of_a_fork_in_a_fetch_has_its_own_open_back(watch: Stopwatch) ->
         warnings.simplefilter("ignore")  # other threads of pytest's plugins
         child = os.fork()
     if not child:
+        STATE.fork()
         os._exit(0 if builtins.open is io.open is native and not running else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert builtins.open is not native

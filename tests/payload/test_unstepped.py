@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import own_threads, recorder, unstepped
+from gapless.payload import recorder
+from gapless.payload.stacks import own_threads, unstepped
 from tests.payload.watching import run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 

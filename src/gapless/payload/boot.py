@@ -62,8 +62,8 @@ def load() -> None:
     if _entry.is_loaded:
         return
     _entry.is_loaded = True
-    from . import recorder, unstepped
-    from .stacks import stacks
+    from . import recorder
+    from .stacks import stacks, unstepped
 
     recorder.resume()
     stacks.install()
@@ -147,8 +147,7 @@ def _prepare() -> None:
 
 
 def _at_exit() -> None:
-    from . import unstepped
-    from .stacks import stacks
+    from .stacks import stacks, unstepped
 
     finish("exit")
     for thread in (stacks, unstepped):
@@ -157,8 +156,8 @@ def _at_exit() -> None:
 
 def finish(exit_kind: str) -> None:
     """Write everything, and that this process ends: it is about to."""
-    from . import recorder, unstepped
-    from .stacks import stacks
+    from . import recorder
+    from .stacks import stacks, unstepped
 
     _run_safely("unstepped", unstepped.finish)
     stacks.finish()

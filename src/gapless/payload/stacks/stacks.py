@@ -21,10 +21,10 @@ import time
 from typing import Any
 
 from ... import wire
-from .. import own_threads, recorder
+from .. import recorder
 from ..log import thinning
 from ..process_state import keep
-from . import blocked, counting, gil_switch, threads
+from . import blocked, counting, gil_switch, own_threads, threads
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11

@@ -16,11 +16,11 @@ import sys
 import time
 from typing import Any
 
-from .. import wire
-from . import identities, own_threads, recorder, tracebacks
-from .log import process
-from .process_state import keep
-from .stacks import locations
+from ... import wire
+from .. import identities, recorder, tracebacks
+from ..log import process
+from ..process_state import keep
+from . import locations, own_threads
 
 FIRST_NS = 20_000_000_000  # after torch was looked for, until the first look
 PERIOD_S = 0.1  # between looks
@@ -145,7 +145,7 @@ def _remove() -> None:
 def _write(*, last: bool = False) -> None:
     now = time.monotonic_ns()
     _state.written = now
-    forwards = sys.modules.get(f"{__package__}.hooks.forwards")
+    forwards = sys.modules.get(f"{recorder.__package__}.hooks.forwards")
     ranked = sorted(_state.counts.copy().items(), key=lambda item: -item[1])
     report = {
         "pid": os.getpid(),

@@ -13,7 +13,7 @@ import os
 import time
 from typing import Any
 
-from .process_state import STATE
+from ..process_state import STATE
 
 FORK_S = 0.05  # how long a fork waits for a thread to end
 EXIT_S = 10.0  # and the interpreter: as long as collecting garbage may take
