@@ -31,7 +31,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             WRITTEN.append(last)
 
     monkeypatch.setenv(wire.SPOOL, str(tmp_path))
-    for name in ("on_first", "on_stop", "on_child"):
+    for name in ("on_first", "on_stop"):
         monkeypatch.setattr(recorder, name, ignore)
     for name in ("FIRST_NS", "WRITE_NS", "SHORT_NS"):
         monkeypatch.setattr(unstepped, name, 20_000_000)

@@ -54,7 +54,7 @@ def wait() -> None:
 
 
 def overdue() -> None:
-    session = vars(windows)["_session"]
+    session = vars(windows)["_windows"].session
     session.open.deadline = 0
     with windows.range("gapless:eval"):
         pass
