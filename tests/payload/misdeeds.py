@@ -57,10 +57,8 @@ def broken_recorder():
         module = recorder_module(name)
         original = getattr(module, attribute, None)
         if module is not None:
-            for hook in (
-                *recorder_module("patching")._guards,
-                *recorder_module("patching")._patches,
-            ):
+            patches = recorder_module("patching")._patches
+            for hook in (*patches.guards, *patches.hooks):
                 hook.on, hook.failures = True, 0
             setattr(module, attribute, raise_broken)
         losses.append(train_over(DataLoader(DATA, 8, shuffle=True)))
