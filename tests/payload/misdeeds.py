@@ -33,12 +33,12 @@ RECORDED = [
     ("recorder", "batch"),
     ("stepping", "note_step"),
     ("stepping", "note_batch"),
-    ("fullness", "is_look_due"),
-    ("loaderfacts", "values"),
-    ("places", "users_line"),
-    ("process", "description"),
-    ("sink", "append"),
-    ("sink", "claim"),
+    ("loading.padding", "is_look_due"),
+    ("loading.loader_facts", "values"),
+    ("stacks.locations", "users_line"),
+    ("log.process", "description"),
+    ("log.sink", "append"),
+    ("log.sink", "claim"),
 ]
 
 
@@ -129,7 +129,7 @@ def vandal():
 def closed():
     """Close every descriptor, and give the recorder's number to a file of ours."""
     train_over(DataLoader(DATA, 4))
-    sink = recorder_module("sink")
+    sink = recorder_module("log.sink")
     time.sleep(0.12)
     train_over(DataLoader(DATA, 4))
     recorder_fd = 300 if sink is None else sink.log.fd
