@@ -59,7 +59,11 @@ def test_a_part_that_fails_keeps_no_other_from_beginning(moments: list[str]) -> 
 
 def test_forks_are_watched_once(moments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: list[dict[str, Any]] = []
-    monkeypatch.setattr(os, "register_at_fork", lambda **moments: handlers.append(moments))
+
+    def register(**actions: Any) -> None:  # noqa: ANN401 - as that of os
+        handlers.append(actions)
+
+    monkeypatch.setattr(os, "register_at_fork", register)
     state = ProcessState()
     state.watch_forks()
     state.watch_forks()
@@ -85,13 +89,16 @@ def edge(*_): pass
 def watch(module): moments.append(module.__name__)
 """
     module.moments = moments
-    exec(code, vars(module))  # noqa: S102
+    exec(code, module.__dict__)  # noqa: S102
     registered: list[tuple[Any, ...]] = []
-    recorder = SimpleNamespace(
-        on_stop=lambda action: registered.append(("stop", action)),
-        on_edge=lambda action, **options: registered.append((action, options)),
-    )
-    declare.install(module, recorder)
+
+    def on_stop(action: object) -> None:
+        registered.append(("stop", action))
+
+    def on_edge(action: object, **options: bool) -> None:
+        registered.append((action, options))
+
+    declare.install(module, SimpleNamespace(on_stop=on_stop, on_edge=on_edge))
     assert registered == [
         ("stop", module.leave),
         (module.edge, {}),

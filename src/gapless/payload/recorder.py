@@ -56,7 +56,8 @@ class _Recording:
     def begin(self) -> None:
         """Have nothing stepped so far."""
         self.has_started, self.flushed_ns = False, 0
-        self.thread, self.ident = -1, None  # that steps
+        self.thread = -1  # that steps
+        self.ident: int | None = None  # likewise, as Python has it
 
 
 _recording = keep(_Recording())

@@ -51,7 +51,7 @@ class _Watch:
     def __init__(self) -> None:
         self.thread = own_threads.OwnThread()
         self.role: str | None = None
-        self.ident: int | None = None  # of the thread that is looked at, and its native one
+        self.ident: Any = None  # of the thread that is looked at, and its native one
         self.native: int | None = None
         self.began = self.reported = self.wait_ns = 0
         self.period_s = 1 / HZ
