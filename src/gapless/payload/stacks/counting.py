@@ -34,9 +34,14 @@ class _Stacks:
 stacks = keep(_Stacks())
 
 
-def add(frame: Any, elapsed_ns: int, waits: str | None, *, is_late: bool = False) -> None:
-    """Count the stack of a frame for some time; ``waits``: what for it was off the processor."""
-    entry = _entry(frame)
+def add(
+    frames: list[tuple[Any, int]], elapsed_ns: int, waits: str | None, *, is_late: bool = False
+) -> None:
+    """Count a stack (code and line, the innermost first) for some time.
+
+    ``waits``: what for it was off the processor, or which device for.
+    """
+    entry = _entry(frames)
     amounts = stacks.rest if entry is None else entry
     amounts[0] += 1
     amounts[1 if waits is None else 2] += elapsed_ns
@@ -75,17 +80,12 @@ def forget() -> None:
     stacks.fork()
 
 
-def _entry(frame: Any) -> list[Any] | None:
+def _entry(frames: list[tuple[Any, int]]) -> list[Any] | None:
     """Return what is counted of a stack; None where there are too many."""
     stack: list[int] = []
-    if len(stacks.codes) > MAX_CODES:  # made anew again and again
-        for amounts in stacks.counts.values():
-            _add_to_rest(amounts)
-        stacks.counts.clear()
-        stacks.codes.clear()
-        stacks.living.clear()
-    while frame is not None and len(stack) < 2 * wire.MAX_FRAMES:
-        code = frame.f_code
+    if len(stacks.codes) > MAX_CODES:
+        _begin_anew()
+    for code, line in frames:
         number = id(code)
         if number not in stacks.codes:
             left_out = code.co_filename.startswith(_IMPORTLIB)
@@ -93,13 +93,23 @@ def _entry(frame: Any) -> list[Any] | None:
             if left_out:
                 stacks.living.append(code)
         if stacks.codes[number] is not None:
-            stack += (number, frame.f_lineno or 0)
-        frame = frame.f_back
+            stack += (number, line)
+        if len(stack) >= 2 * wire.MAX_FRAMES:
+            break
     key = tuple(stack)
     entry = stacks.counts.get(key)
     if entry is None and key and len(stacks.counts) < MAX_STACKS:
         entry = stacks.counts[key] = [0, 0, 0, {}, 0]
     return entry
+
+
+def _begin_anew() -> None:
+    """Forget code that is made anew again and again; what was counted stays in the rest."""
+    for amounts in stacks.counts.values():
+        _add_to_rest(amounts)
+    stacks.counts.clear()
+    stacks.codes.clear()
+    stacks.living.clear()
 
 
 def _add_to_rest(amounts: list[Any]) -> None:
