@@ -76,7 +76,8 @@ class Gauge:
         self._io = _open(IO, "bytes")
 
     def __del__(self) -> None:
-        if self.generation == gauges.n_forks:  # the parent's numbers may be others' in a child
+        # In a child the parent's numbers may be others'; at the interpreter's end `gauges` is None.
+        if self.generation == getattr(gauges, "n_forks", None):
             for number in (self.queue, self._io):
                 _close(number)
 
