@@ -18,6 +18,7 @@ from gapless.model.finding import (
 )
 from gapless.pricing.bounding import bound_finding
 from gapless.pricing.contested import mark_contested
+from gapless.pricing.late_rank import name_late_rank
 from gapless.pricing.locate import place
 from gapless.pricing.nested import drop_callers, gives_way, take_line_prices
 from gapless.pricing.ordering import order_findings
@@ -34,6 +35,7 @@ _MIN_UNSURE_GAIN: Final = 3 * LEAST_GAIN  # in the middle: what may be worth les
 def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
     """Check all rules and price their detections: worth naming, harmless, or not checked."""
     detections, abstentions = run_rules(prices.evidence, rules)
+    detections = name_late_rank(prices.evidence, detections, rules)
     priced_findings = [price_or_bound(prices, detection) for detection in detections]
     bounded_findings = [bound_finding(prices.evidence, finding) for finding in priced_findings]
     all_findings = mark_contested(take_line_prices(bounded_findings, prices.evidence.step_ns))

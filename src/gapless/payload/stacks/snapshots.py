@@ -39,15 +39,15 @@ _TAIL = """        for _ in deeper:
         return frames, ident, top, instruction, chain
 """
 _MAX_DEEPER = 400  # frames
-_namespace: dict[str, Any] = {"deeper": range(_MAX_DEEPER)}
-exec(_HEAD + wire.MAX_FRAMES * _FRAME + _TAIL, _namespace)  # noqa: S102 - our own lines, repeated
-_take = _namespace["take"]
-_source = iter(sys._current_frames, None)
+_NAMESPACE: dict[str, Any] = {"deeper": range(_MAX_DEEPER)}
+exec(_HEAD + wire.MAX_FRAMES * _FRAME + _TAIL, _NAMESPACE)  # noqa: S102 - our own lines, repeated
+_take = _NAMESPACE["take"]
+_SOURCE = iter(sys._current_frames, None)
 
 
 def take(ident: int) -> Snapshot:
     """Return where a thread stands now, with all its frames; nothing of one that has ended."""
-    seen: Snapshot = _take(_source, ident)
+    seen: Snapshot = _take(_SOURCE, ident)
     return seen
 
 
