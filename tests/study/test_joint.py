@@ -7,8 +7,8 @@ from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
-from gapless.catalogue.queries import rank_waits
-from gapless.catalogue.queries.rank_steps import STRAGGLER_WAIT
+from gapless.catalogue.queries.ranks import rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.model.change import Change, Drop, HostChange, Merge, Omit, Prediction, Scale
 from gapless.model.estimate import Estimate

@@ -8,15 +8,15 @@ from gapless.catalogue.examples.evidence import with_recorded
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
 from gapless.catalogue.examples.parts import MS, operator
 from gapless.catalogue.examples.ranks import Leaves, evidence_of_ranks
-from gapless.catalogue.queries.rank_steps import STRAGGLER_WAIT, Rank
-from gapless.catalogue.queries.rank_waits import find_ranks
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
 from gapless.catalogue.rules import RULES
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 from gapless.pricing.diagnose import run_rules
-from gapless.pricing.late_rank import name_late_rank
+from gapless.pricing.simulators.late_rank import name_late_rank
 
 WORLD = (ddp(), world(ranks=2))
 ALIKE: Leaves = {"busy.math": 30, "comm.exposed": 5, "idle.data.main": 5}

@@ -9,8 +9,8 @@ from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, world
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
-from gapless.catalogue.queries import rank_waits
-from gapless.catalogue.queries.rank_steps import STRAGGLER_WAIT
+from gapless.catalogue.queries.ranks import rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT
 from gapless.model.change import Drop, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence

@@ -19,7 +19,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries import rank_steps, rank_waits, windows
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     NO_LOADER,
     Change,
@@ -137,20 +138,9 @@ def _common_share(evidence: Evidence, *leaves: str) -> float:
     The rank that the others wait for does not wait.
     """
     if leaves and all(leaf in rank_steps.RANK_WAITS for leaf in leaves):
-        return _waited_share(evidence, leaves)
+        return rank_waits.waited_share(evidence, leaves)
     step_ns = evidence.step_ns
     return rank_waits.min_rank_ns(evidence, *leaves) / step_ns if step_ns and leaves else 0.0
-
-
-def _waited_share(evidence: Evidence, leaves: tuple[str, ...]) -> float:
-    """Return the share of the step that ranks wait for others, but for the one waited for."""
-    ranks = rank_waits.find_ranks(evidence)
-    if len(ranks) < 2:  # noqa: PLR2004 - no other rank
-        return min(1.0, evidence.share(*leaves))
-    total_ns = sum(float(rank.lengths.sum()) for rank in ranks)
-    played_share = sum(float(rank.sums(leaves).sum()) for rank in ranks) / total_ns
-    share = max(evidence.share(*leaves), played_share)
-    return min(1.0, share * len(ranks) / (len(ranks) - 1))
 
 
 def _host_idle_share(evidence: Evidence) -> float:

@@ -18,11 +18,11 @@ from gapless.model.finding import (
 )
 from gapless.pricing.bounding import bound_finding
 from gapless.pricing.contested import mark_contested
-from gapless.pricing.late_rank import name_late_rank
 from gapless.pricing.locate import place
 from gapless.pricing.nested import drop_callers, gives_way, take_line_prices
 from gapless.pricing.ordering import order_findings
 from gapless.pricing.price import LEAST_GAIN, Prices
+from gapless.pricing.simulators.late_rank import name_late_rank
 from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
 from gapless.pricing.words.activities import describe_host_samples
 from gapless.pricing.words.verdict import COMPUTE, MIN_LARGE_SHARE, affected_groups, verdict_of

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gapless.catalogue.queries.rank_steps import RANK_WAITS, Rank
+from gapless.catalogue.queries.ranks.rank_steps import RANK_WAITS, Rank
 from gapless.model.account import Account
 from gapless.model.evidence import Evidence
 from gapless.model.leaf import GROUPS, group_of

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.catalogue.fixes.ranks.no_sync import REDUCERS
-from gapless.catalogue.queries.rank_steps import STRAGGLER_WAIT, Rank
-from gapless.catalogue.queries.rank_waits import find_ranks
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.model.change import Change, Drop, HostChange, Omit, Prediction, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence

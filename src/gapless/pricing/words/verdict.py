@@ -10,10 +10,11 @@ from typing import Final
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.effects.occasions import EVALUATION
-from gapless.catalogue.queries import between_operators, rank_steps, rank_waits, samples
+from gapless.catalogue.queries import between_operators, samples
 from gapless.catalogue.queries.input.loaders import percent
 from gapless.catalogue.queries.outlook import describe_outlook as near_limit
 from gapless.catalogue.queries.periodic import find_environment
+from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     Change,
     CopyChange,

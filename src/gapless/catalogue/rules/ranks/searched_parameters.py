@@ -7,7 +7,8 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
-from gapless.catalogue.queries import between_operators, collectives, rank_waits, windows
+from gapless.catalogue.queries import between_operators, windows
+from gapless.catalogue.queries.ranks import collectives, rank_waits
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence

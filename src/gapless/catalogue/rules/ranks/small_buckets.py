@@ -8,7 +8,8 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
-from gapless.catalogue.queries import collectives, windows
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import collectives
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World

@@ -9,8 +9,9 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
-from gapless.catalogue.queries import rank_marks, rank_waits, windows
-from gapless.catalogue.queries.rank_steps import STRAGGLER_WAIT, Rank
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import rank_marks, rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
 from gapless.model.change import Drop
 from gapless.model.edit import Location

@@ -11,8 +11,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import Rule
-from gapless.catalogue.queries.rank_steps import Rank
-from gapless.catalogue.queries.rank_waits import find_ranks
+from gapless.catalogue.queries.ranks.rank_steps import Rank
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.catalogue.rules.ranks.straggling_rank import (
     LEAVES_BY_ACTIVITY,
     largest_excess,

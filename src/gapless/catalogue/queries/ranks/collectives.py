@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.queries import rank_waits, windows
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence

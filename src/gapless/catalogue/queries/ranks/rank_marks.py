@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from gapless.catalogue.queries.rank_steps import RANK_WAITS, STRAGGLER_WAIT, Float, Rank
+from gapless.catalogue.queries.ranks.rank_steps import RANK_WAITS, STRAGGLER_WAIT, Float, Rank
 from gapless.model.account import RowAccount
 from gapless.model.evidence import Evidence
 from gapless.model.run import ProcessTime

@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries.rank_marks import play_marks
-from gapless.catalogue.queries.rank_steps import Rank
+from gapless.catalogue.queries.ranks.rank_marks import play_marks
+from gapless.catalogue.queries.ranks.rank_steps import Rank
 from gapless.model.account import RowAccount
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.host_code import HotLine
@@ -173,3 +173,14 @@ def _line_share(lines: tuple[HotLine, ...], line: HotLine) -> float:
         for candidate in lines
         if (candidate.thread, candidate.file, candidate.line) == line_key
     )
+
+
+def waited_share(evidence: Evidence, leaves: tuple[str, ...]) -> float:
+    """Return the share of the step that ranks wait for others, but for the one waited for."""
+    ranks = find_ranks(evidence)
+    if len(ranks) < 2:  # noqa: PLR2004 - no other rank
+        return min(1.0, evidence.share(*leaves))
+    total_ns = sum(float(rank.lengths.sum()) for rank in ranks)
+    played_share = sum(float(rank.sums(leaves).sum()) for rank in ranks) / total_ns
+    share = max(evidence.share(*leaves), played_share)
+    return min(1.0, share * len(ranks) / (len(ranks) - 1))
