@@ -8,19 +8,20 @@ import sys
 from typing import Any
 
 from . import tracebacks
+from .process_state import keep_fields
 
 _CGROUP = "/sys/fs/cgroup"
 _HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
-_read: dict[str, Any] = {}  # once a process
+_machine = keep_fields(values={})  # read once a process
 
 
 def values(torch: Any) -> dict[str, Any]:
     """Return values of the FACT of noun "machine"; what is not known here is None."""
-    if not _read:
-        _read.update(
+    if not _machine.values:
+        _machine.values.update(
             shm_bytes=_free("/dev/shm"),  # noqa: S108 - it is looked at, not written to
             memory_bytes=_memory(),
             cpu_list=_processors(),
@@ -30,7 +31,7 @@ def values(torch: Any) -> dict[str, Any]:
             cores=_cores(),
             bf16=_bf16(torch),
         )
-    return {**_read, **_device(torch)}
+    return {**_machine.values, **_device(torch)}
 
 
 def _bf16(torch: Any) -> bool | None:
