@@ -266,7 +266,7 @@ def _leave_turns(steps: ArmSteps, span: slice) -> Int64:
     within it: what of it lies in a step says nothing of an edit. Where too few steps would be
     left, all are kept.
     """
-    numbers = np.arange(span.start, span.stop)
+    numbers: Int64 = np.arange(span.start, span.stop, dtype=np.int64)
     kept = numbers[steps.turns_ns[span] == 0]
     return kept if len(kept) >= _MIN_PARTS * _MIN_PART_STEPS else numbers
 
