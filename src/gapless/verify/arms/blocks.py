@@ -206,7 +206,7 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
     obstacles = _find_obstacles(recording, sides, kinds, edit_counts)
     cut = [(int(edges[index]), sides[index], kinds[index]) for index in made]
     return SwitchedSteps(
-        blocks=tuple(_cut_blocks(steps, cut, _collecting_ns(stepping[0].process, steps))),
+        blocks=tuple(cut_blocks(steps, cut, _collecting_ns(stepping[0].process, steps))),
         active=cut[-1][1] if cut else 0,
         obstacles=obstacles | _find_long_periods(steps, cut, len(edit_counts)),
         failed=frozenset(
@@ -235,7 +235,7 @@ def _collecting_ns(process: Process, steps: ArmSteps) -> Float:
     return np.maximum(longest_ns, np.concatenate(([0.0], longest_ns))[:-1])
 
 
-def _cut_blocks(
+def cut_blocks(
     steps: ArmSteps, cut: Sequence[tuple[int, int, int]], collecting_ns: Float
 ) -> Iterator[SwitchedBlock]:
     """Yield the blocks between switches, without the steps in which a side settles."""
