@@ -18,8 +18,8 @@ from ... import wire
 
 # Of a thread: (the frames within, code, line), the outermost one at the outside
 Chain = Any
-# The thread, where in its innermost frame it is, all of its frames; no frame itself: whoever goes on
-# and leaves it would leave what it holds to us, and objects of the user's would die on our thread
+# The thread, where in its innermost frame it is, all of its frames. No frame itself: what a thread
+# leaves meanwhile would be ours to free, and objects of the user's would die on our thread.
 Snapshot = tuple[int, int, Chain]
 _HEAD = """def take(source, ident):
     for frames in source:
