@@ -72,8 +72,7 @@ def test_workers_are_seen_and_know_their_loader(tmp_path: Path) -> None:
     assert set(training.unobserved_reasons()) <= {"model"}
     assert training.count(wire.STEP) == 12 + 14 + 6 + 2
     assert training.count(wire.DISPATCH) > 12 + 14 + 6
-    # An iterator that is let go while the process ends may be closed after records end.
-    assert 2 + 1 + 1 <= training.count(wire.CLOSE) <= 2 + 1 + 1 + 2
+    assert training.count(wire.CLOSE) == 2 + 1 + 1 + 2
     loaders = {fact["id"] for fact in training.facts("loader")}
     assert loaders == {0, 1, 2, 3}
     writers: set[tuple[int, int]] = set()
