@@ -30,6 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="+", help="file, folder, pattern, or -")
     add_selection(parser)
     parser.add_argument(
+        "--step", metavar="RANGE", help="ranges of this name, or pattern (*, ?), are the steps"
+    )
+    parser.add_argument(
         "--sort", metavar="KEY", help="order tables by self-host, device-total, calls …"
     )
     parser.add_argument(

@@ -13,7 +13,7 @@ from gapless.model.leaf import LEAF
 from gapless.model.trace import Int8, Trace
 
 # The order of the tags: the smallest that is open on a thread is charged.
-PROFILER, GC, ALLOC, COMPILE, DATA, SYNC, IO, COPY, COMM, OPTIMIZER, OPERATOR = range(11)
+PROFILER, GC, ALLOC, COMPILE, DATA, SYNC, IO, COPY, COMM, OPTIMIZER, OPERATOR, OUTSIDE = range(12)
 PYTHON: Final = 98  # an untagged Python function: only ever a culprit
 NOT_A_FRAME: Final = 99
 
@@ -106,6 +106,9 @@ def tag_events(trace: Trace) -> Tags:
     leaf = np.where(is_operation, LEAF["idle.host.dispatch"], named_leaf)
     order = np.where(is_operation, OPERATOR, named_order)
     order = np.where(is_python & (order == NOT_A_FRAME), PYTHON, order)
+    is_outside = events.category == category.OS_CALL
+    order = np.where(is_outside, OUTSIDE, order)
+    leaf = np.where(is_outside, LEAF["idle.host.unframed"], leaf)
     other_gc = (events.category == category.OTHER_KIND) & (order == GC)
     host = (np.isin(events.category, category.HOST_CALLS) | other_gc) & (events.end > events.start)
     return Tags(np.where(host, order, NOT_A_FRAME), leaf)
@@ -116,8 +119,11 @@ def _tag_names(trace: Trace, rows: npt.NDArray[np.bool_], *, python: bool) -> In
     tags = np.empty((len(trace.names), 2), np.int8)
     tags[:] = _NO_TAG
     names: list[int] = np.unique(trace.events.name[rows]).tolist()
+    inputs = frozenset(trace.roles.inputs)
     for name in names:
         tags[name] = _look_up(trace.names[name], python=python)
+        if tags[name, 0] == NOT_A_FRAME and trace.names[name] in inputs:
+            tags[name] = DATA, LEAF["idle.data.main"]
     return tags
 
 

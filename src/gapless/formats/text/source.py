@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
+from gapless.formats.kinds import Kind, kind_of
 from gapless.formats.text import chunks
 from gapless.formats.text.stream import TraceText
 from gapless.model.options import STANDARD_INPUT
 
-_NAMED_LIKE_A_TRACE: Final = re.compile(r"\.json(?:\.gz|\.zst|\.zstd)?$", re.IGNORECASE)
+_NAMED_LIKE_A_TRACE: Final = re.compile(
+    r"\.json(?:\.gz|\.zst|\.zstd)?$|\.sqlite$|\.nsys-rep$|\.qdrep$", re.IGNORECASE
+)
 _RANK: Final = re.compile(r"(?:^|[^a-z])rank[-_.= ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,9})$")
 _MAX_NUMBER: Final = 2**31 - 1
@@ -104,7 +107,11 @@ def _expand_pattern(pattern: str) -> list[Path]:
 
 def _looks_like_a_trace(path: Path) -> bool:
     try:
-        return path.is_file() and chunks.starts_like_a_trace(TraceText(path).pieces())
+        if not path.is_file():
+            return False
+        if kind_of(path) is not Kind.CHROME:
+            return True
+        return chunks.starts_like_a_trace(TraceText(path).pieces())
     except FileNotFoundError:
         return False
     except OSError:
