@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ TRIAL: Final = ROOT / "tests/data/trials/remote.json"
 TRIED_FIXES: Final = "--fix more-workers=4 foreach"  # a trial keeps names without values
 STORY: Final = "2026-11-21T17-12-53-8a06"
 _PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
+_LANGUAGES: Final = {".sbatch": "bash", ".yaml": "yaml", ".py": "python"}
 _BLOCK: Final = re.compile(
     r"(?P<open><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL
 )
@@ -171,6 +173,12 @@ def _fence(text: str) -> str:
     return f"```text\n{text}\n```"
 
 
+def recipe(name: str) -> str:
+    """Return a file of the recipes as a block."""
+    text = (ROOT / "docs/recipes" / name).read_text(encoding="utf-8").strip()
+    return f"```{_LANGUAGES[Path(name).suffix]}\n{text}\n```"
+
+
 PAGES: Final[Mapping[str, Makers]] = {
     "README.md": {
         "report": report,
@@ -201,6 +209,12 @@ PAGES: Final[Mapping[str, Makers]] = {
         "watching": costs.watching_sentence,
     },
     "docs/predictions.md": {"families": accuracy.families},
+    "docs/clusters.md": {
+        "recipe-slurm": partial(recipe, "train.sbatch"),
+        "recipe-pytorchjob": partial(recipe, "pytorchjob.yaml"),
+        "recipe-jobset": partial(recipe, "jobset.yaml"),
+        "recipe-ray": partial(recipe, "ray_train.py"),
+    },
     "docs/cli.md": {"commands": command_pages},
     "docs/doctor.md": {"checks": doctor_pages.check_table, "peaks": doctor_pages.peak_table},
     "docs/development.md": {"rooms": rooms.room_map, "house": house.house_table},

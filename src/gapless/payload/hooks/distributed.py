@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from .. import imports, patching, recorder
+from .. import imports, patching, recorder, surroundings
 from ..stacks import locations
 from . import calls, models
 
@@ -148,6 +148,8 @@ def _look() -> None:
         "local_rank": _number("LOCAL_RANK"),
         "local_world": local,
         "nodes": _number("GROUP_WORLD_SIZE") or _nodes(world, local),
+        "host": os.uname().nodename,
+        "links": surroundings.links(),
     }
     recorder.fact("distributed", _GROUP, values, None)
 
