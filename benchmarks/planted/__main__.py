@@ -33,7 +33,7 @@ from typing import Any, Final
 from benchmarks.machine import machine, write_result
 from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
-from benchmarks.planted.cases import HALVES, KINDS, Case, Half, cases
+from benchmarks.planted.cases import HALVES, KINDS, Case, Half, case_of_name, cases
 from benchmarks.planted.running import Lane, RunError
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
@@ -108,6 +108,7 @@ def _options() -> argparse.Namespace:
     add("--pairs", type=int, default=40, help="of turns, at most")
     add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
     add("--only", default="", help="cases or scripts whose name holds this")
+    add("--names", type=Path, help="a file of names of open cases, one a line: these and no others")
     add("--kinds", nargs="*", default=KINDS, choices=KINDS, help="of cases (default: all)")
     add("--result", type=Path, default=RESULT, help="of judge")
     add("--count", type=int, default=200, help="cases of a half on a device")
@@ -259,6 +260,9 @@ def _interleave_cases(
     options: argparse.Namespace, halves: tuple[Half, ...], device: str
 ) -> list[Case]:
     """Return the cases of all halves asked for, in turns."""
+    if options.names is not None:
+        names = options.names.read_text(encoding="utf-8").split()
+        return [case_of_name(name, "open") for name in names if name.endswith(f"--{device}")]
     sources = options.sources and options.sources.resolve()
     rows = [cases(side, device, sources, options.count) for side in halves]
     longest = max(map(len, rows))

@@ -89,6 +89,13 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
     return order
 
 
+def case_of_name(name: str, half: Half) -> Case:
+    """Return the case of a name, which need not be among the first of its half."""
+    script, *mutations, device = name.split("--")
+    planted = tuple(word for word in mutations if word != "control")
+    return Case(script, planted, device, half)
+
+
 def _fitting_plants(script: Script, side: Half, device: str, sources: Path | None) -> list[Plant]:
     """Return the faults and decoys of a side that apply to a script."""
     texts = [mend_file(script, path, content(script, path, sources)) for path in script.planted_in]

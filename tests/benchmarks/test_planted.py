@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import pytest
 
 from benchmarks.planted import judging, steps, truth
-from benchmarks.planted.cases import Case, cases
+from benchmarks.planted.cases import Case, case_of_name, cases
 from benchmarks.planted.data import MAKERS
 from benchmarks.planted.healing import heal_script
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
@@ -183,6 +183,12 @@ def test_each_fault_has_an_answer_and_no_decoy_has() -> None:
     assert len({mutation.family for mutation in FAULTS}) >= 20
     assert all(mutation.codes or mutation.fixes or mutation.at_line for mutation in FAULTS)
     assert not any(mutation.codes or mutation.fixes or mutation.at_line for mutation in DECOYS)
+
+
+@pytest.mark.parametrize("mutations", [(), ("fp64",), ("fp64", "sync")])
+def test_a_case_is_found_by_its_name(mutations: tuple[str, ...]) -> None:
+    case = Case("siren", mutations, "cuda", "open")
+    assert case_of_name(case.name, "open") == case
 
 
 def test_no_family_and_no_repository_is_of_both_halves() -> None:

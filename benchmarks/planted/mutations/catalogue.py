@@ -17,20 +17,18 @@ from benchmarks.planted.mutations import (
     stepping,
     switches,
 )
+from benchmarks.planted.mutations.opened import decoys, host, modules, occasions, samples, tensors
 from benchmarks.planted.mutations.plant import Plant
-from benchmarks.planted.mutations.sealed import decoys, host, modules, occasions, samples, tensors
+from benchmarks.planted.mutations.sealed import plants
 
 OPEN: Final[tuple[Plant, ...]] = (
     *(*feeding.PLANTS, *stepping.PLANTS, *switches.PLANTS),
     *(*chores.PLANTS, *models.PLANTS, *operators.PLANTS, *sampling.PLANTS),
     *(*computing.PLANTS, *errands.PLANTS, *records.PLANTS, *settings.PLANTS),
-    *(*switches.HARMLESS, *harmless.HARMLESS),
+    *(*samples.PLANTS, *tensors.PLANTS, *modules.PLANTS, *host.PLANTS, *occasions.PLANTS),
+    *(*switches.HARMLESS, *harmless.HARMLESS, *decoys.HARMLESS),
 )
-SEALED: Final[tuple[Plant, ...]] = (
-    *(*samples.PLANTS, *tensors.PLANTS, *modules.PLANTS),
-    *(*host.PLANTS, *occasions.PLANTS),
-    *decoys.HARMLESS,
-)
+SEALED: Final[tuple[Plant, ...]] = (*plants.PLANTS, *plants.HARMLESS)
 FAULTS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if not plant.decoy)
 DECOYS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if plant.decoy)
 MUTATIONS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in (*FAULTS, *DECOYS)}

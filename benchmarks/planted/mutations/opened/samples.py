@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how samples and batches come about: rule makers do not read it."""
+"""Faults in how samples and batches come about."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in models, optimizers and how they run: rule makers do not read it."""
+"""Faults in models, optimizers and how they run."""
 
 from collections.abc import Sequence
 from typing import Final

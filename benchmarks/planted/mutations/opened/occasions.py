@@ -1,4 +1,4 @@
-"""Faults of the unseen half that only some steps meet, or that wait: rule makers do not read it."""
+"""Faults that only some steps meet, or that wait."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,0 +1,12 @@
+"""Faults and decoys of the unseen half: whoever changes rules does not read this folder.
+
+They are written by somebody who knows the titles of the causes and nothing else of the rules. Once
+their answers have been read they move into the folder beside it, and others take their place.
+"""
+
+from typing import Final
+
+from benchmarks.planted.mutations.plant import Plant
+
+PLANTS: Final[tuple[Plant, ...]] = ()
+HARMLESS: Final[tuple[Plant, ...]] = ()
