@@ -241,6 +241,9 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("decode-on-device", "jpeg_files", "decode_on_device"),
         ("read-ahead", "read_ahead", "read_ahead"),
         ("reduced-decoding", "jpeg_files", "decode_at_fraction"),
+        ("jpeg-decoder", "jpeg_decoders", "decode_with"),
+        ("picture-cache", "picture_cache", "cache_pictures"),
+        ("sample-cache", "sample_cache", "cache_samples"),
     ],
 )
 def test_a_part_that_gives_the_loader_itself_is_written_there_too(

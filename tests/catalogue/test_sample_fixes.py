@@ -1,11 +1,13 @@
 """Drop-ins for samples are proposed where what was recorded shows that they apply."""
 
+import pytest
 from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
+from gapless.catalogue.fixes.samples.sample_cache import sample_cache
 from gapless.catalogue.rules.input.read_bound import read_bound
 from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
 from gapless.model.change import LoaderChange
@@ -54,8 +56,16 @@ def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> 
         (("Resize", "ToTensor"), ["decode-on-device", "reduced-decoding"]),
         (("Resize", "ColorJitter", "ToTensor"), ["reduced-decoding"]),
         (("ColorJitter", "ToTensor"), []),
+        (("ColorJitter", "ToTensor", "opencv"), ["jpeg-decoder"]),
     ):
-        loader = replace(worker_loader(), num_workers=2, pipeline=pipeline, to_floats=1)
+        decoders = tuple(name for name in pipeline if name == "opencv")
+        loader = replace(
+            worker_loader(iterations=1),
+            num_workers=2,
+            pipeline=pipeline,
+            to_floats=1,
+            decoders=decoders,
+        )
         workers = example_workers(2, {"decode": 5.0, "collate": 0.5})
         (detection,) = decode_bound(
             evidence_of(
@@ -66,6 +76,48 @@ def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> 
         )
         assert isinstance(detection, Detection)
         assert [str(request) for request in detection.helps] == fixes
+
+
+def slow_decoding(**changes: object) -> Evidence:
+    loader = worker_loader(decoders=(), **changes)
+    loader = replace(loader, num_workers=2)
+    workers = example_workers(2, {"decode": 5.0, "collate": 0.5})
+    return evidence_of(
+        gpu(loader, machine(cpus=2)),
+        {"busy.math": 10.0, "idle.data.decode": 90.0},
+        example_use(loader, {"decode": 90.0}, workers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_random", "iterations", "fixes"),
+    [
+        (True, 2, ["picture-cache"]),
+        (None, 2, ["picture-cache"]),
+        (False, 2, ["sample-cache"]),
+        (False, 1, []),
+    ],
+)
+def test_samples_or_pictures_are_to_be_kept_where_there_was_a_second_epoch(
+    *, is_random: bool | None, iterations: int, fixes: list[str]
+) -> None:
+    (decode_bound,) = [rule for rule in SLOW_STAGES if rule.name == "decode-bound"]
+    (detection,) = decode_bound(slow_decoding(random=is_random, iterations=iterations))
+    assert isinstance(detection, Detection)
+    assert [str(request) for request in detection.helps] == fixes
+
+
+def test_what_is_left_of_samples_that_are_kept_is_to_copy_them() -> None:
+    seen = slow_decoding(random=False)
+    (proposal,) = sample_cache(seen.facts)
+    changes = sample_cache.predict_changes(seen, proposal)
+    assert changes is not None
+    (change,) = changes
+    assert isinstance(change, LoaderChange)
+    assert set(change.stages) == {"read", "decode", "augment", "tokenise", "other"}
+    copied_ns = 200_000 + 0.2 * (38 << 20)
+    assert min(change.stages.values()) == pytest.approx(copied_ns / (64 * 5e6))
+    assert min(change.stages.values()) == max(change.stages.values())
 
 
 def test_what_is_left_of_torchs_collating_is_to_write_the_batch_once() -> None:

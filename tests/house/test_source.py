@@ -26,6 +26,7 @@ BASES: Final = {
     "NamedTuple",
 }
 BASES_OF_LIBRARIES: Final = {
+    "JpegImageFile",
     "Action",
     "Struct",
     "FileIO",

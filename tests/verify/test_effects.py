@@ -101,5 +101,5 @@ def test_how_far_pixels_are_off_is_said() -> None:
     logs[0].add_fact("edit", 0, None, edit=1, target="x", new=None, times=0)
     logs[1].add_fact("edit", 0, None, edit=1, target="x", new=words, times=1)
     records = [recording(*logs, ended_ms=1)]
-    assert effects.describe_pixels(edits, records) == words
-    assert effects.describe_pixels(edits[:1], records) is None
+    assert effects.describe_effects(edits, records) == words
+    assert effects.describe_effects(edits[:1], records) is None

@@ -43,7 +43,12 @@ _FIXES: Final = {  # by way
     "recycled buffer": "recycled-collate",
     "uint8 batch": "uint8-to-device",
     "nvJPEG on the GPU": "decode-on-device",
+    "simplejpeg": "jpeg-decoder=simplejpeg",
+    "OpenCV": "jpeg-decoder=opencv",
+    "PyTurboJPEG": "jpeg-decoder=turbojpeg",
+    "torchvision.io": "jpeg-decoder=torchvision",
 }
+_DRAFT: Final = "Pillow, draft"
 _COLD_READ: Final = "now, cold"
 _COLD: Final = ", cold"
 # in the order in which a batch goes through them
@@ -157,9 +162,15 @@ def _name_fixes(costs: tuple[StageCost, ...], recording: Recording) -> tuple[Sta
         if proposal.refused is None and proposal.edits
     }
     return tuple(
-        replace(cost, fix=name) if (name := _FIXES.get(cost.way)) in names else cost
+        replace(cost, fix=name)
+        if (name := _name_fix(cost.way)) is not None and name.partition("=")[0] in names
+        else cost
         for cost in costs
     )
+
+
+def _name_fix(way: str) -> str | None:
+    return "reduced-decoding" if way.startswith(_DRAFT) else _FIXES.get(way)
 
 
 # ── From the payload's document to costs ────────────────────────────────────────────────────────

@@ -128,8 +128,8 @@ def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job
     why = _explain_verdict(scoreboard, name, verdict)
     idle_edits = _find_idle_edits(scoreboard, name, candidate)
     idle_words = effects.describe_idle_edits(idle_edits) if idle_edits else None
-    pixel_words = effects.describe_pixels(candidate.edits, _recordings(scoreboard, name))
-    why = "; ".join(filter(None, (why, idle_words, pixel_words))) or None
+    effect_words = effects.describe_effects(candidate.edits, _recordings(scoreboard, name))
+    why = "; ".join(filter(None, (why, idle_words, effect_words))) or None
     if (
         idle_edits
         and len(idle_edits) == len(candidate.edits)

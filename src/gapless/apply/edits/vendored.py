@@ -29,7 +29,7 @@ class _VendoredPart(Struct, frozen=True):
     @property
     def module(self) -> str:
         """Return the name of the module beside the script."""
-        return self.files[-1].removesuffix(".py")
+        return Path(self.files[-1]).stem
 
 
 VENDORED_PARTS: Final = {
@@ -42,6 +42,18 @@ VENDORED_PARTS: Final = {
         is_loader=True,
         needs="torch, torchvision and Pillow",
     ),
+    "jpeg-decoder": _VendoredPart(
+        "decode_with",
+        ("jpeg_decoders.py",),
+        is_loader=True,
+        needs="torch, NumPy, Pillow and the library that decodes",
+    ),
+    "picture-cache": _VendoredPart(
+        "cache_pictures",
+        ("caches/memory_store.py", "caches/picture_cache.py"),
+        is_loader=True,
+        needs="torch and Pillow",
+    ),
     "read-ahead": _VendoredPart("read_ahead", ("read_ahead.py",), is_loader=True),
     "recycled-collate": _VendoredPart(
         "recycle_batches", ("recycled_memory.py", "recycled_collate.py"), is_loader=True
@@ -51,6 +63,16 @@ VENDORED_PARTS: Final = {
         ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
         is_loader=True,
         needs="torch and Pillow",
+    ),
+    "sample-cache": _VendoredPart(
+        "cache_samples",
+        (
+            "sample_codec.py",
+            "caches/memory_store.py",
+            "caches/disk_store.py",
+            "caches/sample_cache.py",
+        ),
+        is_loader=True,
     ),
     "uint8-to-device": _VendoredPart(
         "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True
@@ -121,7 +143,7 @@ def _write_import(project: Project, source: SourceFile, part: _VendoredPart) -> 
 
 def _vendor(project: Project, part: str) -> Project:
     """Put the part beside the script, if it is not there."""
-    path = project.script_source().path.parent / VENDORED_PARTS[part].files[-1]
+    path = project.script_source().path.parent / f"{VENDORED_PARTS[part].module}.py"
     data = write_part(part).encode()
     if path in project.sources and project.sources[path].data == data:
         return project

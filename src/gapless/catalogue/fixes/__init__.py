@@ -48,9 +48,12 @@ from gapless.catalogue.fixes.occasions.cadence import (
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
+from gapless.catalogue.fixes.samples.jpeg_decoder import jpeg_decoder
+from gapless.catalogue.fixes.samples.picture_cache import picture_cache
 from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
+from gapless.catalogue.fixes.samples.sample_cache import sample_cache
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -68,6 +71,9 @@ FIXES: Final[tuple[Fix, ...]] = (
     uint8_to_device,
     decode_on_device,
     reduced_decoding,
+    jpeg_decoder,
+    sample_cache,
+    picture_cache,
     read_ahead,
     worker_threads,
     affinity,

@@ -154,9 +154,12 @@ def _find_opencv(library: str, shrink: int) -> Any:
     cv2 = importlib.import_module("cv2")
     if library != "OpenCV":
         into = _into(library)
-        yield Decoder("OpenCV", functools.partial(_decode_opencv, into, 0))
+        flag = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION  # as Pillow and torchvision do
+        yield Decoder("OpenCV", functools.partial(_decode_opencv, into, flag))
     if shrink > 1:
         flag = getattr(cv2, f"IMREAD_REDUCED_COLOR_{shrink}")
+        if library != "OpenCV":
+            flag |= cv2.IMREAD_IGNORE_ORIENTATION
         into = None if library == "OpenCV" else _into(library)
         yield Decoder(f"OpenCV 1/{shrink}", functools.partial(_decode_opencv, into, flag), shrink)
 

@@ -6,6 +6,7 @@ out among workers, whether workers would use CUDA, whether they could be sent th
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import sys
@@ -23,6 +24,12 @@ _PLAIN = (int, float, complex, bool, type(None), bytes, range, slice)
 _NAMES = (str,)
 _LIBRARIES = {"torch", "torchvision", "torchaudio", "numpy", "PIL", "cv2", "builtins", "pandas"}
 _LIBRARIES.update(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
+_JPEG_LIBRARIES = {  # as ``parts.jpeg_decoders`` has them, and their modules
+    "simplejpeg": "simplejpeg",
+    "opencv": "cv2",
+    "turbojpeg": "turbojpeg",
+    "torchvision": "torchvision",
+}
 _PICKLERS = ("__getstate__", "__reduce__", "__reduce_ex__")  # of being pickled
 _UNPICKLABLE = {"_thread.lock", "_thread.RLock", "sqlite3.Connection", "h5py._hl.files.File"}
 _MEMORY_FILES = {"_io.BytesIO", "_io.StringIO"}  # these can be pickled
@@ -43,6 +50,7 @@ def values(loader: Any) -> dict[str, Any]:
         "worker_start": start_method,
         **_pipeline_values(loader.dataset),
         "files": _name_file_list(loader.dataset),
+        "decoders": _list_decoders(),
         **_location_values("sample", _sample_location(loader.dataset)),
         **_location_values("collate", locations.of_function(loader.collate_fn)),
         **_location_values("sampler", _sampler_location(loader)),
@@ -61,6 +69,20 @@ def _pipeline_values(dataset: Any) -> dict[str, Any]:
             "to_floats": pipelines.count_transforms_to_floats(transforms),
         }
     return {}
+
+
+def _list_decoders() -> list[str] | None:
+    """Return the libraries here that decode JPEG files, too; None: Pillow is not in use."""
+    if "PIL.Image" not in sys.modules:
+        return None
+    return [name for name, module in _JPEG_LIBRARIES.items() if _is_installed(module)]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return module in sys.modules or importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # what finds it is broken
+        return False
 
 
 def _name_file_list(dataset: Any) -> str | None:

@@ -72,16 +72,17 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
         stands_in=as_text(settings.get("stands_in")),
         sampler=_function_location(data, "sampler"),
         collate_name=as_text(settings.get("collate")),
-        pipeline=_pipeline(data),
+        pipeline=_names(data, "pipeline") or None,
         to_floats=as_int(data.get("to_floats")) or 0,
         files=as_text(data.get("files")),
+        decoders=_names(data, "decoders"),
     )
 
 
-def _pipeline(data: Mapping[str, object]) -> tuple[str, ...] | None:
-    """Return the names of a data set's transforms; ``None``: it has none of torchvision's."""
-    names = data.get("pipeline")
-    if not isinstance(names, list) or not names:
+def _names(data: Mapping[str, object], noun: str) -> tuple[str, ...] | None:
+    """Return a list of names that is known of a data set; ``None``: there is none."""
+    names = data.get(noun)
+    if not isinstance(names, list):
         return None
     return tuple(str(name) for name in cast("list[object]", names))
 

@@ -7,7 +7,13 @@ from gapless.model.edit import Edit, SetArgument, SetEnv, Skip, Wrap
 from gapless.model.recording import Recording
 
 _MAX_NAMED: Final = 3  # edits that are named; more are only counted
-_CHANGE_PIXELS: Final = ("decode-on-device", "reduced-decoding")  # parts that say how far
+_EXPLAINED: Final = (  # parts that say more: how far pixels are off, how a cache was filled
+    "decode-on-device",
+    "jpeg-decoder",
+    "picture-cache",
+    "reduced-decoding",
+    "sample-cache",
+)
 
 
 def find_idle_edits(edits: Sequence[Edit], recordings: Iterable[Recording]) -> tuple[Edit, ...]:
@@ -27,12 +33,12 @@ def count_effects(recordings: Iterable[Recording]) -> dict[int, int]:
     return counts
 
 
-def describe_pixels(edits: Sequence[Edit], recordings: Iterable[Recording]) -> str | None:
-    """Return what parts that change pixels recorded of that; ``None``: there is nothing."""
+def describe_effects(edits: Sequence[Edit], recordings: Iterable[Recording]) -> str | None:
+    """Return what parts recorded of how they took effect; ``None``: there is nothing."""
     numbers = {
         index
         for index, edit in enumerate(edits)
-        if isinstance(edit, Wrap) and edit.part in _CHANGE_PIXELS
+        if isinstance(edit, Wrap) and edit.part in _EXPLAINED
     }
     descriptions = (
         str(fact.values.get("new"))

@@ -12,11 +12,14 @@ from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device, find_obstacle
+from gapless.catalogue.fixes.samples.jpeg_decoder import find_decoder_obstacle, jpeg_decoder
+from gapless.catalogue.fixes.samples.picture_cache import find_picture_obstacle, picture_cache
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import (
     find_reduction_obstacle,
     reduced_decoding,
 )
+from gapless.catalogue.fixes.samples.sample_cache import find_cache_obstacle, sample_cache
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 from gapless.catalogue.queries.input.fresh_memory import asks_for_memory
 from gapless.catalogue.queries.input.loaders import Loading
@@ -183,21 +186,40 @@ def _request_device_decoding(loading: Loading) -> tuple[FixRequest, ...]:
 
 
 def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
-    """Return the fixes for pictures that are made smaller right after they are decoded."""
+    """Return the fixes for pictures: decoded elsewhere, smaller, or by another library."""
     loader = loading.loader
     is_reducible = loader.pipeline is not None and find_reduction_obstacle(loader) is None
     reduced = (loading.request(reduced_decoding),) if is_reducible else ()
-    return (*_request_device_decoding(loading), *reduced)
+    is_swappable = find_decoder_obstacle(loader) is None
+    swapped = (loading.request(jpeg_decoder),) if is_swappable else ()
+    caches = _request_sample_cache(loading) or _request_picture_cache(loading)
+    return (*_request_device_decoding(loading), *reduced, *swapped, *caches)
+
+
+def _request_sample_cache(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fix for samples that were made again for each epoch, and draw no numbers."""
+    loader = loading.loader
+    is_constant = loader.random is False and loader.iterations > 1
+    is_possible = is_constant and find_cache_obstacle(loading.facts, loader) is None
+    return (loading.request(sample_cache),) if is_possible else ()
+
+
+def _request_picture_cache(loading: Loading) -> tuple[FixRequest, ...]:
+    loader = loading.loader
+    is_possible = loader.iterations > 1 and find_picture_obstacle(loader) is None
+    return (loading.request(picture_cache),) if is_possible else ()
 
 
 def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
-    return (*_request_bytes(loading), *_request_device_decoding(loading))
+    caches = _request_sample_cache(loading)
+    return (*_request_bytes(loading), *_request_device_decoding(loading), *caches)
 
 
 _HELPS: Final = {
     "collate": _request_lighter_batches,
     "augment": _request_less_augmenting,
     "decode": _request_decoding,
+    "tokenise": _request_sample_cache,
 }
 
 

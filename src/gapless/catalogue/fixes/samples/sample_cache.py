@@ -1,0 +1,158 @@
+"""Make samples once that are the same each time."""
+
+from typing import Final
+
+from gapless.catalogue.declare import traps
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
+from gapless.catalogue.declare.targets import LOADER
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.queries.input.loaders import find_loading
+from gapless.model.change import LoaderChange
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Facts, Loader
+
+NAME: Final = "sample-cache"
+_MAX_MEMORY_SHARE: Final = 0.5  # of what is free
+_MIN_KEPT_SHARE: Final = 0.25  # of the samples
+_SAMPLE_STAGES: Final = (
+    "read",
+    "decode",
+    "augment",
+    "tokenise",
+    "other",
+)  # the stages of making a sample
+
+
+def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what is left of making samples: copying what a batch holds, once."""
+    loaders = (loader for loader in evidence.facts.loaders if loader.location == proposal.location)
+    loader = next(loaders, None)
+    loading = None if loader is None else find_loading(evidence, loader)
+    if loading is None:
+        return None
+    n_samples = (loading.workers.samples or 0) / max(1, loading.workers.fetches)
+    made_ns = n_samples * sum(
+        stage.wall_ns for stage in loading.stages() if stage.name in _SAMPLE_STAGES
+    )
+    if made_ns <= loading.min_batch_ns:
+        return None
+    factor = loading.min_batch_ns / made_ns
+    return (LoaderChange(loading.loader.id, stages=dict.fromkeys(_SAMPLE_STAGES, factor)),)
+
+
+@fix(
+    NAME,
+    value="FOLDER",
+    effect=_predict_changes,
+    cases=lambda: [
+        Case(
+            "Nothing is random",
+            example_facts.cpu(example_facts.worker_loader(random=False)),
+            "risky: samples of train.py:41 are made once, and kept in memory",
+            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
+        ),
+        Case(
+            "In a folder, for later runs too",
+            example_facts.cpu(example_facts.worker_loader(random=False)),
+            "risky: samples of train.py:41 are made once, and kept in /local/tokens",
+            Option(value="/local/tokens"),
+            edits=(Wrap(LOADER, NAME, {"folder": "/local/tokens"}, example_facts.LOADER_LINE),),
+        ),
+        Case(
+            "Random crops",
+            example_facts.cpu(example_facts.worker_loader()),
+            "refused: making samples of Images draws random numbers: each is another every time; "
+            "what lies below can be kept: picture-cache",
+        ),
+        Case(
+            "A million samples",
+            example_facts.cpu(example_facts.worker_loader(random=False, length=1_000_000)),
+            "refused: 1,000,000 samples of Images are 579.8 GiB, and 24.0 GiB of memory are free: "
+            "sample-cache=FOLDER keeps them on a disk",
+        ),
+        Case(
+            "A stream",
+            example_facts.cpu(example_facts.loader(iterable=True, random=False)),
+            "refused: Images is an IterableDataset: its samples have no numbers",
+        ),
+        Case(
+            "Workers that are spawned",
+            example_facts.cpu(example_facts.worker_loader(random=False, start_method="spawn")),
+            "refused: workers of train.py:41 are started by spawn, and share no memory: "
+            "sample-cache=FOLDER keeps them on a disk",
+        ),
+    ],
+)
+def sample_cache(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Keep samples that are the same each time: in memory, or in a folder on a local disk.
+
+    From the second epoch on a sample is copied from memory that the workers share, at most a half
+    of what is free, and not read, decoded or tokenised again. With a folder they are kept there,
+    each with its checksum, and later runs have them from their first epoch: texts are tokenised
+    once. At most a half of the disk's free space is filled.
+
+    A trial fills the cache before it measures, so that it shows what later epochs gain. The first
+    epoch gains nothing, and pays for copying each sample once more.
+
+    ## Precondition
+    A data set with samples by number, whose making draws no random number, of tensors, arrays,
+    pictures, numbers and texts; in memory, workers that are forked, on Linux.
+
+    ## Safety
+    Risky: whatever making a sample does besides (counting, logging, looking at the epoch) is done
+    once. Samples that draw from torch's, NumPy's or Python's global generators are never kept. Of
+    those that are given again, the first four in each process and one in 32 are made all the same:
+    if one is another now, nothing is given from the cache any more. With a folder, name another one
+    when the data set changes.
+    """
+    return propose_for_loaders(
+        sample_cache, facts, option, lambda loader: _propose(facts, loader, option.value)
+    )
+
+
+def find_cache_obstacle(facts: Facts, loader: Loader, folder: str | None = None) -> str | None:
+    """Return why samples cannot be kept; ``None``: no reason is known."""
+    dataset, line_ref = traps.short_name(loader.dataset), name_line(loader.location)
+    on_disk = f"{NAME}=FOLDER keeps them on a disk"
+    if loader.iterable:
+        return f"{dataset} is an IterableDataset: its samples have no numbers"
+    if loader.random:
+        return (
+            f"making samples of {dataset} draws random numbers: each is another every time; what "
+            "lies below can be kept: picture-cache"
+        )
+    if folder is not None:
+        return None
+    if loader.num_workers and loader.start_method not in (None, "fork"):
+        method = loader.start_method
+        return f"workers of {line_ref} are started by {method}, and share no memory: {on_disk}"
+    size, free = _estimate_bytes(loader), facts.machine.memory_bytes
+    if size is not None and free and size * _MIN_KEPT_SHARE > free * _MAX_MEMORY_SHARE:
+        return (
+            f"{loader.length:,} samples of {dataset} are {traps.format_bytes(size)}, and "
+            f"{traps.format_bytes(free)} of memory are free: {on_disk}"
+        )
+    return None
+
+
+def _estimate_bytes(loader: Loader) -> int | None:
+    """Return the size of all samples, as batches hold them; ``None``: not known."""
+    if not loader.length or not loader.batch_bytes or not loader.batch_size:
+        return None
+    return loader.batch_bytes * loader.length // loader.batch_size
+
+
+def _propose(facts: Facts, loader: Loader, folder: str | None) -> Proposal:
+    obstacle = find_cache_obstacle(facts, loader, folder)
+    if obstacle is not None:
+        return sample_cache.refusal(obstacle, loader.location)
+    storage = "memory" if folder is None else folder
+    return sample_cache.proposal(
+        f"samples of {name_line(loader.location)} are made once, and kept in {storage}",
+        Wrap(LOADER, NAME, {} if folder is None else {"folder": folder}, loader.location),
+        applicability=Applicability.RISKY,
+        risk="what making a sample does besides is done once",
+        location=loader.location,
+    )

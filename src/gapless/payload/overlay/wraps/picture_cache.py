@@ -1,0 +1,66 @@
+"""picture-cache: pixels that Pillow decoded are kept in memory that workers share.
+
+The cache is filled before the loader is iterated first, as it is from a second epoch on. It takes
+effect, in each worker, with the first picture whose pixels are there.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from .. import cache_filling, iterations, workers
+from ..patch import edit_counters, targets
+
+_MODULE = "caches.picture_cache"
+
+
+def apply(number: int, edit: Any) -> targets.Undo:
+    """Apply an edit; return what reverts it."""
+    target = f"{edit['target']}: kept pictures"
+    edit_counters.register_edit(number, target)
+    cache: dict[str, Any] = {}  # the store and what is said of it, once there is a loader
+    undos = [
+        iterations.replace_iterators(
+            number, edit, functools.partial(_make, (number, target), cache)
+        ),
+        workers.run_in_workers(number, edit, begin, (number, target, cache)),
+    ]
+    return functools.partial(targets.undo_all, undos)
+
+
+def begin(number: int, target: str, cache: dict[str, Any]) -> None:
+    """Let this worker keep the pixels of what it opens."""
+    if "words" not in cache:
+        return
+    caching = iterations.import_part(_MODULE)
+    words = cache["words"]
+    caching.on_first_kept.append(
+        functools.partial(edit_counters.record_effect, number, target, "decoded each time", words)
+    )
+    caching.open_cached(cache["store"])
+
+
+def _make(
+    names: tuple[int, str], cache: dict[str, Any], original: Any, _switch: targets.Switch
+) -> Callable[[Any], Any]:
+    def get_iterator(loader: Any) -> Any:
+        if not cache and loader.num_workers:
+            _fill(names, loader, cache)
+        return original(loader)
+
+    return get_iterator
+
+
+def _fill(names: tuple[int, str], loader: Any, cache: dict[str, Any]) -> None:
+    memory, caching = (iterations.import_part(name) for name in ("caches.memory_store", _MODULE))
+    if not memory.shares_memory(loader):
+        cache["refused"] = memory.NOT_SHARED
+        edit_counters.record_refusal(*names, memory.NOT_SHARED)
+        return
+    store = caching.make_store(loader)
+    filling = cache_filling.fill_cache(loader, store, functools.partial(caching.open_cached, store))
+    cache.update(store=store, words=str(filling))
+    if not filling.is_whole:
+        why = f"a trial cannot show it: {filling.n_made} of {filling.samples} samples were made in "
+        edit_counters.record_refusal(*names, f"{why}{filling.seconds:.0f} s")
