@@ -3,31 +3,41 @@
 Three data sets (photographs, small texts, large arrays) as a plain folder and in each format of
 ``gapless pack``, read by torch's DataLoader with two workers, in order and at random: *warm*,
 *cold* (every page dropped by ``fadvise``, in a process that maps nothing yet) and *slow* (from a
-server on this machine that waits before each answer and sends so many bytes a second). WebDataset's
-own loader reads the tar shards, and LitData's reads chunks of its own, where they are installed.
-Each cell is a process of its own; formats are read in turns, round by round. What is read is
-counted and thrown away: neither decoding nor the way from workers is in it.
+server on this machine that waits before each answer and sends so many bytes a second). The loaders
+of WebDataset, MosaicML Streaming and LitData read the shards that are theirs, where they are
+installed. Each cell is a process of its own, forked from one that has imported what they need;
+formats are read in turns, round by round. What is read is counted and thrown away: neither decoding
+nor the way from workers is in it. Photographs are also decoded, by each decoder that is there, from
+a plain folder and from the packed format.
 """
 
 import argparse
 import json
+import multiprocessing
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.machine import machine, versions, write_result
-from benchmarks.packed.material import SETS, drop_pages, make_folder, pack_folder, write_litdata
+from benchmarks.packed.material import SETS, drop_pages, make_folder, pack_folder
+from benchmarks.packed.reading import send_figures
 from benchmarks.packed.server import serve
 
-FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "npy", "mds")
+FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "npy", "mds", "litdata")
 STORAGES: Final = ("warm", "cold", "slow")
 ORDERS: Final = ("random", "in order")
+PEERS: Final = {"tar": "webdataset", "mds": "streaming", "litdata": "litdata"}  # read by them too
+DECODERS: Final = {"Pillow": "PIL", "simplejpeg": "simplejpeg", "OpenCV": "cv2"}
 WHOLE: Final = "whole shards first"  # over a network: fetched, then read from the disk
+_PACKAGES: Final = (
+    "torch", "lmdb", "h5py", "webdataset", "litdata", "mosaicml-streaming", "pillow", "simplejpeg",
+    "opencv-python-headless",
+)  # fmt: skip
+_PRELOADED: Final = ["benchmarks.packed.reading", *PEERS.values(), *DECODERS.values()]
 _LATENCY_S: Final = 0.01
 _MAX_REQUESTS: Final = 600  # of a cell: each waits
 _BYTES_PER_S: Final = 100e6
@@ -42,22 +52,27 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where data are made and kept")
     parser.add_argument("--only", choices=SETS, action="append")
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows = read_other_rows(options.out, options.only or SETS)
     with tempfile.TemporaryDirectory() as scratch:
         home = options.folder or Path(scratch)
         for name in options.only or SETS:  # each is written at once: all take an hour
             rows += measure_set(name, home, options.scale, options.rounds)
             result = {
                 "machine": machine(),
-                "packages": versions(("torch", "lmdb", "h5py", "webdataset", "litdata")),
-                "scale": options.scale,
-                "rounds": options.rounds,
+                "packages": versions(_PACKAGES),
                 "latency_s": _LATENCY_S,
                 "bytes_per_s": _BYTES_PER_S,
                 "rows": rows,
             }
             write_result(result, options.out)
     print(table(rows))
+
+
+def read_other_rows(out: Path | None, names: Container[str]) -> list[dict[str, Any]]:
+    """Return the rows that were measured of other sets than these."""
+    if out is None or not out.exists():
+        return []
+    return [row for row in json.loads(out.read_text())["rows"] if row["set"] not in names]
 
 
 def measure_set(name: str, home: Path, scale: float, rounds: int) -> Iterator[dict[str, Any]]:
@@ -67,8 +82,6 @@ def measure_set(name: str, home: Path, scale: float, rounds: int) -> Iterator[di
     for kind in FORMATS:
         if kind != "npy" or name == "arrays":
             sizes[kind] = pack_folder(folder, name, kind)
-    if find_spec("litdata") is not None:
-        sizes["litdata"] = write_litdata(folder)
     with serve(home, _LATENCY_S, _BYTES_PER_S) as address:
         cells = list(list_cells(name, folder, f"{address}/{name}", [*sizes]))
         figures: dict[int, list[dict[str, float]]] = {number: [] for number in range(len(cells))}
@@ -80,6 +93,8 @@ def measure_set(name: str, home: Path, scale: float, rounds: int) -> Iterator[di
         rates = [figure["samples_per_s"] for figure in figures[number]]
         yield {
             "set": name,
+            "scale": scale,
+            "rounds": rounds,
             **{key: cell[key] for key in ("reader", "storage", "order")},
             "bytes": sizes[cell["format"]],
             "samples_per_s": statistics.median(rates),
@@ -91,7 +106,6 @@ def measure_set(name: str, home: Path, scale: float, rounds: int) -> Iterator[di
 
 def list_cells(name: str, folder: Path, address: str, kinds: list[str]) -> Iterator[dict[str, Any]]:
     """Yield what is measured of a data set."""
-    has_webdataset = find_spec("webdataset") is not None
     for kind in kinds:
         cell = {"set": name, "format": kind, "reader": kind, "path": str(folder / kind)}
         for order in ORDERS:
@@ -100,25 +114,51 @@ def list_cells(name: str, folder: Path, address: str, kinds: list[str]) -> Itera
             slow = {**cell, "storage": "slow", "order": order, "address": f"{address}/{kind}"}
             if kind in ("folder", "packed", "tar"):  # by a request for each sample
                 yield {**slow, "most": _MAX_REQUESTS}
-            if kind not in ("folder", "litdata") and order == "random":
+            if kind != "folder" and order == "random":
                 yield {**slow, "reader": f"{kind}, {WHOLE}"}
-        if kind == "tar" and has_webdataset:
-            for storage in STORAGES:
-                peer = {**cell, "reader": "webdataset", "storage": storage, "order": "in order"}
-                yield {**peer, "address": f"{address}/{kind}" if storage == "slow" else None}
+        yield from _list_peer_cells(cell, f"{address}/{kind}")
+        if name == "photos" and kind in ("folder", "packed"):
+            yield from _list_decoders(cell)
+
+
+def _list_peer_cells(cell: dict[str, Any], address: str) -> Iterator[dict[str, Any]]:
+    """Yield how the library of a format reads it."""
+    peer = PEERS.get(cell["format"])
+    if peer is None or find_spec(peer) is None:
+        return
+    is_ordered = peer == "webdataset"
+    for order in ORDERS[1:] if is_ordered else ORDERS:
+        cell = {**cell, "reader": f"{peer}'s own", "order": order}
+        for storage in ("warm", "cold"):
+            yield {**cell, "storage": storage}
+        if is_ordered:  # the others speak to object stores
+            yield {**cell, "storage": "slow", "address": address}
+
+
+def _list_decoders(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield how photographs are read and decoded, by each decoder that is installed."""
+    for decoder, package in DECODERS.items():
+        if find_spec(package) is not None:
+            reader = f"{cell['format']}, {decoder}"
+            decoded = {**cell, "reader": reader, "decoder": decoder, "order": "random"}
+            for storage in ("warm", "cold"):
+                yield {**decoded, "storage": storage}
 
 
 def measure_cell(cell: dict[str, Any]) -> dict[str, float]:
     """Return what a process of its own measured."""
-    process = subprocess.run(
-        [sys.executable, "-m", "benchmarks.packed.reading", json.dumps(cell)],
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    if process.returncode:
-        sys.exit(f"{cell} failed:\n{process.stderr}")
-    return json.loads(process.stdout.splitlines()[-1])
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=send_figures, args=(cell, sending))
+    process.start()
+    sending.close()
+    try:
+        return receiving.recv()
+    except EOFError:
+        sys.exit(f"{cell} failed")
+    finally:
+        process.join()
 
 
 def table(rows: list[dict[str, Any]]) -> str:

@@ -1,7 +1,9 @@
 """What every test runs under: ``--slow``, the marks, hypothesis's profiles."""
 
+import gc
 import os
 import signal
+import sys
 from contextlib import suppress
 
 import pytest
@@ -22,6 +24,9 @@ for _number, _usual in (
             signal.signal(_number, _usual)
 os.environ.pop("COLUMNS", None)  # pages are as wide as without a terminal, whoever runs the tests
 settings.load_profile("same")
+# Compiled once, the package and its tests are compiled, also for the processes that tests start:
+# where no bytecode may be written, each of these would compile all that it imports.
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +38,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _skip(items, "slow", "runs with --slow")
     if any(item.get_closest_marker("gpu") for item in items) and not _has_gpu():
         _skip(items, "gpu", "no CUDA device")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of the collections to come: a test that asks for
+    one, and each process that a test forks, would go through a million objects that stay.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _skip(items: list[pytest.Item], mark: str, reason: str) -> None:

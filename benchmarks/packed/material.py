@@ -14,7 +14,6 @@ _N_PICTURES: Final = 40  # that are made; files repeat them
 _SIDE: Final = 420  # pixels: about 100 KB as JPEG of noise
 _ARRAY: Final = (3, 256, 256)  # float32: 0.8 MB
 _FILES_OF_A_FOLDER: Final = 500
-_CHUNK_BYTES: Final = 64 << 20  # of LitData
 
 
 class FolderArrays:
@@ -93,22 +92,6 @@ def pack_folder(folder: Path, name: str, kind: str) -> int:
         )
         command = [sys.executable, "-m", "gapless", "pack", source, str(target), "--to", kind]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return _size(target)
-
-
-def write_litdata(folder: Path) -> int:
-    """Write the files of a data set as chunks of LitData; return the bytes on disk."""
-    from litdata.streaming.writer import BinaryWriter
-
-    target = folder / "litdata"
-    if not target.exists():
-        target.mkdir()
-        writer: Any = BinaryWriter(str(target), chunk_bytes=_CHUNK_BYTES)
-        paths = sorted(path for path in (folder / "folder").rglob("*") if path.is_file())
-        for index, path in enumerate(paths):
-            writer.add_item(index, {"data": path.read_bytes()})
-        writer.done()
-        writer.merge(1)
     return _size(target)
 
 

@@ -1,13 +1,14 @@
-"""One cell of ``benchmarks.packing``, in a process of its own: read all, and say how fast."""
+"""One cell of ``benchmarks.packing``: read all samples, and say how fast."""
 
 import http.client
 import io
 import json
+import multiprocessing
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -106,6 +107,32 @@ def count_samples(batch: list[Any]) -> int:
     return len(batch)
 
 
+def decode_photo(decoder: str, file: Any) -> Any:  # noqa: ANN401
+    """Return the pixels of a photograph in an open file."""
+    if decoder == "Pillow":
+        return np.asarray(import_module("PIL.Image").open(file).convert("RGB"))
+    data = file.read()
+    if decoder == "simplejpeg":
+        return import_module("simplejpeg").decode_jpeg(data)
+    cv2 = import_module("cv2")
+    return cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), 1), cv2.COLOR_BGR2RGB)
+
+
+class Decoded:
+    """Files of photographs, decoded."""
+
+    def __init__(self, files: FolderFiles, decoder: str) -> None:
+        self._files, self._decoder = files, decoder
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._files)
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        """Return the pixels of one."""
+        return decode_photo(self._decoder, io.BytesIO(self._files[index]))
+
+
 def read_file(file: Any) -> bytes:  # noqa: ANN401
     """Return what is in a file of a picture, without decoding."""
     return file.read()
@@ -116,15 +143,19 @@ def make_dataset(cell: dict[str, Any]) -> Any:  # noqa: ANN401
     is_remote = bool(cell.get("address"))
     if cell["format"] == "folder":
         local = {"texts": FolderTexts, "arrays": FolderArrays}.get(cell["set"])
-        return FolderFiles(cell) if is_remote or local is None else local(cell["path"])
+        files = FolderFiles(cell)
+        if "decoder" in cell:
+            return Decoded(files, cell["decoder"])
+        return files if is_remote or local is None else local(cell["path"])
     if is_remote:
         return RemoteRecords(cell)
-    return PackedDataset(cell["path"], loader=read_file)
+    loader = partial(decode_photo, cell["decoder"]) if "decoder" in cell else read_file
+    return PackedDataset(cell["path"], loader=loader)
 
 
 def make_loader(cell: dict[str, Any]) -> Iterable[int]:
     """Return what yields counts of samples."""
-    if cell["reader"] == "webdataset":
+    if cell["reader"] == "webdataset's own":
         import webdataset as wds
 
         names = sorted(path.name for path in Path(cell["path"]).glob("*.tar"))
@@ -133,33 +164,39 @@ def make_loader(cell: dict[str, Any]) -> Iterable[int]:
         dataset: Any = wds.WebDataset(shards, shardshuffle=False, empty_check=False)
         workers = min(_WORKERS, len(shards))
         return DataLoader(dataset, _BATCH, num_workers=workers, collate_fn=count_samples)
-    if cell["reader"] == "litdata":
+    is_shuffled = cell["order"] == "random"
+    options: dict[str, Any] = {"num_workers": _WORKERS, "collate_fn": count_samples}
+    if cell["reader"] == "litdata's own":
         import litdata
 
-        chunks = litdata.StreamingDataset(cell["path"], shuffle=cell["order"] == "random")
-        options: dict[str, Any] = {"num_workers": _WORKERS, "collate_fn": count_samples}
+        chunks = litdata.StreamingDataset(cell["path"], shuffle=is_shuffled)
         return litdata.StreamingDataLoader(chunks, batch_size=_BATCH, **options)
+    if cell["reader"] == "streaming's own":
+        import streaming
+
+        shards = streaming.StreamingDataset(
+            local=cell["path"], shuffle=is_shuffled, batch_size=_BATCH
+        )
+        return DataLoader(shards, _BATCH, **options)  # their loader looks into batches
     dataset = make_dataset(cell)
     if len(dataset) > cell.get("most", len(dataset)):
         dataset = Subset(dataset, range(cell["most"]))
     return DataLoader(
         dataset,
         _BATCH,
-        shuffle=cell["order"] == "random",
-        num_workers=_WORKERS,
-        collate_fn=count_samples,
-        multiprocessing_context="fork",
+        shuffle=is_shuffled,
+        **options,
     )
 
 
-def main() -> None:
-    """Read all samples once, and print samples a second and processor time of each."""
-    cell = json.loads(sys.argv[1])
+def send_figures(cell: dict[str, Any], sending: Any) -> None:  # noqa: ANN401
+    """Read all samples once; send samples a second, and processor time of each."""
     torch.manual_seed(0)
+    multiprocessing.set_start_method("fork", force=True)  # of everybody's workers
     if cell["format"] in PACKAGES:
         import_package(cell["format"])  # once in a training, and not a matter of reading
-    if cell["reader"] in ("webdataset", "litdata"):
-        import_module(cell["reader"])
+    if cell["reader"].endswith("'s own"):
+        import_module(cell["reader"].removesuffix("'s own"))
     with tempfile.TemporaryDirectory() as scratch:
         began_s, cpu_s = time.perf_counter(), _cpu_s()
         if "whole shards" in cell["reader"]:
@@ -168,13 +205,9 @@ def main() -> None:
         count = sum(make_loader(cell))
         wall_s = time.perf_counter() - began_s
         used_s = _cpu_s() - cpu_s
-    print(json.dumps({"samples_per_s": count / wall_s, "cpu_ms": used_s / count * 1e3}))
+    sending.send({"samples_per_s": count / wall_s, "cpu_ms": used_s / count * 1e3})
 
 
 def _cpu_s() -> float:
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-if __name__ == "__main__":
-    main()

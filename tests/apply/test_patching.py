@@ -1,13 +1,16 @@
 """Texts that come out, to the letter: where lines go, what is kept, what is left alone."""
 
 import importlib
+import re
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from gapless.apply.drafts.checking import compare_facts
 from gapless.apply.edits.vendored import write_part
 from gapless.apply.patching import make_patch
+from gapless.catalogue.examples.example_facts import cpu, loader
 from gapless.model.edit import (
     Applicability,
     Edit,
@@ -239,10 +242,13 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("recycled-collate", "recycled_collate", "recycle_batches"),
         ("uint8-to-device", "uint8_pictures", "send_uint8"),
         ("decode-on-device", "jpeg_files", "decode_on_device"),
+        ("packed-data", "packed_loader", "read_packed"),
         ("read-ahead", "read_ahead", "read_ahead"),
         ("reduced-decoding", "jpeg_files", "decode_at_fraction"),
         ("jpeg-decoder", "jpeg_decoders", "decode_with"),
         ("picture-cache", "picture_cache", "cache_pictures"),
+        ("uint8-by-hand", "handwritten_floats", "send_handwritten_uint8"),
+        ("length-buckets", "length_buckets", "bucket_by_length"),
         ("sample-cache", "sample_cache", "cache_samples"),
     ],
 )
@@ -259,7 +265,16 @@ def test_a_part_that_gives_the_loader_itself_is_written_there_too(
     names: dict[str, object] = {"__name__": module}
     exec(compile(part.after, f"{module}.py", "exec"), names)  # noqa: S102 - the part itself
     assert callable(names[function])
-    assert b"gapless" not in b"\n".join(part.after.splitlines()[1:])
+    assert not re.search(rb"(import|from) gapless", part.after)
+
+
+def test_a_class_of_a_part_is_the_same_in_a_file_of_its_own() -> None:
+    ours, theirs, users = (
+        cpu(loader(dataset=name))
+        for name in ("_gapless.parts.a.Packed", "packed_loader.Packed", "train.Photos")
+    )
+    assert list(compare_facts(ours, theirs)) == []
+    assert len(list(compare_facts(ours, users))) == len(list(compare_facts(users, theirs))) == 1
 
 
 def test_without_a_script_that_can_be_changed_settings_are_left() -> None:

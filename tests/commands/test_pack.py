@@ -40,15 +40,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_was_packed_is_said_and_how_it_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pack", "photos", "photos.packed", "--verify"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    outputs = capsys.readouterr()
+    assert outputs.err.startswith(
+        "gapless: about 175 B will be written to photos.packed as packed: 2 samples in 1 shard; to "
+        "read them takes about "
+    )
+    lines = outputs.out.splitlines()
     assert lines[0].startswith("packed 2 samples of photos: 80 B in 1 shard of packed, ")
-    assert lines[1:] == [
+    assert lines[1:6] == [
         "all 2 samples were compared with the source: equal",
         "",
         "read it back, in place of ImageFolder('photos', transform):",
         "  from gapless.parts import PackedDataset",
         "  dataset = PackedDataset('photos.packed', transform=transform)",
     ]
+    assert " ".join(lines[6:]) == (
+        "or, in a training that was recorded: gapless try --fix packed-data=photos.packed measures "
+        "it, gapless fix writes it"
+    )
 
 
 def test_the_result_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 ROOT: Final = Path(__file__).parents[2]
 # Pronouns, determiners, adverbs and participles: what a reader must look elsewhere to understand.
 PRONOUNS: Final = frozenset(
@@ -96,12 +98,15 @@ PARTICIPLE: Final = re.compile(r"[a-z]+(?:ed|en)")
 NOUNS: Final = frozenset(("embed", "feed", "listen", "need", "open", "seed", "speed", "token"))
 MOST_BINDINGS: Final = 0.01  # of all that a folder binds, without a name
 MOST_FUNCTIONS: Final = 0.005
-FOLDERS: Final = ("src",)
-TREES: Final = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for folder in FOLDERS
-    for path in sorted((ROOT / folder).rglob("*.py"))
-}
+Trees = dict[str, ast.Module]
+
+
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "src").rglob("*.py"))
+    }
 
 
 def bindings(tree: ast.AST) -> Iterator[str]:
@@ -132,14 +137,14 @@ def is_bare(function: str) -> bool:
     return is_pronoun(word) or (PARTICIPLE.fullmatch(word) is not None and word not in NOUNS)
 
 
-def test_variables_name_what_they_hold() -> None:
-    names = [name for tree in TREES.values() for name in bindings(tree) if not is_dunder(name)]
+def test_variables_name_what_they_hold(trees: Trees) -> None:
+    names = [name for tree in trees.values() for name in bindings(tree) if not is_dunder(name)]
     nameless = Counter(name for name in names if is_pronoun(name))
     assert nameless.total() <= MOST_BINDINGS * len(names), nameless.most_common(20)
 
 
-def test_functions_say_what_they_do() -> None:
-    names = [name for tree in TREES.values() for name in functions(tree) if not is_dunder(name)]
+def test_functions_say_what_they_do(trees: Trees) -> None:
+    names = [name for tree in trees.values() for name in functions(tree) if not is_dunder(name)]
     nameless = Counter(name for name in names if is_bare(name))
     assert nameless.total() <= MOST_FUNCTIONS * len(names), nameless.most_common(20)
 
@@ -150,9 +155,9 @@ def test_pronouns_and_participles_are_recognised() -> None:
     assert [name for name in functions(tree) if is_bare(name)] == ["_told"]
 
 
-def test_a_class_name_stands_for_one_thing() -> None:
+def test_a_class_name_stands_for_one_thing(trees: Trees) -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path)

@@ -49,8 +49,10 @@ def imported(module: str, path: Path) -> Iterator[str]:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes but those that only the type checker reads."""
+    """Yield all statements but those that only the type checker reads."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         yield node

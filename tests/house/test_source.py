@@ -84,9 +84,12 @@ SOURCES: Final = {
     for path in sorted((ROOT / "src").rglob("*.py"))
     if "demo" not in path.parts  # a training as its users write theirs
 }
-NODES: Final = [
-    (name, node) for name, text in SOURCES.items() for node in ast.walk(ast.parse(text))
-]
+Nodes = list[tuple[str, ast.AST]]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Nodes:
+    return [(name, node) for name, text in SOURCES.items() for node in ast.walk(ast.parse(text))]
 
 
 def tracked_files() -> dict[str, Path]:
@@ -106,10 +109,10 @@ def test_no_file_is_longer_than_340_lines() -> None:
     assert {name: count for name, count in lengths.items() if count > LONGEST_FILE} == {}
 
 
-def test_no_function_has_more_than_30_statements() -> None:
+def test_no_function_has_more_than_30_statements(nodes: Nodes) -> None:
     long = {
         f"{name}: {node.name}": statements(node)
-        for name, node in NODES
+        for name, node in nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and statements(node) > LONGEST_FUNCTION
     }
@@ -131,10 +134,10 @@ def test_no_name_says_nothing() -> None:
     assert empty == []
 
 
-def test_classes_inherit_only_what_the_rules_name() -> None:
+def test_classes_inherit_only_what_the_rules_name(nodes: Nodes) -> None:
     strange = [
         f"{name}: {node.name}({ast.unparse(base)})"
-        for name, node in NODES
+        for name, node in nodes
         if isinstance(node, ast.ClassDef)
         for base in node.bases
         if ast.unparse(base).rpartition(".")[2].partition("[")[0] not in BASES | BASES_OF_LIBRARIES
@@ -142,20 +145,20 @@ def test_classes_inherit_only_what_the_rules_name() -> None:
     assert strange == []
 
 
-def test_values_are_structs() -> None:
+def test_values_are_structs(nodes: Nodes) -> None:
     having = {
         name
-        for name, node in NODES
+        for name, node in nodes
         if (isinstance(node, ast.ImportFrom) and node.module == "dataclasses")
         or (isinstance(node, ast.Import) and any(name.name == "dataclasses" for name in node.names))
     }
     assert having == HAVE_DATACLASSES
 
 
-def test_only_the_command_line_catches_everything() -> None:
+def test_only_the_command_line_catches_everything(nodes: Nodes) -> None:
     caught = {
         name
-        for name, node in NODES
+        for name, node in nodes
         if isinstance(node, ast.ExceptHandler) and swallows_everything(node)
     }
     assert {name for name in caught if not name.startswith(IN_USERS_PROCESS)} <= MAY_CATCH_ALL

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -61,21 +62,37 @@ def test_what_was_seen_becomes_one_sentence(
     assert reason in reasons.explain_nothing(command, sightings)
 
 
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("exec {} -I seen.py {}", "-I (isolated)"),
-        ("env -i {} seen.py {}", "without the environment"),
-        ("{} seen.py {}", "to load PyTorch"),
-        ("sleep 0.5", "no Python process"),
-    ],
-)
-def test_it_is_seen_through_a_shell_script(script: str, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "seen.py").write_text(starting.SAMPLED_PROGRAM)
-    (tmp_path / "run.sh").write_text(script.format(sys.executable, starting.SAMPLES_LOG))
-    process = starting.run(["bash", "run.sh"], tmp_path, env={**os.environ, "HOME": str(tmp_path)})
-    assert reason in process.stderr.decode()
-    assert reason in starting.read_unobserved(starting.run_folder(tmp_path))["training"]
+REASONS = {
+    "exec {} -I seen.py {}": "-I (isolated)",
+    "env -i {} seen.py {}": "without the environment",
+    "{} seen.py {}": "to load PyTorch",
+    "sleep 0.5": "no Python process",
+}
+
+
+def explain_script(script: str, folder: Path) -> tuple[str, str]:
+    """Return what a run of a script says at its end, and what its folder says."""
+    folder.mkdir()
+    (folder / "seen.py").write_text(starting.SAMPLED_PROGRAM)
+    (folder / "run.sh").write_text(script.format(sys.executable, starting.SAMPLES_LOG))
+    process = starting.run(["bash", "run.sh"], folder, env={**os.environ, "HOME": str(folder)})
+    unobserved = starting.read_unobserved(starting.run_folder(folder))
+    return process.stderr.decode(), unobserved["training"]
+
+
+@pytest.fixture(scope="module")
+def explanations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """Return those of all scripts, which wait side by side."""
+    folders = [tmp_path_factory.mktemp("reasons") / "run" for _ in REASONS]
+    with ThreadPoolExecutor(len(REASONS)) as executor:
+        return dict(zip(REASONS, executor.map(explain_script, REASONS, folders), strict=True))
+
+
+@pytest.mark.parametrize("script", REASONS)
+def test_it_is_seen_through_a_shell_script(
+    script: str, explanations: dict[str, tuple[str, str]]
+) -> None:
+    assert all(REASONS[script] in explanation for explanation in explanations[script])
 
 
 @pytest.mark.parametrize(

@@ -59,19 +59,32 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_scripts_that_set_it_run_as_alone_and_the_recorder_gets_in(
-    script: str, tmp_path: Path
-) -> None:
+def test_scripts_that_set_it_run_as_alone_and_the_recorder_gets_in(tmp_path: Path) -> None:
+    """Each in a shell of its own: what one sets is not there for the next."""
     (tmp_path / "inner.sh").write_text("python t.py\n")
-    (tmp_path / "train.sh").write_text(script + "\n")
-    assert compare(tmp_path, "bash", "train.sh") == SCRIPTS[script]
+    script = "".join(f"(\n{lines}\n)\necho $?\n" for lines in SCRIPTS)
+    (tmp_path / "train.sh").write_text(f"{script}exit 3\n")
+    assert compare(tmp_path, "bash", "train.sh") == "".join(SCRIPTS.values())
+
+
+@pytest.mark.parametrize("words", [*SCRIPTS, "env PYTHONPATH=x python t.py"])
+def test_each_script_alone_has_programs_that_let_the_recorder_in(
+    words: str, tmp_path: Path
+) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (tmp_path / "train.sh").write_text(words)
+    command = ("bash", "train.sh")
+    kept, env = search_path.keep_entry(command, variables(tmp_path), spool, tmp_path)
+    (folder,) = spool.iterdir()
+    assert kept == command
+    assert env["PATH"].startswith(f"{folder}:{BIN}:")
+    assert {program.name for program in folder.iterdir()} >= {"python", "python3"}
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        ("env", "PYTHONPATH=x", "python", "t.py"),
         ("env", "PYTHONPATH=x", sys.executable, "t.py"),
         ("env", "-u", "PYTHONPATH", "python", "t.py"),
         ("sh", "-c", "PYTHONPATH=x python t.py"),

@@ -5,24 +5,25 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import pytest
 
 from tests.launch import starting
 
-# Counts the signals that it gets, and ends by itself a moment after the first.
+# Counts the signals that it gets, and ends by itself a moment after so many.
 COUNTS = """
 import signal, sys, time
 heard = []
+def hear(number, frame):
+    heard.append(number)
+    print(number, flush=True)
 for number in (1, 2, 3, 10, 12, 15, 18, 28):
-    signal.signal(number, lambda number, frame: heard.append(number))
+    signal.signal(number, hear)
 open('ready', 'w').close()
 end = time.monotonic() + 200
-while not heard and time.monotonic() < end:
+while len(heard) < int(sys.argv[1]) and time.monotonic() < end:
     time.sleep(0.01)
 time.sleep(0.5)
-print(*heard)
 sys.exit(5)
 """
 WAITS_FOR_GO = "while test ! -e go; do sleep 0.05; done"  # waits for a file
@@ -38,29 +39,32 @@ SIGNALS = [
 ]
 
 
-def start_counting(tmp_path: Path) -> subprocess.Popen[bytes]:
-    process = starting.start([sys.executable, "-c", COUNTS], tmp_path)
-    starting.wait_until((tmp_path / "ready").exists)
-    return process
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_to_us_alone_is_passed_on(number: int, tmp_path: Path) -> None:
-    with start_counting(tmp_path) as process:
-        process.send_signal(number)
+def send_each(
+    send: Callable[[subprocess.Popen[bytes], int], None], numbers: Sequence[int], tmp_path: Path
+) -> None:
+    """Send signals one after the other, each once the one before has come, and see that no
+    other comes.
+    """
+    command = [sys.executable, "-c", COUNTS, str(len(numbers))]
+    with starting.start(command, tmp_path) as process:
+        starting.wait_until((tmp_path / "ready").exists)
+        assert process.stdout is not None
+        for number in numbers:
+            send(process, number)
+            assert process.stdout.readline() == b"%d\n" % number
         output, _ = process.communicate(timeout=starting.PATIENCE_S)
-    assert output.split() == [str(int(number)).encode()]
+    assert output == b""
     assert process.returncode == 5
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_a_signal_to_the_group_comes_once(number: int, tmp_path: Path) -> None:
+def test_a_signal_to_us_alone_is_passed_on(tmp_path: Path) -> None:
+    send_each(lambda process, number: process.send_signal(number), SIGNALS, tmp_path)
+
+
+def test_a_signal_to_the_group_comes_once(tmp_path: Path) -> None:
     """A second SIGUSR1 would have a training requeue twice."""
-    with start_counting(tmp_path) as process:
-        os.killpg(process.pid, number)
-        output, _ = process.communicate(timeout=starting.PATIENCE_S)
-    assert output.split() == [str(int(number)).encode()]
-    assert process.returncode == 5
+    numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1]
+    send_each(lambda process, number: os.killpg(process.pid, number), numbers, tmp_path)
 
 
 def test_a_signal_that_ends_the_command_ends_us(tmp_path: Path) -> None:

@@ -70,4 +70,4 @@ def pack_source(
     request = PackRequest(
         find_source(str(source)), target, kind, python, 2, shard_bytes, verify=verify
     )
-    return pack(request, lambda _: None)
+    return pack(request, lambda _: None, lambda _: None)

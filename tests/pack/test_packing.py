@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 
 SAMPLES: Final = [bytes([n]) * 1000 for n in range(60)]
 SOURCE: Final = "tests.pack.test_packing:SAMPLES"
-_SURVEY: Final = SourceSurvey(0, "samples", None, None, None, [], "", 0.0, [])
+_SURVEY: Final = SourceSurvey(0, "samples", None, None, None, [], "", 0.0, 0.0, [])
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -165,6 +165,16 @@ def test_a_source_that_is_no_data_set_is_refused(
     _ = in_process
     with pytest.raises(PackingError, match=words):
         pack_source(text, tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_script_that_trains_when_it_is_imported_is_told_how_to_change(
+    in_process: None, tmp_path: Path
+) -> None:
+    _ = in_process
+    (tmp_path / "script.py").write_text("data = [1]\nint('many')\n")
+    with pytest.raises(PackingError, match=r"ValueError.*below if __name__ == '__main__'"):
+        pack_source(f"{tmp_path}/script.py:data", tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
 

@@ -1,6 +1,8 @@
 """What is packed comes back: the same types and bytes, whatever the format."""
 
 import io
+import json
+import struct
 import tarfile
 from pathlib import Path
 from typing import Final
@@ -16,7 +18,7 @@ from tests.pack.in_process import pack_source
 from tests.pack.odd_data import ALIKE, DATA_SETS, are_same
 
 pytestmark = pytest.mark.usefixtures("in_process")
-FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "mds")
+FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "mds", "litdata")
 _ODD: Final = "tests.pack.odd_data:DATA_SETS[{!r}]"
 
 
@@ -161,6 +163,31 @@ def test_tar_shards_are_in_the_form_of_webdataset(photos: Path, tmp_path: Path) 
     with tarfile.open(tmp_path / "p.tar/shard-00000.tar") as tar:
         names = tar.getnames()
     assert names[:3] == ["000000000.png", "000000000.cls", "000000001.jpg"]
+
+
+def test_chunks_are_in_the_form_of_litdata(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    for n in (1, 2, 3):
+        (tmp_path / "plain" / f"{n}.jpg").write_bytes(b"abc" * n)
+    pack_source(tmp_path / "plain", tmp_path / "p.litdata")
+    assert (tmp_path / "p.litdata/shard-00000.bin").read_bytes() == (  # as litdata 0.2.76 wrote it
+        b"\x03\x00\x00\x00\x14\x00\x00\x00\x1b\x00\x00\x00%\x00\x00\x002\x00\x00\x00"
+        b"\x03\x00\x00\x00abc\x06\x00\x00\x00abcabc\t\x00\x00\x00abcabcabc"
+    )
+    index = json.loads((tmp_path / "p.litdata/index.json").read_text())
+    assert index["chunks"] == [
+        {"chunk_bytes": 50, "chunk_size": 3, "dim": None, "filename": "shard-00000.bin"}
+    ]
+    assert index["config"]["data_format"] == ["bytes"]
+    pack_source(photos, tmp_path / "labelled.litdata")
+    index = json.loads((tmp_path / "labelled.litdata/index.json").read_text())
+    assert index["config"]["data_format"] == ["bytes", "int"]
+    chunk = (tmp_path / "labelled.litdata/shard-00000.bin").read_bytes()
+    start, end = struct.unpack_from("<2I", chunk, 4 * 6)  # of the last sample
+    length, label_length = struct.unpack_from("<2I", chunk, start)
+    data = (photos / "b/deep/er/a.PNG").read_bytes()
+    assert chunk[start + 8 : end] == data + (1).to_bytes(8, "little")
+    assert (length, label_length, end) == (len(data), 8, len(chunk))
 
 
 def test_transforms_are_applied_as_in_torchvision(tmp_path: Path) -> None:

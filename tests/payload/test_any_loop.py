@@ -1,5 +1,6 @@
 """A loop without an optimizer of torch's is recorded as well, and runs as it would alone."""
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, WrittenLog]:
     recorded = run_recorded(command, folder, folder / "spool")
     assert plain.code == 0, plain.err
     assert recorded == plain
+    (unstepped,) = (folder / "spool").glob("unstepped-*")  # of none of them: they step
+    assert json.loads(unstepped.read_text())["last"]
     return logs_by_name(folder, MARKS)
 
 

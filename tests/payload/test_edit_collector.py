@@ -12,10 +12,11 @@ from tests.payload.laying import EditLog, apply_edits
 @pytest.fixture
 def collecting() -> Iterator[None]:
     assert gc.isenabled()
-    assert not gc.get_freeze_count()
+    gc.unfreeze()  # what was collected as tests
     yield
     assert gc.isenabled()
     assert not gc.get_freeze_count()
+    gc.freeze()
 
 
 def freed_edges(edit_log: EditLog, n_edges: int) -> list[int]:

@@ -18,7 +18,7 @@ import pytest
 
 from gapless import wire
 from gapless.payload import own_threads, recorder
-from gapless.payload.stacks import blocked, counting, gil_switch, stacks
+from gapless.payload.stacks import blocked, counting, gil_switch, snapshots, stacks
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -41,6 +41,10 @@ def stack_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any
     monkeypatch.setattr(own_threads, "FORK_S", PATIENCE_S)
     yield stack_frames
     stacks.stop()
+
+
+def look_at() -> None:
+    """Stand for a function that is looked at."""
 
 
 def hold_in_python(end: float) -> None:
@@ -77,14 +81,42 @@ def work_in_turns(count: int) -> Counter[str]:
     return spent_ns
 
 
+def take_turns(end: float) -> None:
+    """Call at three lines what keeps the GIL, and what lets go of it."""
+    while time.monotonic() < end:
+        hold_in_python(time.monotonic() + 0.002)
+        release_gil(time.monotonic() + 0.002)
+        hold_in_c(time.monotonic() + 0.002)
+
+
+def test_frames_of_a_look_are_of_one_moment(stack_frames: list[dict[str, Any]]) -> None:
+    first = take_turns.__code__.co_firstlineno
+    line_by_name = {
+        work.__name__: first + 3 + index
+        for index, work in enumerate((hold_in_python, release_gil, hold_in_c))
+    }
+    stacks.start()
+    take_turns(time.monotonic() + 2)
+    stacks.stop()
+    mixed, whole = 0, 0
+    for count, frames, *_ in stack_frames[0]["stacks"]:
+        names = [name for _, _, name in frames]
+        inner = names[names.index("take_turns") - 1] if "take_turns" in names else None
+        if inner in line_by_name:
+            is_whole = frames[names.index("take_turns")][1] == line_by_name[inner]
+            mixed, whole = mixed + (not is_whole) * count, whole + is_whole * count
+    assert whole
+    assert not mixed
+
+
 def test_looks_stand_for_time_whoever_lets_go_of_the_gil(
     stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: list[int] = []
 
-    def look(elapsed_ns: int, ran_ns: int | None) -> None:
+    def look(elapsed_ns: int, ran_ns: int | None, seen: tuple[object, snapshots.Snapshot]) -> None:
         lengths.append(elapsed_ns)
-        _look(elapsed_ns, ran_ns)
+        _look(elapsed_ns, ran_ns, seen)
 
     monkeypatch.setattr(stacks, "_look", look)
     stacks.start()
@@ -165,12 +197,10 @@ def test_what_is_asked_of_a_thread_that_went_on_is_not_believed(
 
     entry: list[Any] = [0, 0, 0, {}]
     top = Frame()
-    frames = iter((top, Frame() if moves else top))
-    monkeypatch.setattr(sys, "_current_frames", lambda: {1: next(frames)})
-    monkeypatch.setattr(recorder, "stepping_thread", lambda: (1, 1))
+    monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame() if moves else top})
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: "sleep")
     monkeypatch.setattr(counting, "_entry", lambda _: entry)
-    _look(7, None)
+    _look(7, None, (1, ({}, 1, top, 20, (None, look_at.__code__, 1))))
     assert entry == ([1, 7, 0, {}] if moves else [1, 0, 7, {"sleep": 7}])
 
 
@@ -259,16 +289,9 @@ def test_another_thread_than_the_main_one_is_looked_at(
 def test_a_function_that_is_just_entered_is_not_blamed_for_what_its_caller_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    frames: list[Any] = []
-
-    class Frame:
-        def __init__(self, instruction: int, caller: object) -> None:
-            self.f_lasti, self.f_back = instruction, caller
-
-    caller = Frame(20, None)
-    monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame(2, caller)})
-    monkeypatch.setattr(recorder, "stepping_thread", lambda: (1, 1))
+    counted: list[Any] = []
+    caller, entered = (look_at.__code__, 7), (hold_in_c.__code__, 1)
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: None)
-    monkeypatch.setattr(counting, "_entry", frames.append)
-    _look(1, None)
-    assert frames == [caller]
+    monkeypatch.setattr(counting, "_entry", counted.append)
+    _look(1, None, (1, ({}, 1, object(), 2, ((None, *entered), *caller))))
+    assert counted == [[caller]]

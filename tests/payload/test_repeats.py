@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch._dynamo.utils as dynamo
 from torch.nn.modules import module as hooks
 
 from gapless.payload import patching, recorder
@@ -122,6 +121,8 @@ def test_what_is_compiled_meanwhile_meets_no_hook(
 
 
 def test_nothing_is_looked_at_where_something_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._dynamo.utils as dynamo  # noqa: PLC0415 - seconds that only this test needs
+
     monkeypatch.setitem(dynamo.counters["frames"], "ok", 1)
     assert repeats.watch() is None
     dynamo.counters.pop("frames")

@@ -4,9 +4,11 @@ import inspect
 import os
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from gapless import wire
 from gapless.payload import own_threads, recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import counting, stacks
+from gapless.payload.stacks import counting, snapshots, stacks
 from tests.payload.watching import read_logs, run_plain, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -40,13 +42,18 @@ def looks(monkeypatch: pytest.MonkeyPatch, stack_frames: list[dict[str, Any]]) -
     """Return a list that grows with each look."""
     looks_ns, original_look = list[int](), stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
-    def look(elapsed_ns: int, ran_ns: int | None) -> None:
-        original_look(elapsed_ns, ran_ns)
+    def look(elapsed_ns: int, ran_ns: int | None, seen: tuple[object, snapshots.Snapshot]) -> None:
+        original_look(elapsed_ns, ran_ns, seen)
         looks_ns.append(elapsed_ns)
 
     assert stack_frames == []
     monkeypatch.setattr(stacks, "_look", look)
     return looks_ns
+
+
+def frames_from(frame: FrameType | None) -> list[tuple[Any, int]]:
+    """Return code and line of a frame and those around it."""
+    return [(inner.f_code, line) for inner, line in traceback.walk_stack(frame)]
 
 
 def busy_here(looks: list[int]) -> None:
@@ -194,7 +201,7 @@ def test_the_set_up_of_a_worker_is_none_of_the_training(
     stacks.stop()
     stack_frames.clear()
     monkeypatch.setitem(_STATE, "role", "setup")
-    counting.add(inspect.currentframe(), 5, None)
+    counting.add(frames_from(inspect.currentframe()), 5, None)
     monkeypatch.setattr(recorder, "is_worker", lambda: True)
     stacks.start()
     busy_here(looks)
@@ -219,8 +226,8 @@ def test_what_imports_modules_is_in_no_stack_and_what_is_not_kept_is_summed() ->
     imported: dict[str, Any] = {}
     code = "import sys; frame = sys._getframe()"
     exec(compile(code, "<frozen importlib._bootstrap>", "exec"), imported)  # noqa: S102
-    counting.add(imported["frame"], 7, "file")
-    counting.add(inspect.currentframe(), 3, None)
+    counting.add(frames_from(imported["frame"]), 7, "file")
+    counting.add(frames_from(inspect.currentframe()), 3, None)
     report = counting.take(1)
     ((count, frames, *amounts),) = report["stacks"]
     assert (count, amounts, report["rest"], report["looks"]) == (

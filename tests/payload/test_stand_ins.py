@@ -3,8 +3,6 @@
 import sys
 from pathlib import Path
 
-import pytest
-
 from gapless import wire
 from tests.payload.watching import read_logs, run_preloaded, run_recorded
 
@@ -52,35 +50,40 @@ class Loader:
         yield from ITERATORS[self.stand.num_workers == 0](self.stand)
 """
 TRAINING = """
-import sys, torch
+import torch
 from quickai import Loader
 
-loader = Loader(torch.arange(8.0), 2, int(sys.argv[1]))
-print([batch.sum().item() for _ in range(2) for batch in loader])
+for n_workers in (0, 2):
+    loader = Loader(torch.arange(8.0), 2, n_workers)
+    print([batch.sum().item() for _ in range(2) for batch in loader])
 """
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_what_stands_in_for_a_loader_is_recorded_like_one(tmp_path: Path, workers: int) -> None:
+def test_what_stands_in_for_a_loader_is_recorded_like_one(tmp_path: Path) -> None:
     folder = tmp_path / "site-packages"
     folder.mkdir()
     (folder / "quickai.py").write_text(LIBRARY)
     start = "import sys; sys.path.insert(0, 'site-packages')\n"
     (tmp_path / "training.py").write_text(start + TRAINING)
-    command = [sys.executable, "training.py", str(workers)]
+    command = [sys.executable, "training.py"]
     recorded = run_recorded(command, tmp_path, tmp_path / "spool")
     assert recorded == run_preloaded(command, tmp_path)
     assert (recorded.code, recorded.err) == (0, "")
     logs_by_name = read_logs(tmp_path / "spool")
     training = logs_by_name["rank0"]
-    (loader,) = training.facts("loader")
-    values = loader["values"]
-    assert (values["num_workers"], values["stands_in"]) == (workers, "quickai.Stand")
-    assert (Path(loader["file"]).name, loader["line"]) == ("training.py", 7)
-    nexts = [mark for mark in training.marks if mark[0] == wire.NEXT]
-    assert {mark[2] for mark in nexts} == {loader["id"]}
-    batch_marks = [mark for mark in nexts if not mark[1] & wire.EXHAUSTED]
-    assert (len(batch_marks), training.count(wire.ITER)) == (8, 2)
-    fetch_rows = [row for log in logs_by_name.values() for row in log.batches]
-    assert {row["loader"] for row in fetch_rows} == {loader["id"]}
-    assert sum(name.count("worker") for name in logs_by_name) == workers
+    loaders = training.facts("loader")
+    assert [fact["values"]["num_workers"] for fact in loaders] == [0, 2]
+    for loader in loaders:
+        assert loader["values"]["stands_in"] == "quickai.Stand"
+        assert (Path(loader["file"]).name, loader["line"]) == ("training.py", 8)
+        marks = [mark for mark in training.marks if mark[2] == loader["id"]]
+        batch_marks = [
+            mark for mark in marks if mark[0] == wire.NEXT and not mark[1] & wire.EXHAUSTED
+        ]
+        assert (len(batch_marks), sum(mark[0] == wire.ITER for mark in marks)) == (8, 2)
+    fetch_loaders = {
+        name: {row["loader"] for row in log.batches} for name, log in logs_by_name.items()
+    }
+    without, with_workers = (fact["id"] for fact in loaders)
+    assert fetch_loaders.pop("rank0") == {without}
+    assert list(fetch_loaders.values()) == [{with_workers}] * 2

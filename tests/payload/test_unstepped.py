@@ -114,11 +114,6 @@ def test_a_command_that_loads_torch_and_does_not_step_tells_of_itself(tmp_path: 
     assert not list(spool.glob("*.log"))
 
 
-def test_a_command_that_steps_does_not(tmp_path: Path) -> None:
-    run_recorded(script_command("any_loops.py", "by_hand"), tmp_path, tmp_path / "spool")
-    assert [path.name for path in (tmp_path / "spool").iterdir()] == ["rank0.log"]
-
-
 def test_a_report_that_is_written_while_the_first_step_ends_does_not_stay(
     spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from gapless.model.study import Steps, Straggler, Study
 from gapless.model.tables import Operator
 from gapless.report import changes, markdown, sheet_csv, terminal
 from gapless.report.documents import document
+from gapless.report.sections import grids
 from gapless.report.sections.account import account_sheet
 from gapless.report.sections.grids import NAMES, SORT_KEYS, order_rows, table_grid
 from gapless.report.terminal import TableView
@@ -301,6 +302,16 @@ def test_an_unknown_table_is_refused_with_those_there_are(study: Study) -> None:
         sheet_csv.table_csv(study, "nothing")
     with pytest.raises(UsageError, match="operators, kernels"):
         table_grid(study, "nothing")
+
+
+def test_a_table_without_columns_of_its_own_has_its_fields(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert table_grid(study, "ranges").titles == ("range", "host ms", "device ms", "calls")
+    monkeypatch.delitem(grids._COLUMNS, "memory")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    grid = table_grid(study, "memory")
+    assert grid.titles[:3] == ("memory", "peak allocated", "peak reserved")
+    assert [row[0] for row in grid.cells] == [row.device for row in study.tables.memory]
 
 
 def test_tables_can_be_sorted_by_any_of_their_columns(study: Study) -> None:

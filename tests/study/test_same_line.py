@@ -1,10 +1,12 @@
 """A cause by hand is worth what its line is worth, if that is more."""
 
-from gapless.model.change import HostChange, Prediction
+from msgspec.structs import replace
+
+from gapless.model.change import Drop, HostChange, Prediction
 from gapless.model.edit import FixRequest, Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import SAME_LINE, Detection, Finding
-from gapless.pricing.nested import take_line_prices
+from gapless.pricing.nested import gives_way, take_line_prices
 
 STEP_NS = 10_000_000
 
@@ -45,3 +47,19 @@ def test_the_dearest_cause_by_hand_near_a_line_takes_its_price() -> None:
 def test_what_is_worth_more_alone_or_has_a_fix_keeps_its_price() -> None:
     for rival in (finding("G202", 12, 1.1, 1.9), finding("G214", 12, 1.1, 1.2, fix="no-logging")):
         assert take_line_prices([rival, LINE], STEP_NS) == [rival, LINE]
+
+
+def test_a_line_gives_way_to_what_is_known_only_by_its_function_if_that_is_most_of_it() -> None:
+    cheap, dear = finding("G305", 12, 1.02, 1.03), finding("G305", 12, 1.3, 1.5)
+    by_function = [
+        replace(rival, detection=replace(rival.detection, by_function=True))
+        for rival in (cheap, dear)
+    ]
+    assert [gives_way(LINE, rival) for rival in (cheap, *by_function)] == [True, False, True]
+    assert take_line_prices([LINE, by_function[0]], STEP_NS) == [LINE, by_function[0]]
+
+
+def test_a_line_does_not_give_way_to_an_evaluation_that_begins_near_it() -> None:
+    evaluation = finding("G703", 12, 1.3, 1.5)
+    detection = replace(evaluation.detection, changes=(Drop(("idle.io_main.eval",)),))
+    assert not gives_way(LINE, replace(evaluation, detection=detection))

@@ -4,11 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.example_facts import cpu
+from gapless.catalogue.examples.example_facts import cpu, gpu
 from gapless.catalogue.examples.parts import operator
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.pricing.simulators import host_model
+from gapless.pricing.simulators.simulator import RunSimulator
 
 EVIDENCE = evidence_of(cpu(), {"busy.math": 10, "busy.optimizer": 6, "idle.host.python": 4})
 HALF = Estimate(0.5, 0.5, 0.5)
@@ -52,3 +53,14 @@ def test_calls_within_calls_that_changes_omit_go_once() -> None:
     assert gain(clip, norm).high == pytest.approx(20 / 6)  # where they do not lie within another
     assert gain(norm, norm) == gain(norm)
     assert gain(norm, Omit(("aten::norm",), keep=0.5)).mid == gain(norm).mid
+
+
+def test_beside_a_device_samples_are_priced_off_the_plain_step() -> None:
+    """No window has to be like it, and no more goes than the device waits."""
+    evidence = evidence_of(gpu(), {"busy.math": 8, "idle.host.python": 12})
+    sampled = HostChange(("idle.host.",), Estimate(0.25, 0.5, 0.75), sampled=True)
+    speedup = RunSimulator(plain=evidence).play([sampled]).speedup
+    assert speedup is not None
+    assert speedup.mid == pytest.approx(20 / 14)
+    assert speedup.low == pytest.approx(20 / 17)
+    assert RunSimulator(plain=evidence).play([Drop(("idle.host.",))]).speedup is None

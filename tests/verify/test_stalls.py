@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from gapless.model.estimate import Estimate
-from gapless.verify.arms.stalls import Stalls, add_stalls, are_rare, include_stalls, split_stalls
+from gapless.verify.arms.stalls import (
+    Stalls,
+    add_stalls,
+    are_rare,
+    expect_stalls,
+    include_stalls,
+    split_stalls,
+)
 
 A = Stalls(1300, 12, 1300 * 1.0, 12)  # a stall adds 1 ns to each of 1300 steps of 20
 SAME = Estimate(0.98, 1.0, 1.02)
@@ -49,3 +56,18 @@ def test_fewer_stalls_than_chance_leaves_are_a_gain_and_more_are_a_loss() -> Non
     low, mid, high = include(Stalls(130, 12, 1300.0, 0))
     assert mid == pytest.approx(21 / 30)
     assert low < mid < high < 1.0
+
+
+def test_stalls_that_no_collection_explains_may_be_the_edits_own_doing() -> None:
+    two = Stalls(31, 2, 12.0 * 31, 0)
+    low, mid, _ = include(two)
+    assert mid == pytest.approx(1.0)
+    assert low == pytest.approx((20 + add_stalls((A, two)).step_ns) / (20 / 0.98 + 12), abs=0.001)
+    of_collector = Stalls(31, 1, 31.0, 1)
+    assert include(of_collector, collects_as_before=True)[0] > 0.97
+
+
+def test_what_chance_put_into_a_block_is_shown_as_it_is_counted() -> None:
+    chance, more = Stalls(31, 1, 12.0 * 31, 0), Stalls(130, 12, 1300.0, 0)
+    assert expect_stalls(A, chance) == add_stalls((A, chance)).step_ns < chance.step_ns
+    assert expect_stalls(A, more) == more.step_ns

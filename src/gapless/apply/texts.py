@@ -25,14 +25,17 @@ _PARTS: Final = {  # with the options of the part
         "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()"
     ),
     "jpeg-decoder": "loader = decode_with(DataLoader(…), library={library!r})",
+    "length-buckets": "loader = bucket_by_length(DataLoader(…))",
     "no-sync": "with model.no_sync():  # but in each {every}th backward pass\n    loss.backward()",
     "non-blocking": "batch = batch.to(device, non_blocking=True)",
+    "packed-data": 'loader = read_packed(DataLoader(…), path="{path}")',
     "picture-cache": "loader = cache_pictures(DataLoader(…))",
     "read-ahead": "loader = read_ahead(DataLoader(…))",
     "recycled-collate": "loader = recycle_batches(DataLoader(…))",
     "reduced-decoding": "loader = decode_at_fraction(DataLoader(…))",
     "sample-cache": "loader = cache_samples(DataLoader(…))",
     "sdpa": "with sdpa_kernel([SDPBackend.{backend}, SDPBackend.MATH]):\n    y = model(x)",
+    "uint8-by-hand": "loader = send_handwritten_uint8(DataLoader(…))",
     "uint8-to-device": "loader = send_uint8(DataLoader(…))",
     "worker-threads": (
         "def init_worker(_number):\n    torch.set_num_threads({threads})\n\n"

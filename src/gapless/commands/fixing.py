@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gapless.errors import GaplessError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.text import Text
 
@@ -80,7 +80,7 @@ def _select(arguments: argparse.Namespace) -> "tuple[Subject, FixSelection]":
     if not subject.folder.is_dir():
         raise UsageError(f"the working folder of the run, {subject.folder}, is not here")
     if arguments.unproven:
-        selection = add_proposals(selection, _proposals(subject))
+        selection = add_proposals(selection, _proposals(subject, arguments.fix))
     return subject, selection
 
 
@@ -120,14 +120,21 @@ def _find_run(arguments: argparse.Namespace) -> Path:
     return next(proven_runs, last_run)
 
 
-def _proposals(subject: "Subject") -> "tuple[Proposal, ...]":
+def _proposals(subject: "Subject", names: "Sequence[str]") -> "tuple[Proposal, ...]":
+    """Return what the report proposes, and before it what is asked for with a value."""
+    from gapless.catalogue.declare.listing import propose_named
     from gapless.commands.options import progress
+    from gapless.recorded.facts import facts
     from gapless.study import Options, study_recording
 
     if subject.recording is None:
         raise UsageError("--unproven needs a recorded run, from which fixes are proposed")
+    run_facts = facts(subject.recording)
+    named = [
+        proposal for name in names if "=" in name for proposal in propose_named(name, run_facts)
+    ]
     with progress() as say:
-        return study_recording(subject.recording, Options(), say).proposals
+        return (*named, *study_recording(subject.recording, Options(), say).proposals)
 
 
 def _home(arguments: argparse.Namespace) -> Path:

@@ -16,6 +16,7 @@ TARGET is a folder that is not there yet. How it is written is said by --to, or 
   lmdb (.lmdb) LMDB: many small samples; pip install lmdb
   hdf5 (.h5) HDF5: opens in other tools; pip install h5py
   mds (.mds) MosaicML Streaming's shards, for its StreamingDataset
+  litdata (.litdata) LitData's chunks, for its StreamingDataset
   npy (.npy) arrays for numpy.load, of samples of equal shapes
 
 gapless.parts.PackedDataset reads all of them back, with the same indices, labels and types. Shards
@@ -83,8 +84,8 @@ def main(arguments: argparse.Namespace) -> int:
     import sys
 
     from gapless.commands.options import progress, tell
-    from gapless.commands.pack_text import packed_json, packed_lines
-    from gapless.pack.packing import PackRequest, pack
+    from gapless.commands.pack_text import cost_sentence, packed_json, packed_lines
+    from gapless.pack.packing import PackCost, PackRequest, pack
     from gapless.pack.sources import check_places, choose_format, find_source
     from gapless.report.text.console import pen_for
 
@@ -101,7 +102,12 @@ def main(arguments: argparse.Namespace) -> int:
     )
     try:
         with progress() as say:
-            result = pack(request, say)
+
+            def announce(cost: PackCost) -> None:
+                say("")
+                tell(cost_sentence(request, cost))
+
+            result = pack(request, say, announce)
     except KeyboardInterrupt:
         tell("interrupted: shards that are whole stay, and the same command goes on")
         raise

@@ -1,21 +1,35 @@
 """What ``gapless pack`` prints: what was written, and the line that reads it back."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from gapless.model.version import version
-from gapless.report.text.numbers import size
+from gapless.report.text.numbers import size, span
 from gapless.report.text.text import clean
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from gapless.pack.packing import PackOutcome, PackRequest
+    from gapless.pack.packing import PackCost, PackOutcome, PackRequest
     from gapless.report.text.console import Pen
 
 SCHEMA: Final = 1
 _INDENT: Final = "  "
+
+
+def cost_sentence(request: "PackRequest", cost: "PackCost") -> str:
+    """Return what packing is going to take of the disk, and of time."""
+    return (
+        f"about {size(cost.bytes)} will be written to {request.target} as {request.format}: "
+        f"{_counted(cost.samples, 'sample')} in {_counted(cost.n_shards, 'shard')}; to read them "
+        f"takes about {span(cost.reading_s * 1e9)} at the speed of those looked at"
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def packed_lines(request: "PackRequest", result: "PackOutcome", pen: "Pen") -> Iterator["Text"]:
@@ -33,6 +47,10 @@ def packed_lines(request: "PackRequest", result: "PackOutcome", pen: "Pen") -> I
     yield from fold(clean(f"read it back, {_describe_place(request)}:"), pen.width)
     for line in reading_lines(result):
         yield Text(f"{_INDENT}{line}", style="cyan")
+    if request.source.kind == "images" or request.source.is_code:
+        name = f"packed-data={shlex.quote(str(result.target))}"
+        words = f"gapless try --fix {name} measures it, gapless fix writes it"
+        yield from fold(clean(f"or, in a training that was recorded: {words}"), pen.width)
 
 
 def reading_lines(result: "PackOutcome") -> tuple[str, str]:
@@ -47,10 +65,10 @@ def reading_lines(result: "PackOutcome") -> tuple[str, str]:
 
 def _headline(result: "PackOutcome") -> str:
     manifest = result.manifest
-    shards = f"{len(manifest.shards)} shard{'s' * (len(manifest.shards) != 1)}"
+    shards = _counted(len(manifest.shards), "shard")
     verb = "packed" if result.n_written or not manifest.shards else "compared"
     return (
-        f"{verb} {manifest.samples:,} sample{'s' * (manifest.samples != 1)} of {manifest.source}: "
+        f"{verb} {_counted(manifest.samples, 'sample')} of {manifest.source}: "
         f"{size(manifest.bytes)} in {shards} of {manifest.format}, {result.took_s:.1f} s"
     )
 

@@ -9,12 +9,14 @@ So a second, idle process stands in the group: what it gets as well was meant fo
 import os
 import select
 import signal
+import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 _SAME_MOMENT_S: Final = 0.05  # between the first and the last process that are sent a signal
+_SUCCESSION_S: Final = 1.0  # until a signal that waits is looked at, on a busy machine
 _POLL_S: Final = 2.0  # how often the witness asks whether the launcher still lives
 
 
@@ -24,15 +26,22 @@ class Witness:
 
     pid: int
     pipe: int
+    reports: dict[int, float] = field(default_factory=dict[int, float])  # when, of other signals
 
     def saw(self, number: int) -> bool:
-        """Return whether a signal that just came to us was sent to the group, too."""
+        """Return whether a signal that just came to us was sent to the group, too.
+
+        Of signals in quick succession the lowest comes to us first, whichever was sent first.
+        """
+        if time.monotonic() - self.reports.pop(number, float("-inf")) < _SUCCESSION_S:
+            return True
         while select.select([self.pipe], [], [], _SAME_MOMENT_S)[0]:
             received = os.read(self.pipe, 1)
             if received == bytes([number]):
                 return True
             if not received:  # it was killed
                 return False
+            self.reports[received[0]] = time.monotonic()
         return False
 
     def dismiss(self) -> None:

@@ -68,6 +68,8 @@ class Loader(Struct, frozen=True):
     collate_name: str | None = None  # qualified, of the function that puts samples together
     pipeline: tuple[str, ...] | None = None  # classes of torchvision transforms, in their order
     to_floats: int = 0  # how many at its end only make floats of bytes
+    by_hand: bool | None = None  # its code divides by 255; None: it was not seen
+    texts: str | None = None  # the data set's list of texts or rows, one for each sample
     files: str | None = None  # the data set's list of files, one for each sample
     decoders: tuple[str, ...] | None = None  # of JPEG, beside Pillow; None: it was not seen
 

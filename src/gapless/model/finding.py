@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.model.change import Change, LoaderChange, Prediction
+from gapless.model.change import Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Applicability, Edit, FixRequest, Location
 from gapless.model.notebook import diagnosis_html
 
@@ -18,6 +18,7 @@ class Measure(Struct, frozen=True):
 
 
 SAME_LINE: Final = "whatever is at the same line"
+_EVALUATION: Final = "idle.io_main.eval"
 _MAX_LINE_DISTANCE: Final = 3  # lines: a loop and what stands in it
 
 
@@ -38,11 +39,13 @@ class Detection(Struct, frozen=True):
     advice: str | None = None  # what to do in a framework's words; ``no_remedy`` begins with it
     # A cause (name) of the same loader, or SAME_LINE: where it is named, this is not.
     unless: str | None = None
+    # Its line is that of a function, where this was sampled most: another may be meant.
+    by_function: bool = False
 
     def yields_to(self, rival: "Detection") -> bool:
         """Return whether it is not to be named beside another cause, which is easier to remove."""
         if self.unless == SAME_LINE:
-            is_other = rival.code != self.code and not rival.to_try
+            is_other = rival.code != self.code and not rival.to_try and not _is_elsewhere(rival)
             return is_other and _are_near(self.location, rival.location)
         return self.unless == rival.name and bool(_loader_ids(self) & _loader_ids(rival))
 
@@ -52,6 +55,15 @@ def _are_near(location: Location | None, neighbour: Location | None) -> bool:
     if location is None or neighbour is None or location.file != neighbour.file:
         return False
     return abs(location.line - neighbour.line) <= _MAX_LINE_DISTANCE
+
+
+def _is_elsewhere(detection: Detection) -> bool:
+    """Return whether the time of a cause passes elsewhere: its line makes or begins something."""
+    return bool(detection.changes) and all(
+        isinstance(change, LoaderChange)
+        or (isinstance(change, Drop) and all(leaf == _EVALUATION for leaf in change.leaves))
+        for change in detection.changes
+    )
 
 
 def _loader_ids(detection: Detection) -> set[int]:

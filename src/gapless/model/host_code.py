@@ -38,6 +38,7 @@ class CallLine(Struct, frozen=True):
     callee: str
     share: float  # of the threads' time
     late: float = 0.0  # of that time, too: in steps that took twice the mean one already
+    waited: float = 0.0  # of it, too: in calls that may wait for a device
 
 
 class HotLine(Struct, frozen=True):
@@ -49,3 +50,4 @@ class HotLine(Struct, frozen=True):
     function: str
     count: int
     share: float  # of the samples of such threads
+    waited: float = 0.0  # of that time, too: in calls that may wait for a device

@@ -80,9 +80,15 @@ class StackCount(Struct, frozen=True):
     count: int  # of looks of a thread beside it, which sees it where it lets go of the GIL
     # What it stands for in time, without bias; 0 everywhere: it was not measured.
     ran_ns: int = 0  # on a processor
-    blocked_ns: int = 0  # off it, of that by what it waited for: "sleep", "file", "socket" …
+    # off it, or for a device; of that by what it waited for: "sleep", "file", "device" …
+    blocked_ns: int = 0
     waits: tuple[tuple[str, int], ...] = ()
     late_ns: int = 0  # of all of it: while the step took twice the mean one already
+
+    @property
+    def device_ns(self) -> int:
+        """Return how long it may have waited for a device, in a call of C."""
+        return sum(ns for kind, ns in self.waits if kind == "device")
 
 
 class Window(Struct, frozen=True):

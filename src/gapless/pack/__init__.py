@@ -9,4 +9,6 @@ FORMATS: Final = {  # what each is, for people; here, since the command line ask
     "hdf5": "HDF5",
     "npy": "structured arrays of NumPy",
     "mds": "shards of MosaicML Streaming",
+    "litdata": "chunks of LitData",
 }
+INDEXED_FORMATS: Final = ("mds", "litdata")  # whose libraries find shards by an index.json

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gapless.errors import PackingError
 from gapless.model.version import version
+from gapless.pack import INDEXED_FORMATS
 from gapless.pack.manifest import (
     FILE,
     VERSION,
@@ -27,6 +28,7 @@ from gapless.pack.workers import DiskFullError, WorkerPool, WorkerTask
 from gapless.report.text.numbers import size
 
 Say = Callable[[str], None]
+Announce = Callable[["PackCost"], None]
 _MAX_NAMED: Final = 5  # samples that differ
 
 
@@ -42,6 +44,15 @@ class PackRequest(Struct, frozen=True):
     verify: bool = False
 
 
+class PackCost(Struct, frozen=True):
+    """What is about to be written, and how long it is going to take, as far as samples show."""
+
+    samples: int
+    bytes: int  # about
+    n_shards: int
+    reading_s: float  # all samples, at the speed of those that were looked at
+
+
 class PackOutcome(Struct, frozen=True):
     """What was packed."""
 
@@ -54,8 +65,11 @@ class PackOutcome(Struct, frozen=True):
     notes: list[str]
 
 
-def pack(request: PackRequest, say: Say) -> PackOutcome:
-    """Pack a source, or go on with what was begun. Raises ``PackingError``."""
+def pack(request: PackRequest, say: Say, announce: Announce) -> PackOutcome:
+    """Pack a source, or go on with what was begun. Raises ``PackingError``.
+
+    ``announce`` is told what it costs before anything is written, unless nothing is left to write.
+    """
     began_s = time.monotonic()
     specification = {
         "source": msgspec.to_builtins(request.source),
@@ -68,11 +82,11 @@ def pack(request: PackRequest, say: Say) -> PackOutcome:
             say(f"looking at {request.source.path}")
             survey = msgspec.convert(pool.survey(), SourceSurvey)
             _refuse_changing(request, survey)
-            packing = _Packing(request, target, pool, say)
+            packing = _Packing(request, target, pool, say, announce)
             manifest, n_kept = packing.begin(survey)
             manifest = packing.write(manifest, survey)
             n_verified = packing.verify(manifest) if request.verify else None
-            if request.format == "mds":
+            if request.format in INDEXED_FORMATS:
                 packing.write_index(manifest)
             if not manifest.complete:
                 manifest = replace(manifest, complete=True)
@@ -115,6 +129,7 @@ class _Packing(Struct, frozen=True):
     target: PackTarget
     pool: WorkerPool
     say: Say
+    announce: Announce
 
     def begin(self, survey: SourceSurvey) -> tuple[PackManifest, int]:
         """Return what is to be written, and how many shards are there already, whole."""
@@ -130,7 +145,11 @@ class _Packing(Struct, frozen=True):
             shards = self._find_whole(manifest)
         missing = [shard for shard in shards if not shard.is_written]
         n_workers = min(self.request.n_workers, len(missing))
-        check_room(self.request.target, survey, self.request.format, missing, n_workers)
+        n_bytes = check_room(self.request.target, survey, self.request.format, missing, n_workers)
+        if missing:
+            samples = sum(shard.samples for shard in missing)
+            reading_s = samples * survey.sample_s / n_workers
+            self.announce(PackCost(samples, n_bytes, len(missing), reading_s))
         manifest = PackManifest(
             VERSION,
             version(),
@@ -224,15 +243,11 @@ class _Packing(Struct, frozen=True):
         return manifest
 
     def write_index(self, manifest: PackManifest) -> None:
-        """Write what MosaicML Streaming finds shards by. Raises ``PackingError``."""
-        suffix = ".mds"
+        """Write what the library of the format finds shards by. Raises ``PackingError``."""
         shards = [
-            {
-                "file": shard.name + suffix,
-                "bytes": shard.files[shard.name + suffix].bytes,
-                "samples": shard.samples,
-            }
+            {"file": name, "bytes": shard.files[name].bytes, "samples": shard.samples}
             for shard in manifest.shards
+            for name in tuple(shard.files)[:1]  # the shard's own; its index and its names follow
         ]
         arguments = {
             "folder": str(self.target.folder),

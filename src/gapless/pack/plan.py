@@ -33,6 +33,7 @@ class SourceSurvey(Struct, frozen=True):
     notes: list[str]
     fingerprint: str
     sample_bytes: float  # on average
+    sample_s: float  # to make one, of those that were looked at
     changing: list[int]  # samples that were others when they were made again
 
 

@@ -18,6 +18,7 @@ FORMAT_BY_SUFFIX: Final = {
     ".hdf5": "hdf5",
     ".npy": "npy",
     ".mds": "mds",
+    ".litdata": "litdata",
 }
 _KIND_BY_SUFFIX: Final = {
     ".csv": "csv",

@@ -28,9 +28,11 @@ from ..parts.packed_shards import (
     parse_members,
 )
 from ..parts.sample_codec import UnencodableError, decode, encode, rebuild
+from .files import write_file
 from .sources import FixedDataset, ImageFolder, SourceError, SourceRecord, UserDataset
+from .streamed import INDICES
 from .tables import CsvTable, ParquetTable, TarShards, find_tars
-from .writers import WRITERS, mds_columns
+from .writers import WRITERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +47,9 @@ _NO_ROOM_WORDS = ("no space left", "disk quota exceeded", "file too large")
 _PACKABLE = (
     "; what can be packed: tensors, arrays, images of Pillow, bytes, texts, numbers, and tuples, "
     "lists and dicts of these"
+)
+_IMPORT_HINT = (
+    "; it is imported for its data set alone: what trains belongs below if __name__ == '__main__'"
 )
 _HASH_STEP = 1 << 20
 _MAX_DIFFERENCES = 10
@@ -90,7 +95,9 @@ def describe_error(error: BaseException, doing: str = "") -> dict[str, Any]:
         return {"kind": "source", "words": str(error)}
     if isinstance(error, ImportError) and "gapless[pack]" in str(error):
         return {"kind": "package", "words": f"{error}, for {sys.executable}"}
-    return {"kind": "other", "words": f"{doing}{words}"}
+    frames = traceback.extract_tb(error.__traceback__)
+    hint = _IMPORT_HINT if any(frame.name == "import_file" for frame in frames) else ""
+    return {"kind": "other", "words": f"{doing}{words}{hint}"}
 
 
 def _name_error(error: BaseException) -> str:
@@ -117,7 +124,9 @@ class PackingSession:
         """Return what there is to pack, and how much of it."""
         source, count = self._source, len(self._source)
         indices = spread_indices(count, _SURVEY_SAMPLES)
+        began_s = time.monotonic()
         records = [self._record(index) for index in indices]
+        looking_s = time.monotonic() - began_s
         digest = hashlib.sha256(json.dumps([source.kind, count, source.classes]).encode())
         for record in records:
             digest.update(hashlib.sha256(record.data).digest())
@@ -132,6 +141,7 @@ class PackingSession:
             "notes": source.notes,
             "fingerprint": digest.hexdigest(),
             "sample_bytes": self._measure(records),
+            "sample_s": looking_s / max(1, len(records)),
             "changing": [i for i in (indices[k] for k in repeated) if self._changes(i, records)],
         }
 
@@ -165,10 +175,10 @@ class PackingSession:
         except BaseException:
             writer.abandon()
             raise
-        _write_file(f"{path}.idx", bytes(rows))
+        write_file(f"{path}.idx", bytes(rows))
         suffixes = [SUFFIXES[self._format], ".idx"]
         if names:
-            _write_file(f"{path}.names.json", json.dumps(names).encode())
+            write_file(f"{path}.names.json", json.dumps(names).encode())
             suffixes.append(".names.json")
         return {"files": {suffix: hash_file(path + suffix) for suffix in suffixes}}
 
@@ -185,19 +195,10 @@ class PackingSession:
         return {"different": different[:_MAX_DIFFERENCES], "count": len(different)}
 
     def index(self, folder: str, shards: list[dict[str, Any]], *, has_labels: bool) -> bool:
-        """Write the index that MosaicML Streaming reads shards by."""
-        columns = mds_columns(has_labels=has_labels)
-        entries = [
-            {
-                **columns,
-                "raw_data": {"basename": shard["file"], "bytes": shard["bytes"], "hashes": {}},
-                "samples": shard["samples"],
-                "zip_data": None,
-            }
-            for shard in shards
-        ]
+        """Write the index that the library of the format finds shards by."""
+        document = INDICES[self._format](shards, has_labels=has_labels)
         path = os.path.join(folder, "index.json")
-        _write_file(f"{path}.part", json.dumps({"shards": entries, "version": 2}).encode())
+        write_file(f"{path}.part", json.dumps(document).encode())
         os.replace(f"{path}.part", path)
         return True
 
@@ -286,10 +287,3 @@ def _is_whole(path: str, written: dict[str, Any]) -> bool:
         return hash_file(path) == written
     except FileNotFoundError:
         return False
-
-
-def _write_file(path: str, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

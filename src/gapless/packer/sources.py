@@ -199,7 +199,7 @@ def _describe_type(value: Any) -> str:
 def _make_dataset(text: str) -> Any:
     """Return the data set that a source names. Raises ``SourceError``."""
     place, _, expression = text.partition(":")
-    module = _import_file(place) if place.endswith(".py") else _import_module(place)
+    module = import_file(place) if place.endswith(".py") else _import_module(place)
     try:
         value = eval(expression, module.__dict__)  # noqa: S307 - the user's own words
     except NameError as error:
@@ -217,7 +217,8 @@ def _make_dataset(text: str) -> Any:
     return value
 
 
-def _import_file(path: str) -> Any:
+def import_file(path: str) -> Any:
+    """Import a file as a module of its name, whatever that raises."""
     name = os.path.splitext(os.path.basename(path))[0]
     if not os.path.isfile(path):
         raise SourceError(f"{path}: there is no such file")

@@ -7,16 +7,14 @@ the file is of no use then, and removed by whoever asked for it.
 from __future__ import annotations
 
 import io
-import json
 import os
-import struct
 import tarfile
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..parts.packed_shards import LMDB_KEY, import_package
 from ..parts.sample_codec import ALIGNMENT, as_tuples
-from .sources import SourceError
+from .files import close_file, drop_file
+from .streamed import LitDataWriter, MdsWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +25,6 @@ _KEY_DIGITS = 9
 _LMDB_LARGEST = 1 << 40  # bytes: address space, not disk
 _LMDB_BATCH = 32 << 20  # bytes of a transaction
 _HDF5_STEP = 4 << 20  # bytes by which an array grows: one chunk
-_MDS_LARGEST = (1 << 32) - 1  # bytes: offsets have 32 bits
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_ALIGNMENT = 64
 
@@ -48,11 +45,11 @@ class FileWriter:
 
     def close(self) -> None:
         """Write what is left, down to the disk."""
-        _close_file(self._file)
+        close_file(self._file)
 
     def abandon(self) -> None:
         """Close what will not be whole."""
-        _drop_file(self._file)
+        drop_file(self._file)
 
 
 class NpyWriter:
@@ -74,11 +71,11 @@ class NpyWriter:
 
     def close(self) -> None:
         """Write what is left, down to the disk."""
-        _close_file(self._file)
+        close_file(self._file)
 
     def abandon(self) -> None:
         """Close what will not be whole."""
-        _drop_file(self._file)
+        drop_file(self._file)
 
 
 class TarWriter:
@@ -106,11 +103,11 @@ class TarWriter:
     def close(self) -> None:
         """Write the end, down to the disk."""
         self._tar.close()
-        _close_file(self._file)
+        close_file(self._file)
 
     def abandon(self) -> None:
         """Close what will not be whole."""
-        _drop_file(self._file)
+        drop_file(self._file)
 
     def _add_file(self, name: str, data: bytes) -> tuple[int, int]:
         member = tarfile.TarInfo(name)  # of no time and no owner: the same bytes each time
@@ -118,50 +115,6 @@ class TarWriter:
         self._tar.addfile(member, io.BytesIO(data))
         blocks = -(-len(data) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
         return self._tar.offset - blocks, len(data)
-
-
-class MdsWriter:
-    """A shard of MosaicML Streaming, version 2, written without that package.
-
-    A number of samples, their offsets, the description of columns (JSON), then the samples: the
-    length of ``data``, ``data``, and of images in classes ``label``.
-    """
-
-    def __init__(self, path: str, _first: int, count: int, _skeleton: Any) -> None:
-        self._file = open(path, "wb")  # noqa: SIM115
-        self._count = count
-        self._has_labels: bool | None = None
-        self._offsets: list[int] = []
-
-    def add(self, record: SourceRecord) -> tuple[int, int]:
-        """Write a record."""
-        if self._has_labels is None:
-            self._has_labels = record.label is not None and record.extension != "sample"
-            head = 4 * (self._count + 2) + len(self._columns())
-            self._file.write(bytes(head))
-            self._offsets.append(head)
-        place = (self._offsets[-1] + 4, len(record.data))
-        label = struct.pack("<q", record.label) if self._has_labels else b""
-        end = sum(place) + len(label)
-        if end > _MDS_LARGEST:
-            raise SourceError("a shard of MDS holds at most 4 GiB: --shard-size 1G")
-        self._file.write(struct.pack("<I", len(record.data)) + record.data + label)
-        self._offsets.append(end)
-        return place
-
-    def close(self) -> None:
-        """Write what is left, down to the disk."""
-        self._file.seek(0)
-        numbers = (self._count, *self._offsets)
-        self._file.write(struct.pack(f"<{len(numbers)}I", *numbers) + self._columns())
-        _close_file(self._file)
-
-    def abandon(self) -> None:
-        """Close what will not be whole."""
-        _drop_file(self._file)
-
-    def _columns(self) -> bytes:
-        return json.dumps(mds_columns(has_labels=bool(self._has_labels)), sort_keys=True).encode()
 
 
 class LmdbWriter:
@@ -239,36 +192,10 @@ WRITERS: dict[str, Any] = {
     "tar": TarWriter,
     "npy": NpyWriter,
     "mds": MdsWriter,
+    "litdata": LitDataWriter,
     "lmdb": LmdbWriter,
     "hdf5": Hdf5Writer,
 }
-
-
-def _close_file(file: Any) -> None:
-    """Write what is left, down to the disk, and close a file."""
-    file.flush()
-    os.fsync(file.fileno())
-    file.close()
-
-
-def _drop_file(file: Any) -> None:
-    """Close a file, on a disk that takes no more."""
-    with suppress(OSError, ValueError):
-        file.close()
-
-
-def mds_columns(*, has_labels: bool) -> dict[str, Any]:
-    """Return what a shard of MosaicML Streaming says of its columns."""
-    return {
-        "column_encodings": ["bytes", "int"] if has_labels else ["bytes"],
-        "column_names": ["data", "label"] if has_labels else ["data"],
-        "column_sizes": [None, 8] if has_labels else [None],
-        "compression": None,
-        "format": "mds",
-        "hashes": [],
-        "size_limit": None,
-        "version": 2,
-    }
 
 
 def npy_head(fields: list[Any], count: int) -> bytes:

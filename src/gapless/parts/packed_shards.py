@@ -23,6 +23,7 @@ SUFFIXES = {
     "tar": ".tar",
     "npy": ".npy",
     "mds": ".mds",
+    "litdata": ".bin",
     "lmdb": ".lmdb",
     "hdf5": ".h5",
 }
@@ -61,7 +62,7 @@ class ShardIndex:
 
 
 class SpanShard:
-    """A shard whose records are spans of a file: packed, tar, npy, mds."""
+    """A shard whose records are spans of a file: packed, tar, npy, mds, litdata."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -171,6 +172,7 @@ SHARDS: dict[str, Any] = {
     "tar": SpanShard,
     "npy": SpanShard,
     "mds": SpanShard,
+    "litdata": SpanShard,
     "lmdb": LmdbShard,
     "hdf5": Hdf5Shard,
 }

@@ -16,6 +16,9 @@ _TAKES_PIL = "PILToTensor"  # and nothing else
 _MAX_CHANNELS = 4
 _PICTURE_DIMS = 3
 
+# By operator: what does it to bytes and their table (function, arguments, options), or gives None.
+table_rules: dict[str, Any] = {}
+
 
 def send_uint8(loader: Any) -> Any:
     """Let the pictures of a ``DataLoader`` become floats on the device; return the loader.
@@ -71,7 +74,7 @@ class FloatsLater:
     def _table(self, n_channels: int) -> Any:
         """Return the floats of all bytes in each channel; None: they are no floats."""
         if n_channels not in self.tables:
-            _teach_collate()
+            teach_collate()
             floats = self._apply((self._make_ramp(n_channels),))
             is_known = isinstance(floats, torch.Tensor) and floats.dtype == torch.float32
             is_known = is_known and floats.shape == (n_channels, 1, 256)
@@ -172,6 +175,10 @@ class Uint8Picture(torch.Tensor):
             return args[0].copy_(args[1].copy_to({"device": args[0].device}))
         if name == "aten::stack" and len(args) == 1 and not kwargs and _can_be_stacked(args[0]):
             return stack_pictures(args[0])
+        rule = table_rules.get(name)
+        result = None if rule is None else rule(func, args, kwargs)
+        if result is not None:
+            return result
         plain_kwargs = {key: _make_plain(value) for key, value in kwargs.items()}
         return func(*_make_plain(args), **plain_kwargs)
 
@@ -288,7 +295,7 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _teach_collate() -> None:
+def teach_collate() -> None:
     """Let torch's ``default_collate`` stack such pictures, in this process."""
     module = sys.modules.get("torch.utils.data._utils.collate")
     if module is not None:

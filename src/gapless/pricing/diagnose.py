@@ -18,8 +18,8 @@ from gapless.model.finding import (
 )
 from gapless.pricing.bounding import bound_finding
 from gapless.pricing.contested import mark_contested
-from gapless.pricing.locate import locate
-from gapless.pricing.nested import drop_callers, take_line_prices
+from gapless.pricing.locate import place
+from gapless.pricing.nested import drop_callers, gives_way, take_line_prices
 from gapless.pricing.ordering import order_findings
 from gapless.pricing.price import LEAST_GAIN, Prices
 from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
@@ -41,13 +41,12 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
         finding if is_worth_saying(finding) else name_by_account(prices, finding)
         for finding in all_findings
     ]
-    named_detections = [finding.detection for finding in nameable_findings if finding is not None]
+    candidate_findings = [finding for finding in nameable_findings if finding is not None]
     named_findings = drop_callers(
         [
             finding
-            for finding in nameable_findings
-            if finding is not None
-            and not any(finding.detection.yields_to(detection) for detection in named_detections)
+            for finding in candidate_findings
+            if not any(gives_way(finding, rival) for rival in candidate_findings)
         ],
         prices.evidence,
     )
@@ -89,10 +88,7 @@ def run_rules(
     """Return what the rules detect in a run. A rule that raises is a bug of ours."""
     statements = [statement for rule in rules for statement in rule(evidence)]
     detections = [statement for statement in statements if isinstance(statement, Detection)]
-    located_detections = [
-        replace(detection, location=locate(detection, evidence)) for detection in detections
-    ]
-    return located_detections, [
+    return [place(detection, evidence) for detection in detections], [
         statement for statement in statements if isinstance(statement, Abstention)
     ]
 

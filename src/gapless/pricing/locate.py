@@ -39,6 +39,21 @@ _MACHINE_CODES: Final = "G8"  # what a machine does to all lines alike belongs t
 _SYNCS: Final = ("*ynchronize*",)
 
 
+def place(detection: Detection, evidence: Evidence) -> Detection:
+    """Return a loss with its line, and whether that is only known by its function."""
+    location = locate(detection, evidence)
+    exact_locations = [
+        detection.location,
+        *(loader.location for loader in evidence.facts.loaders),
+        *(optimizer.location for optimizer in evidence.facts.optimizers),
+    ]
+    for change in detection.changes:
+        if isinstance(change, Omit):
+            exact_locations += [change.line, _locate_waits(evidence, change.names)]
+    is_exact = location is None or location in exact_locations
+    return replace(detection, location=location, by_function=not is_exact)
+
+
 def locate(detection: Detection, evidence: Evidence) -> Location | None:
     """Return the line of a loss, ``None`` if no line of the user's is known."""
     if detection.location is not None and not is_library(detection.location.file):

@@ -20,6 +20,18 @@ from gapless.pricing.worth_trying import saved_share
 _MIN_INNER_SHARE: Final = 0.5  # of what the outer cause saves: what is left of it is less
 
 
+def gives_way(finding: Finding, rival: Finding) -> bool:
+    """Return whether a cause is not named beside another one.
+
+    Of a rival whose line is only known by its function, another line may be meant: it has to
+    explain most of what this one is worth.
+    """
+    if not finding.detection.yields_to(rival.detection):
+        return False
+    is_most = saved_share(rival) >= _MIN_INNER_SHARE * saved_share(finding)
+    return is_most or not rival.detection.by_function
+
+
 def drop_callers(findings: Sequence[Finding], evidence: Evidence) -> list[Finding]:
     """Leave out causes that stand for whatever is at a line, where a call of it is a cause, too.
 
@@ -78,7 +90,7 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
         rivals = [
             index
             for index, rival in enumerate(priced)
-            if line.detection.yields_to(rival.detection)
+            if gives_way(line, rival)
             and not rival.detection.helps
             and rival.detection.unless != SAME_LINE
             and rival.prediction.speedup is not None

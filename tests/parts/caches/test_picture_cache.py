@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from gapless.parts.caches import picture_cache
 from gapless.parts.caches.memory_store import NOT_SHARED, MemoryStore
 from gapless.parts.caches.picture_cache import cache_pictures
+from tests.parts.caches.test_sample_cache import Stream
 from tests.parts.test_jpeg_files import Folder, first_batch, jpeg, plain
 
 if TYPE_CHECKING:
@@ -110,3 +111,5 @@ def test_workers_that_share_no_memory_are_refused(tmp_path: Path) -> None:
     loader = DataLoader(Folder(tmp_path), num_workers=1, multiprocessing_context="spawn")
     with pytest.raises(ValueError, match=NOT_SHARED):
         cache_pictures(loader)
+    with pytest.raises(ValueError, match="how many pictures"):
+        cache_pictures(DataLoader(Stream(), num_workers=1))

@@ -79,6 +79,16 @@ def test_it_ends_for_all_and_is_not_sent() -> None:
         pickle.dumps(store)
 
 
+def test_where_the_system_promises_no_memory_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_store, "find_free_memory", lambda: 1 << 62)
+    assert not MemoryStore(4, 1).put(b"a", b"1")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    monkeypatch.setattr(memory_store, "find_free_memory", lambda: 1 << 20)
+    assert MemoryStore(4, 1).room == 1 << 17
+
+
 def test_free_memory_is_what_the_system_and_a_container_leave(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

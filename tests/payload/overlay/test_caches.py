@@ -12,7 +12,9 @@ from torch.utils.data import DataLoader
 
 from gapless.model.edit import Wrap
 from gapless.parts.caches import sample_cache
+from gapless.payload.loading import datasets
 from gapless.payload.overlay import cache_filling
+from tests.parts.batching.test_length_buckets import Texts, epoch, padding
 from tests.parts.caches.test_sample_cache import COUNT, Samples, epochs, flat
 from tests.parts.test_jpeg_files import Folder
 from tests.payload.laying import apply_edits
@@ -74,3 +76,16 @@ def test_pictures_are_decoded_before_the_first_epoch_and_by_workers_alone(tmp_pa
         assert Image.open is opened
         assert edit_log.unobserved == []
     assert loader.worker_init_fn is None
+
+
+def test_batches_are_put_together_by_length_while_the_edit_is_on() -> None:
+    loader = DataLoader(Texts(), 8, shuffle=True)
+    values = datasets.values(loader)
+    assert (values["texts"], values["by_hand"]) == ("texts", False)
+    before = vars(loader)["batch_sampler"]
+    with apply_edits(Wrap(TARGET, "length-buckets")) as edit_log:
+        assert padding(epoch(loader)) < 0.2
+        assert edit_log.times() == len(loader)
+        list(DataLoader(Samples(), 4))
+        assert "has no texts or lists" in edit_log.unobserved[0]
+    assert loader.batch_sampler is before

@@ -14,6 +14,7 @@ from gapless.model.edit import Wrap
 from gapless.parts import jpeg_pixels
 from gapless.parts.uint8_pictures import FloatsLater, Uint8Picture
 from gapless.payload.loading import datasets
+from tests.parts.test_handwritten_floats import Pictures as HandPictures
 from tests.parts.test_jpeg_files import Folder
 from tests.parts.test_uint8_pictures import (
     Compose,
@@ -83,3 +84,13 @@ def test_facts_of_a_loader_name_its_transforms(monkeypatch: pytest.MonkeyPatch) 
     assert values["pipeline"] == ["Compose", "ToTensor", "Normalize"]
     assert values["to_floats"] == 2
     assert "pipeline" not in datasets.values(DataLoader([1, 2]))  # type: ignore[arg-type]
+
+
+def test_what_a_data_set_divides_by_hand_stays_bytes_in_workers() -> None:
+    loader = DataLoader(HandPictures(), 4, num_workers=1)
+    assert datasets.values(loader)["by_hand"] is True
+    assert datasets.values(DataLoader(Pictures([])))["by_hand"] is False
+    with apply_edits(Wrap(EDIT.target, "uint8-by-hand")):
+        batch: Any = next(iter(loader))[0]
+        assert type(batch) is Uint8Picture
+    assert type(next(iter(loader))[0]) is torch.Tensor

@@ -15,6 +15,7 @@ from gapless.apply.code.project import Project
 from gapless.apply.code.source import SourceFile, Splice, UnwritableError
 from gapless.apply.code.statements import insert_import
 from gapless.apply.edits.arguments import find_calls
+from gapless.apply.texts import write_value
 from gapless.model.edit import Value, Wrap
 
 
@@ -48,11 +49,20 @@ VENDORED_PARTS: Final = {
         is_loader=True,
         needs="torch, NumPy, Pillow and the library that decodes",
     ),
+    "length-buckets": _VendoredPart(
+        "bucket_by_length", ("batching/length_buckets.py",), is_loader=True
+    ),
     "picture-cache": _VendoredPart(
         "cache_pictures",
         ("caches/memory_store.py", "caches/picture_cache.py"),
         is_loader=True,
         needs="torch and Pillow",
+    ),
+    "packed-data": _VendoredPart(
+        "read_packed",
+        ("packed_shards.py", "sample_codec.py", "packed_dataset.py", "packed_loader.py"),
+        is_loader=True,
+        needs="torch, and what the format of the packed data is read with",
     ),
     "read-ahead": _VendoredPart("read_ahead", ("read_ahead.py",), is_loader=True),
     "recycled-collate": _VendoredPart(
@@ -74,6 +84,11 @@ VENDORED_PARTS: Final = {
         ),
         is_loader=True,
     ),
+    "uint8-by-hand": _VendoredPart(
+        "send_handwritten_uint8",
+        ("pipelines.py", "uint8_pictures.py", "handwritten_floats.py"),
+        is_loader=True,
+    ),
     "uint8-to-device": _VendoredPart(
         "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True
     ),
@@ -93,7 +108,7 @@ def wrap_loader(project: Project, edit: Wrap) -> Project:
     if any(_is_constructor(call) for _, call in sites):
         raise UnwritableError("the loader is made by a class of its own")
     part = VENDORED_PARTS[edit.part]
-    tail = "".join(f", {name}={value!r}" for name, value in _options(edit)) + ")"
+    tail = "".join(f", {name}={write_value(value)}" for name, value in _options(edit)) + ")"
     for source in {source.path: source for source, _ in sites}.values():
         calls = [
             call for owner, call in sites if owner is source and not _is_wrapped(source, call, part)

@@ -49,11 +49,14 @@ from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
 from gapless.catalogue.fixes.samples.jpeg_decoder import jpeg_decoder
+from gapless.catalogue.fixes.samples.length_buckets import length_buckets
+from gapless.catalogue.fixes.samples.packed_data import packed_data
 from gapless.catalogue.fixes.samples.picture_cache import picture_cache
 from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
 from gapless.catalogue.fixes.samples.sample_cache import sample_cache
+from gapless.catalogue.fixes.samples.uint8_by_hand import uint8_by_hand
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -69,12 +72,15 @@ FIXES: Final[tuple[Fix, ...]] = (
     out_of_order,
     recycled_collate,
     uint8_to_device,
+    uint8_by_hand,
     decode_on_device,
     reduced_decoding,
     jpeg_decoder,
     sample_cache,
     picture_cache,
     read_ahead,
+    length_buckets,
+    packed_data,
     worker_threads,
     affinity,
     one_thread,

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries import windows
+from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -16,6 +17,10 @@ from gapless.model.study import Site
 
 _MIN_EXPLAINED_SHARE: Final = 0.5  # of the time lost, sampled in one function
 _STANDARD_ERRORS: Final = 2.0  # of a share: 95 % lie within
+_UNSPLIT: Final = "step"  # what no window splits
+_THREAD_LEAVES: Final = ("idle.host.", "busy.")
+HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # of a device: it waits for the thread
+_MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time, at most
 _OPERATORS: Final = ("aten::", "autograd::engine")
 _SENTENCES: Final = {  # by kind of sampled code
     "python": "Python in {place} takes",
@@ -169,3 +174,35 @@ def begin_sentence(code: HostCode | None) -> str:
 def suggest_remedy(code: HostCode | None) -> str:
     """Return what to do about sampled code by hand."""
     return _REMEDIES["python" if code is None else code.kind]
+
+
+def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
+    """Return what remains of the thread's time if such shares of a step are removed."""
+    leaves = HOST_LEAVES if evidence.on_device else thread_leaves(evidence)
+    thread_share = evidence.share(*leaves)
+    shares = (lost_share.high, lost_share.mid, lost_share.low)
+    return HostChange(
+        leaves,
+        Estimate(
+            *(
+                1 - min(_MAX_REMOVED_SHARE, share / thread_share) if thread_share else 1.0
+                for share in shares
+            )
+        ),
+        sampled=True,
+    )
+
+
+def thread_leaves(evidence: Evidence) -> tuple[str, ...]:
+    """Return the leaves of all that the training thread does, without a device.
+
+    What no window splits is one where there is such: no replay knows it.
+    """
+    return (*_THREAD_LEAVES, _UNSPLIT) if evidence.share(_UNSPLIT) else _THREAD_LEAVES
+
+
+def removable_leaves(evidence: Evidence) -> tuple[str, ...]:
+    """Return the leaves that go with work of the training thread: a device's own work stays."""
+    if not evidence.on_device:
+        return thread_leaves(evidence)
+    return (*HOST_LEAVES, _UNSPLIT) if evidence.share(_UNSPLIT) else HOST_LEAVES

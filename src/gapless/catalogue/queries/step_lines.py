@@ -7,13 +7,13 @@ outside. It may be a hand-written loss, so it must take much time before it is r
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import Final
 
 from msgspec import Struct
 
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.samples import estimate_share
-from gapless.model.change import HostChange
+from gapless.catalogue.queries.samples import HOST_LEAVES, estimate_share, is_function_of
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -53,15 +53,9 @@ _TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", 
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
 _LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
 _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
-UNSPLIT: Final = "step"  # what no window splits
-_THREAD_LEAVES: Final = ("idle.host.", "busy.")
-HOST_LEAVES: Final = (
-    "idle.host.",
-    "idle.launch.",
-)  # with a device: it waits for the training thread
 _READ: Final = "aten::_local_scalar_dense"
-_MIN_HOST_SHARE: Final = 0.6
-_MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time, at most
+_DEVICE_WORK: Final = ("busy.", "copy.", "comm.")
+_MIN_HOST_SHARE: Final = 0.15  # of a step: the device waits for the host so long
 _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
 
 
@@ -77,11 +71,12 @@ class StepLine(Struct, frozen=True):
 def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     """Return the lines of the stepping function that take time without training, dearest first.
 
-    With a device the thread may wait for it at any line: so only if the device waits for the thread
-    most of the time, and the thread reads nothing back.
+    With a device the thread may wait for it at a line: samples in calls that read from it, or copy,
+    do not count. Where those were not told from others, any line may have waited for all that the
+    device worked.
     """
     recorded = evidence.recorded
-    if evidence.on_device and not _is_ahead(evidence):
+    if evidence.on_device and evidence.share(*HOST_LEAVES) < _MIN_HOST_SHARE:
         return ()
     looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:
@@ -91,7 +86,8 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
         *_group_lines(_other_lines(recorded, passes)),
         *([line] for line in _helper_lines(recorded, looks)),
     )
-    lines = [_merge_lines(block, looks, passes) for block in blocks]
+    unseen_share = _unseen_waits(evidence)
+    lines = [_merge_lines(block, looks, passes, unseen_share) for block in blocks]
     selected: list[StepLine] = []
     for line in sorted(lines, key=lambda line: -line.share.mid):
         if line.location not in [other.location for other in selected]:
@@ -123,39 +119,41 @@ def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:
     )
 
 
-def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
-    """Return what remains of the thread's time if such shares of a step are removed."""
-    leaves = HOST_LEAVES if evidence.on_device else thread_leaves(evidence)
-    thread_share = evidence.share(*leaves)
-    shares = (lost_share.high, lost_share.mid, lost_share.low)
-    return HostChange(
-        leaves,
-        Estimate(
-            *(
-                1 - min(_MAX_REMOVED_SHARE, share / thread_share) if thread_share else 1.0
-                for share in shares
-            )
-        ),
-        sampled=True,
-    )
+def exposed_share(evidence: Evidence, line: StepLine) -> float:
+    """Return how much of a step a device waits at most for what is done at a line.
 
-
-def thread_leaves(evidence: Evidence) -> tuple[str, ...]:
-    """Return the leaves of all that the training thread does, without a device.
-
-    What no window splits is one where there is such: no replay knows it.
+    That is its waits for the host, as far as stacks of a window show them in the line's function,
+    or in functions that do not train, which it may call.
     """
-    return (*_THREAD_LEAVES, UNSPLIT) if evidence.share(UNSPLIT) else _THREAD_LEAVES
-
-
-def _is_ahead(evidence: Evidence) -> bool:
-    """Return whether the device always finishes before the training thread has more for it."""
-    n_reads = windows.sum_calls(evidence, _READ).count
-    return (
-        evidence.share(*HOST_LEAVES) >= _MIN_HOST_SHARE
-        and evidence.share("idle.sync") < _MIN_LINE_SHARE
-        and n_reads < 1
+    share = evidence.share(*HOST_LEAVES)
+    sites = [site for site in evidence.study.sites if site.name.startswith(HOST_LEAVES)]
+    if not evidence.on_device or not sites:
+        return share
+    training_names = {
+        (PurePath(file).name, name.rpartition(".")[2])
+        for file, name in _training_functions(evidence.call_lines)
+    }
+    exposed_ns = sum(
+        site.ns
+        for site in sites
+        if is_function_of(site.file, site.function, line.location)
+        or (PurePath(site.file).name, site.function) not in training_names
     )
+    return share * exposed_ns / sum(site.ns for site in sites)
+
+
+def _unseen_waits(evidence: Evidence) -> float:
+    """Return the share of a step that any line may have waited for the device, unnoticed."""
+    recorded = evidence.recorded
+    if not evidence.on_device or any(
+        line.waited for line in (*recorded.lines, *recorded.call_lines)
+    ):
+        return 0.0
+    is_reading = (
+        windows.sum_calls(evidence, _READ).count >= 1
+        or evidence.share("idle.sync") >= _MIN_LINE_SHARE
+    )
+    return evidence.share(*_DEVICE_WORK) if is_reading else 0.0
 
 
 def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[HotLine]:
@@ -188,6 +186,25 @@ def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[
 
 def _is_forward(call: CallLine) -> bool:
     return call.callee.rpartition(".")[2] == _FORWARD
+
+
+def own_forwards(calls: Sequence[CallLine]) -> tuple[CallLine, ...]:
+    """Return the calls of modules that each step needs: the longest before a backward pass."""
+    backwards = [call for call in calls if call.callee == BACKWARD]
+    forwards = [
+        max(before, key=lambda call: call.share)
+        for backward in backwards
+        if (
+            before := [
+                call
+                for call in calls
+                if _is_forward(call)
+                and (call.file, call.function) == (backward.file, backward.function)
+                and call.line < backward.line
+            ]
+        )
+    ]
+    return tuple(forwards)
 
 
 def _model_ends(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
@@ -226,7 +243,8 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
             and call.share > _MIN_HELPER_SHARE
         ):
             count = round(call.share * looks)
-            yield HotLine("training", call.file, call.line, call.function, count, call.share)
+            place = call.file, call.line, call.function
+            yield HotLine("training", *place, count, call.share, call.waited)
 
 
 def _training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
@@ -282,7 +300,7 @@ def _outer_function(function: str) -> str:
 def _group_lines(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
     """Return groups of consecutive lines, such as those of a loop."""
     sorted_lines = sorted(
-        (line for line in lines if line.share >= _MIN_LINE_SHARE),
+        (line for line in lines if _own_share(line) >= _MIN_LINE_SHARE),
         key=lambda line: (line.file, line.line),
     )
     block: list[HotLine] = []
@@ -295,10 +313,17 @@ def _group_lines(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
         yield block
 
 
-def _merge_lines(block: list[HotLine], looks: int, passes: Sequence[CallLine]) -> StepLine:
-    """Return lines with their share of all samples of the thread."""
-    top = max(block, key=lambda line: line.share)
+def _merge_lines(
+    block: list[HotLine], looks: int, passes: Sequence[CallLine], unseen_share: float
+) -> StepLine:
+    """Return lines with their share of all samples of the thread, less waits for a device."""
+    top = max(block, key=_own_share)
     location = Location(top.file, top.line, _outer_function(top.function))
-    share = estimate_share(sum(line.share for line in block), looks)
+    share = estimate_share(sum(map(_own_share, block)), looks)
+    share = Estimate(max(0.0, share.low - unseen_share), share.mid, share.high)
     has_gradients = any((call.file, call.line) == (top.file, top.line) for call in passes)
     return StepLine(location, share, sum(line.count for line in block), has_gradients)
+
+
+def _own_share(line: HotLine) -> float:
+    return max(0.0, line.share - line.waited)

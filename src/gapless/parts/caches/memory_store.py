@@ -38,12 +38,16 @@ class MemoryStore:
     """
 
     def __init__(self, records: int, writers: int, room: int | None = None) -> None:
-        self.room = find_free_memory() // _SHARE if room is None else room  # bytes
+        self.room = _find_share() if room is None else room  # bytes
         self.n_slots = max(_MIN_SLOTS, 1 << (2 * records).bit_length())
         self.writers = max(1, writers)
         self._n_words = 1 + self.writers + self.n_slots
         self._part = self.room // self.writers // _WORD * _WORD
-        self._memory = mmap.mmap(-1, self._n_words * _WORD + self._part * self.writers)
+        try:
+            self._memory = mmap.mmap(-1, self._n_words * _WORD + self._part * self.writers)
+        except OSError:  # the system promises no more than it has
+            self._part = 0
+            self._memory = mmap.mmap(-1, self._n_words * _WORD)
         self._bytes = memoryview(self._memory)
         self._words = self._bytes[: self._n_words * _WORD].cast("q")  # is it ended, ends, slots
         self._locks, path = tempfile.mkstemp()
@@ -135,6 +139,12 @@ def shares_memory(loader: Any) -> bool:
 
 def _digest(key: bytes) -> bytes:
     return hashlib.blake2b(key, digest_size=_KEY_BYTES).digest()
+
+
+def _find_share() -> int:
+    """Return a half of the memory that is free, shared with the other ranks of this machine."""
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return find_free_memory() // _SHARE // max(1, int(ranks) if ranks.isdecimal() else 1)
 
 
 def find_free_memory() -> int:

@@ -9,6 +9,7 @@ import os
 from typing import Any, Callable
 
 from PIL import Image
+from torch.utils.data import IterableDataset
 
 from .memory_store import NOT_SHARED, MemoryStore, shares_memory
 
@@ -29,10 +30,19 @@ def cache_pictures(loader: Any) -> Any:
     forked.
     """
     if loader.num_workers and not isinstance(loader.worker_init_fn, InitPictures):
-        if not shares_memory(loader):
-            raise ValueError(NOT_SHARED)
+        obstacle = find_picture_obstacle(loader)
+        if obstacle is not None:
+            raise ValueError(obstacle)
         loader.worker_init_fn = InitPictures(loader.worker_init_fn, make_store(loader))
     return loader
+
+
+def find_picture_obstacle(loader: Any) -> str | None:
+    """Return why the pictures of a loader cannot be kept; None: nothing is known of."""
+    dataset = loader.dataset
+    if isinstance(dataset, IterableDataset) or not hasattr(type(dataset), "__len__"):
+        return "how many pictures it has is not known"
+    return None if shares_memory(loader) else NOT_SHARED
 
 
 def make_store(loader: Any) -> MemoryStore:

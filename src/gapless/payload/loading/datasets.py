@@ -49,6 +49,8 @@ def values(loader: Any) -> dict[str, Any]:
         "picklable": _picklable(loader, walk, start_method),
         "worker_start": start_method,
         **_pipeline_values(loader.dataset),
+        "by_hand": _divides_by_hand(loader.dataset),
+        "texts": _name_text_list(loader.dataset),
         "files": _name_file_list(loader.dataset),
         "decoders": _list_decoders(),
         **_location_values("sample", _sample_location(loader.dataset)),
@@ -102,6 +104,17 @@ def _name_file_list(dataset: Any) -> str | None:
     return None
 
 
+def _name_text_list(dataset: Any) -> str | None:
+    """Return the list of texts or rows that a data set, or one within it, has; None: none."""
+    buckets = iterations.import_part("batching.length_buckets")
+    for _ in range(_MAX_NESTING):
+        name = buckets.name_sized_list(dataset, loader_facts.find_length)
+        if name is not None:
+            return name
+        dataset = _inner_dataset(dataset)
+    return None
+
+
 def _members(transforms: Any) -> list[Any]:
     return transforms[:MAX_MEMBERS] if type(transforms) is list else []
 
@@ -132,6 +145,22 @@ def _sampler_location(loader: Any) -> locations.CodeLocation | None:
         if location is not None:
             return location
     return None
+
+
+def _divides_by_hand(dataset: Any) -> bool | None:
+    """Return whether the user's code that makes samples has the number 255; None: none was seen."""
+    for _ in range(_MAX_NESTING):
+        for name in ("__getitems__", "__getitem__", "__iter__"):
+            function = locations.of_class(type(dataset), name)
+            if locations.of_function(function) is not None:
+                code = getattr(function, "__code__", None)
+                return None if code is None else bool({255, 1 / 255}.intersection(_numbers(code)))
+        dataset = _inner_dataset(dataset)
+    return None
+
+
+def _numbers(code: Any) -> list[Any]:
+    return [value for value in code.co_consts if type(value) in (int, float)]
 
 
 def _inner_dataset(dataset: Any) -> Any:

@@ -65,7 +65,7 @@ def waits_for(tid: int | None, *, runs: bool) -> str | None:
 
     ``runs``: whether it has run a moment ago; that decides where the system shows no call.
     """
-    words = _read(b"/proc/self/task/%d/syscall" % (tid or 0)).split()
+    words = _system_call(tid)
     if words and words[0] == b"running":
         return None
     if not words or not words[0].isdigit():  # −1: in the kernel, but in no call: a mapped page, say
@@ -77,6 +77,15 @@ def waits_for(tid: int | None, *, runs: bool) -> str | None:
     # The GIL lies in Python's runtime; locks of others do not.
     is_gil = kind == LOCK and 0 <= argument - _python["runtime"] < _RUNTIME_BYTES
     return None if is_gil else kind
+
+
+def runs(tid: int | None) -> bool:
+    """Return whether a thread executes code of C, without the GIL, which we hold."""
+    return _system_call(tid)[:1] == [b"running"]
+
+
+def _system_call(tid: int | None) -> list[bytes]:
+    return _read(b"/proc/self/task/%d/syscall" % (tid or 0)).split()
 
 
 def _descriptor_kind(number: int) -> str:

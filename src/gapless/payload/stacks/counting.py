@@ -20,9 +20,14 @@ _IMPORTLIB = "<frozen importlib"
 _rest = [0, 0, 0]  # the first three, of stacks that are not kept
 
 
-def add(frame: Any, elapsed_ns: int, waits: str | None, *, is_late: bool = False) -> None:
-    """Count the stack of a frame for some time; ``waits``: what for it was off the processor."""
-    entry = _entry(frame)
+def add(
+    frames: list[tuple[Any, int]], elapsed_ns: int, waits: str | None, *, is_late: bool = False
+) -> None:
+    """Count a stack (code and line, the innermost first) for some time.
+
+    ``waits``: what for it was off the processor, or which device for.
+    """
+    entry = _entry(frames)
     amounts = _rest if entry is None else entry
     amounts[0] += 1
     amounts[1 if waits is None else 2] += elapsed_ns
@@ -62,17 +67,12 @@ def forget() -> None:
     _rest[:] = [0, 0, 0]
 
 
-def _entry(frame: Any) -> list[Any] | None:
+def _entry(frames: list[tuple[Any, int]]) -> list[Any] | None:
     """Return what is counted of a stack; None where there are too many."""
     stack: list[int] = []
-    if len(_codes) > MAX_CODES:  # made anew again and again
-        for amounts in counts.values():
-            _add_to_rest(amounts)
-        counts.clear()
-        _codes.clear()
-        _kept_alive.clear()
-    while frame is not None and len(stack) < 2 * wire.MAX_FRAMES:
-        code = frame.f_code
+    if len(_codes) > MAX_CODES:
+        _begin_anew()
+    for code, line in frames:
         number = id(code)
         if number not in _codes:
             left_out = code.co_filename.startswith(_IMPORTLIB)
@@ -80,13 +80,23 @@ def _entry(frame: Any) -> list[Any] | None:
             if left_out:
                 _kept_alive.append(code)
         if _codes[number] is not None:
-            stack += (number, frame.f_lineno or 0)
-        frame = frame.f_back
+            stack += (number, line)
+        if len(stack) >= 2 * wire.MAX_FRAMES:
+            break
     key = tuple(stack)
     entry = counts.get(key)
     if entry is None and key and len(counts) < MAX_STACKS:
         entry = counts[key] = [0, 0, 0, {}, 0]
     return entry
+
+
+def _begin_anew() -> None:
+    """Forget code that is made anew again and again; what was counted stays in the rest."""
+    for amounts in counts.values():
+        _add_to_rest(amounts)
+    counts.clear()
+    _codes.clear()
+    _kept_alive.clear()
 
 
 def _add_to_rest(amounts: list[Any]) -> None:

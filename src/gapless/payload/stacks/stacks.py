@@ -23,7 +23,7 @@ from typing import Any
 from ... import wire
 from .. import own_threads, patching, recorder
 from ..log import thinning
-from . import blocked, counting, gil_switch, threads
+from . import blocked, counting, device_waits, gil_switch, snapshots, threads
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
@@ -114,6 +114,7 @@ def handle_fork() -> None:
     """Forget the parent's, in a forked child."""
     gil_switch.restore()
     counting.forget()
+    device_waits.forget()
     threads.forget()
     _state.update(alarm=None, role=None, ident=None, tid=own_threads.NONE, edge=None)
 
@@ -166,20 +167,28 @@ def _watch(alarm: Any, period: float) -> None:
             gil_switch.shorten_interval(gil_switch.SOON_S if is_setup else gil_switch.AT_ONCE_S)
             try:
                 ran = _clock()
+                ident, native = _find_thread()
                 if _wait_for_stop(alarm, due):
                     return
+                # Before anything else: whoever lost the GIL to us takes it back at the next call.
+                seen = snapshots.take(ident)
             finally:
                 gil_switch.restore()  # at once: else the GIL is soon taken from us
             now = time.monotonic_ns()
-            _look(now - before, ran)
+            _look(now - before, ran, (native, seen))
+            del seen  # what frames hold is the user's to free
             before = now
             looks += 1
             if now - _state["told"] > _state["wait"]:
-                since = (now - _state["began"]) // SPACING
-                _state["wait"] = min(since, RAREST_NS.get(_state["role"], 0))
-                _report()
+                _report_since(now)
     except Exception as error:
         patching.notes.append(("stacks", repr(error)))
+
+
+def _report_since(now: int) -> None:
+    since = (now - _state["began"]) // SPACING
+    _state["wait"] = min(since, RAREST_NS.get(_state["role"], 0))
+    _report()
 
 
 def _pause_s(period: float, looks: int) -> float:
@@ -203,25 +212,28 @@ def _jitter() -> float:
     return 0.5 + _state["jitter"] / _MASK
 
 
-def _look(elapsed_ns: int, ran: int | None) -> None:
-    """Count the stack for ``elapsed_ns``; ``ran``: the thread's clock a moment before."""
+def _find_thread() -> tuple[Any, Any]:
+    """Return the thread that is looked at: its number, and its native one."""
     ident, native = recorder.stepping_thread()
-    if ident is None:
-        ident, native = _state["ident"], _state["native"]
-    frames = sys._current_frames()
-    top = frames.get(ident)
+    return (_state["ident"], _state["native"]) if ident is None else (ident, native)
+
+
+def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]) -> None:
+    """Count a stack for ``elapsed_ns``; ``ran``: the thread's clock a moment before it was seen."""
+    native, (frames, ident, top, instruction, chain) = seen
     if top is None:
         return
     if _state["role"] == "training":
         threads.look(frames, ident, native)
-    del frames
-    instruction = top.f_lasti
+    stack = snapshots.frames_of(chain)
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
+    if waits is None and blocked.runs(native) and device_waits.may_wait(stack[0][0], instruction):
+        waits = device_waits.DEVICE
     if waits is not None and _has_moved(ident, top, instruction):
         waits = None
     # A function that is just entered has done nothing yet.
-    frame = top.f_back if instruction <= ENTRY and top.f_back is not None else top
-    counting.add(frame, elapsed_ns, waits, is_late=_is_late())
+    entered = instruction <= ENTRY and len(stack) > 1
+    counting.add(stack[1:] if entered else stack, elapsed_ns, waits, is_late=_is_late())
 
 
 def _is_late() -> bool:

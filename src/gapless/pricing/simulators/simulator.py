@@ -102,13 +102,15 @@ class RunSimulator(Struct, frozen=True):
 
     Loaders are simulated by their queues, steps by their windows. Without a device, what the thread
     does between operators is known of un-profiled steps, of which a replay sees only what tracing
-    left; where no window can be replayed, the thread's account answers, or the ranks together.
+    left; where no window can be replayed, the thread's account answers, or the ranks together. With
+    a device, what samples show is taken off plain steps, as far as the device waits for it.
     """
 
     loaders: tuple[LoaderInputs, ...] = ()
     windows: WindowSimulator | None = None  # that can be replayed
     ranks: JointSimulator | None = None  # several, of which no window is replayed
     thread: Evidence | None = None  # of a training without a device
+    plain: Evidence | None = None  # of one with a device: what samples show of plain steps
     # The account weighs several kinds of steps as often as they come, a window as it holds them.
     is_weighed: bool = False
     unreplayed: ReplayFidelity | None = None  # how far off the windows are that are not replayed
@@ -150,6 +152,8 @@ class RunSimulator(Struct, frozen=True):
         if self.ranks is not None:
             return self.ranks.play(changes)
         windows, thread = self.windows, self.thread
+        if self.plain is not None and all(map(_is_sampled, changes)):
+            return host_model.predict_thread(self.plain, changes)
         if thread is not None and (
             windows is None or self.is_weighed or all(map(_is_of_account, changes))
         ):
@@ -209,7 +213,11 @@ def build_simulator(
         atypical=_atypical_steps(evidence),
     )
     return RunSimulator(
-        loaders, windows, thread=_sole_thread(evidence), is_weighed=_is_weighed(evidence)
+        loaders,
+        windows,
+        thread=_sole_thread(evidence),
+        plain=evidence if evidence.on_device else None,
+        is_weighed=_is_weighed(evidence),
     )
 
 
@@ -238,6 +246,10 @@ def _is_of_account(change: Change) -> bool:
         or set(change.leaves) <= set(between_operators.PYTHON_LEAVES)
         or _UNSPLIT in change.leaves
     )
+
+
+def _is_sampled(change: Change) -> bool:
+    return isinstance(change, HostChange) and change.sampled
 
 
 def _atypical_steps(evidence: Evidence) -> UnlikeSteps | None:
@@ -278,7 +290,8 @@ def _without_windows(
     if is_joint(evidence):
         ranks = JointSimulator(evidence, why, hosts=thread is not None)
         return RunSimulator(loaders, ranks=ranks, refusal=why)
-    return RunSimulator(loaders, thread=thread, unreplayed=fidelity, refusal=why)
+    plain = evidence if evidence.on_device and evidence.account.steps else None
+    return RunSimulator(loaders, None, None, thread, plain, unreplayed=fidelity, refusal=why)
 
 
 def _sole_thread(evidence: Evidence) -> Evidence | None:

@@ -35,14 +35,15 @@ def hook_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
     )
     stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
     total_ns = sum(stack.ran_ns + stack.blocked_ns for stack in stacks)
-    spent_ns, looks = Counter[StackFrame](), Counter[StackFrame]()
+    spent_ns, looks, waited_ns = (Counter[StackFrame]() for _ in range(3))
     for stack in stacks:
         frame = _hook_frame(stack)
         if frame is not None:
             spent_ns[frame] += stack.ran_ns + stack.blocked_ns
             looks[frame] += stack.count
+            waited_ns[frame] += stack.device_ns
     return tuple(
-        HotLine("training", *frame, looks[frame], ns / total_ns)
+        HotLine("training", *frame, looks[frame], ns / total_ns, waited_ns[frame] / total_ns)
         for frame, ns in spent_ns.most_common(_MAX_LINES)
         if ns
     )

@@ -59,7 +59,7 @@ def _rank_lines(
 ) -> tuple[HotLine, ...]:
     """Count the lines of what threads do, by the time of each thread, most first."""
     times: dict[tuple[str, str], Counter[StackFrame]] = {}
-    looks = Counter[tuple[str, str, StackFrame]]()
+    looks, waited = Counter[tuple[str, str, StackFrame]](), Counter[tuple[str, str, StackFrame]]()
     totals = Counter[str]()
     stacks = [
         stack for process in processes for stack in process.stacks if not is_recorder_stack(stack)
@@ -73,8 +73,15 @@ def _rank_lines(
         if frame is not None and amount:
             times.setdefault((activity, thread), Counter())[frame] += amount
             looks[activity, thread, frame] += stack.count
+            waited[activity, thread, frame] += stack.device_ns
     return tuple(
-        HotLine(activity, *frame, looks[activity, thread, frame], amount / totals[thread])
+        HotLine(
+            activity,
+            *frame,
+            looks[activity, thread, frame],
+            amount / totals[thread],
+            waited[activity, thread, frame] / totals[thread],
+        )
         for activity, thread in sorted(times)
         for frame, amount in times[activity, thread].most_common(_MAX_LINES)
         if amount >= _MIN_SHARE * totals[thread]
@@ -139,13 +146,20 @@ def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
     )
     stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
     total_ns = sum(stack.ran_ns + stack.blocked_ns for stack in stacks)
-    spent_ns, late_ns = Counter[_UserCall](), Counter[_UserCall]()
+    spent_ns, late_ns, waited_ns = (Counter[_UserCall]() for _ in range(3))
     for stack in stacks:
         for call in _user_calls(stack):
             spent_ns[call] += stack.ran_ns + stack.blocked_ns
             late_ns[call] += stack.late_ns
+            waited_ns[call] += stack.device_ns
     return tuple(
-        CallLine(*call[0], *call[1:], ns / total_ns, late_ns[call] / total_ns)
+        CallLine(
+            *call[0],
+            *call[1:],
+            ns / total_ns,
+            late_ns[call] / total_ns,
+            waited_ns[call] / total_ns,
+        )
         for call, ns in spent_ns.most_common(_MAX_CALLS)
         if ns
     )
@@ -170,7 +184,7 @@ def _stood_ns(
     """Return how long stacks were in a function; at its line, if it waits there or calls torch."""
     by_line = code.kind != _PYTHON or (code.file, code.function) in torch_callers
     return sum(
-        stack.ran_ns + stack.blocked_ns
+        stack.ran_ns + stack.blocked_ns - stack.device_ns
         for stack in stacks
         if any(
             (file, function) == (code.file, code.function) and (line == code.line or not by_line)

@@ -5,7 +5,7 @@ capture's.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 from msgspec import Struct
 
@@ -47,13 +47,33 @@ def table_grid(study: Study, table: str, top: int | None = None, sort: str | Non
     """
     rows = order_rows(study, table, sort)
     shown_rows = rows if top is None else rows[:top]
-    columns = _COLUMNS[table]
+    columns = _COLUMNS.get(table) or _field_columns(table)
     basis = basis_of(study)
     return Grid(
         titles=tuple(title for title, _, _ in columns),
         cells=tuple(tuple(cell(row, basis) for _, _, cell in columns) for row in shown_rows),
         weights=tuple(weight for _, weight, _ in columns),
         hidden_rows=len(rows) - len(shown_rows),
+    )
+
+
+def _field_columns(table: str) -> tuple[_Column, ...]:
+    """Return a table's fields as columns: the first names, times are milliseconds, calls last."""
+    row_type: type[Struct] = get_args(get_type_hints(Tables)[table])[0]
+    label, *figures = row_type.__struct_fields__
+    figures.sort(key=lambda field: field == "calls")
+    columns = [_field_column(field, weight) for weight, field in enumerate(figures, 1)]
+    return ((table.removesuffix("s"), 0, _text_cell(label)), *columns)
+
+
+def _field_column(field: str, weight: int) -> _Column:
+    if field == "calls":
+        return _CALLS
+    title = field.removesuffix("_ns").replace("_", " ")
+    return (
+        (f"{title} ms", weight, _ms_cell(field))
+        if field.endswith("_ns")
+        else (title, weight, _text_cell(field))
     )
 
 
@@ -165,7 +185,7 @@ def _dimensions(numbers: tuple[int, ...]) -> str:
 _ABSENT: Final = "–"
 _TITLES: Final = {"ranges": "your ranges", "lines": "source lines"}  # others go by their name
 _CALLS: Final[_Column] = ("calls", 1, lambda row, basis: count(row.calls / basis.rows))
-_COLUMNS: Final[dict[str, tuple[_Column, ...]]] = {
+_COLUMNS: Final[dict[str, tuple[_Column, ...]]] = {  # of the others: their fields
     "operators": (
         (
             "operator",
@@ -221,12 +241,6 @@ _COLUMNS: Final[dict[str, tuple[_Column, ...]]] = {
         ("bytes a call", 4, _text_cell("bytes", size)),
         ("ranks", 6, _text_cell("group_size")),
         ("bus", 5, _text_cell("bus_bytes_per_s", rate)),
-    ),
-    "ranges": (
-        ("range", 0, _text_cell("name")),
-        ("host ms", 1, _ms_cell("host_ns")),
-        ("device ms", 2, _ms_cell("device_ns")),
-        _CALLS,
     ),
     "memory": (
         ("device", 0, _text_cell("device")),

@@ -20,6 +20,7 @@ from gapless.verify.arms.stalls import (
     Stalls,
     add_stalls,
     are_rare,
+    expect_stalls,
     include_stalls,
     split_stalls,
 )
@@ -127,10 +128,14 @@ class SwitchedSteps(Struct, frozen=True):
         return add_stalls([block.stalls for block in self.blocks if block.side == side])
 
     def step_ns(self, side: int) -> int | None:
-        """Return how long a side's steps took, with stalls; ``None``: it has no blocks."""
+        """Return how long a side's steps take, with stalls; ``None``: it has no blocks.
+
+        Stalls are counted as its speed-up counts them: two that chance put into one block of an
+        edit do not make it slower than what it is compared with.
+        """
         if not any(block.side == side for block in self.blocks):
             return None
-        return round(self._usual_step_ns(side) + self.stalls(side).step_ns)
+        return round(self._usual_step_ns(side) + expect_stalls(self.stalls(0), self.stalls(side)))
 
     def _usual_step_ns(self, side: int) -> float:
         times_ns = [step_time(block.times_ns) for block in self.blocks if block.side == side]

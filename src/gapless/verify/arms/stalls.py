@@ -72,7 +72,8 @@ def include_stalls(
     ``unedited_ns``: an unedited step without stalls. An edit is taken to leave stalls as frequent
     as they are, unless both counts say otherwise (a binomial test, 2.5 % on each side); one of
     whose blocks none held any may have ended them, which the upper end allows for, but for garbage
-    collections where it is known to leave the collector alone (``collects_as_before``). Where
+    collections where it is known to leave the collector alone (``collects_as_before``). The lower
+    end allows for those that its blocks held being its own doing, with the same exception. Where
     counts differ, those of the edit have the interval of a Poisson count.
     """
     pooled_ns = add_stalls((of_a, of_b)).step_ns
@@ -80,6 +81,8 @@ def include_stalls(
     is_explained = collects_as_before and of_a.collections == of_a.count
     if not of_b.count and not is_explained:
         high_ns = 0.0
+    if not collects_as_before or of_b.collections < of_b.count:
+        low_ns = max(low_ns, of_b.step_ns)
     if direction := _compare_counts(of_a, of_b):
         a_ns, mid_ns = of_a.step_ns, of_b.step_ns
         each_ns = add_stalls((of_a, of_b)).excess_ns / (of_a.count + of_b.count)
@@ -91,6 +94,14 @@ def include_stalls(
     return Estimate(
         *((unedited_ns + a_ns) / (unedited_ns / ratio + stall_ns) for ratio, stall_ns in bounds)
     )
+
+
+def expect_stalls(of_a: Stalls, of_b: Stalls) -> float:
+    """Return what stalls add to a step of B on average: its own where its count differs from A's.
+
+    Where it does not, they are taken to come as often in both.
+    """
+    return of_b.step_ns if _compare_counts(of_a, of_b) else add_stalls((of_a, of_b)).step_ns
 
 
 def _compare_counts(of_a: Stalls, of_b: Stalls) -> int:

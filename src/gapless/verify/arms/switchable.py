@@ -47,6 +47,8 @@ _PARTS: Final = frozenset(
 
 
 _TARGET_S: Final = 9.0, 11.0  # seconds in which sides are to be decided, and for each of them
+_MORE_S: Final = 119.0  # in which few sides may still be decided where the budget is large …
+_BUDGET_SHARE: Final = 0.6  # … and of the budget
 
 
 class SwitchPlan(Struct, frozen=True):
@@ -61,7 +63,9 @@ class SwitchPlan(Struct, frozen=True):
 
 def plan_switches(sides: int, budget_s: float, period: int = 1) -> SwitchPlan:
     """Return the plan for so many sides; a recurring period of steps fits into its blocks."""
-    return SwitchPlan(min(budget_s, _TARGET_S[0] + _TARGET_S[1] * sides), period=period)
+    usual_s = _TARGET_S[0] + _TARGET_S[1] * sides
+    target_s = max(usual_s, min(_MORE_S, _BUDGET_SHARE * budget_s))
+    return SwitchPlan(min(budget_s, target_s), period=period)
 
 
 def explain_obstacle(edits: Sequence[Edit]) -> str | None:

@@ -8,6 +8,7 @@ from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.input.loaders import find_loading
+from gapless.errors import UsageError
 from gapless.model.change import LoaderChange
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.evidence import Evidence
@@ -107,6 +108,8 @@ def sample_cache(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     if one is another now, nothing is given from the cache any more. With a folder, name another one
     when the data set changes.
     """
+    if option.value is not None and "/" not in option.value:
+        raise UsageError(f"{NAME}={option.value}: a folder is meant, with a slash: ./{NAME}")
     return propose_for_loaders(
         sample_cache, facts, option, lambda loader: _propose(facts, loader, option.value)
     )

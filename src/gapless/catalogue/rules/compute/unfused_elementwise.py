@@ -14,7 +14,7 @@ from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import STEPS, kernel
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.fixes.compute.compile import compiled
-from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.compute import dilute_factor, share_outside_attention
 from gapless.model.change import Scale
 from gapless.model.edit import Location
@@ -194,7 +194,7 @@ def _detect_written_out(evidence: Evidence) -> Detection | None:
         f"`{written.location.function}` ({name_line(written.location)}) passes over memory "
         f"{windows.format_count(written.passes)} times in each call, in operators of its own: with "
         f"its backward pass that takes {windows.format_step_part(evidence, spent_ns)}.",
-        step_lines.remove_share(evidence, Estimate(low, mid, high)),
+        samples.remove_share(evidence, Estimate(low, mid, high)),
         location=written.location,
         measures=(Measure("its operators, a step", spent_ns, "ns"),),
         no_remedy=(

@@ -8,7 +8,7 @@ from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries import samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -16,6 +16,7 @@ from gapless.model.finding import SAME_LINE, Detection, Measure
 from gapless.model.host_code import CallLine, HostCode, HotLine
 
 _MIN_SHARE: Final = 0.05  # of the step, by the low end of samples: less may be the loss
+_MIN_DEVICE_SHARE: Final = 0.08  # with a device, where launching a loss takes longer than it does
 _MAX_LINES: Final = 3
 _REMEDY: Final = (
     "if training does not need it: leave it out, or do it every hundredth step; if it does: in one "
@@ -25,7 +26,7 @@ _GRADIENT_REMEDY: Final = (
     "gradients that are only looked at: read them from .grad after backward(), without a pass of "
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
-_SURE_SHARE: Final = 0.5  # at least, with a device: later launches come earlier
+_SURE_SHARE: Final = 0.5  # at least, with a device: its queue hides the rest
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
 _FORWARD: Final = CallLine("train.py", 25, "train", "model.py", "Net.forward", 0.2)
 _NODE: Final = "autograd::engine::evaluate_function:"
@@ -177,10 +178,32 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
             HotLine("training", "train.py", 34, "train", 120, 0.3),
         ),
         figure(
-            "With a device, for which the thread may wait there",
+            "Numbers are read from the device in each step: a thread may wait for it there",
             None,
             example_facts.gpu(),
             {"busy.math": 14, "idle.host.python": 6},
+            _BACKWARD,
+            _HOST_CODE,
+            operator("aten::_local_scalar_dense", calls=1, host_ms=6),
+            HotLine("training", "train.py", 34, "train", 120, 0.3),
+        ),
+        figure(
+            "A loss is read at one line, and a file is written at another",
+            "train.py:36 takes 5.0 ms of each 20.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            example_facts.gpu(),
+            {"busy.math": 12, "idle.host.python": 8},
+            _BACKWARD,
+            _HOST_CODE,
+            operator("aten::_local_scalar_dense", calls=1, host_ms=6),
+            HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.29),
+            HotLine("training", "train.py", 36, "train", 100, 0.25),
+        ),
+        figure(
+            "With a device that hardly waits for its host",
+            None,
+            example_facts.gpu(),
+            {"busy.math": 18, "idle.host.python": 2},
             _BACKWARD,
             _HOST_CODE,
             HotLine("training", "train.py", 34, "train", 120, 0.3),
@@ -205,26 +228,31 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     which there is but one. Where no module is called, the lines before the backward pass are the
     model. Operators count, too. The price is that of the step without the line: whether the step
     needs it cannot be seen from outside. A cause that is named at the same lines takes precedence.
-    With a device the thread may wait for it at any line: then it is reported only if the device
-    waits for the thread most of each step, and nothing is read back.
+    With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
+    do not count; the device has to wait for the host in the step, and a line is worth no more than
+    it waits in the line's function, as stacks of a window show. Recordings that do not tell such
+    calls count as if the line had waited as long as the device works.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
+    min_share = _MIN_DEVICE_SHARE if evidence.on_device else _MIN_SHARE
     return [
         _line_detection(evidence, line)
         for line in lines[:_MAX_LINES]
-        if line.share.low >= _MIN_SHARE
+        if line.share.low >= min_share
     ]
 
 
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     share, step_ns = line.share, evidence.step_ns or 0
-    sure_share = share.low * (_SURE_SHARE if evidence.on_device else 1.0)
+    exposed_share = step_lines.exposed_share(evidence, line) if evidence.on_device else 1.0
+    sure_share = min(share.low, exposed_share) * (_SURE_SHARE if evidence.on_device else 1.0)
+    likely_share = max(sure_share, min(share.mid, exposed_share))
     beside = "beside the forward and the backward pass, the optimizer and the loader"
     return costly_line.detection(
         f"{name_line(line.location)} takes "
         f"{windows.format_step_part(evidence, share.mid * step_ns)}, {beside}.",
-        step_lines.remove_share(evidence, Estimate(sure_share, share.mid, share.high)),
+        samples.remove_share(evidence, Estimate(sure_share, likely_share, share.high)),
         location=line.location,
         measures=(
             Measure("sampled at the line, of the thread", share.mid, "share"),

@@ -6,7 +6,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.queries import step_lines
+from gapless.catalogue.queries import samples
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -87,7 +87,7 @@ def held_interpreter(evidence: Evidence) -> Detection | None:
         f"Another thread of the training process ({busiest.name}{line_ref}) is on a processor for "
         f"{100 * busiest.cpu_share:.0f} % of the time, and the training thread for "
         f"{100 * busiest.training_cpu_share:.0f} %: only one of them runs Python at a time.",
-        step_lines.remove_share(evidence, gain),
+        samples.remove_share(evidence, gain),
         location=busiest.location,
         measures=(
             Measure("the other thread on a processor, of the time", busiest.cpu_share, "share"),

@@ -8,7 +8,7 @@ from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.examples.work import example_work
-from gapless.catalogue.queries import loops, samples, step_lines, windows
+from gapless.catalogue.queries import loops, samples, windows
 from gapless.catalogue.queries.between_operators import (
     PYTHON,
     SILENT,
@@ -231,7 +231,7 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     leaves = (PYTHON, SILENT) if excess.silent_ns else (PYTHON,)
     if code is not None and not evidence.on_device:
         leaves, held_ns = (
-            step_lines.thread_leaves(evidence),
+            samples.thread_leaves(evidence),
             include_samples(evidence, code, held_ns),
         )
     total_ns = max(evidence.per_step(*leaves), held_ns.high)

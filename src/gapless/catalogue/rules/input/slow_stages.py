@@ -20,6 +20,7 @@ from gapless.catalogue.fixes.samples.reduced_decoding import (
     reduced_decoding,
 )
 from gapless.catalogue.fixes.samples.sample_cache import find_cache_obstacle, sample_cache
+from gapless.catalogue.fixes.samples.uint8_by_hand import find_float_obstacle, uint8_by_hand
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 from gapless.catalogue.queries.input.fresh_memory import asks_for_memory
 from gapless.catalogue.queries.input.loaders import Loading
@@ -169,9 +170,13 @@ def _request_recycling(loading: Loading) -> tuple[FixRequest, ...]:
 
 
 def _request_bytes(loading: Loading) -> tuple[FixRequest, ...]:
-    """Return the fix for a pipeline that ends by making floats, where there is a device."""
-    is_on_device = loading.facts.machine.device is not None
-    return (loading.request(uint8_to_device),) if is_on_device and loading.loader.to_floats else ()
+    """Return the fix for floats that are made of bytes at the end, where there is a device."""
+    loader = loading.loader
+    if loading.facts.machine.device is None:
+        return ()
+    if loader.to_floats:
+        return (loading.request(uint8_to_device),)
+    return (loading.request(uint8_by_hand),) if find_float_obstacle(loader) is None else ()
 
 
 def _request_lighter_batches(loading: Loading) -> tuple[FixRequest, ...]:

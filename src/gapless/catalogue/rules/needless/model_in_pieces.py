@@ -9,7 +9,7 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import STEPS, operator
 from gapless.catalogue.examples.work import example_work
-from gapless.catalogue.queries import model_pieces, step_lines, windows
+from gapless.catalogue.queries import model_pieces, samples, windows
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import CallLine
@@ -136,7 +136,7 @@ def _detect_parts(evidence: Evidence) -> Detection | None:
         f"`{location.function}` ({name_line(location)}) computes a product in "
         f"{windows.format_count(parts.products)} parts: splitting and putting together take "
         f"{windows.format_step_part(evidence, parts.around_ns)}.",
-        step_lines.remove_share(evidence, parts.share),
+        samples.remove_share(evidence, parts.share),
         location=location,
         measures=(Measure("splitting and putting together, a step", parts.around_ns, "ns"),),
         no_remedy="compute it as one product, and split the result where parts of it are needed",

@@ -8,6 +8,7 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.work import example_work, h200
+from gapless.catalogue.fixes.samples.length_buckets import find_bucket_obstacle, length_buckets
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, roof_of, work_of
 from gapless.model.change import Change, Scale
@@ -145,6 +146,7 @@ def padded_batches(evidence: Evidence, loader: Loader) -> Detection | None:
             Measure("work that goes with the length, a step", spent_ns, "ns"),
             Measure("batches looked at", filling.batches, ""),
         ),
+        helps=(length_buckets.request(),) if _can_be_sorted(loader, filling) else (),
         no_remedy=_manual_remedy(filling),
     )
 
@@ -157,6 +159,11 @@ def changes_when_shorter(evidence: Evidence, filling: PaddingStats) -> tuple[Cha
     linear = length_target(filling).linear
     copies = Scale(Estimate(linear.low, linear.mid, 1.0), leaves=("copy.h2d",))
     return (*scale_changes(evidence.study.work, factor), *((copies,) if evidence.on_device else ()))
+
+
+def _can_be_sorted(loader: Loader, filling: PaddingStats) -> bool:
+    """Return whether rows are padded to the longest of their batch, and lengths can be known."""
+    return filling.longest >= _REACH and find_bucket_obstacle(loader) is None
 
 
 def _padding_location(loader: Loader, filling: PaddingStats) -> Location | None:

@@ -5,7 +5,7 @@ from typing import Final
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.samples import estimate_share
 from gapless.model.change import Change, Scale
 from gapless.model.edit import Location
@@ -114,7 +114,7 @@ def _repeat_share(evidence: Evidence, repeat: Repeat) -> Estimate:
 
 def _changes_without(evidence: Evidence, share: Estimate) -> tuple[Change, ...]:
     """Return what changes without the pass: time of the thread, and of the device."""
-    thread_change = step_lines.remove_share(evidence, share)
+    thread_change = samples.remove_share(evidence, share)
     if not evidence.on_device:
         return (thread_change,)
     high, mid, low = (

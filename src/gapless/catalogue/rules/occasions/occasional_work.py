@@ -9,7 +9,7 @@ from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, figure, with_steps
-from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries import samples, step_lines, windows
 from gapless.catalogue.queries.samples import estimate_share
 from gapless.model.change import HostChange
 from gapless.model.edit import Location
@@ -134,7 +134,7 @@ def occasional_work(evidence: Evidence) -> Detection | None:
     recorded, step_ns = evidence.recorded, evidence.step_ns
     works = (_find_regular_work(evidence, recorded), _find_late_work(evidence, recorded))
     work = max(filter(None, works), key=lambda work: work.share.mid, default=None)
-    leaves = step_lines.thread_leaves(evidence)
+    leaves = samples.removable_leaves(evidence)
     thread_share = evidence.share(*leaves)
     if work is None or not step_ns or work.share.mid < _MIN_STEP_SHARE or not thread_share:
         return None
@@ -237,9 +237,10 @@ def _find_line(recorded: RecordedRun, share: float) -> Location | None:
         return None
     nearest = max(calls, key=lambda call: call.late)
     if nearest.late < _MIN_LATE_SHARE * share:
+        calls = [call for call in calls if call not in step_lines.own_forwards(recorded.call_lines)]
         mismatches = {call: _measure_mismatch(call.share, share, looks) for call in calls}
-        nearest = min(mismatches, key=lambda call: mismatches[call])
-        if mismatches[nearest] > _MAX_MISMATCH:
+        nearest = min(mismatches, key=lambda call: mismatches[call], default=None)
+        if nearest is None or mismatches[nearest] > _MAX_MISMATCH:
             return None
     return Location(nearest.file, nearest.line, nearest.function)
 

@@ -53,10 +53,10 @@ def _make(
 
 
 def _fill(names: tuple[int, str], loader: Any, cache: dict[str, Any]) -> None:
-    memory, caching = (iterations.import_part(name) for name in ("caches.memory_store", _MODULE))
-    if not memory.shares_memory(loader):
-        cache["refused"] = memory.NOT_SHARED
-        edit_counters.record_refusal(*names, memory.NOT_SHARED)
+    caching = iterations.import_part(_MODULE)
+    obstacle = caching.find_picture_obstacle(loader)
+    if obstacle is not None:
+        edit_counters.record_refusal(*names, obstacle)
         return
     store = caching.make_store(loader)
     filling = cache_filling.fill_cache(loader, store, functools.partial(caching.open_cached, store))

@@ -1,0 +1,1 @@
+"""Drop-ins for which samples make a batch."""

@@ -1,0 +1,54 @@
+"""All frames of a thread, with their lines, at one moment.
+
+Whoever holds the GIL may lose it again: where a function is called or entered, and where a loop
+turns. The thread that is looked at would go on then, and its outer frames would stand at later
+lines than the inner ones that were read first. So they are read by code that neither calls nor
+turns: ``sys._current_frames`` is the next item of an iterator, and the frames are read one after
+the other, each by lines of its own. (Before Python 3.11 the GIL may be lost at any instruction.)
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ... import wire
+
+# Of a thread: (the frames within, code, line), the outermost one at the outside
+Chain = Any
+# The frames of all threads, the thread, its innermost frame and where in it, all of its frames
+Snapshot = tuple[dict[int, Any], int, Any, int, Chain]
+_HEAD = """def take(source, ident):
+    for frames in source:
+        if ident not in frames:
+            return frames, ident, None, -1, None
+        top = frame = frames[ident]
+        instruction, chain = top.f_lasti, None
+"""
+_FRAME = """        chain = (chain, frame.f_code, frame.f_lineno)
+        frame = frame.f_back
+        if frame is None:
+            return frames, ident, top, instruction, chain
+"""
+_TAIL = """        return frames, ident, top, instruction, chain
+"""
+_namespace: dict[str, Any] = {}
+exec(_HEAD + wire.MAX_FRAMES * _FRAME + _TAIL, _namespace)  # noqa: S102 - our own lines, repeated
+_take = _namespace["take"]
+_source = iter(sys._current_frames, None)
+
+
+def take(ident: int) -> Snapshot:
+    """Return where a thread stands now, with all its frames; nothing of one that has ended."""
+    seen: Snapshot = _take(_source, ident)
+    return seen
+
+
+def frames_of(chain: Chain) -> list[tuple[Any, int]]:
+    """Return code and line of each frame, the innermost first."""
+    pairs: list[tuple[Any, int]] = []
+    while chain is not None:
+        chain, code, line = chain
+        pairs.append((code, line or 0))
+    pairs.reverse()
+    return pairs
