@@ -1,10 +1,12 @@
 """Measure revisions: ``python -m benchmarks.house REV… [--tests REV LOG] [--out OUT]``.
 
 Of each: files and lines, also by room, lengths of functions, names that name nothing and classes
-that share one (by ``tests/house/test_names.py`` of today), folders with more than 15 files, circles
-of imports, the bytes of the work tree, and what ``gapless --help`` and ``gapless report`` of a run
-that was reported before import, and how long they take: the median of runs in turns, with warm
-bytecode. How long the tests take is read from what ``scripts/test`` printed at a revision.
+that share one (by ``tests/house/test_names.py`` of today), what the recorder keeps in a process
+outside its one object (by ``tests/house/test_recorder_state.py``), folders with more than 15
+files, circles of imports, the bytes of the work tree, and what ``gapless --help`` and ``gapless
+report`` of a run that was reported before import, and how long they take: the median of runs in
+turns, with warm bytecode. How long the tests take is read from what ``scripts/test`` printed at a
+revision.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from typing import Any, Final
 
 from benchmarks.machine import machine, write_result
 from tests.house.test_names import bindings, functions, is_bare, is_dunder, is_pronoun
+from tests.house.test_recorder_state import count_fork_handlers, loose_state
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RUN: Final = ROOT / "tests" / "data" / "runs" / "2026-11-21T17-12-53-8a06"
@@ -65,6 +68,7 @@ def measure_source(package: Path) -> dict[str, Any]:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     )
+    payload = [tree for path, tree in trees.items() if "payload" in path.relative_to(package).parts]
     files_by_folder = Counter(path.parent for path in texts if path.name != "__init__.py")
     return {
         "files": len(texts),
@@ -77,6 +81,8 @@ def measure_source(package: Path) -> dict[str, Any]:
         "functions_without_verb": sum(map(is_bare, verbs)) / len(verbs),
         "classes_that_share_a_name": sum(count > 1 for count in classes.values()),
         "large_folders": sum(count > _MAX_FILES for count in files_by_folder.values()),
+        "loose_recorder_state": sum(len([*loose_state(tree)]) for tree in payload),
+        "fork_handlers": count_fork_handlers(payload),
         "modules_in_circles": len(find_circles(import_graph(package.parent, trees))),
     }
 

@@ -1,8 +1,9 @@
 """Say which rules speak of which recordings: ``python -m benchmarks.spoken [NAME …]``.
 
-Each recording of the zoo, of the strangers and of ``tests/data`` is opened as anybody would open
-it, and what each rule said is kept in ``tests/zoo/spoken.json``: the table in docs/rules.md comes
-from it. Without names those are asked that the file does not hold; ``--again`` asks all.
+Each recording of the zoo, of the jobs, of the strangers and of ``tests/data`` is opened as anybody
+would open it, and what each rule said is kept in ``tests/zoo/spoken.json``: the table in
+docs/rules.md comes from it. Without names those are asked that the file does not hold; ``--again``
+asks all.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from gapless.store.run.unpack import unpack
 ROOT: Final = Path(__file__).resolve().parents[1]
 SPOKEN_PATH: Final = ROOT / "tests" / "zoo" / "spoken.json"
 RECORDS: Final = ROOT / "tests" / "zoo" / "records"
+JOBS: Final = ROOT / "tests" / "jobs" / "records"
 STRANGERS: Final = ROOT / "tests" / "strangers" / "records"
 DATA: Final = ROOT / "tests" / "data"
 OUTCOMES: Final = ("findings", "to_try", "present", "abstentions")  # the loudest first
@@ -31,6 +33,7 @@ def recordings() -> dict[str, tuple[Path, ...]]:
     by_name: dict[str, tuple[Path, ...]] = {
         run.parent.name: (run,) for run in sorted(RECORDS.glob("*/run.tar.zst"))
     }
+    by_name |= {run.parent.name: (run,) for run in sorted(JOBS.glob("*/run.tar.zst"))}
     by_name |= {
         f"stranger {run.parent.name}": (run,) for run in sorted(STRANGERS.glob("*/run.tar.zst"))
     }

@@ -8,6 +8,7 @@ from typing import Any, Final
 GAPLESS: Final = "gapless"
 RESULTS: Final = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 ZOO_RESULT: Final = RESULTS / "accuracy.json"
+JOBS_RESULT: Final = RESULTS / "jobs.json"
 STRANGERS_RESULT: Final = RESULTS / "strangers.json"
 STRANGERS_AGAIN: Final = RESULTS / "strangers_again.json"
 GPU_RESULT: Final = RESULTS / "shown_on_gpu.json"
@@ -221,6 +222,22 @@ def worst(result: Path = ZOO_RESULT) -> str:
             f"| {miss['cause'] or 'not looked into yet'} |"
         )
     return "\n".join(lines)
+
+
+def jobs(result: Path = JOBS_RESULT) -> str:
+    """Return what was said of each training of several ranks, beside what was planted."""
+    figures = _read(result)
+    if figures is None:
+        return _NOT_MEASURED
+    rows = [_job_row(name, case) for name, case in figures["cases"].items()]
+    return "\n".join([*_head("training", "named first", "right", "foretold", "measured"), *rows])
+
+
+def _job_row(name: str, case: Figures) -> str:
+    gains = (case["predicted"], case["measured"])
+    predicted, measured = ("–" if gain is None else _ratio(gain) for gain in gains)
+    right = "yes" if case["is_right"] else "no"
+    return f"| `{name}` | {case['first'] or 'nothing'} | {right} | {predicted} | {measured} |"
 
 
 def strangers(result: Path = STRANGERS_RESULT) -> str:

@@ -192,6 +192,7 @@ PAGES: Final[Mapping[str, Makers]] = {
         "families": accuracy.families,
         "health": accuracy.health,
         "worst": accuracy.worst,
+        "jobs": accuracy.jobs,
         "strangers": accuracy.strangers,
         "again": accuracy.strangers_again,
         "shown": accuracy.gpu_table,

@@ -24,6 +24,10 @@ ROWS: Final[tuple[tuple[str, Callable[[House], str]], ...]] = (
     ),
     ("class names for several things", lambda house: str(house["classes_that_share_a_name"])),
     ("folders of more than 15 files", lambda house: str(house["large_folders"])),
+    (
+        "state of the recorder outside its one object, handlers of forks",
+        lambda house: f"{house['loose_recorder_state']}, {house['fork_handlers']}",
+    ),
     ("modules in circles of imports", lambda house: str(house["modules_in_circles"])),
     ("work tree", lambda house: f"{house['tree_bytes'] / 1e6:.1f} MB"),
     ("`gapless --help`", lambda house: _describe_command(house["commands"]["help"])),

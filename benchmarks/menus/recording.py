@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from tests.zoo.neighbour import STARTED_VARIABLE, neighbour
 ROOT: Final = Path(__file__).resolve().parents[2]
 MAX_BYTES: Final = 500_000  # bytes of a record
 PATIENCE_S: Final = 180
+_SETUP: Final = "setup"  # of stacks: sampled before the process stepped
 
 
 class RecordingError(Exception):
@@ -38,9 +39,18 @@ def command(case: Case, device: str, seconds: float, source: str = ZOO) -> list[
     return [sys.executable, *start, *command_of(source, case, device, seconds)]
 
 
-def record(case: Case, device: str, seconds: float, out: Path, source: str = ZOO) -> Path:
+def record(  # noqa: PLR0913 - what is recorded, and how
+    case: Case,
+    device: str,
+    seconds: float,
+    out: Path,
+    source: str = ZOO,
+    *,
+    recorder_options: Sequence[str] = (),
+) -> Path:
     """Record a training of a case; give its run folder. Raises ``RecordingError``."""
-    recorder = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out), "--"]
+    recorder = [sys.executable, "-m", "gapless", "run", "--quiet", "--out", str(out)]
+    recorder += [*recorder_options, "--"]
     has_neighbour = bool(case.options.get("neighbour")) and device == "cuda"
     with neighbour(
         is_wanted=has_neighbour
@@ -62,22 +72,28 @@ def record(case: Case, device: str, seconds: float, out: Path, source: str = ZOO
     return runs[-1]
 
 
-def keep(run: Path, target: Path) -> tuple[str, ...]:
+def keep(run: Path, target: Path, *, is_small: bool = False) -> tuple[str, ...]:
     """Write a run into one file of at most 500 kB, and give the windows that had no room in it.
 
     Its windows are packed columns. Folders of this machine are called /project, /venv and /python
-    in it, the machine "host".
+    in it, the machine "host". ``is_small``: windows with stacks, and the stacks that were sampled
+    before the first step, are left out as if there were no room.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / run.name
-        _copy_anonymous(run, copy)
+        _copy_anonymous(run, copy, with_setup=not is_small)
         left_out = list[str]()
         windows = sorted((copy / "windows").glob("*"), key=_window_order)
-        while not _fits(copy, target) and windows:
+        while (is_small and _has_stacks(windows)) or (not _fits(copy, target) and windows):
             window = windows.pop()
             left_out.append(window.name)
             window.unlink()
         return tuple(left_out)
+
+
+def _has_stacks(windows: Sequence[Path]) -> bool:
+    """Return whether the last of ordered windows has stacks."""
+    return bool(windows) and "stacks" in windows[-1].name
 
 
 def _fits(copy: Path, target: Path) -> bool:
@@ -94,21 +110,23 @@ def _window_order(window: Path) -> tuple[bool, int, str]:
     return "stacks" in window.name, int(step[1]) if step else 0, window.name
 
 
-def _copy_anonymous(run: Path, copy: Path) -> None:
+def _copy_anonymous(run: Path, copy: Path, *, with_setup: bool) -> None:
     """Copy a run without the names of this machine."""
     (copy / "logs").mkdir(parents=True)
     (copy / "windows").mkdir()
     (copy / "run.json").write_bytes(hide_machine((run / "run.json").read_bytes()))
     for log in (run / "logs").glob("*.log"):
-        (copy / "logs" / log.name).write_bytes(b"".join(_frames(log)))
+        (copy / "logs" / log.name).write_bytes(b"".join(_frames(log, with_setup=with_setup)))
     for window in (run / "windows").glob("rank*.json.gz"):
         text = hide_machine(igzip.decompress(window.read_bytes()))
         (copy / "windows" / window.name).write_bytes(igzip.compress(text))
 
 
-def _frames(log: Path) -> Iterator[bytes]:
+def _frames(log: Path, *, with_setup: bool) -> Iterator[bytes]:
     for kind, body in open_log(log).frames:
         content = bytes(body)
+        if kind == wire.STACKS and not with_setup and json.loads(content)["thread"] == _SETUP:
+            continue
         yield wire.frame(kind, content if kind in wire.PACKED else hide_machine(content))
 
 

@@ -78,6 +78,19 @@ def test_an_operator_tells_its_class(name: str, shape: Shape | None, leaf: str) 
     assert account_leaves([op(name, 0, 9, shape=shape)], [0, 9]) == {f"busy.{leaf}": 9}
 
 
+def test_what_waits_within_a_differentiable_collective_communicates() -> None:
+    frames = [
+        op("aten::mul", 0, 10),
+        op("_AllReduce", 10, 60),
+        op("aten::clone", 12, 15),
+        op("c10d::allreduce_", 15, 20),
+        op("aten::mul", 60, 70),
+    ]
+    leaves = account_leaves(frames, [0, 70])
+    assert leaves["idle.comm.host"] == 50
+    assert leaves["busy.elementwise"] == 20
+
+
 def test_nodes_of_the_engine_are_no_roots() -> None:
     node = "autograd::engine::evaluate_function: {}"
     frames = [

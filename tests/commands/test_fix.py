@@ -265,6 +265,23 @@ def test_a_run_without_proof_says_what_to_do(run: Path, capsys: pytest.CaptureFi
     assert "no fix is proven" in page(capsys, "--list")
 
 
+def test_a_fix_with_its_value_is_written_without_a_trial(
+    run: Path, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (run.name, "--unproven", "--fix", "packed-data=a.packed")
+    line = 'read_packed(DataLoader(torch.randn(4000, 8), batch_size=4), path="a.packed")'
+    text = page(capsys, *words)
+    assert line in text
+    assert "packed-data: not proven" in text
+    page(capsys, *words, "--apply")
+    assert line in script.read_text()
+    assert (script.parent / "packed_loader.py").exists()
+    page(capsys, "--undo")
+    assert script.read_text() == TRAINING
+    assert not (script.parent / "packed_loader.py").exists()
+    assert "there is no fix 'packd'" in page(capsys, *words[:3], "packd=a", code=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", [False, True])
 def test_a_check_runs_it_patched(

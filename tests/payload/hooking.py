@@ -10,7 +10,8 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless import wire
-from gapless.payload import imports, patching
+from gapless.payload import declare, imports, patching
+from gapless.payload.process_state import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -46,7 +47,6 @@ class Recorder:
         self.unobserved: list[tuple[str, str]] = []
         self.actions: list[Callable[[int, int, int], None]] = []
         self.stops: list[Callable[[], None]] = []
-        self.children: list[Callable[[], None]] = []
         self.firsts: list[Callable[[], None]] = []
         self.sites: list[tuple[str, int, str]] = []
         self.entities: list[object] = []
@@ -99,9 +99,6 @@ class Recorder:
     def on_stop(self, action: Callable[[], None]) -> None:
         self.stops.append(action)
 
-    def on_child(self, action: Callable[[], None]) -> None:
-        self.children.append(action)
-
     def on_first(self, action: Callable[[], None]) -> None:
         self.firsts.append(action)
 
@@ -133,19 +130,17 @@ def install_hooks(*names: str) -> Generator[Recorder]:
     modules = [hook_module(name) for name in ("calls", "models", *names)]
     for module in dict.fromkeys(modules):
         setattr(importlib.reload(module), "recorder", recorder)  # noqa: B010 - a module's
-    n_failed = len(imports.failed)
-    n_notes = len(patching.notes)
+    n_notes = len(STATE.notes)
     try:
         for name in names:
-            hook_module(name).install()
+            declare.install(hook_module(name), recorder)
         yield recorder
     finally:
         for action in recorder.stops:
             action()
         patching.restore_all()
         imports.forget_all()
-    assert imports.failed[n_failed:] == []
-    assert patching.notes[n_notes:] == []
+    assert STATE.notes[n_notes:] == []
 
 
 def hook_module(name: str) -> Any:  # noqa: ANN401 - a module

@@ -59,7 +59,7 @@ def apply_edits(*edits: Edit) -> Generator[EditLog]:
         patch.setattr(recorder, "fact", edit_log.fact)
         patch.setattr(recorder, "on_edge", edit_log.on_edge)
         patch.setattr(recorder, "on_stop", lambda _action: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        patch.setitem(reapply._state, "watching", False)  # noqa: FBT003, SLF001  # pyright: ignore[reportPrivateUsage]
+        patch.setattr(reapply._moments, "is_watched", False)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         try:
             overlay.apply([edit_to_json(edit) for edit in edits])
             yield edit_log

@@ -33,12 +33,12 @@ RECORDED = [
     ("recorder", "batch"),
     ("stepping", "note_step"),
     ("stepping", "note_batch"),
-    ("fullness", "is_look_due"),
-    ("loaderfacts", "values"),
-    ("places", "users_line"),
-    ("process", "description"),
-    ("sink", "append"),
-    ("sink", "claim"),
+    ("loading.padding", "is_look_due"),
+    ("loading.loader_facts", "values"),
+    ("stacks.locations", "users_line"),
+    ("log.process", "description"),
+    ("log.sink", "append"),
+    ("log.sink", "claim"),
 ]
 
 
@@ -57,10 +57,8 @@ def broken_recorder():
         module = recorder_module(name)
         original = getattr(module, attribute, None)
         if module is not None:
-            for hook in (
-                *recorder_module("patching")._guards,
-                *recorder_module("patching")._patches,
-            ):
+            patches = recorder_module("patching")._patches
+            for hook in (*patches.guards, *patches.hooks):
                 hook.on, hook.failures = True, 0
             setattr(module, attribute, raise_broken)
         losses.append(train_over(DataLoader(DATA, 8, shuffle=True)))
@@ -131,10 +129,10 @@ def vandal():
 def closed():
     """Close every descriptor, and give the recorder's number to a file of ours."""
     train_over(DataLoader(DATA, 4))
-    sink = recorder_module("sink")
+    sink = recorder_module("log.sink")
     time.sleep(0.12)
     train_over(DataLoader(DATA, 4))
-    recorder_fd = 300 if sink is None else sink._fd
+    recorder_fd = 300 if sink is None else sink.log.fd
     os.closerange(3, 1000)
     own_fd = os.open("mine", os.O_RDWR | os.O_CREAT)
     os.dup2(own_fd, recorder_fd)
@@ -206,7 +204,7 @@ def epochs():
     train_over(loader, epochs=10_000)
     identities = recorder_module("identities")
     if identities is not None:
-        assert len(identities._entities) < 200, len(identities._entities)
+        assert len(identities._ids.entities) < 200, len(identities._ids.entities)
     return count_open() - n_before
 
 

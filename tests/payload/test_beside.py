@@ -28,9 +28,9 @@ def thread_facts(
         return 0
 
     monkeypatch.setattr(recorder, "fact", fact)
-    threads_module.forget()
+    threads_module._others.fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     yield facts_by_name
-    threads_module.forget()
+    threads_module._others.fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def burn(stop: threading.Event) -> None:

@@ -31,7 +31,7 @@ def make_torch(version: str, cuda: str | None) -> SimpleNamespace:
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(DETACH, raising=False)
     monkeypatch.delenv(LAZY, raising=False)
-    monkeypatch.setattr(cupti, "_state", {"ours": False, "unsettled": None})
+    monkeypatch.setattr(cupti, "_state", SimpleNamespace(is_ours=False, unsettled=None))
     yield
     os.unsetenv(DETACH)
     os.unsetenv(LAZY)

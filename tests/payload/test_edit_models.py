@@ -218,7 +218,7 @@ def test_models_are_not_kept_alive(met_models: Models) -> None:
     def train_net() -> weakref.ref[nn.Module]:
         net = Net()
         make_optimizer(net.parameters())
-        assert id(net) in models._modules
+        assert id(net) in models._modules.references
         return weakref.ref(net)
 
     nets = [train_net() for _ in range(3)]  # these alone: another file's may still be in use
@@ -226,4 +226,4 @@ def test_models_are_not_kept_alive(met_models: Models) -> None:
     gc.collect()
 
     assert [ref() for ref in nets] == [None, None, None]
-    assert optimizers._ready == {}
+    assert optimizers._watched.references == {}

@@ -15,6 +15,7 @@ from torch import nn
 from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]
 
 from gapless import wire
+from gapless.payload.process_state import STATE
 from tests.payload import hooking
 
 
@@ -53,8 +54,7 @@ def test_a_forked_child_that_trains_tells_its_own_log() -> None:
         hooking.hook_module("models").register_optimizer(optimizer)
         recorder.edge()
         nouns = [fact.noun for fact in recorder.facts]
-        for action in recorder.children:
-            action()
+        STATE.fork()
         optimizer.step()
         recorder.edge()
     assert sorted(nouns) == ["machine", "model", "precision"]

@@ -24,11 +24,7 @@ def file_frames(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         file_frames.append(value)
 
     monkeypatch.setattr(recorder, "write", write)
-    monkeypatch.setattr(files, "_last_ns", 0)
-    monkeypatch.setattr(files, "_turn", {"next": 0, "due": 0})
-    monkeypatch.setattr(files, "_reads", {"due": 0, "wait": files.EVERY_NS})
-    for name in ("_read", "_distinct_read", "_written", "_noted_written"):
-        monkeypatch.setattr(files, name, type(getattr(files, name))())
+    monkeypatch.setattr(files, "_paths", type(files._paths)())  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     return file_frames
 
 
@@ -124,7 +120,7 @@ def test_files_open_for_writing_are_found_at_an_edge(
 
 def test_a_child_does_not_tell_what_its_parent_saw(file_frames: list[dict[str, Any]]) -> None:
     files.note_open("a", "rb")
-    files.forget()
+    files._paths.fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     files.write_paths()
     assert file_frames == []
 

@@ -58,9 +58,9 @@ def facts_of_length(batch: object, length: int) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def forget_looks() -> Iterator[None]:
-    padding.forget()
+    padding.looks.begin()
     yield
-    padding.forget()
+    padding.looks.begin()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from gapless.payload import identities, imports
+from gapless.payload.process_state import STATE
 from gapless.payload.stacks import locations
 
 
@@ -20,7 +21,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = list(sys.meta_path)
     yield
     imports.forget_all()
-    imports.failed.clear()
+    STATE.notes.clear()
     sys.modules.pop("a_module", None)
     assert sys.meta_path == before
 
@@ -44,7 +45,7 @@ def test_an_action_that_fails_is_noted_and_the_import_goes_on() -> None:
 
     imports.when_imported("a_module", fail)
     assert importlib.import_module("a_module").value == 1
-    assert [(name, str(error)) for name, error in imports.failed] == [("a_module", "ours")]
+    assert STATE.notes == [("a_module", "RuntimeError('ours')")]
 
 
 def test_a_module_that_is_not_there_is_missing_as_ever(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_things_are_known_as_long_as_they_live_and_keep_no_memory() -> None:
     assert identities.find("thing", entity) == number
     for _ in range(1000):
         identities.alias("thing", Entity(), number)
-    assert sum(key[0] == "thing" for key in identities._entities) < 10  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert sum(key[0] == "thing" for key in identities._ids.entities) < 10  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     del entity
     assert identities.find("thing", Entity()) is None
 

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import own_threads, recorder
-from gapless.payload.stacks import blocked, counting, gil_switch, snapshots, stacks
+from gapless.payload import recorder
+from gapless.payload.process_state import STATE
+from gapless.payload.stacks import blocked, counting, gil_switch, own_threads, snapshots, stacks
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 RAN, OFF, KINDS = 2, 3, 4  # of what is written of a stack
-_counts, _look = counting.counts, stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+_look = stacks._look  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture
@@ -157,7 +158,10 @@ def talk() -> None:
 
 
 def _is_counted(kind: str) -> bool:
-    return any(entry[KINDS - 1].get(kind, 0) > 50_000_000 for entry in _counts.copy().values())
+    return any(
+        entry[KINDS - 1].get(kind, 0) > 50_000_000
+        for entry in counting.stacks.counts.copy().values()
+    )
 
 
 def test_what_is_waited_for_is_told_by_its_kind(stack_frames: list[dict[str, Any]]) -> None:
@@ -258,12 +262,12 @@ def test_random_numbers_and_the_interval_are_the_users_own(
 
 def test_a_forked_child_has_the_users_interval(stack_frames: list[dict[str, Any]]) -> None:
     stacks.start()
-    stacks.pause()
+    STATE.before_fork()
     child = os.fork()
     if not child:
-        stacks.handle_fork()
+        STATE.fork()
         os._exit(0 if sys.getswitchinterval() == DEFAULT_INTERVAL_S else 1)
-    stacks.resume()
+    STATE.after_fork()
     assert os.waitpid(child, 0)[1] == 0
     stacks.stop()
     assert len(stack_frames) <= 1

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gapless.payload import own_threads, recorder
-from gapless.payload.stacks import stacks
+from gapless.payload import recorder
+from gapless.payload.stacks import own_threads, stacks
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -59,7 +59,7 @@ def test_the_end_of_a_process_waits_for_a_thread_in_a_look(
     monkeypatch.setattr(recorder, "write", write)
     stacks.start()
     wait_until(lambda: looks)
-    task = Path(f"/proc/self/task/{stacks._state['tid']}")  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
+    task = Path(f"/proc/self/task/{stacks._state.thread.tid}")  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
     stacks.finish()
     assert task.exists(), "asked to end, and not awaited yet"
     stacks.wait_for_end()
@@ -76,13 +76,15 @@ def test_while_threading_is_being_imported_the_clock_of_a_thread_is_not_known(
 
 def test_a_thread_that_never_was_is_not_awaited() -> None:
     start_s = time.monotonic()
-    own_threads.wait_for_end({"tid": own_threads.NONE}, 10)
+    own_threads.OwnThread().wait_for_end(10)
     assert time.monotonic() - start_s < 5
 
 
 def test_a_thread_that_does_not_end_is_awaited_no_longer_than_that() -> None:
     start_s = time.monotonic()
-    own_threads.wait_for_end({"tid": os.getpid()}, 0.05)
+    thread = own_threads.OwnThread()
+    thread.tid = os.getpid()
+    thread.wait_for_end(0.05)
     assert time.monotonic() - start_s >= 0.05
 
 

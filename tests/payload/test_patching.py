@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gapless.payload import boot, patching
+from gapless.payload.process_state import STATE
 
 
 class Owner:
@@ -50,7 +51,7 @@ def put_back() -> Iterator[None]:
     yield
     patching.restore_all()
     patching.resume()
-    patching.notes.clear()
+    STATE.notes.clear()
     for owner, attributes in before.items():
         assert {name: vars(owner)[name] for name in attributes} == attributes
         assert set(vars(owner)) == set(attributes)
@@ -150,7 +151,7 @@ def test_what_fails_in_ours_is_noted_and_after_three_times_left_off(moment: str)
     patching.replace(Owner, "plain", patching.around("hook", *actions))
     assert [Owner().plain(2) for _ in range(5)] == [4] * 5
     assert len(calls) == 3
-    assert patching.notes == [("hook", "RuntimeError('ours')")] * 3
+    assert STATE.notes == [("hook", "RuntimeError('ours')")] * 3
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, TimeoutError, ValueError])
@@ -170,7 +171,7 @@ def test_what_a_signal_handler_raises_in_ours_reaches_the_user(kind: type[BaseEx
             patching.guard("guard")(interrupt)()
     finally:
         signal.signal(signal.SIGUSR1, old)
-    assert patching.notes == []
+    assert STATE.notes == []
 
 
 @pytest.mark.parametrize("hidden", ["partial", "gone"])
@@ -193,7 +194,7 @@ def test_what_a_handler_raises_that_is_hard_to_find_reaches_the_user_too(hidden:
             patching.guard("guard")(interrupt)()
     finally:
         signal.signal(signal.SIGUSR1, old)
-    assert patching.notes == []
+    assert STATE.notes == []
 
 
 def test_what_somebody_replaced_after_us_is_left_and_ours_is_inert() -> None:

@@ -61,9 +61,9 @@ def test_a_failing_action_does_not_reach_the_user() -> None:
         profilers.on_user_profiler(fail)
         with MAKERS["torch.profiler"]():  # pyright: ignore[reportGeneralTypeIssues]
             torch.ones(2).add(1)
-        from gapless.payload import patching  # noqa: PLC0415 - the note is expected, once
+        from gapless.payload.process_state import STATE  # noqa: PLC0415 - the note is expected, once
 
-        assert "ours" in patching.notes.pop()[1]
+        assert "ours" in STATE.notes.pop()[1]
     assert recorder.marks_of(wire.USER_PROFILER)
 
 

@@ -114,7 +114,7 @@ def test_what_is_compiled_meanwhile_meets_no_hook(
     watched_repeats: Repeats, repeat_facts: RepeatFacts
 ) -> None:
     forwards._note_compiling()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    forwards._state["compiled"] = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    forwards._state.has_compiled = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert not hooks._global_forward_pre_hooks  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     watched_repeats.end()
     assert repeat_facts == []

@@ -17,9 +17,9 @@ END_FRAME = wire.text_frame(wire.END, {"ns": 1, "how": "exit"})
 
 @pytest.fixture(autouse=True)
 def forget_sink() -> Iterator[None]:
-    sink.forget()
+    sink.log.fork()
     yield
-    sink.forget()
+    sink.log.fork()
 
 
 def frame_kinds(path: Path) -> list[int]:
@@ -64,7 +64,7 @@ def test_a_log_of_whole_frames_is_gone_on_with_whether_it_has_an_end_or_not(
     process_frame = wire.text_frame(wire.PROCESS, {"monotonic_ns": 1, "pid": 5})
     (tmp_path / "rank0.log").write_bytes(process_frame + NOTE_FRAME + end)
     assert sink.claim(str(tmp_path), ["rank0", "rank0-2"]) == "rank0"
-    size, age = sink.before
+    size, age = sink.log.before
     assert size == len(process_frame + NOTE_FRAME + end)
     assert 0 < time.monotonic_ns() - age < 10**9, "it was begun when the clock stood at 1"
 
@@ -82,7 +82,7 @@ def test_a_disk_that_fills_up_leaves_whole_frames_and_says_how_many_are_lost(
     monkeypatch.setattr(os, "write", write_part)
     n_written = sink.append([NOTE_FRAME, NOTE_FRAME, NOTE_FRAME])
     assert n_written == -(-room // len(NOTE_FRAME)), "what began goes on"
-    assert sink.lost == 3 - n_written
+    assert sink.log.lost == 3 - n_written
     monkeypatch.undo()
     assert sink.append([END_FRAME]) == 1
     assert frame_kinds(tmp_path / "rank0.log") == [wire.UNOBSERVED] * n_written + [wire.END]
@@ -93,12 +93,12 @@ def test_a_folder_that_is_not_there_is_noted_and_tried_again_later(
 ) -> None:
     missing = tmp_path / "missing"
     assert sink.claim(str(missing), ["rank0"]) is None
-    assert sink.lost == 1
-    assert sink.why_lost.startswith("ENOENT")
+    assert sink.log.lost == 1
+    assert sink.log.why_lost.startswith("ENOENT")
     missing.mkdir()
     assert sink.claim(str(missing), ["rank0"]) is None, "not within a second"
     monkeypatch.setattr(sink, "AGAIN_NS", 0)
-    sink.forget()
+    sink.log.fork()
     assert sink.claim(str(missing), ["rank0"]) == "rank0"
 
 

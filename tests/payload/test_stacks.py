@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import own_threads, recorder
+from gapless.payload import recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import counting, snapshots, stacks
+from gapless.payload.stacks import counting, own_threads, snapshots, stacks
 from tests.payload.watching import read_logs, run_plain, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -64,8 +64,8 @@ def busy_here(looks: list[int]) -> None:
 
 def looking_task() -> Path:
     """Return the task of the thread that looks, once it has begun."""
-    wait_until(lambda: _STATE["tid"])
-    return Path(f"/proc/self/task/{_STATE['tid']}")
+    wait_until(lambda: _STATE.thread.tid)
+    return Path(f"/proc/self/task/{_STATE.thread.tid}")
 
 
 _STATE = stacks._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -93,7 +93,7 @@ def test_what_a_step_does_late_is_known_once_enough_steps_have_shown_how_long_th
 ) -> None:
     now_ns = time.monotonic_ns()
     for edge, is_late in (((0, now_ns - 20_000_000), False), ((20, now_ns), True)):  # of 1 ms each
-        monkeypatch.setitem(recorder._state, "edge", edge)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(recorder._recording, "edge", edge)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         busy_here(looks)
         stacks._report()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         late_ns = sum(stack[5] for stack in stack_frames[-1]["stacks"])
@@ -105,7 +105,7 @@ def test_where_there_is_no_room_stacks_are_counted_on(
     stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stacks, "REPORT_NS", 0)
-    monkeypatch.setitem(_STATE, "wait", 0)
+    monkeypatch.setattr(_STATE, "wait_ns", 0)
 
     def affords(*, last: bool = False) -> bool:
         return last
@@ -120,11 +120,11 @@ def test_where_there_is_no_room_stacks_are_counted_on(
 def test_what_was_seen_is_told_again_after_half_of_the_time_since_the_start(
     stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(_STATE, "wait", 0)
-    monkeypatch.setitem(_STATE, "began", time.monotonic_ns() - 600_000_000_000)
+    monkeypatch.setattr(_STATE, "wait_ns", 0)
+    monkeypatch.setattr(_STATE, "began", time.monotonic_ns() - 600_000_000_000)
     busy_here(looks)
     assert len(stack_frames) == 1
-    assert 300e9 <= _STATE["wait"] < 600e9
+    assert 300e9 <= _STATE.wait_ns < 600e9
 
 
 def test_the_thread_is_gone_for_a_fork_and_back_after_it(
@@ -132,15 +132,15 @@ def test_the_thread_is_gone_for_a_fork_and_back_after_it(
 ) -> None:
     old_task = looking_task()
     assert old_task.exists()
-    stacks.pause()
+    _STATE.before_fork()
     assert not old_task.exists()
-    stacks.resume()
+    _STATE.after_fork()
     new_task = looking_task()
     assert new_task.exists()
     stacks.stop()
     assert not new_task.exists()
-    stacks.resume()
-    assert _STATE["alarm"] is None, "not after the end"
+    _STATE.after_fork()
+    assert _STATE.thread.alarm is None, "not after the end"
     assert len(stack_frames) <= 1
 
 
@@ -166,10 +166,10 @@ def test_a_process_that_allows_no_more_threads_is_left_alone(
 def test_the_first_looks_at_a_training_come_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "_jitter", lambda: 1.0)
     pause = stacks._pause_s  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setitem(_STATE, "role", "training")
+    monkeypatch.setattr(_STATE, "role", "training")
     assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTOR)
     assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(0.1)
-    monkeypatch.setitem(_STATE, "role", "worker")
+    monkeypatch.setattr(_STATE, "role", "worker")
     assert pause(0.1, 0) == pytest.approx(0.1)
 
 
@@ -182,7 +182,7 @@ def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(
     def register(_: Callable[[], None]) -> None:
         """Do what a recorder does that never begins."""
 
-    for action in ("on_first", "on_stop", "on_child"):
+    for action in ("on_first", "on_stop"):
         monkeypatch.setattr(recorder, action, register)
     stacks.install()
     busy_here(looks)
@@ -200,7 +200,7 @@ def test_the_set_up_of_a_worker_is_none_of_the_training(
 ) -> None:
     stacks.stop()
     stack_frames.clear()
-    monkeypatch.setitem(_STATE, "role", "setup")
+    monkeypatch.setattr(_STATE, "role", "setup")
     counting.add(frames_from(inspect.currentframe()), 5, None)
     monkeypatch.setattr(recorder, "is_worker", lambda: True)
     stacks.start()
@@ -214,15 +214,15 @@ def test_set_up_that_never_ends_is_looked_at_ever_more_rarely(
 ) -> None:
     monkeypatch.setattr(stacks, "_jitter", lambda: 1.0)
     pause = stacks._pause_s  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setitem(_STATE, "role", "setup")
-    monkeypatch.setitem(_STATE, "began", time.monotonic_ns())
+    monkeypatch.setattr(_STATE, "role", "setup")
+    monkeypatch.setattr(_STATE, "began", time.monotonic_ns())
     assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTOR)
-    monkeypatch.setitem(_STATE, "began", time.monotonic_ns() - 3_600_000_000_000)
+    monkeypatch.setattr(_STATE, "began", time.monotonic_ns() - 3_600_000_000_000)
     assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(3600 / stacks.SETUP_PART, rel=0.01)
 
 
 def test_what_imports_modules_is_in_no_stack_and_what_is_not_kept_is_summed() -> None:
-    counting.forget()
+    counting.stacks.fork()
     imported: dict[str, Any] = {}
     code = "import sys; frame = sys._getframe()"
     exec(compile(code, "<frozen importlib._bootstrap>", "exec"), imported)  # noqa: S102

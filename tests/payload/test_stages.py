@@ -28,6 +28,7 @@ from gapless.payload.loading.stopwatch import (
     running,
     time_function,
 )
+from gapless.payload.process_state import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,6 +244,7 @@ def test_a_child_of_a_fork_in_a_fetch_has_its_own_open_back(watch: Stopwatch) ->
         warnings.simplefilter("ignore")  # other threads of pytest's plugins
         child = os.fork()
     if not child:
+        STATE.fork()
         os._exit(0 if builtins.open is io.open is native and not running else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert builtins.open is not native
@@ -378,8 +380,8 @@ def test_what_a_kernel_does_not_tell_is_absent(monkeypatch: pytest.MonkeyPatch) 
     usage = measure.subtract_readings(gauge.start(), gauge.stop())
     assert usage[0] >= 0
     assert usage[1:] == (-1,) * 5
-    assert set(measure.unobserved) == {"run queue", "bytes", "faults"}
-    measure.unobserved.clear()
+    assert set(measure.gauges.unobserved) == {"run queue", "bytes", "faults"}
+    measure.gauges.unobserved.clear()
 
 
 def test_files_that_the_program_has_closed_are_absent_and_not_closed_again(tmp_path: Path) -> None:
@@ -390,8 +392,8 @@ def test_files_that_the_program_has_closed_are_absent_and_not_closed_again(tmp_p
     users_fd = os.open(tmp_path / "theirs", os.O_RDONLY)
     os.dup2(users_fd, gauge_fd)
     assert gauge.start().run_queue == -1
-    assert "run queue" in measure.unobserved
-    measure.unobserved.clear()
+    assert "run queue" in measure.gauges.unobserved
+    measure.gauges.unobserved.clear()
     del gauge
     assert os.read(gauge_fd, 6) == b"theirs"
     os.close(gauge_fd)

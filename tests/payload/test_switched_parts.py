@@ -128,8 +128,8 @@ def test_the_peak_of_a_block_is_known_on_a_device_alone(monkeypatch: pytest.Monk
 def test_the_mean_loss_of_a_block_is_known_unless_it_is_scaled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    backward, state = losses.__dict__["_backward"], losses.__dict__["_state"]
-    monkeypatch.setitem(state, "follows", 1)
+    backward, state = losses.__dict__["_backward"], losses.__dict__["_losses"]
+    monkeypatch.setattr(state, "is_last_kept", True)
     for value in (7.0, 1.0, 2.0):
         if value == 1.0:
             losses.begin_block()
@@ -138,6 +138,6 @@ def test_the_mean_loss_of_a_block_is_known_unless_it_is_scaled(
     assert losses.find_block_mean() == 1.5
     assert losses.find_block_mean() is None
     backward((torch.tensor(1.0, requires_grad=True),), {})
-    monkeypatch.setitem(state, "scaled", 1)
+    monkeypatch.setattr(state, "is_scaled", True)
     assert losses.find_block_mean() is None
-    losses.forget()
+    state.fork()

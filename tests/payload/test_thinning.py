@@ -334,7 +334,7 @@ def test_a_mark_around_more_than_is_remembered_is_kept() -> None:
 
 def test_a_window_of_ours_lies_in_full_detail(monkeypatch: pytest.MonkeyPatch) -> None:
     thinner = spent_thinning()
-    monkeypatch.setattr(thinning, "_thinning", [thinner])
+    monkeypatch.setattr(thinning._budget, "thinning", thinner)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     step = [mark(wire.STEP, n, n + 1) for n in range(4)]
     frames = thinning.frames([], step[:1], [], 2)
     thinning.hold()
@@ -351,34 +351,34 @@ def test_a_window_of_ours_lies_in_full_detail(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def thinnings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    thinnings: list[Any] = []
-    monkeypatch.setattr(thinning, "_thinning", thinnings)
-    return thinnings
+def budget(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a part that is private
+    budget = thinning._budget  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(budget, "thinning", None)
+    return budget
 
 
-def test_a_worker_has_a_share(thinnings: list[Any]) -> None:
+def test_a_worker_has_a_share(budget: Any) -> None:  # noqa: ANN401
     thinning.begin(None, 1, None, (0, 0))
-    training = thinnings[0]
+    training = budget.thinning
     thinning.begin(4, 1, None, (0, 0))
-    worker = thinnings[0]
+    worker = budget.thinning
     assert (training.room, training.rate) == (thinning.FIRST_BYTES, thinning.BYTES_PER_S)
     assert 4 * worker.room == pytest.approx(thinning.WORKERS_FIRST_BYTES)
     assert 4 * worker.rate == thinning.WORKERS_BYTES_PER_S
     thinning.begin(4, 1, thinning.FIRST_BYTES / 2, (0, 0))
-    assert thinnings[0].room == pytest.approx(worker.room / 2), "the allowance that is asked for"
+    assert budget.thinning.room == pytest.approx(worker.room / 2), "the allowance that is asked for"
 
 
-def test_what_predecessors_wrote_counts(thinnings: list[Any]) -> None:
+def test_what_predecessors_wrote_counts(budget: Any) -> None:  # noqa: ANN401
     thinning.begin(2, 1, 0, (90_000, 600 * S))
-    assert thinnings[0].room == 60 * 600 - 90_000
+    assert budget.thinning.room == 60 * 600 - 90_000
     assert not thinning.affords()
     assert not thinning.affords(last=True), "there may be a worker for each epoch"
     thinning.begin(2, 1, 0, (9_000, 600 * S))
     assert thinning.affords()
 
 
-def test_a_training_tells_its_last_counts_whatever_it_wrote(thinnings: list[Any]) -> None:
+def test_a_training_tells_its_last_counts_whatever_it_wrote(budget: Any) -> None:  # noqa: ANN401
     thinning.begin(None, 1, 0, (9_000, 0))
-    assert len(thinnings) == 1
+    assert budget.thinning is not None
     assert (thinning.affords(), thinning.affords(last=True)) == (False, True)

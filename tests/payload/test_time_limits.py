@@ -49,7 +49,7 @@ CALLS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("name", "call"), CALLS, ids=[f"{name}-{index}" for index, (name, _) in enumerate(CALLS)]
 )
 def test_it_passes(name: str, call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink, "_fd", 0)
+    monkeypatch.setattr(sink.log, "fd", 0)
     with monkeypatch.context() as patch:
         patch.setattr(name, interrupt)
         with pytest.raises(TimeoutError, match="the user's"):

@@ -29,14 +29,14 @@ def ignore(*_words: object, **_options: object) -> None:
 
 
 def has_plan() -> bool:
-    return bool(vars(turns)["_plan"])
+    return bool(turns.turns.plan)
 
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "on_edge", ignore)
     monkeypatch.setattr(recorder, "flush", ignore)
-    turns.forget()
+    turns.turns.fork()
 
 
 def test_slices_of_the_same_steps_are_neighbours_in_alternating_order() -> None:

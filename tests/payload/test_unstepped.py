@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gapless import wire
-from gapless.payload import own_threads, recorder, unstepped
+from gapless.payload import recorder
+from gapless.payload.stacks import own_threads, unstepped
 from tests.payload.watching import run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -30,7 +31,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             WRITTEN.append(last)
 
     monkeypatch.setenv(wire.SPOOL, str(tmp_path))
-    for name in ("on_first", "on_stop", "on_child"):
+    for name in ("on_first", "on_stop"):
         monkeypatch.setattr(recorder, name, ignore)
     for name in ("FIRST_NS", "WRITE_NS", "SHORT_NS"):
         monkeypatch.setattr(unstepped, name, 20_000_000)
@@ -43,7 +44,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     unstepped.stop()
 
 
-COUNTS = unstepped._counts  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+COUNTS = unstepped._state.counts  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 WRITTEN: list[bool] = []  # by the thread that looks
 
 
@@ -90,16 +91,16 @@ def test_what_steps_leaves_no_file(spool: Path) -> None:
 def looking_task() -> Path:
     """Return the task of the thread that looks, once it has begun."""
     state = unstepped._state  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    wait_until(lambda: state["tid"])
-    return Path(f"/proc/self/task/{state['tid']}")
+    wait_until(lambda: state.thread.tid)
+    return Path(f"/proc/self/task/{state.thread.tid}")
 
 
 def test_the_thread_is_gone_for_a_fork_and_back_after_it(spool: Path) -> None:
     old_task = looking_task()
     assert old_task.exists()
-    unstepped.pause()
+    unstepped._state.before_fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert not old_task.exists()
-    unstepped.resume()
+    unstepped._state.after_fork()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert looking_task().exists()
     spin()
     assert read_report(spool)["looks"] > 0

@@ -110,12 +110,12 @@ def test_what_a_signal_handler_raises_in_a_collection_is_not_lost() -> None:
         raise KeyboardInterrupt
 
     def collect_under_alarm() -> bool:
-        before = len(collector._stamps)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        before = len(collector._collections.stamps)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
         signal.setitimer(signal.ITIMER_REAL, 0.0005)
         try:
             gc.collect()
         except KeyboardInterrupt:  # before the collection, if the machine is busy
-            return len(collector._stamps) > before  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+            return len(collector._collections.stamps) > before  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
         signal.setitimer(signal.ITIMER_REAL, 0)
         return False
 

@@ -23,7 +23,7 @@ results: dict[str, Any] = {}
 
 def window_session() -> Any:  # noqa: ANN401 - it is the recorder's, in a package without a type
     """Return what our windows know; nothing before the first step."""
-    return vars(sys.modules["_gapless.payload.windows"])["_session"]
+    return vars(sys.modules["_gapless.payload.windows"])["_windows"].session
 
 
 def evaluate(seconds: float, images: torch.Tensor) -> None:

@@ -19,8 +19,9 @@ import torch
 from torch._C import _autograd
 
 from gapless import wire
-from gapless.payload import boot, recorder, windows
+from gapless.payload import boot, declare, recorder, windows
 from gapless.payload.hooks import profilers
+from gapless.payload.process_state import STATE
 
 STEPS = int(sys.argv[1])
 WISH_PAIRS = [wish.split("=") for wish in sys.argv[2:]]
@@ -53,7 +54,7 @@ def wait() -> None:
 
 
 def overdue() -> None:
-    session = vars(windows)["_session"]
+    session = vars(windows)["_windows"].session
     session.open.deadline = 0
     with windows.range("gapless:eval"):
         pass
@@ -130,8 +131,9 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, on_child)
     recorded = "plain" not in WISHES
     if recorded:
-        windows.install()
-        profilers.install()
+        STATE.watch_forks()
+        declare.install(windows, recorder)
+        declare.install(profilers, recorder)
     users_profile = sys.getprofile()
     train(recorded=recorded)
     RESULTS["same profile function"] = sys.getprofile() is users_profile

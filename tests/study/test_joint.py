@@ -7,7 +7,8 @@ from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
-from gapless.catalogue.queries import rank_waits
+from gapless.catalogue.queries.ranks import rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.model.change import Change, Drop, HostChange, Merge, Omit, Prediction, Scale
 from gapless.model.estimate import Estimate
@@ -23,7 +24,7 @@ from gapless.recorded.training.lines import lines_of_ranks
 from tests.study.recording import Log, recording
 
 ZERO = Estimate(0.0, 0.0, 0.0)
-EVEN_RANKS = Drop((rank_waits.STRAGGLER_WAIT,))
+EVEN_RANKS = Drop((STRAGGLER_WAIT,))
 PYTHON = HostChange(("idle.host.python",), ZERO)
 WORLD = (ddp(), world(ranks=2))
 TWO_RANKS = cpu(*WORLD)

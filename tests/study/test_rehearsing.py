@@ -9,7 +9,8 @@ from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, world
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
-from gapless.catalogue.queries import rank_waits
+from gapless.catalogue.queries.ranks import rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT
 from gapless.model.change import Drop, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -26,7 +27,7 @@ TWO_RANKS = cpu(ddp(), world(ranks=2))
 SLOW_STEP, FAST_STEP = {"busy.math": 16}, {"busy.math": 8}
 WAITS = {**FAST_STEP, "comm.straggler_wait": 8}
 STEADY = evidence_of_ranks(TWO_RANKS, WAITS, SLOW_STEP)
-EVEN_RANKS = Drop((rank_waits.STRAGGLER_WAIT,))
+EVEN_RANKS = Drop((STRAGGLER_WAIT,))
 
 
 def fidelity_of(evidence: Evidence) -> ReplayFidelity:

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import imports
 from .log import parentage
+from .process_state import STATE, keep_fields
 
 HOOKS = (
     "hooks.optimizer",
@@ -35,7 +36,7 @@ HOOKS = (
     "windows",
 )
 _TRIAL = '"trial":{'  # in the options
-_process: dict[str, bool] = {"loaded": False, "prepared": False}
+_entry = keep_fields(is_loaded=False, awaits_exit=False)
 
 
 def enter(name: str, path: Any, target: Any) -> Any:
@@ -58,11 +59,11 @@ def _seed() -> None:
 
 def load() -> None:
     """Install the hooks; each waits for the module that it is about."""
-    if _process["loaded"]:
+    if _entry.is_loaded:
         return
-    _process["loaded"] = True
-    from . import recorder, unstepped
-    from .stacks import stacks
+    _entry.is_loaded = True
+    from . import recorder
+    from .stacks import stacks, unstepped
 
     recorder.resume()
     stacks.install()
@@ -78,7 +79,9 @@ def load() -> None:
 def _install(name: str) -> None:
     import importlib
 
-    importlib.import_module(f"{__package__}.{name}").install()
+    from . import declare, recorder
+
+    declare.install(importlib.import_module(f"{__package__}.{name}"), recorder)
 
 
 def _mark_steps() -> None:
@@ -117,7 +120,7 @@ def _run_safely(topic: str, action: Any) -> None:
 
 def is_in() -> bool:
     """Return whether the hooks are installed."""
-    return _process["loaded"]
+    return _entry.is_loaded
 
 
 def leave(exit_kind: str) -> None:
@@ -130,26 +133,21 @@ def leave(exit_kind: str) -> None:
     if overlay is not None:
         overlay.revert()
     recorder.stop_everything(exit_kind)
-    _process["loaded"] = False
+    _entry.is_loaded = False
 
 
 def _prepare() -> None:
     """Register for forks and the end, once a process: neither can be undone before 3.14."""
-    if _process["prepared"]:
-        return
-    _process["prepared"] = True
-    import atexit
+    STATE.watch_forks()
+    if not _entry.awaits_exit:
+        _entry.awaits_exit = True
+        import atexit
 
-    atexit.register(_at_exit)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child
-        )
+        atexit.register(_at_exit)
 
 
 def _at_exit() -> None:
-    from . import unstepped
-    from .stacks import stacks
+    from .stacks import stacks, unstepped
 
     finish("exit")
     for thread in (stacks, unstepped):
@@ -158,8 +156,8 @@ def _at_exit() -> None:
 
 def finish(exit_kind: str) -> None:
     """Write everything, and that this process ends: it is about to."""
-    from . import recorder, unstepped
-    from .stacks import stacks
+    from . import recorder
+    from .stacks import stacks, unstepped
 
     _run_safely("unstepped", unstepped.finish)
     stacks.finish()
@@ -204,20 +202,3 @@ def _replace(name: str, make: Any) -> None:
     replacement = getattr(os, name)
     if home is not None and home is not os:
         patching.replace(home, name, lambda _original: replacement)
-
-
-def _before_fork() -> None:
-    sys.modules[f"{__package__}.stacks.stacks"].pause()
-    sys.modules[f"{__package__}.unstepped"].pause()
-
-
-def _after_fork() -> None:
-    sys.modules[f"{__package__}.stacks.stacks"].resume()
-    sys.modules[f"{__package__}.unstepped"].resume()
-
-
-def _in_child() -> None:
-    from . import recorder
-
-    parentage.handle_fork()
-    recorder.handle_fork()  # and with it those who asked for it

@@ -11,47 +11,46 @@ import sys
 from typing import Any, Callable
 
 from . import tracebacks
-
-_import_actions: dict[str, list[Callable[[Any], None]]] = {}
-_request_actions: dict[str, list[Callable[[], None]]] = {}
-_lent: dict[str, str] = {}  # files of modules that are there unless the user has them
-_busy: set[str] = set()
-failed: list[
-    tuple[str, BaseException]
-] = []  # (name, error) of actions; the recorder writes them down
+from .process_state import STATE
 
 
 class _Finder:
     """Notices that a module is looked for."""
 
+    def __init__(self) -> None:
+        self.import_actions: dict[str, list[Callable[[Any], None]]] = {}
+        self.request_actions: dict[str, list[Callable[[], None]]] = {}
+        self.lent: dict[str, str] = {}  # files of modules that are there unless the user has them
+        self.busy: set[str] = set()  # names that the others are asked for
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name in _request_actions:
-            for action in _request_actions.pop(name):
+        if name in self.request_actions:
+            for action in self.request_actions.pop(name):
                 attempt(name, action)
-        if name in _lent and path is None:
+        if name in self.lent and path is None:
             return _ask_others(self, name, path, target) or _spec_of(name)
-        if name not in _import_actions or name in _busy:
+        if name not in self.import_actions or name in self.busy:
             return None
-        _busy.add(name)
+        self.busy.add(name)
         try:
             spec = _ask_others(self, name, path, target)
         finally:
-            _busy.discard(name)
+            self.busy.discard(name)
         if spec is not None:
             _attach(name, spec.loader)
         return spec
 
 
-_finder = _Finder()
+_finder = STATE.keep(_Finder())
 
 
 def when_imported(name: str, action: Callable[[Any], None]) -> None:
     """Call ``action(module)`` once module ``name`` is imported: at once if it is already."""
     module = sys.modules.get(name)
-    if module is not None and name not in _import_actions:
+    if module is not None and name not in _finder.import_actions:
         attempt(name, action, module)
         return
-    _import_actions.setdefault(name, []).append(action)
+    _finder.import_actions.setdefault(name, []).append(action)
     _watch()
 
 
@@ -60,20 +59,20 @@ def when_requested(name: str, action: Callable[[], None]) -> None:
     if name in sys.modules:
         attempt(name, action)
         return
-    _request_actions.setdefault(name, []).append(action)
+    _finder.request_actions.setdefault(name, []).append(action)
     _watch()
 
 
 def lend(name: str, file: str) -> None:
     """Let a file be module ``name`` where nobody else has it."""
-    _lent[name] = file
+    _finder.lent[name] = file
     _watch()
 
 
 def _spec_of(name: str) -> Any:
     from importlib.util import spec_from_file_location
 
-    return spec_from_file_location(name, _lent[name])
+    return spec_from_file_location(name, _finder.lent[name])
 
 
 def find(name: str, path: Any, target: Any) -> Any:
@@ -83,9 +82,9 @@ def find(name: str, path: Any, target: Any) -> Any:
 
 def forget_all() -> None:
     """Want nothing any more, and leave ``sys.meta_path``."""
-    _import_actions.clear()
-    _request_actions.clear()
-    _lent.clear()
+    _finder.import_actions.clear()
+    _finder.request_actions.clear()
+    _finder.lent.clear()
     _leave()
 
 
@@ -128,13 +127,13 @@ def _attach(name: str, loader: Any) -> None:
     try:
         loader.exec_module = exec_module
     except AttributeError as error:  # a loader of somebody's without a dictionary
-        failed.append((name, error))
+        STATE.note(name, error)
 
 
 def _fire(name: str, module: Any) -> None:
-    for action in _import_actions.pop(name, ()):
+    for action in _finder.import_actions.pop(name, ()):
         attempt(name, action, module)
-    if not (_import_actions or _request_actions or _lent):
+    if not (_finder.import_actions or _finder.request_actions or _finder.lent):
         _leave()
 
 
@@ -145,4 +144,4 @@ def attempt(name: str, action: Callable[..., None], *args: Any) -> None:
     except Exception as error:
         if tracebacks.from_a_signal_handler(error):
             raise
-        failed.append((name, error))
+        STATE.note(name, error)

@@ -9,6 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import scripting, tracebacks
+from .process_state import STATE
 
 if TYPE_CHECKING:
     from typing import Optional
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
 
 SKIPPED = tracebacks.PASSED_OVER
 FAILURES = 3  # of one hook, after which it is left off
-_MISSING = object()
-_replaced: list[tuple[Any, str, Any, Any]] = []  # owner, attribute, what was there, what is ours
-_guards: list[_Hook] = []  # of functions: on again when recording begins again
-_patches: list[_Hook] = []  # of what is replaced: off for good
-notes: list[tuple[str, str]] = []  # (what, why) that could not be observed; the recorder takes them
+MISSING = object()
 
 
 class _Hook:
@@ -52,8 +49,20 @@ class _Hook:
             return True
         self.failures += 1
         self.on = self.failures < FAILURES
-        notes.append((self.name, _describe_error(error)))
+        STATE.note(self.name, error)
         return False
+
+
+class _Patches:
+    """What is replaced, and which hooks are on."""
+
+    def __init__(self) -> None:
+        self.replaced: list[Replacement] = []
+        self.guards: list[_Hook] = []  # of functions: on again when recording begins again
+        self.hooks: list[_Hook] = []  # of what is replaced: off for good
+
+
+_patches = STATE.keep(_Patches())
 
 
 def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -64,7 +73,7 @@ def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         hook = _Hook(name)
-        _guards.append(hook)
+        _patches.guards.append(hook)
 
         @functools.wraps(function)
         def safe(*args: Any, **kwargs: Any) -> Any:
@@ -86,23 +95,28 @@ def guard(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def hook(name: str) -> _Hook:
     """Return the switch of what ``replace`` will set: off for good when everything is put back."""
     new_hook = _Hook(name)
-    _patches.append(new_hook)
+    _patches.hooks.append(new_hook)
     return new_hook
 
 
-def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
+def around(
+    name: str, before: Before, after: After, find_tracing: Callable[[], Call] | None = None
+) -> Callable[[Call], Call]:
     """Return a make-function for ``replace``: something before the original, something after it.
 
     ``before(args, kwargs)`` returns a state; ``after(state, args, result, raised)`` gets it, or
     None where ``before`` failed. The original is called once whatever happens to ours, its result
-    is returned and its exceptions keep their traceback.
+    is returned and its exceptions keep their traceback. ``find_tracing()`` returns a function that
+    says whether the compiler is tracing: then neither of ours is called.
     """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        switch = hook(name)
+        switch, is_tracing = hook(name), (find_tracing or _find_none)()
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if is_tracing():
+                return original(*args, **kwargs)
             state = switch.call(before, args, kwargs)
             try:
                 result = original(*args, **kwargs)
@@ -113,88 +127,114 @@ def around(name: str, before: Before, after: After) -> Callable[[Call], Call]:
             switch.call(after, state, args, result, None)
             return result
 
-        wrapper.__code__ = wrapper.__code__.replace(co_filename=SKIPPED)
         return wrapper
 
     return make
 
 
-def replace(owner: Any, attribute: str, make: Callable[[Any], Any]) -> None:
-    """Set ``owner.attribute`` to ``make(original)``, and remember what was there."""
-    own_value = vars(owner).get(attribute, _MISSING)
-    original = getattr(owner, attribute) if own_value is _MISSING else own_value
-    kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
-    replacement = make(original) if kind is None else kind(make(original.__func__))
-    _sign(original, replacement)
-    scripting.stand_in(original, replacement)
-    setattr(owner, attribute, replacement)
-    _replaced.append((owner, attribute, own_value, replacement))
+def _find_none() -> Call:
+    return bool  # of nothing: no
 
 
-def _sign(original: Any, replacement: Any) -> None:
-    """Give ours the signature of the original: ``inspect.getfullargspec`` asks no further."""
-    inspect = sys.modules.get("inspect")
-    if inspect is None or type(replacement) is not types.FunctionType or replacement is original:
-        return
-    with contextlib.suppress(TypeError, ValueError, NameError, AttributeError):  # not known in C
-        replacement.__signature__ = inspect.signature(original)
+class Replacement:
+    """A function that ours stands in for, by one name in its owners."""
 
+    __slots__ = ("installed", "is_everywhere", "name", "owner", "previous")
 
-def is_replaced(owner: Any, attribute: str) -> bool:
-    """Return whether ``replace`` has been here."""
-    return any(entry[0] is owner and entry[1] == attribute for entry in _replaced)
+    def __init__(self, owner: Any, name: str, *, is_everywhere: bool) -> None:
+        self.owner, self.name, self.is_everywhere = owner, name, is_everywhere
+        self.previous: Any = vars(owner).get(name, MISSING)  # its own, if it has one
+        self.installed: Any = None
 
+    def install(self, make: Call) -> None:
+        """Put there what is made of the original."""
+        original = getattr(self.owner, self.name) if self.previous is MISSING else self.previous
+        kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
+        function = original if kind is None else original.__func__
+        ours = make(function)
+        if ours is not function:
+            _sign(function, ours)
+            scripting.stand_in(function, ours)
+        self.installed = ours if kind is None else kind(ours)
+        for owner in self._owners(self.previous):
+            setattr(owner, self.name, self.installed)
 
-def hand_on(attribute: str, replacement: Any, previous: Any) -> None:
-    """Put ``previous`` back in the end where ``replacement`` was: it is taken off from below."""
-    for index, (owner, name, before, now) in enumerate(_replaced):
-        if before is replacement and name == attribute:
-            _replaced[index] = (owner, name, previous, now)
+    def undo(self) -> None:
+        """Put back what was there, once; not where somebody has replaced ours since.
 
-
-def put_back(owner: Any, attribute: str) -> None:
-    """Undo one ``replace``, unless somebody has replaced ours since."""
-    for index in range(len(_replaced) - 1, -1, -1):
-        replaced_owner, name, own_value, replacement = _replaced[index]
-        if (
-            replaced_owner is owner
-            and name == attribute
-            and vars(owner).get(name, _MISSING) is replacement
-        ):
-            del _replaced[index]
-            _set(owner, name, own_value)
-            scripting.forget(replacement)
+        What came later, and is put back later, puts that back as well.
+        """
+        if self not in _patches.replaced:
             return
+        _patches.replaced.remove(self)
+        for later in _patches.replaced:
+            if later.previous is self.installed and later.name == self.name:
+                later.previous = self.previous
+        for owner in self._owners(self.installed):
+            if vars(owner).get(self.name, MISSING) is not self.installed:
+                continue
+            if self.previous is MISSING:
+                delattr(owner, self.name)
+            else:
+                setattr(owner, self.name, self.previous)
+        scripting.forget(getattr(self.installed, "__func__", self.installed))
+
+    def _owners(self, value: Any) -> list[Any]:
+        """Return the owner; for a module's function all modules that have it by this name, too."""
+        if (
+            not self.is_everywhere
+            or not isinstance(self.owner, types.ModuleType)
+            or value is MISSING
+        ):
+            return [self.owner]
+        spaces = [(module, getattr(module, "__dict__", {})) for module in [*sys.modules.values()]]
+        others = [module for module, space in spaces if space.get(self.name) is value]
+        return [self.owner, *(module for module in others if module is not self.owner)]
+
+
+def replace(owner: Any, name: str, make: Call, *, is_everywhere: bool = False) -> Replacement:
+    """Set ``owner.name`` to ``make(original)``; return what puts the original back.
+
+    ``is_everywhere``: in every module that has a module's function by this name.
+    """
+    replacement = Replacement(owner, name, is_everywhere=is_everywhere)
+    replacement.install(make)
+    _patches.replaced.append(replacement)
+    return replacement
+
+
+def _sign(original: Any, ours: Any) -> None:
+    """Give ours the signature of the original, and frames that warnings pass over.
+
+    ``inspect.getfullargspec`` asks no further than ours.
+    """
+    if type(ours) is not types.FunctionType:
+        return
+    if ours.__code__.co_filename != SKIPPED:
+        ours.__code__ = ours.__code__.replace(co_filename=SKIPPED)
+    inspect = sys.modules.get("inspect")
+    if inspect is not None:
+        with contextlib.suppress(
+            TypeError, ValueError, NameError, AttributeError
+        ):  # not known in C
+            ours.__signature__ = inspect.signature(original)
+
+
+def is_replaced(owner: Any, name: str) -> bool:
+    """Return whether ``replace`` has been here."""
+    return any(entry.owner is owner and entry.name == name for entry in _patches.replaced)
 
 
 def restore_all() -> None:
     """Put everything back, last first; what somebody has replaced since is left, ours inert."""
-    for hook in (*_guards, *_patches):
+    for hook in (*_patches.guards, *_patches.hooks):
         hook.on = False
-    _patches.clear()
-    while _replaced:
-        owner, attribute, own_value, replacement = _replaced.pop()
-        if vars(owner).get(attribute, _MISSING) is not replacement:
-            continue
-        _set(owner, attribute, own_value)
-        scripting.forget(replacement)
-
-
-def _set(owner: Any, attribute: str, own_value: Any) -> None:
-    if own_value is _MISSING:
-        delattr(owner, attribute)
-    else:
-        setattr(owner, attribute, own_value)
+    _patches.hooks.clear()
+    while _patches.replaced:
+        _patches.replaced[-1].undo()
 
 
 def resume() -> None:
     """Let guarded functions run again, after ``restore_all``."""
-    for hook in _guards:
+    for hook in _patches.guards:
         hook.on, hook.failures = True, 0
-
-
-def _describe_error(error: BaseException) -> str:
-    try:
-        return repr(error)[:300]
-    except Exception:
-        return type(error).__name__

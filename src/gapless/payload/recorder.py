@@ -1,6 +1,6 @@
 """Note what happens, in memory, and write it to the spool now and then.
 
-One per process; module functions over module state. Every function may be called from any thread
+Every function may be called from any thread
 and raises nothing. Nothing is written by a process that neither steps nor loads.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Callable
 from .. import wire
 from . import identities, patching, tracebacks
 from .log import parentage, process, sink, thinning, unobserved
+from .process_state import STATE, keep
 
 EVERY_NS = 100_000_000  # a flush is due when the last one is older
 FIRST_EDGES = 64  # after all of which there is a seldom look
@@ -25,26 +26,41 @@ ACTIVE = frozenset((wire.STEP, wire.NEXT, wire.ITER, wire.BACKWARD, wire.FORWARD
 
 now = time.monotonic_ns
 
-_marks: deque[tuple[int, int, int, int, int, int, int]] = deque(maxlen=MAX_WAITING)
-_batches: deque[tuple] = deque(maxlen=MAX_WAITING)
-_texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MAX_WAITING)
-_local = _thread._local()
-_flushing = _thread.allocate_lock()
-_edges: list[tuple[Any, Callable[[int, int, int], None]]] = []  # (its guard, it)
-_seldom: list[tuple[Any, Callable[[int, int, int], None]]] = []
-_stops: list[Callable[[], None]] = []
-_firsts: list[Callable[[], None]] = []  # when this process is first known to step or load
-_children: list[Callable[[], None]] = []
-_state: dict[str, Any] = {
-    "started": False,
-    "ended": False,
-    "flushed": 0,
-    "look": 0,  # when the next seldom look at an edge is due
-    "edge": None,  # the last one: its number, and when it ended
-    "thread": -1,
-    "ident": None,
-}
-_options: dict[str, Any] | None = None
+
+class _Recording:
+    """What waits to be written, and what waits for steps of this process."""
+
+    def __init__(self) -> None:
+        self.marks: deque[tuple[int, int, int, int, int, int, int]] = deque(maxlen=MAX_WAITING)
+        self.batches: deque[tuple] = deque(maxlen=MAX_WAITING)
+        self.texts: deque[tuple[int, dict[str, Any]]] = deque(maxlen=MAX_WAITING)
+        self.edge_actions: list[tuple[Any, Callable[[int, int, int], None]]] = []  # with its guard
+        self.seldom_actions: list[tuple[Any, Callable[[int, int, int], None]]] = []
+        self.first_actions: list[Callable[[], None]] = []  # when it is known to step or load
+        self.stop_actions: list[Callable[[], None]] = []
+        self.options: dict[str, Any] | None = None
+        self.look_ns = 0  # when the next seldom look at an edge is due
+        self.edge: tuple[int, int] | None = None  # the last one: its number, and when it ended
+        self.has_ended = False
+        self.fork()
+        self.begin()
+
+    def fork(self) -> None:
+        """Leave what waits to the parent; there is no thread but this one."""
+        self.local = _thread._local()  # .id: of the thread
+        self.flushing = _thread.allocate_lock()
+        self.marks.clear()
+        self.batches.clear()
+        self.texts.clear()
+
+    def begin(self) -> None:
+        """Have nothing stepped so far."""
+        self.has_started, self.flushed_ns = False, 0
+        self.thread = -1  # that steps
+        self.ident: int | None = None  # likewise, as Python has it
+
+
+_recording = keep(_Recording())
 
 
 def mark(  # noqa: PLR0913, PLR0917 - the fields of a mark
@@ -52,15 +68,15 @@ def mark(  # noqa: PLR0913, PLR0917 - the fields of a mark
 ) -> None:
     """Note that something of ``kind`` (``wire``) took place on this thread."""
     try:
-        thread = _local.id
+        thread = _recording.local.id
     except AttributeError:
-        thread = _local.id = _thread.get_native_id()
-    _marks.append((kind, flags, subject, thread, start, end, value))
+        thread = _recording.local.id = _thread.get_native_id()
+    _recording.marks.append((kind, flags, subject, thread, start, end, value))
 
 
 def batch(values: tuple) -> None:
     """Note one fetch: the values of ``wire.BATCH_FIELDS``. In a worker: flush if it is due."""
-    _batches.append(values)
+    _recording.batches.append(values)
     if is_worker():
         flush_when_due()
 
@@ -109,18 +125,17 @@ def report_unobserved(topic: str, why: str) -> None:
 
 def write(kind: int, value: dict[str, Any]) -> None:
     """Queue a frame of JSON."""
-    _texts.append((kind, value))
+    _recording.texts.append((kind, value))
 
 
 def options() -> dict[str, Any]:
     """Return what the command line asked for (``GAPLESS_OPTIONS``)."""
-    global _options
-    if _options is None:
+    if _recording.options is None:
         try:
-            _options = dict(json.loads(os.environ.get(wire.OPTIONS) or "{}"))
+            _recording.options = dict(json.loads(os.environ.get(wire.OPTIONS) or "{}"))
         except (ValueError, TypeError):
-            _options = {}
-    return _options
+            _recording.options = {}
+    return _recording.options
 
 
 def is_worker() -> bool:
@@ -130,7 +145,8 @@ def is_worker() -> bool:
 
 def own_loader() -> int:
     """Return the id, in the parent, of the loader that this worker belongs to; −1: unknown."""
-    return -1 if parentage.inherited is None else parentage.inherited[0]
+    inherited = parentage.lineage.inherited
+    return -1 if inherited is None else inherited[0]
 
 
 def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) -> None:
@@ -141,53 +157,53 @@ def on_edge(action: Callable[[int, int, int], None], *, seldom: bool = False) ->
     if not hasattr(action, "guarded"):
         action = patching.guard(f"edge: {action.__module__}")(action)
     guarded_action: Any = action
-    (_seldom if seldom else _edges).append((guarded_action.guarded, guarded_action.__wrapped__))
+    actions = _recording.seldom_actions if seldom else _recording.edge_actions
+    actions.append((guarded_action.guarded, guarded_action.__wrapped__))
 
 
 def on_first(action: Callable[[], None]) -> None:
     """Call ``action()`` once, when this process is known to step or load (again in a child)."""
-    _firsts.append(patching.guard(f"first: {action.__module__}")(action))
+    _recording.first_actions.append(patching.guard(f"first: {action.__module__}")(action))
 
 
 def on_stop(action: Callable[[], None]) -> None:
     """Call ``action()`` when the recorder leaves this process, to undo what a hook did."""
-    _stops.append(patching.guard(f"stop: {action.__module__}")(action))
-
-
-def on_child(action: Callable[[], None]) -> None:
-    """Call ``action()`` in each forked child, to forget what is the parent's."""
-    _children.append(patching.guard(f"child: {action.__module__}")(action))
+    _recording.stop_actions.append(patching.guard(f"stop: {action.__module__}")(action))
 
 
 def edge(number: int, start: int, end: int) -> None:
     """Do what waits for step edges (for ``stepping``); this is the thread that steps."""
-    if _state["ident"] != _thread.get_ident():
-        _state.update(thread=_thread.get_native_id(), ident=_thread.get_ident())
-    _state["edge"] = number, end
-    due = end >= _state["look"] or number < FIRST_EDGES
-    for guard, action in (*_edges, *_seldom) if due else _edges:
+    state = _recording
+    if state.ident != _thread.get_ident():
+        state.thread, state.ident = _thread.get_native_id(), _thread.get_ident()
+    state.edge = number, end
+    due = end >= state.look_ns or number < FIRST_EDGES
+    actions = state.edge_actions
+    for guard, action in (*actions, *state.seldom_actions) if due else actions:
         if guard.on:
             try:  # here, and not in a function around each: it is for every step
                 action(number, start, end)
             except BaseException as error:
                 if guard.failed(error):
                     raise
-    _state["look"] = end + EVERY_NS if due else _state["look"]
+    state.look_ns = end + EVERY_NS if due else state.look_ns
 
 
 def last_edge() -> tuple[int, int] | None:
     """Return the number of the last step edge and when it ended; ``None``: there was none."""
-    return _state["edge"]
+    return _recording.edge
 
 
 def stepping_thread() -> tuple[int | None, int | None]:
     """Return ``threading``'s ident of the thread that steps and its native one, if it is known."""
-    return _state["ident"], _state["thread"]
+    return _recording.ident, _recording.thread
 
 
 def flush_when_due(now_ns: int | None = None) -> None:
     """Flush if the last flush is 0.1 s old or 64 KiB wait (``now_ns``: the time, if known)."""
-    if (now_ns or now()) - _state["flushed"] >= EVERY_NS or len(_marks) >= MAX_UNFLUSHED_MARKS:
+    if (now_ns or now()) - _recording.flushed_ns >= EVERY_NS or len(
+        _recording.marks
+    ) >= MAX_UNFLUSHED_MARKS:
         flush()
 
 
@@ -196,11 +212,11 @@ def flush(*, last: bool = False) -> None:
 
     ``last``: also what would wait for more of its like.
     """
-    if _state["ended"] or not _flushing.acquire(blocking=False):
+    if _recording.has_ended or not _recording.flushing.acquire(blocking=False):
         return
     try:
         start = time.monotonic_ns()
-        _state["flushed"] = start
+        _recording.flushed_ns = start
         if _write_waiting(last):
             mark(wire.OBSERVER, start, time.monotonic_ns(), value=wire.OBSERVER_FLUSH)
     except Exception as error:
@@ -208,7 +224,7 @@ def flush(*, last: bool = False) -> None:
             raise
         report_unobserved("records", repr(error))
     finally:
-        _flushing.release()
+        _recording.flushing.release()
 
 
 def begin() -> bool:
@@ -219,79 +235,75 @@ def begin() -> bool:
     stem = sink.claim(folder, process.stems()) if folder else None
     if stem is None:
         return False
-    parentage.stem = stem
-    thinning.begin(process.workers(), now(), options().get("allowance"), sink.before)
+    parentage.lineage.stem = stem
+    thinning.begin(process.workers(), now(), options().get("allowance"), sink.log.before)
     sink.append([wire.text_frame(wire.PROCESS, process.description())])
-    if not _state["started"]:
-        _state["started"] = True
-        for action in _firsts:
+    if not _recording.has_started:
+        _recording.has_started = True
+        for action in _recording.first_actions:
             action()
     return True
 
 
 def end(exit_kind: str) -> None:
     """Write everything and that the process ended in good order; nothing is written after it."""
-    if _state["ended"]:
+    if _recording.has_ended:
         return
     flush(last=True)
-    _state["ended"] = True
-    if _state["started"] and sink.is_open():
+    _recording.has_ended = True
+    if _recording.has_started and sink.is_open():
         sink.append([wire.text_frame(wire.END, {"ns": now(), "how": exit_kind})])
     sink.close()
 
 
 def stop_everything(exit_kind: str) -> None:
     """Undo every hook, put everything back and end."""
-    for action in reversed(_stops):
+    for action in reversed(_recording.stop_actions):
         action()
     end(exit_kind)
     patching.restore_all()
-    for queue in (_edges, _seldom, _firsts, _stops, _children, _marks, _batches, _texts):
+    state = _recording
+    for actions in (
+        state.edge_actions,
+        state.seldom_actions,
+        state.first_actions,
+        state.stop_actions,
+    ):
+        actions.clear()
+    for queue in (state.marks, state.batches, state.texts):
         queue.clear()
     unobserved.forget()
-
-
-def handle_fork() -> None:
-    """Begin anew in a forked child: empty buffers, another log."""
-    global _flushing, _local
-    _flushing, _local = _thread.allocate_lock(), _thread._local()
-    for queue in (_marks, _batches, _texts):
-        queue.clear()
-    unobserved.forget()
-    _state.update(started=False, flushed=0, thread=-1, ident=None)
-    sink.forget()
-    thinning.forget()
-    identities.handle_fork()
-    process.handle_fork()
-    for action in _children:
-        action()
 
 
 def resume() -> None:
     """Record again after ``stop_everything`` (a second ``gapless.record()``)."""
-    global _options
-    _options = None
+    _recording.options, _recording.has_ended = None, False
     patching.resume()
-    _state.update(started=False, ended=False, flushed=0, thread=-1, ident=None)
-    identities.handle_fork()
+    STATE.begin()
 
 
 def _write_waiting(last: bool) -> bool:  # noqa: FBT001
-    if not (_state["started"] or _batches or any(record[0] in ACTIVE for record in list(_marks))):
+    if not (
+        _recording.has_started
+        or _recording.batches
+        or any(record[0] in ACTIVE for record in list(_recording.marks))
+    ):
         return False
     if not begin():
         _drop()
         return False
-    texts: list[tuple[int, dict[str, Any]]] = [*unobserved.news(), *_take_all(_texts)]
-    marks, batches = _take_all(_marks), _take_all(_batches)
-    main = _state["thread"]
+    texts: list[tuple[int, dict[str, Any]]] = [*unobserved.news(), *_take_all(_recording.texts)]
+    marks, batches = _take_all(_recording.marks), _take_all(_recording.batches)
+    main = _recording.thread
     if main != -1:
         flag = wire.NOT_MAIN
         marks = [row if row[3] == main else (row[0], row[1] | flag, *row[2:]) for row in marks]
     text_frames = [wire.text_frame(kind, value) for kind, value in texts]
     frames = thinning.frames(text_frames, marks, batches, now(), last=last)
     went = sink.append(frames) if frames else 0
-    _texts.extendleft(reversed(texts[went:]))  # what is true is written again when there is room
+    _recording.texts.extendleft(
+        reversed(texts[went:])
+    )  # what is true is written again when there is room
     return bool(went or marks or batches)
 
 
@@ -301,6 +313,6 @@ def _take_all(queue: deque[Any]) -> list[Any]:
 
 def _drop() -> None:
     """Drop what waits, since there is no log to write it to; things and facts are kept."""
-    sink.lost += len(_marks) + len(_batches)
-    _marks.clear()
-    _batches.clear()
+    sink.log.lost += len(_recording.marks) + len(_recording.batches)
+    _recording.marks.clear()
+    _recording.batches.clear()

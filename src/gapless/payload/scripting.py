@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .process_state import keep_fields
+
 _BUILTINS = "torch.jit._builtins"
-_ours: list[Any] = []  # that are named
+_named = keep_fields(replacements=[])  # of ours, that the compiler knows
 
 
 def stand_in(original: Any, replacement: Any) -> None:
@@ -18,7 +20,7 @@ def stand_in(original: Any, replacement: Any) -> None:
     operators = _operators()
     name = next((name for function, name in operators if function is original), None)
     if name is not None and replacement is not original:
-        _ours.append(replacement)
+        _named.replacements.append(replacement)
         operators.append((replacement, name))
         if _table() is not None:
             _table()[id(replacement)] = name
@@ -26,9 +28,11 @@ def stand_in(original: Any, replacement: Any) -> None:
 
 def forget(replacement: Any) -> None:
     """Name ours no more."""
-    if not any(function is replacement for function in _ours):
+    if not any(function is replacement for function in _named.replacements):
         return
-    _ours[:] = [function for function in _ours if function is not replacement]
+    _named.replacements[:] = [
+        function for function in _named.replacements if function is not replacement
+    ]
     _operators()[:] = [pair for pair in _operators() if pair[0] is not replacement]
     if _table() is not None:
         _table().pop(id(replacement), None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import _thread
 
 from . import recorder
+from .process_state import keep
 
 MIN_CALLS = 5
 MIN_LONG_CALLS = 2
@@ -88,22 +89,30 @@ class _Anchor:
             )
 
 
-def _anchors() -> list[_Anchor]:
-    return [_Anchor(prefers_most=kind in {LOADERS, FORWARDS}) for kind in range(5)]
+class _Steps:
+    """The calls that were seen, and the anchors among them."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from the beginning."""
+        self.anchors = [_Anchor(prefers_most=kind in {LOADERS, FORWARDS}) for kind in range(5)]
+        self.threads: set[int] = set()  # that stepped
+        # By kind: calls of the kinds before it, and its own since then.
+        self.lonely: dict[int, list[int]] = {}
+        self.passes = 0  # backward passes since an optimizer stepped
 
 
-_kinds = _anchors()
-_threads: set[int] = set()  # that stepped
-_lonely: dict[int, list[int]] = {}  # by kind: calls of the kinds before it, and its own since then
-_passes = [0]  # backward passes since an optimizer stepped
+_steps = keep(_Steps())
 
 
 def note_step(optimizer: int, start: int, end: int) -> None:
     """Note a call of ``optimizer.step``; do what waits for an edge if it is one."""
-    _threads.add(_thread.get_ident())
-    _passes[0] = 0
-    anchor = _kinds[OPTIMIZERS]
-    if anchor.count_call(optimizer, end) and _kinds[USERS].chosen is None:
+    _steps.threads.add(_thread.get_ident())
+    _steps.passes = 0
+    anchor = _steps.anchors[OPTIMIZERS]
+    if anchor.count_call(optimizer, end) and _steps.anchors[USERS].chosen is None:
         recorder.edge(anchor.counts[optimizer] - 1, start, end)
     recorder.flush_when_due(end)
 
@@ -130,46 +139,43 @@ def note_user_step(site: int, now_ns: int) -> None:
 
 def wants_passes() -> bool:
     """Return whether a backward pass that begins is marked: no optimizer ends the steps."""
-    if _kinds[OPTIMIZERS].chosen is None:
+    if _steps.anchors[OPTIMIZERS].chosen is None:
         return True
-    _passes[0] += 1
-    return _passes[0] > FAR_CALLS
+    _steps.passes += 1
+    return _steps.passes > FAR_CALLS
 
 
 def trains() -> bool:
     """Return whether anything steps or passes back: forward passes alone end no steps then."""
-    return any(_kinds[kind].counts for kind in (USERS, OPTIMIZERS, BACKWARDS))
+    return any(_steps.anchors[kind].counts for kind in (USERS, OPTIMIZERS, BACKWARDS))
 
 
 def has_several_threads() -> bool:
     """Return whether more than one thread has stepped."""
-    return len(_threads) > 1
+    return len(_steps.threads) > 1
 
 
 def count(optimizer: int | None) -> int:
     """Return how often ``optimizer`` has stepped."""
-    return 0 if optimizer is None else _kinds[OPTIMIZERS].counts.get(optimizer, 0)
+    return 0 if optimizer is None else _steps.anchors[OPTIMIZERS].counts.get(optimizer, 0)
 
 
 def steps() -> int:
     """Return how often any optimizer has stepped."""
-    return sum(_kinds[OPTIMIZERS].counts.values())
+    return sum(_steps.anchors[OPTIMIZERS].counts.values())
 
 
 def forget() -> None:
     """Count from the beginning."""
-    _lonely.clear()
-    _passes[0] = 0
-    _threads.clear()
-    _kinds[:] = _anchors()
+    _steps.begin()
 
 
 def _note_call(kind: int, subject: int, start: int, end: int) -> None:
     if kind != LOADERS:  # a thread that only fetches ahead does not step
-        _threads.add(_thread.get_ident())
-    anchor = _kinds[kind]
+        _steps.threads.add(_thread.get_ident())
+    anchor = _steps.anchors[kind]
     edge = anchor.count_call(subject, end)
-    before = _kinds[:kind]
+    before = _steps.anchors[:kind]
     if edge and not any(earlier.chosen is not None for earlier in before) and _alone(kind, subject):
         recorder.edge(anchor.counts[subject] - 1, start, end)
     recorder.flush_when_due(end)
@@ -177,9 +183,9 @@ def _note_call(kind: int, subject: int, start: int, end: int) -> None:
 
 def _alone(kind: int, subject: int) -> bool:
     """Return whether calls of a kind may end steps while none of the kinds before it does."""
-    calls = sum(sum(anchor.counts.values()) for anchor in _kinds[:kind])
+    calls = sum(sum(anchor.counts.values()) for anchor in _steps.anchors[:kind])
     if calls:
-        lonely = _lonely.setdefault(kind, [0, 0])
+        lonely = _steps.lonely.setdefault(kind, [0, 0])
         lonely[:] = [calls, lonely[1] + 1 if calls == lonely[0] else 1]
         if lonely[1] == FAR_CALLS and steps():
             recorder.report_unobserved(
@@ -187,7 +193,7 @@ def _alone(kind: int, subject: int) -> bool:
             )
         return lonely[1] >= FAR_CALLS
     if kind != USERS and recorder.has_any("optimizer"):
-        n_calls = _kinds[kind].counts[subject]
+        n_calls = _steps.anchors[kind].counts[subject]
         if n_calls == LONELY_CALLS:
             recorder.report_unobserved(
                 "steps", "no optimizer steps where it can be seen (compiled?)"

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from . import tracebacks
+from .process_state import keep_fields
 
 _CGROUP = "/sys/fs/cgroup"
 _HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
@@ -16,14 +17,13 @@ _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
 _NETWORK, _FABRIC = "/sys/class/net", "/sys/class/infiniband"
 _MAX_LINKS = 16  # that are looked at
-_read: dict[str, Any] = {}  # once a process
-_read_links: dict[str, dict[str, int]] = {}  # likewise
+_machine = keep_fields(values={}, links=None)  # read once a process
 
 
 def values(torch: Any) -> dict[str, Any]:
     """Return values of the FACT of noun "machine"; what is not known here is None."""
-    if not _read:
-        _read.update(
+    if not _machine.values:
+        _machine.values.update(
             shm_bytes=_free("/dev/shm"),  # noqa: S108 - it is looked at, not written to
             memory_bytes=_memory(),
             cpu_list=_processors(),
@@ -33,17 +33,17 @@ def values(torch: Any) -> dict[str, Any]:
             cores=_cores(),
             bf16=_bf16(torch),
         )
-    return {**_read, **_device(torch)}
+    return {**_machine.values, **_device(torch)}
 
 
 def links() -> dict[str, int]:
     """Return the speeds of the machine's network links that are up, in Mbit/s, by their names."""
-    if "links" not in _read_links:
+    if _machine.links is None:
         ethernet = {name: _speed(name) for name in _names(_NETWORK) if name != "lo"}
         fabric = {name: _fabric_rate(name) for name in _names(_FABRIC)}
         speeds = {**ethernet, **fabric}
-        _read_links["links"] = {name: speed for name, speed in speeds.items() if speed}
-    return _read_links["links"]
+        _machine.links = {name: speed for name, speed in speeds.items() if speed}
+    return dict(_machine.links)
 
 
 def _names(folder: str) -> list[str]:

@@ -19,7 +19,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries import rank_waits, windows
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     NO_LOADER,
     Change,
@@ -136,9 +137,8 @@ def _common_share(evidence: Evidence, *leaves: str) -> float:
 
     The rank that the others wait for does not wait.
     """
-    if leaves and all(leaf in rank_waits.RANK_WAITS for leaf in leaves):
-        n_ranks = len(rank_waits.find_ranks(evidence))
-        return min(1.0, evidence.share(*leaves) * (n_ranks / (n_ranks - 1) if n_ranks > 1 else 1.0))
+    if leaves and all(leaf in rank_steps.RANK_WAITS for leaf in leaves):
+        return rank_waits.waited_share(evidence, leaves)
     step_ns = evidence.step_ns
     return rank_waits.min_rank_ns(evidence, *leaves) / step_ns if step_ns and leaves else 0.0
 

@@ -22,6 +22,7 @@ from gapless.pricing.locate import place
 from gapless.pricing.nested import drop_callers, gives_way, take_line_prices
 from gapless.pricing.ordering import order_findings
 from gapless.pricing.price import LEAST_GAIN, Prices
+from gapless.pricing.simulators.late_rank import name_late_rank
 from gapless.pricing.upper_bounds import is_worth_saying, price_or_bound
 from gapless.pricing.words.activities import describe_host_samples
 from gapless.pricing.words.verdict import COMPUTE, MIN_LARGE_SHARE, affected_groups, verdict_of
@@ -34,6 +35,7 @@ _MIN_UNSURE_GAIN: Final = 3 * LEAST_GAIN  # in the middle: what may be worth les
 def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
     """Check all rules and price their detections: worth naming, harmless, or not checked."""
     detections, abstentions = run_rules(prices.evidence, rules)
+    detections = name_late_rank(prices.evidence, detections, rules)
     priced_findings = [price_or_bound(prices, detection) for detection in detections]
     bounded_findings = [bound_finding(prices.evidence, finding) for finding in priced_findings]
     all_findings = mark_contested(take_line_prices(bounded_findings, prices.evidence.step_ns))

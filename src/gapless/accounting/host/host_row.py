@@ -22,6 +22,7 @@ from gapless.accounting.device.windows import as_lane
 from gapless.accounting.host.host import UNFRAMED, HostSide
 from gapless.accounting.host.inputs import operator_inputs
 from gapless.accounting.host.nesting import build_forest
+from gapless.accounting.host.tags import COLLECTIVE_FUNCTION
 from gapless.accounting.host.threads import Threads
 from gapless.accounting.intervals import NO_LANE, Lane, cover
 from gapless.accounting.ranks.collectives import NO_ARRIVALS, Arrivals
@@ -32,6 +33,7 @@ from gapless.model.trace import Int64
 
 _WRAPPER = re.compile(
     r"^autograd::engine::evaluate_function|Backward\d+$|^CheckpointFunction(Backward)?$"
+    rf"|{COLLECTIVE_FUNCTION}"
 )
 _MEMORY = re.compile(r"^aten::(cat|_cat|fill_|zero_|stack)$")
 _ELEMENTWISE = re.compile(

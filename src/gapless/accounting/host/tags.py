@@ -69,11 +69,13 @@ _IN_PYTHON: Final = tuple(
         ("idle.io_main.logging", r"SummaryWriter|wandb|mlflow|tqdm.*refresh"),
     )
 )
+# Functions of autograd that exchange: they wait within their own frame.
+COLLECTIVE_FUNCTION: Final = r"^_(All(Reduce|Gather|GatherBase|ToAll)|ReduceScatter)(Backward)?$"
 _LOW_PRIORITY: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (
         (COPY, "idle.h2d.host", r"^aten::pin_memory$"),
-        (COMM, "idle.comm.host", r"^c10d::|^nccl|^gloo:|record_param_comms"),
+        (COMM, "idle.comm.host", rf"^c10d::|^nccl|^gloo:|record_param_comms|{COLLECTIVE_FUNCTION}"),
         (OPTIMIZER, "idle.host.optimizer", r"^Optimizer\.(step|zero_grad)#"),
     )
 )

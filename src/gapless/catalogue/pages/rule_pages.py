@@ -11,7 +11,7 @@ from gapless.catalogue.examples import drawing
 from gapless.catalogue.examples.evidence import evidence_of_drawing
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages.fix_pages import lower_headings, mark_code, plain_fix_page
-from gapless.catalogue.queries.rank_waits import find_ranks
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.catalogue.queries.windows import ms
 from gapless.catalogue.rules import RULES
 from gapless.errors import UsageError, read_error_pages

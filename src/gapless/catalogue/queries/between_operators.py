@@ -4,8 +4,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries import rank_waits, samples, windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.files import measure_named_ns
+from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import HostCode

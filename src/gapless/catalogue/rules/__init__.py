@@ -83,8 +83,12 @@ from gapless.catalogue.rules.occasions.blocking_calls import (
 from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.rules.occasions.evaluation_with_autograd import evaluation_with_autograd
 from gapless.catalogue.rules.occasions.occasional_work import occasional_work
+from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
+from gapless.catalogue.rules.ranks.searched_parameters import searched_parameters
+from gapless.catalogue.rules.ranks.small_buckets import small_buckets
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
+from gapless.catalogue.rules.ranks.synced_statistics import synced_statistics
 from gapless.catalogue.rules.ranks.unhidden_collectives import unhidden_collectives
 
 _LISTED: Final[tuple[Rule, ...]] = (
@@ -156,6 +160,10 @@ _LISTED: Final[tuple[Rule, ...]] = (
     straggling_rank,
     needless_reductions,
     unhidden_collectives,
+    small_buckets,
+    searched_parameters,
+    synced_statistics,
+    meeting_in_step,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

@@ -19,6 +19,7 @@ from ... import wire
 from .. import identities, imports, patching, recorder
 from ..loading import loader_facts
 from ..log import process
+from ..process_state import keep_fields
 from ..trial import stop
 from .result import Result
 
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 _STEPS_ALONE = 20  # steps without a loader: none feeds this training
 _WAIT_S = 1_800.0  # for the first rank
 _POLL_S = 0.2
-_state: dict[str, Any] = {}
+# The plan, in which process it was made, and a loader that may be the one.
+_state = keep_fields(plan={}, pid=-1, is_taken=False, candidate=None, steps=0)
 
 
 def begin(plan: dict[str, Any]) -> None:
     """Wait for the loader: {"lines": [[file, line], …], "samples", "seconds"}."""
-    _state.clear()
-    _state.update(plan=plan, pid=os.getpid(), is_taken=False, candidate=None, steps=0)
+    _state.plan, _state.pid = plan, os.getpid()
+    _state.is_taken, _state.candidate, _state.steps = False, None, 0
     for name, loader in (
         ("torch.utils.data.dataloader", "DataLoader"),
         ("torchdata.stateful_dataloader.stateful_dataloader", "StatefulDataLoader"),
@@ -58,18 +60,18 @@ def _wrap_iter(original: Any) -> Any:
 
 
 def _is_open() -> bool:
-    return not _state["is_taken"] and _state["pid"] == os.getpid() and process.worker() is None
+    return not _state.is_taken and _state.pid == os.getpid() and process.worker() is None
 
 
 def _is_wanted(loader: Any) -> bool:
     """Return whether this is surely the loader; where it may be, note it."""
     location = _location(loader)
-    if location in [tuple(line) for line in _state["plan"]["lines"]]:
+    if location in [tuple(line) for line in _state.plan["lines"]]:
         return True
     if not sys.modules["torch"].is_grad_enabled():
         return False
-    _state["candidate"] = loader
-    return not _state["plan"]["lines"] and loader_facts.values(loader)["shuffle"]
+    _state.candidate = loader
+    return not _state.plan["lines"] and loader_facts.values(loader)["shuffle"]
 
 
 def _location(loader: Any) -> tuple[Any, Any]:
@@ -85,11 +87,11 @@ def _edge(_step: int, _start: int, _end: int) -> None:
     """Take over after the first step, where no loader was taken for that of the training."""
     if not _is_open():
         return
-    _state["steps"] += 1
-    if _state["candidate"] is not None:
+    _state.steps += 1
+    if _state.candidate is not None:
         stop.close_workers()
-        _take_over(_state["candidate"])
-    if _state["steps"] >= _STEPS_ALONE:
+        _take_over(_state.candidate)
+    if _state.steps >= _STEPS_ALONE:
         result = Result(os.environ.get(wire.SPOOL, ""))
         result.fail("no-loader", f"{_STEPS_ALONE} steps were taken and no DataLoader gone through")
         stop.leave_at_once()
@@ -97,7 +99,7 @@ def _edge(_step: int, _start: int, _end: int) -> None:
 
 def _take_over(loader: Any) -> NoReturn:
     """Measure, if this is the first rank, and leave."""
-    _state["is_taken"] = True
+    _state.is_taken = True
     result = Result(os.environ.get(wire.SPOOL, ""))
     try:
         recorder.begin()
@@ -108,7 +110,7 @@ def _take_over(loader: Any) -> NoReturn:
 
             file, line = _location(loader)
             result.describe(file=file, line=line)
-            session.measure(loader, _state["plan"], result)
+            session.measure(loader, _state.plan, result)
     except BaseException as error:  # whatever it is, the training does not go on
         result.fail_by(error)
     stop.leave_at_once()

@@ -9,8 +9,9 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder
+from .. import declare, patching, recorder
 from ..log import thinning
+from ..process_state import keep_fields
 
 _PERIOD_NS = 1_000_000_000  # ns
 _DENSE = 1_200  # seconds at that rate; then as many readings again each time as long
@@ -23,21 +24,17 @@ _COUNTS = (
     ("num_device_free", "device_frees"),
     ("num_sync_all_streams", "sync_all_streams"),
 )
-_look_times = [-_PERIOD_NS, 0]  # when last, when first
+_looks = keep_fields(last_ns=-_PERIOD_NS, first_ns=0)
 
 
-def install() -> None:
-    """Look at step edges."""
-    recorder.on_edge(edge, seldom=True)
-
-
+@declare.at_seldom_edge
 @patching.guard("allocator")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Write the counters if it is time and CUDA is in use."""
-    last_ns, first_ns = _look_times
+    last_ns, first_ns = _looks.last_ns, _looks.first_ns
     if end - last_ns < max(_PERIOD_NS, (last_ns - first_ns) // _DENSE):
         return
-    _look_times[:] = [end, first_ns or end]
+    _looks.last_ns, _looks.first_ns = end, first_ns or end
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return

@@ -6,17 +6,19 @@ import functools
 import sys
 import weakref
 from _thread import get_ident
+from types import FunctionType
 from typing import Any
 
 from ... import wire
 from .. import compiling, patching, recorder, tracebacks
+from ..process_state import keep_fields
 from ..stacks import locations
 
 _PAYLOAD = __name__.rpartition(".hooks.")[0]
 _WINDOWS = _PAYLOAD + ".windows"
-_inside: set[Any] = set()  # (kind, thread) of the marked calls that are under way
 _ABSENT = object()
-_hook_names: Any = weakref.WeakKeyDictionary()  # of the hooks that our wrappers are of
+# (kind, thread) of the marked calls under way; of our wrappers the hooks that they are of.
+_marked = keep_fields(inside=set(), hook_names=weakref.WeakKeyDictionary())
 
 
 def around(name: str, before: Any = None, after: Any = None) -> Any:
@@ -25,42 +27,22 @@ def around(name: str, before: Any = None, after: Any = None) -> Any:
     For what torch.compile may meet: in a graph that is being traced neither of ours is called. What
     this hook has wrapped already, where it goes by another name, gets no second wrapper.
     """
-    before = patching.guard(name)(before or _do_nothing)
-    after = patching.guard(name)(after or _do_nothing)
+    make = patching.around(name, before, after, find_tracing=compiling.get_is_compiling)
 
-    def make(original: Any) -> Any:
-        filename = getattr(getattr(original, "__code__", None), "co_filename", None)
-        if filename == patching.SKIPPED and _hook_names.get(original) == name:
+    def make_once(original: Any) -> Any:
+        if type(original) is FunctionType and _marked.hook_names.get(original) == name:
             return original
-        compiles = compiling.get_is_compiling()
+        call = make(original)
+        _marked.hook_names[call] = name
+        return call
 
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if compiles():
-                return original(*args, **kwargs)
-            try:
-                state = before(args, kwargs)
-                try:
-                    result = original(*args, **kwargs)
-                except BaseException as raised:
-                    after(state, args, None, raised)
-                    raise
-                after(state, args, result, None)
-            except BaseException as error:
-                tracebacks.strip(error)
-                raise
-            return result
-
-        _hook_names[call] = name
-        return make_transparent(call)
-
-    return make
+    return make_once
 
 
 def around_unnested(state: Any, is_wanted: Any, report: Any) -> Any:
     """Return a make-function: ``report(args, start, end)`` is called for outermost calls.
 
-    ``state["busy"]``: one is under way; one of another thread meanwhile is not reported.
+    ``state.is_busy``: one is under way; one of another thread meanwhile is not reported.
     ``is_wanted()``: whether any is reported. It is for every call: what is usual is written out
     here. Torch's tracer of stacks reads ``self`` among the locals of ``Module.__call__`` before its
     first line runs.
@@ -72,34 +54,28 @@ def around_unnested(state: Any, is_wanted: Any, report: Any) -> Any:
         @functools.wraps(original)
         def call(self: Any = _ABSENT, /, *rest_args: Any, **kwargs: Any) -> Any:
             args = rest_args if self is _ABSENT else (self, *rest_args)
-            if state["busy"] or compiles() or not is_wanted():
+            if state.is_busy or compiles() or not is_wanted():
                 try:
                     return original(*args, **kwargs)
                 except BaseException as error:
                     tracebacks.strip(error)
                     raise
-            state["busy"] = True
+            state.is_busy = True
             try:
                 try:
                     start = now()
                     result = original(*args, **kwargs)
                 finally:
-                    state["busy"] = False
+                    state.is_busy = False
                 report(args, start, now())
             except BaseException as error:
                 tracebacks.strip(error)
                 raise
             return result
 
-        return make_transparent(call)
+        return call
 
     return make
-
-
-def make_transparent(function: Any) -> Any:
-    """Return the function, changed such that warnings do not name its file."""
-    function.__code__ = function.__code__.replace(co_filename=patching.SKIPPED)
-    return function
 
 
 def around_outermost(
@@ -113,11 +89,11 @@ def around_outermost(
 
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = (kind, get_ident())
-        if key in _inside or is_ours():
+        if key in _marked.inside or is_ours():
             return None
         noted = note(args, kwargs) if note is not None else None
         scope = _open_range(span)
-        _inside.add(key)
+        _marked.inside.add(key)
         return key, scope, noted, recorder.now()
 
     def after(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> Any:  # noqa: ARG001 - the form of `around`
@@ -125,7 +101,7 @@ def around_outermost(
             return
         end = recorder.now()
         key, scope, noted, start = state
-        _inside.discard(key)
+        _marked.inside.discard(key)
         if scope is not None:
             scope.__exit__(None, None, None)
         value = value_of(noted) if value_of is not None and raised is None else -1
@@ -180,7 +156,3 @@ def _open_range(span: Any) -> Any:
     if scope is not None:
         scope.__enter__()
     return scope
-
-
-def _do_nothing(*_: Any) -> None:
-    """Look at nothing."""

@@ -14,63 +14,81 @@ from collections import deque
 from typing import Any
 
 from ... import wire
-from .. import recorder
+from .. import declare, recorder
+from ..process_state import keep
 
 LONG_NS = 50_000  # shorter pauses are added up
 MAX_STAMPS = 1 << 14  # stamps; four a collection
-_stamps: deque[int] = deque(maxlen=MAX_STAMPS)
-_noted = map(_stamps.append, iter(recorder.now, None))
-_reading = functools.partial(next, zip(_noted, itertools.count()))  # of comparable values
-_callback: Any = functools.partial(max, key=_reading)  # type: ignore[call-overload]
-_short = {"ns": 0, "count": 0, "told": 0}
 
 
-def install() -> None:
-    """Begin when this process is known to step or load."""
-    recorder.on_first(_begin)
-    recorder.on_edge(_collect, seldom=True)
-    recorder.on_stop(_leave)
-    recorder.on_child(_leave)
+class _Collections:
+    """The stamps of collections, and what was added up of the short ones."""
+
+    def __init__(self) -> None:
+        self.stamps: deque[int] = deque(maxlen=MAX_STAMPS)
+        stamping = map(self.stamps.append, iter(recorder.now, None))
+        read = functools.partial(next, zip(stamping, itertools.count()))  # of comparable values
+        self.callback: Any = functools.partial(max, key=read)  # type: ignore[call-overload]
+        self.short_ns = self.n_short = self.n_reported = 0
+
+    def fork(self) -> None:
+        """Leave collections alone."""
+        gc.callbacks[:] = [callback for callback in gc.callbacks if callback is not self.callback]
+        self.stamps.clear()
 
 
+_collections = keep(_Collections())
+
+
+@declare.at_first
 def _begin() -> None:
-    if not recorder.is_worker() and not any(callback is _callback for callback in gc.callbacks):
-        _stamps.clear()
-        gc.callbacks.append(_callback)
+    if not (recorder.is_worker() or _is_watched()):
+        _collections.stamps.clear()
+        gc.callbacks.append(_collections.callback)
 
 
+@declare.at_stop
 def _leave() -> None:
-    gc.callbacks[:] = [callback for callback in gc.callbacks if callback is not _callback]
-    _stamps.clear()
+    _collections.fork()
+
+
+def _is_watched() -> bool:
+    return any(callback is _collections.callback for callback in gc.callbacks)
 
 
 def is_between_collections() -> bool:
     """Return whether collections are watched, and none is under way on any thread."""
-    is_watched = any(callback is _callback for callback in gc.callbacks)
-    return is_watched and len(_stamps) < MAX_STAMPS and len(_stamps) % 4 == 0
+    stamps = _collections.stamps
+    return _is_watched() and len(stamps) < MAX_STAMPS and len(stamps) % 4 == 0
 
 
+@declare.at_seldom_edge
 def _collect(_number: int, _start: int, _end: int) -> None:
     """Turn whole collections into marks: the last stamp of "start" to the first of "stop"."""
-    if not _stamps:
+    stamps = _collections.stamps
+    if not stamps:
         return
-    if len(_stamps) == MAX_STAMPS:
-        _stamps.clear()
+    if len(stamps) == MAX_STAMPS:
+        stamps.clear()
         recorder.report_unobserved("collector", "more collections between two looks than are kept")
         return
-    for _ in range(len(_stamps) // 4):
+    for _ in range(len(stamps) // 4):
         try:
-            _, start, end, _ = [_stamps.popleft() for _ in range(4)]
+            _, start, end, _ = [stamps.popleft() for _ in range(4)]
         except IndexError:  # another thread was faster
             return
         if end - start >= LONG_NS:
             recorder.mark(wire.COLLECTOR, start, end)
         else:
-            _short["ns"] += end - start
-            _short["count"] += 1
-    if _short["count"] >= 2 * _short["told"] + 1000:
-        _short["told"] = _short["count"]
+            _collections.short_ns += end - start
+            _collections.n_short += 1
+    if _collections.n_short >= 2 * _collections.n_reported + 1000:
+        _collections.n_reported = _collections.n_short
         recorder.write(
             wire.COUNTERS,
-            {"ns": recorder.now(), "collections": _short["count"], "collecting_ns": _short["ns"]},
+            {
+                "ns": recorder.now(),
+                "collections": _collections.n_short,
+                "collecting_ns": _collections.short_ns,
+            },
         )

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import imports, recorder
+from .. import declare, recorder
 from ..tracebacks import OURS, PASSED_OVER
 
 _NEEDED = ("get_mod_inlinelist", "SKIP_DIRS", "_recompile_re")
 _FILES = (OURS, PASSED_OVER)
 
 
-def install() -> None:
-    """Wait for the rules of the compiler."""
-    imports.when_imported("torch._dynamo.trace_rules", _pass_over)
-
-
+@declare.hook("torch._dynamo.trace_rules")
 def _pass_over(rules: Any) -> None:
     if not all(hasattr(rules, name) for name in _NEEDED):  # a torch before 2.3
         return

@@ -18,7 +18,8 @@ from collections import deque
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder
+from .. import declare, patching, recorder
+from ..process_state import keep
 
 _MAX_WAITING = 256  # events that the device may be behind; more are not put
 _MAX_SKIPPED_EDGES = 63  # edges passed over between two pairs
@@ -26,84 +27,101 @@ _ANSWERS_PER_EDGE = 2  # answers read at one edge, so that it costs the same at 
 COST_NS = 20_000_000  # what the steps of one measured pair take together, at least
 _NS = 1_000_000  # of the milliseconds that events measure
 
-_waiting: deque[Any] = deque()  # (edge's end, device, event, follows the one before)
-_free: dict[Any, Any] = {}  # by device: events to be used again
-_parents: list[Any] = []
-_broken = [True]  # the next event follows none
-_skipping = [0, 0]  # edges to pass over; the end of the last one
 SPACING_NS = 5_000_000  # between two events of a chain, at least: an edge costs a part in 500
 _MAX_CHAIN_EDGES = 16  # edges between two events of a chain, at most
-# Whether edges are marked as a chain, the ns from its first event to the last that was read, and
-# whether it was broken: then the arm is timed on the host.
-_chain: dict[str, Any] = {"on": False, "elapsed": 0, "lost": False}
 
 
-def install() -> None:
-    """Look at step edges."""
-    recorder.on_edge(edge)
-    recorder.on_stop(forget)
-    recorder.on_child(abandon)
+class _DeviceEvents:
+    """The events that the device has yet to pass, and those to be used again."""
+
+    def __init__(self) -> None:
+        self.inherited: list[Any] = []
+        self.is_chain = False  # edges are marked as a chain
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of all events."""
+        self.waiting: deque[Any] = deque()  # (edge's end, stream, event, follows the one before)
+        self.free: dict[Any, Any] = {}  # by device: events to be used again
+        self.is_broken = True  # the next event follows none
+        self.n_skipped, self.last_end = 0, 0  # edges passed over, or yet to be; the end of the last
+        self.chain_ns = 0  # from the first event of the chain to the last that was read
+        self.is_chain_lost = False  # then the arm is timed on the host
+
+    def fork(self) -> None:
+        """Keep the parent's events in a forked child, unused: to free one would ask the device."""
+        self.inherited.append((self.waiting, self.free))
+        self.forget()
 
 
+_events = keep(_DeviceEvents())
+
+
+@declare.at_edge
 @patching.guard("device_steps")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Put an event, and read those that the device has passed."""
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return
-    if _chain["on"]:
+    if _events.is_chain:
         _follow_edge(cuda, end)
         return
     if _is_skipped(end):
         return
     if cuda.is_current_stream_capturing():
-        _broken[0] = True
+        _events.is_broken = True
         return
     _read()
-    if len(_waiting) >= _MAX_WAITING:
-        _broken[0] = True
+    if len(_events.waiting) >= _MAX_WAITING:
+        _events.is_broken = True
         return
     _put(cuda, end)
 
 
 def follow() -> None:
     """Mark when the device came to each edge, as a chain from the first: for arms of a trial."""
-    _chain.update(on=True)
+    _events.is_chain = True
 
 
 def link(end: int) -> None:
     """Put an event of the chain at this edge, unless it has one: what follows is no part of it."""
-    is_chained = _chain["on"] and not _chain["lost"] and _waiting and _skipping[1] != end
-    if is_chained and sys.modules["torch.cuda"].current_stream() == _waiting[-1][1]:
-        _skipping[:] = [0, end]
+    is_chained = (
+        _events.is_chain
+        and not _events.is_chain_lost
+        and _events.waiting
+        and _events.last_end != end
+    )
+    if is_chained and sys.modules["torch.cuda"].current_stream() == _events.waiting[-1][1]:
+        _events.n_skipped, _events.last_end = 0, end
         _put(sys.modules["torch.cuda"], end)
 
 
 def drain() -> None:
     """Write the marks of all events that the device has passed; it has been waited for."""
-    while _chain["on"] and len(_waiting) > 1 and _waiting[1][2].query():
+    while _events.is_chain and len(_events.waiting) > 1 and _events.waiting[1][2].query():
         _read_link()
 
 
 def _follow_edge(cuda: Any, end: int) -> None:
     """Put the next event of the chain, and read those that the device has passed."""
-    if _chain["lost"]:
+    if _events.is_chain_lost:
         return
     if cuda.is_current_stream_capturing():
-        _chain["lost"] = True  # what a captured graph replays belongs to no edge
+        _events.is_chain_lost = True  # what a captured graph replays belongs to no edge
         return
     for _ in range(_ANSWERS_PER_EDGE):
-        if len(_waiting) > 1 and _waiting[1][2].query():
+        if len(_events.waiting) > 1 and _events.waiting[1][2].query():
             _read_link()
-    _skipping[0] += 1
-    if _waiting and (
-        len(_waiting) >= _MAX_WAITING
-        or (_skipping[0] < _MAX_CHAIN_EDGES and end - _skipping[1] < SPACING_NS)
-        or cuda.current_stream() != _waiting[-1][1]
+    _events.n_skipped += 1
+    if _events.waiting and (
+        len(_events.waiting) >= _MAX_WAITING
+        or (_events.n_skipped < _MAX_CHAIN_EDGES and end - _events.last_end < SPACING_NS)
+        or cuda.current_stream() != _events.waiting[-1][1]
     ):
         return
-    _skipping[:] = [0, end]
-    is_first = not _waiting
+    _events.n_skipped, _events.last_end = 0, end
+    is_first = not _events.waiting
     _put(cuda, end)
     if is_first:
         recorder.mark(wire.DEVICE_EDGE, end, end, wire.NOBODY, 0)
@@ -111,58 +129,49 @@ def _follow_edge(cuda: Any, end: int) -> None:
 
 def _read_link() -> None:
     """Write the mark of the second event that waits, and use the first again."""
-    _, stream, event, _ = _waiting.popleft()
-    end, _, next_event, _ = _waiting[0]
-    _chain["elapsed"] += int(event.elapsed_time(next_event) * _NS)
-    recorder.mark(wire.DEVICE_EDGE, end, end, wire.NOBODY, _chain["elapsed"])
-    _free.setdefault(stream.device_index, []).append(event)
+    _, stream, event, _ = _events.waiting.popleft()
+    end, _, next_event, _ = _events.waiting[0]
+    _events.chain_ns += int(event.elapsed_time(next_event) * _NS)
+    recorder.mark(wire.DEVICE_EDGE, end, end, wire.NOBODY, _events.chain_ns)
+    _events.free.setdefault(stream.device_index, []).append(event)
 
 
+@declare.at_stop
 def forget() -> None:
     """Let go of all events."""
-    _chain.update(elapsed=0, lost=False)
-    _waiting.clear()
-    _free.clear()
-    _broken[0] = True
-    _skipping[:] = [0, 0]
-
-
-def abandon() -> None:
-    """Keep the parent's events in a forked child, unused: to free one would ask the device."""
-    _parents.append((list(_waiting), dict(_free)))
-    forget()
+    _events.forget()
 
 
 def _is_skipped(end: int) -> bool:
     """Return whether this edge is not measured: some after each measured pair of edges are not."""
-    took_ns, _skipping[1] = end - _skipping[1], end
-    if _skipping[0] > 0:
-        _skipping[0] -= 1
-        _broken[0] = True
+    took_ns, _events.last_end = end - _events.last_end, end
+    if _events.n_skipped > 0:
+        _events.n_skipped -= 1
+        _events.is_broken = True
         return True
-    if not _broken[0]:  # this one ends a pair
-        _skipping[0] = min(COST_NS // max(took_ns, 1), _MAX_SKIPPED_EDGES)
+    if not _events.is_broken:  # this one ends a pair
+        _events.n_skipped = min(COST_NS // max(took_ns, 1), _MAX_SKIPPED_EDGES)
     return False
 
 
 def _put(cuda: Any, end: int) -> None:
     stream = cuda.current_stream()
     device = stream.device_index
-    free = _free.get(device)
+    free = _events.free.get(device)
     event = free.pop() if free else cuda.Event(enable_timing=True)
     event.record(stream)
-    _waiting.append((end, stream, event, not _broken[0]))
-    _broken[0] = False
+    _events.waiting.append((end, stream, event, not _events.is_broken))
+    _events.is_broken = False
 
 
 def _read() -> None:
     """Write the marks of the events that the device has passed, and use these again."""
     for _ in range(_ANSWERS_PER_EDGE):
-        if len(_waiting) < 2 or not _waiting[1][2].query():  # noqa: PLR2004 - a pair
+        if len(_events.waiting) < 2 or not _events.waiting[1][2].query():  # noqa: PLR2004 - a pair
             return
-        before, stream, event, _ = _waiting.popleft()
-        after, next_stream, next_event, follows = _waiting[0]
+        before, stream, event, _ = _events.waiting.popleft()
+        after, next_stream, next_event, follows = _events.waiting[0]
         if follows and stream == next_stream:
             value = int(event.elapsed_time(next_event) * _NS)
             recorder.mark(wire.DEVICE_STEP, before, after, wire.NOBODY, value)
-        _free.setdefault(stream.device_index, []).append(event)
+        _events.free.setdefault(stream.device_index, []).append(event)

@@ -6,39 +6,38 @@ import os
 import sys
 from typing import Any
 
-from .. import imports, patching, recorder, surroundings
+from .. import declare, patching, recorder, surroundings
+from ..process_state import keep
 from ..stacks import locations
 from . import calls, models
 
 _LOOKS = (1, 20)
 _MIB = 1 << 20
-_edges = 0
+
+
+class _ShardedModel:
+    """What is sharded at one line, as a thing that facts can be about."""
+
+    def __init__(self) -> None:
+        self.n_modules = 0
 
 
 class _ProcessGroup:
-    """The process group, as a thing that facts can be about."""
+    """The process group, which facts are about, and what of the model was spread."""
+
+    def __init__(self) -> None:
+        self.sharded: dict[Any, _ShardedModel] = {}  # by line
+        self.begin()
+
+    def begin(self) -> None:
+        """Look again: another log begins."""
+        self.edges = 0
 
 
-_GROUP = _ProcessGroup()
-_sharded: dict[Any, Any] = {}  # by place: [thing, modules]
+_group = keep(_ProcessGroup())
 
 
-def install() -> None:
-    """Watch for the modules that spread a model."""
-    imports.when_imported("torch", _watch_torch)
-    imports.when_imported("torch.distributed.fsdp", _watch_fsdp)
-    begin()
-    recorder.on_first(look_early)
-    recorder.on_edge(edge, seldom=True)
-    recorder.on_child(begin)
-
-
-def begin() -> None:
-    """Look again: another log begins."""
-    global _edges
-    _edges = 0
-
-
+@declare.hook("torch")
 def _watch_torch(torch: Any) -> None:
     parallel = torch.nn.parallel
     watch = calls.around("distributed", after=_note_shell)
@@ -46,6 +45,7 @@ def _watch_torch(torch: Any) -> None:
     patching.replace(parallel.DataParallel, "__init__", watch)
 
 
+@declare.hook("torch.distributed.fsdp")
 def _watch_fsdp(module: Any) -> None:
     fsdp_class = getattr(module, "FullyShardedDataParallel", None)
     if fsdp_class is not None:
@@ -111,27 +111,28 @@ def _note_sharding(state: Any, args: tuple[Any, ...], result: Any, raised: Any) 
     if raised is not None:
         return
     location = locations.users_line(1)
-    entry = _sharded.setdefault(location, [_ProcessGroup(), 0])
-    entry[1] += 1
-    recorder.fact("fsdp", entry[0], {"class": "fully_shard", "modules": entry[1]}, location)
+    model = _group.sharded.setdefault(location, _ShardedModel())
+    model.n_modules += 1
+    recorder.fact("fsdp", model, {"class": "fully_shard", "modules": model.n_modules}, location)
 
 
 def _plain(value: Any) -> Any:
     return None if value is None else repr(value)
 
 
+@declare.at_first
 def look_early() -> None:
     """Read the process group as soon as this process is known to train."""
     if not recorder.is_worker():
         _look()
 
 
+@declare.at_seldom_edge
 @patching.guard("distributed")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Read the process group at the first edges; nothing is sent."""
-    global _edges
-    _edges += 1
-    if _edges in _LOOKS:
+    _group.edges += 1
+    if _group.edges in _LOOKS:
         _look()
 
 
@@ -151,7 +152,7 @@ def _look() -> None:
         "host": os.uname().nodename,
         "links": surroundings.links(),
     }
-    recorder.fact("distributed", _GROUP, values, None)
+    recorder.fact("distributed", _group, values, None)
 
 
 def _nodes(world: Any, local: Any) -> Any:

@@ -9,18 +9,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .. import compiling, imports, patching, recorder, tracebacks
+from .. import compiling, declare, patching, recorder, tracebacks
+from ..process_state import keep_fields
 from ..stacks import locations
 from . import calls, models
 
-_busy = False  # a call is under way; one of another thread meanwhile would be missed, no harm
+# A call is under way; one of another thread meanwhile would be missed, no harm.
+_calls = keep_fields(is_busy=False)
 
 
-def install() -> None:
-    """Watch for torch's modules."""
-    imports.when_imported("torch", _watch_torch)
-
-
+@declare.hook("torch")
 def _watch_torch(torch: Any) -> None:
     module = torch.nn.Module
     patching.replace(module, "train", _make)
@@ -36,8 +34,7 @@ def _make(original: Any) -> Any:
 
     @functools.wraps(original)
     def train(*args: Any, **kwargs: Any) -> Any:
-        global _busy
-        if _busy:
+        if _calls.is_busy:
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
@@ -45,18 +42,18 @@ def _make(original: Any) -> Any:
                 raise
         if compiles():
             return original(*args, **kwargs)
-        _busy = True
+        _calls.is_busy = True
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            _busy = False
+            _calls.is_busy = False
             tracebacks.strip(error)
             raise
-        _busy = False
+        _calls.is_busy = False
         _note_mode(result)
         return result
 
-    return calls.make_transparent(train)
+    return train
 
 
 @patching.guard("evaluation")

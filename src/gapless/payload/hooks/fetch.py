@@ -7,24 +7,36 @@ and without batches. The collate function is replaced on the fetcher for the len
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 from time import monotonic_ns, thread_time_ns
 from typing import Any, Callable
 
 from ... import wire
-from .. import imports, patching, randomness, recorder
+from .. import declare, patching, randomness, recorder
 from ..loading import fetchers, measure, pacing, reads
 from ..loading.stopwatch import COLLATE, Stopwatch, invisible, time_function
+from ..process_state import keep
 from . import files
 
 ABSENT = -1
 _UNDIVIDED = (ABSENT,) * (2 * len(wire.STAGES))
 
-_thread_state = threading.local()  # .busy: this thread is within a fetch
-_threads: list[int] = []  # of operators, in a worker: written once
-_switch_ns = 0  # cost of a change to another stage and back, once it is known
+
+class _Fetches:
+    """What is known of the threads that fetch."""
+
+    def __init__(self) -> None:
+        self.has_written_threads = False  # of operators, in a worker
+        self.switch_ns = 0  # cost of a change to another stage and back, once it is known
+        self.fork()
+
+    def fork(self) -> None:
+        """Begin anew in the child of a fork, whose only thread may be within a fetch."""
+        self.local = threading.local()  # .busy: this thread is within a fetch
+
+
+_fetches = keep(_Fetches())
 
 
 class Note:
@@ -64,11 +76,7 @@ class Note:
         self.watch: Any = None
 
 
-def install() -> None:
-    """Record fetches once torch's fetchers are there."""
-    imports.when_imported("torch.utils.data._utils.fetch", _install)
-
-
+@declare.hook("torch.utils.data._utils.fetch")
 def _install(module: Any) -> None:
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         patching.replace(getattr(module, name), "fetch", _make)
@@ -77,7 +85,7 @@ def _install(module: Any) -> None:
 def _make(original: Callable[..., Any]) -> Callable[..., Any]:
     begin = patching.guard("fetch")(_begin)
     end = patching.guard("fetch")(_end)
-    known_feeds = fetchers.known_feeds
+    known_feeds = fetchers.feeds.by_fetcher
 
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
         feed = known_feeds.get(id(self))
@@ -106,16 +114,16 @@ def _make(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> Note | None:
     entered = monotonic_ns()
-    if getattr(_thread_state, "busy", False):
+    if getattr(_fetches.local, "busy", False):
         return None  # a data set that loads from another loader: the outer fetch has it all
-    feed = fetchers.known_feeds.get(id(fetcher))
+    feed = fetchers.feeds.by_fetcher.get(id(fetcher))
     if feed is None or feed.fetcher() is not fetcher:
         feed = fetchers.register_fetcher(fetcher)
     note = Note(entered, fetcher, feed)
     feed.sequence += 1
     note.kind = feed.pace.choose()
     note.samples = _count_requested(fetcher, args, kwargs)
-    _thread_state.busy = True
+    _fetches.local.busy = True
     try:
         _start(note)
     except BaseException:
@@ -155,7 +163,7 @@ def _end(note: Note) -> None:
         note.random = int(randomness.states(note.fetcher.dataset) != note.states)
         note.random_ns += monotonic_ns() - before
     recorder.batch(_row(note, after))
-    if note.feed.worker >= 0 and not _threads:
+    if note.feed.worker >= 0 and not _fetches.has_written_threads:
         _write_threads()
     _report_unobserved()
     costs = _costs(note, monotonic_ns() - after.at)
@@ -167,13 +175,13 @@ def _end(note: Note) -> None:
 def _write_threads() -> None:
     """Write how many threads operators use in this worker, once it has made a batch."""
     torch = sys.modules["torch"]
-    _threads.append(torch.get_num_threads())
-    recorder.fact("threads", torch, {"intra_op_threads": _threads[0]})
+    _fetches.has_written_threads = True
+    recorder.fact("threads", torch, {"intra_op_threads": torch.get_num_threads()})
 
 
 def _undo(note: Note) -> None:
     """Put back what stands there for the length of a fetch; once is enough."""
-    _thread_state.busy = False
+    _fetches.local.busy = False
     if note.timing:
         note.timing = False
         reads.finish()
@@ -210,15 +218,14 @@ def _costs(note: Note, afterwards: int) -> tuple[int, int, int]:
 
 def _cost() -> int:
     """Return the cost of a change to another stage and back here, in ns, measured once."""
-    global _switch_ns
-    if not _switch_ns:
+    if not _fetches.switch_ns:
         watch, times = Stopwatch(), 32
         start = thread_time_ns()
         for _ in range(times):
             watch.enter(watch.enter(COLLATE))
         # The calls through a wrapper and its handling of exceptions cost half as much again.
-        _switch_ns = max(1, (thread_time_ns() - start) * 3 // (2 * times))
-    return _switch_ns
+        _fetches.switch_ns = max(1, (thread_time_ns() - start) * 3 // (2 * times))
+    return _fetches.switch_ns
 
 
 def _collate(note: Note) -> Callable[..., Any]:
@@ -254,16 +261,6 @@ def _count_requested(fetcher: Any, args: tuple[Any, ...], kwargs: Any) -> int:
 
 
 def _report_unobserved() -> None:
-    while measure.unobserved:
-        topic, why = measure.unobserved.popitem()
+    while measure.gauges.unobserved:
+        topic, why = measure.gauges.unobserved.popitem()
         recorder.report_unobserved(topic + " of fetches", why)
-
-
-def forget() -> None:
-    """Begin anew in the child of a fork, whose only thread may be within a fetch."""
-    _thread_state.__dict__.clear()
-    fetchers.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget)

@@ -14,9 +14,10 @@ import os
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder, tracebacks
+from .. import declare, patching, recorder, tracebacks
 from ..loading import reads
 from ..log import thinning
+from ..process_state import keep
 
 EVERY_NS = 5_000_000_000
 RAREST_NS = 1_800_000_000_000  # paths that were read are reported ever more rarely
@@ -27,20 +28,31 @@ MAX_PATHS = 4_000  # distinct paths; what comes after is counted together, as ""
 _WRITES = frozenset("wax+")
 _SYSTEMS = ("/dev/", "/proc/", "/sys/", "/memfd:")
 
-_read: dict[str, int] = {}  # since the last frame
-_distinct_read: set[str] = set()  # distinct paths of all frames
-_written: list[str] = []
-_noted_written: set[str] = set()  # files that were written, or that are not to be reported
-_last_ns = 0
-_turn = {"next": 0, "due": 0}  # the descriptor to go on with; when to look again
-_reads = {"due": 0, "wait": EVERY_NS}  # when to report those that were read; the wait after that
+
+class _Paths:
+    """The paths that were seen, and when to look and to report again."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, int] = {}  # since the last frame
+        self.distinct_read: set[str] = set()  # distinct paths of all frames
+        self.written: list[str] = []
+        self.noted_written: set[str] = set()  # that were written, or are not to be reported
+        self.last_ns = 0
+        self.next_descriptor, self.look_ns = 0, 0  # to go on with; when to look again
+        self.report_ns, self.wait_ns = 0, EVERY_NS  # of those that were read; the wait after that
+
+    def fork(self) -> None:
+        """Begin anew in the child of a fork: what the parent saw, the parent writes."""
+        self.read.clear()
+        self.written.clear()
 
 
-def install() -> None:
-    """Count paths from now on."""
-    reads.note_open = patching.guard("files opened")(note_open)
-    recorder.on_edge(edge, seldom=True)
-    recorder.on_stop(write_paths)
+_paths = keep(_Paths())
+
+
+@declare.at_install
+def _watch_opens() -> None:
+    reads.files.note_open = patching.guard("files opened")(note_open)
 
 
 def note_open(path: Any, mode: Any) -> None:
@@ -59,29 +71,30 @@ def note_first_argument(args: tuple[Any, ...], _kwargs: Any) -> None:
         reads.note_open(args[0], "rb")
 
 
+@declare.at_seldom_edge
 def edge(*_: int) -> None:
     """Look for files that are being written, every few seconds, and write what is new."""
     now = recorder.now()
-    if now - _last_ns >= EVERY_NS:
-        if now >= _turn["due"]:
+    if now - _paths.last_ns >= EVERY_NS:
+        if now >= _paths.look_ns:
             _look()
         _write_some()
 
 
 def tick(now: int) -> None:
     """Write what is new, every few seconds: called at the end of a fetch in a worker."""
-    if now - _last_ns >= EVERY_NS:
+    if now - _paths.last_ns >= EVERY_NS:
         _write_some()
 
 
+@declare.at_stop
 def write_paths() -> None:
     """Write what is new since the last frame; counts are added by the reader."""
-    global _last_ns
-    _last_ns = recorder.now()
-    if _read or _written:
-        recorder.write(wire.FILES, {"read": dict(_read), "written": list(_written)})
-        _read.clear()
-        _written.clear()
+    _paths.last_ns = recorder.now()
+    if _paths.read or _paths.written:
+        recorder.write(wire.FILES, {"read": dict(_paths.read), "written": list(_paths.written)})
+        _paths.read.clear()
+        _paths.written.clear()
 
 
 def finish() -> None:
@@ -92,36 +105,30 @@ def finish() -> None:
 
 def _write_some() -> None:
     """Write which files were written; those that were read only now and then."""
-    global _last_ns
-    _last_ns = recorder.now()
-    if _last_ns >= _reads["due"] and thinning.affords():
-        _reads.update(due=_last_ns + _reads["wait"], wait=min(2 * _reads["wait"], RAREST_NS))
+    _paths.last_ns = recorder.now()
+    if _paths.last_ns >= _paths.report_ns and thinning.affords():
+        _paths.report_ns = _paths.last_ns + _paths.wait_ns
+        _paths.wait_ns = min(2 * _paths.wait_ns, RAREST_NS)
         write_paths()
-    elif _written:
-        recorder.write(wire.FILES, {"read": {}, "written": list(_written)})
-        _written.clear()
-
-
-def forget() -> None:
-    """Begin anew in the child of a fork: what the parent saw, the parent writes."""
-    _read.clear()
-    _written.clear()
+    elif _paths.written:
+        recorder.write(wire.FILES, {"read": {}, "written": list(_paths.written)})
+        _paths.written.clear()
 
 
 def _note_read(name: str) -> None:
-    if name not in _distinct_read:
-        if len(_distinct_read) >= MAX_PATHS:
+    if name not in _paths.distinct_read:
+        if len(_paths.distinct_read) >= MAX_PATHS:
             name = ""
         else:
-            _distinct_read.add(name)
-    _read[name] = _read.get(name, 0) + 1
+            _paths.distinct_read.add(name)
+    _paths.read[name] = _paths.read.get(name, 0) + 1
 
 
 def _note_written(name: str) -> None:
     name = os.path.abspath(name)
-    if name not in _noted_written and len(_noted_written) < MAX_PATHS:
-        _noted_written.add(name)
-        _written.append(name)
+    if name not in _paths.noted_written and len(_paths.noted_written) < MAX_PATHS:
+        _paths.noted_written.add(name)
+        _paths.written.append(name)
 
 
 def _look() -> None:
@@ -129,17 +136,17 @@ def _look() -> None:
     start = recorder.now()
     spool = os.environ.get(wire.SPOOL) or "\0"
     numbers = sorted(int(number) for number in os.listdir("/proc/self/fd"))
-    first_number = max(_turn["next"], STREAMS + 1)
-    _turn["next"] = 0
+    first_number = max(_paths.next_descriptor, STREAMS + 1)
+    _paths.next_descriptor = 0
     for number in numbers[bisect.bisect_left(numbers, first_number) :]:
         if recorder.now() - start > BUDGET_NS:
-            _turn["next"] = number
+            _paths.next_descriptor = number
             break
         path = _written_to(str(number))
         if path.startswith("/") and not path.startswith((*_SYSTEMS, spool)):
             _note_written(path)
     now = recorder.now()
-    _turn["due"] = now + SHARE * (now - start)
+    _paths.look_ns = now + SHARE * (now - start)
 
 
 def _written_to(number: str) -> str:
@@ -152,7 +159,3 @@ def _written_to(number: str) -> str:
     except OSError as error:
         tracebacks.pass_on(error)
         return ""  # closed since, by another thread
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget)

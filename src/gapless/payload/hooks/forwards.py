@@ -13,7 +13,8 @@ import weakref
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, recorder, stepping
+from .. import declare, imports, patching, recorder, stepping
+from ..process_state import keep
 from ..stacks import locations
 from . import calls
 
@@ -33,29 +34,36 @@ class _OutermostModule:
         self.waiting: list[tuple[int, int]] = []
 
 
-_state: dict[str, Any] = {"busy": False, "in": False, "over": False, "compiled": False}
-_before_compiling: list[Any] = []
-_outermost: dict[int, _OutermostModule] = {}  # by id of a module
+class _Forwards:
+    """The outermost modules, and whether their calls are marked."""
+
+    def __init__(self) -> None:
+        self.is_over = self.has_compiled = False
+        self.replacement: Any = None  # of ``Module.__call__``
+        self.before_compiling: Any = None
+        self.outermost: dict[int, _OutermostModule] = {}  # by id of a module
+        self.begin()
+
+    def begin(self) -> None:
+        """Know of no module; another log begins."""
+        self.is_busy = False  # a call is under way
+        self.outermost.clear()
 
 
-def install() -> None:
-    """Wait for torch, whole."""
-    _forget()
-    _state.update({"in": False, "over": False})
-    imports.when_imported("torch", _watch_torch)
-    recorder.on_child(_forget)
+_state = keep(_Forwards())
+
+
+@declare.at_install
+def _begin_anew() -> None:
+    _state.is_over, _state.replacement = False, None
 
 
 def calls_of_modules() -> int:
     """Return how many calls of outermost modules were seen."""
-    return sum(module.calls for module in _outermost.copy().values())
+    return sum(module.calls for module in _state.outermost.copy().values())
 
 
-def _forget() -> None:
-    _state["busy"] = False
-    _outermost.clear()
-
-
+@declare.hook("torch")
 def _watch_torch(torch: Any) -> None:
     patching.replace(torch.optim.Optimizer, "__init__", patching.around("forwards", _leave, None))
     for owner in (torch, torch.nn.Module):
@@ -68,43 +76,42 @@ def _watch_torch(torch: Any) -> None:
 
 
 def _enter(_module: Any = None) -> None:
-    if not (_state["over"] or _state["in"]):
-        _state["in"] = True
+    if not (_state.is_over or _state.replacement):
         make = calls.around_unnested(_state, _is_wanted, _note_call)
-        patching.replace(sys.modules["torch"].nn.Module, _NAME, make)
+        _state.replacement = patching.replace(sys.modules["torch"].nn.Module, _NAME, make)
 
 
 def _make_room() -> None:
-    if _state["in"]:
-        _state["in"] = False
-        patching.put_back(sys.modules["torch"].nn.Module, _NAME)
+    replacement, _state.replacement = _state.replacement, None
+    if replacement is not None:
+        replacement.undo()
 
 
 def _leave(_args: Any = None, _kwargs: Any = None) -> None:
     """Look at no more calls: something trains, or is going to be compiled."""
-    _state["over"] = True
+    _state.is_over = True
     _make_room()
 
 
 def _note_compiling(_args: Any = None, _kwargs: Any = None) -> None:
-    _state["compiled"] = True
-    for action in _before_compiling:
-        action()
+    _state.has_compiled = True
+    if _state.before_compiling is not None:
+        _state.before_compiling()
     _leave()
 
 
 def has_compiled() -> bool:
     """Return whether something was given to the compiler."""
-    return _state["compiled"]
+    return _state.has_compiled
 
 
 def before_compiling(action: Any) -> None:
     """Have something done once something is given to the compiler."""
-    _before_compiling[:] = [action]
+    _state.before_compiling = action
 
 
 def _is_wanted() -> bool:
-    return not _state["over"]
+    return not _state.is_over
 
 
 @patching.guard("forward passes")
@@ -113,11 +120,11 @@ def _note_call(args: tuple, start: int, end: int) -> None:
     if stepping.trains():
         _leave()
         return
-    entry = _outermost.get(id(module))
+    entry = _state.outermost.get(id(module))
     if entry is None:
-        if len(_outermost) >= _MAX_MODULES or recorder.is_worker():
+        if len(_state.outermost) >= _MAX_MODULES or recorder.is_worker():
             return
-        entry = _outermost[id(module)] = _register_module(module)
+        entry = _state.outermost[id(module)] = _register_module(module)
     if entry.number is None:
         return
     entry.calls += 1
@@ -131,7 +138,7 @@ def _note_call(args: tuple, start: int, end: int) -> None:
 
 def _register_module(module: Any) -> _OutermostModule:
     """Return what is known of a module; one without parameters (transform, loss) is no model."""
-    reference = weakref.ref(module, functools.partial(_outermost.pop, id(module)))
+    reference = weakref.ref(module, functools.partial(_state.outermost.pop, id(module)))
     if not _has_parameters(module):
         return _OutermostModule(None, reference)
     kind = type(module)

@@ -8,38 +8,44 @@ import sys
 from typing import Any, Callable
 
 from ... import wire
-from .. import imports, patching, recorder, stepping, tracebacks
+from .. import declare, imports, patching, recorder, stepping, tracebacks
 from ..loading import batch_facts, datasets, loader_facts, padding
 from ..log import parentage
+from ..process_state import keep
 from ..stacks import locations
-from . import calls, models
+from . import models
 
 _WINDOWS = f"{imports.__package__}.windows"
-_iterations: dict[int, int] = {}  # by loader
-_lines: dict[
-    int, locations.CodeLocation
-] = {}  # by data set: where the user's code made a loader of it last
 _MAX_LOADERS = 64  # loaders whose data set and first batch are looked at
-_looked: dict[str, set[int]] = {"dataset": set(), "batch": set()}
 _measure_fullness = patching.guard("how full batches are")(padding.values)
-_look = {"due": 0}  # when windows are seen to again
-_pinning = _thread._local()  # depth of pin_memory on this thread; the queue that it empties
 
 
-def install() -> None:
-    """Wait for ``torch.utils.data``, and for torchdata's loader, which goes its own way in part."""
-    imports.when_imported("torch.utils.data.dataloader", _watch)
-    imports.when_imported("torchdata.stateful_dataloader.stateful_dataloader", _watch_stateful)
-    imports.when_imported("torch.utils.data._utils.pin_memory", _watch_pinning)
-    _forget()
-    recorder.on_child(_forget)
+class _Loaders:
+    """What was seen of the loaders of this process."""
+
+    def __init__(self) -> None:
+        self.iterations: dict[int, int] = {}  # by loader
+        # By data set: where the user's code made a loader of it last.
+        self.lines: dict[int, locations.CodeLocation] = {}
+        self.look_ns = 0  # when windows are seen to again
+        self.pinning = _thread._local()  # .depth of pin_memory; .queue that the thread empties
+        self.begin()
+
+    def begin(self) -> None:
+        """Write again what data sets and first batches are like: another log begins."""
+        self.looked: dict[str, set[int]] = {"dataset": set(), "batch": set()}
 
 
+_loaders = keep(_Loaders())
+
+
+@declare.hook("torch.utils.data.dataloader")
 def _watch(module: Any) -> None:
     _watch_loader(module.DataLoader, module._MultiProcessingDataLoaderIter)
     patching.replace(module._BaseDataLoaderIter, "__next__", _wrap_next)
 
 
+@declare.hook("torchdata.stateful_dataloader.stateful_dataloader")
 def _watch_stateful(module: Any) -> None:
     """Watch torchdata's loader: its iterators are torch's as far as ``__next__`` goes."""
     _watch_loader(module.StatefulDataLoader, module._StatefulMultiProcessingDataLoaderIter)
@@ -54,6 +60,7 @@ def _watch_loader(loader: Any, workers: Any) -> None:
     replace(workers, "_shutdown_workers", around("close", _before_close, _after_close))
 
 
+@declare.hook("torch.utils.data._utils.pin_memory")
 def _watch_pinning(module: Any) -> None:
     around, replace = patching.around, patching.replace
     replace(module, "pin_memory", around("pin", _before_pin, _after_pin))
@@ -78,11 +85,11 @@ def _line_of(loader: Any) -> locations.CodeLocation | None:
     location, data = locations.users_line(), loader.dataset
     number = recorder.identify("data", data)
     if locations.by_library(loader):
-        return location if number is None else _lines.get(number, location)
+        return location if number is None else _loaders.lines.get(number, location)
     if location is not None and type(data).__weakrefoffset__:  # else nothing shows when it is gone
-        number = len(_lines) if number is None else number
+        number = len(_loaders.lines) if number is None else number
         recorder.alias("data", data, number)
-        _lines[number] = location
+        _loaders.lines[number] = location
     return location
 
 
@@ -91,7 +98,7 @@ def _before_iter(_args: tuple, _kwargs: dict) -> tuple[int, Any]:
     span = None if windows is None else windows.range("gapless:iter")
     if span is not None:
         span.__enter__()
-    if models.evaluating:
+    if models.models.evaluating:
         models.check_modes(recorder.now())
     return recorder.now(), span
 
@@ -104,7 +111,7 @@ def _after_iter(state: tuple[int, Any] | None, args: tuple, result: Any, raised:
     number = recorder.fact("loader", loader, loader_facts.values(loader))
     if raised is None:
         alias_iterator(result, number)
-        if number not in _looked["dataset"]:
+        if number not in _loaders.looked["dataset"]:
             write_once("dataset", number, datasets.values, loader)
     count_iteration(number, start, end, wire.RAISED if raised else 0)
     recorder.flush_when_due()
@@ -112,8 +119,8 @@ def _after_iter(state: tuple[int, Any] | None, args: tuple, result: Any, raised:
 
 def count_iteration(number: int, start: int | None, end: int, flags: int) -> None:
     """Count an iteration of a loader, and mark how long it took to begin."""
-    count = _iterations.get(number, 0)
-    _iterations[number] = count + 1
+    count = _loaders.iterations.get(number, 0)
+    _loaders.iterations[number] = count + 1
     if start is not None:
         recorder.mark(wire.ITER, start, end, number, count, flags)
 
@@ -126,12 +133,12 @@ def _before_iterator(args: tuple, _kwargs: dict) -> Any:
         number = recorder.fact("loader", loader, loader_facts.values(loader))
     if loader.num_workers > 0:
         recorder.begin()
-        parentage.creating = number
+        parentage.lineage.creating = number
     return number
 
 
 def _after_iterator(number: int | None, _args: tuple, result: Any, raised: Any) -> None:
-    parentage.creating = None
+    parentage.lineage.creating = None
     if raised is None and number is not None:
         alias_iterator(result, number)
 
@@ -146,7 +153,7 @@ def alias_iterator(iterator: Any, number: int) -> None:
 
 def write_once(noun: str, number: int, values: Callable[[Any], Any], entity: Any) -> None:
     """Write, once a loader, what its data set or its first batch is like."""
-    numbers = _looked[noun]
+    numbers = _loaders.looked[noun]
     if len(numbers) >= _MAX_LOADERS:
         return
     numbers.add(number)
@@ -154,13 +161,6 @@ def write_once(noun: str, number: int, values: Callable[[Any], Any], entity: Any
     if facts is not None:
         frame = {"noun": noun, "id": number, "file": None, "line": None, "function": None}
         recorder.write(wire.FACT, {**frame, "values": facts})
-
-
-def _forget() -> None:
-    """Write it again: another log begins."""
-    padding.forget()
-    for numbers in _looked.values():
-        numbers.clear()
 
 
 # ── A batch ─────────────────────────────────────────────────────────────────────────────────────
@@ -187,13 +187,13 @@ def _wrap_next(original: Callable[..., Any]) -> Callable[..., Any]:
                     raise
         return result
 
-    return calls.make_transparent(next_batch)
+    return next_batch
 
 
 def _after_next(
     iterator: Any, position: int, start: int, raised: BaseException | None, batch: Any = None
 ) -> None:
-    if models.evaluating:
+    if models.models.evaluating:
         models.check_modes(start)
     end = recorder.now()
     number = recorder.identify("loader", iterator)
@@ -203,13 +203,13 @@ def _after_next(
     recorder.mark(wire.NEXT, start, end, wire.NOBODY if number is None else number, position, flags)
     if number is not None and raised is None:
         stepping.note_batch(number, start, end)
-        if number not in _looked["batch"]:
+        if number not in _loaders.looked["batch"]:
             write_once("batch", number, batch_facts.values, batch)
         _look_at(number, end, batch)
     else:
         recorder.flush_when_due(end)
-    if end >= _look["due"]:
-        _look["due"] = end + recorder.EVERY_NS
+    if end >= _loaders.look_ns:
+        _loaders.look_ns = end + recorder.EVERY_NS
         windows = sys.modules.get(_WINDOWS)
         if windows is not None:
             windows.poll()
@@ -247,7 +247,7 @@ def _after_put(state: tuple[int, int] | None, args: tuple, _result: Any, _raised
     position, start = state
     number = recorder.identify("loader", iterator)
     if number is None:  # it is being built, in `_get_iterator`
-        number = wire.NOBODY if parentage.creating is None else parentage.creating
+        number = wire.NOBODY if parentage.lineage.creating is None else parentage.lineage.creating
     worker = iterator._task_info[position][0]
     recorder.mark(wire.DISPATCH, start, end, number, position << 16 | worker)
 
@@ -267,18 +267,18 @@ def _after_close(start: int | None, args: tuple, _result: Any, _raised: Any) -> 
 
 
 def _remember_queue(args: tuple, _kwargs: dict) -> None:
-    _pinning.queue = args[0]
+    _loaders.pinning.queue = args[0]
 
 
 def _before_pin(_args: tuple, _kwargs: dict) -> int | None:
-    depth = _pinning.depth = getattr(_pinning, "depth", 0) + 1
+    depth = _loaders.pinning.depth = getattr(_loaders.pinning, "depth", 0) + 1
     return recorder.now() if depth == 1 else None
 
 
 def _after_pin(start: int | None, _args: tuple, _result: Any, _raised: Any) -> None:
-    _pinning.depth -= 1
+    _loaders.pinning.depth -= 1
     if start is None:
         return
-    queue = getattr(_pinning, "queue", None)
+    queue = getattr(_loaders.pinning, "queue", None)
     number = None if queue is None else recorder.identify("queue", queue)
     recorder.mark(wire.PIN, start, recorder.now(), wire.NOBODY if number is None else number)

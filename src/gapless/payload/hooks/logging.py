@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from ... import wire
-from .. import imports, patching
+from .. import declare, imports, patching
 from . import calls
 
 _SPAN = "gapless:logging"
@@ -24,8 +24,8 @@ _LOGGERS = (
 )
 
 
-def install() -> None:
-    """Watch for the modules that log."""
+@declare.at_install
+def _watch() -> None:
     for module, owner, names in _LOGGERS:
         imports.when_imported(module, _action(owner, names))
 

@@ -15,7 +15,8 @@ from threading import get_ident
 from typing import Any
 
 from ... import wire
-from .. import patching, recorder, stepping
+from .. import declare, patching, recorder, stepping
+from ..process_state import keep
 from . import graphs, untrained
 
 _WINDOWS = __name__.rpartition(".hooks.")[0] + ".windows"
@@ -24,14 +25,6 @@ _PENDING = 16  # modes kept of a module before it is known what it is
 _LOOKS = (1, 2, 3, 10, 50, 200)  # edges at which owners of parameters are searched
 _SHELLS = {"DistributedDataParallel": "module", "DataParallel": "module"}
 _SHELLS["OptimizedModule"] = "_orig_mod"
-
-_modules: dict[Any, Any] = {}  # by id
-_optimizers: dict[Any, Any] = {}  # by id: weak references
-_edges = 0
-_untrained: list[Any] = []  # modules whose gradients nothing uses
-evaluating: dict[int, Any] = {}  # by id: models set to evaluate last, and in which thread
-# a module was set to train or to evaluate, and it is not known yet what it is
-_mode_pending = False
 
 
 class _ModuleEntry:
@@ -61,38 +54,45 @@ class _ModuleEntry:
         self.passes = graphs.EvaluationPasses()
 
 
-def install() -> None:
-    """Look at the first step edges."""
-    begin()
-    recorder.on_edge(edge, seldom=True)
-    recorder.on_child(begin)
+class _Models:
+    """The modules and optimizers that were met."""
+
+    def __init__(self) -> None:
+        self.modules: dict[Any, Any] = {}  # by id
+        self.optimizers: dict[Any, Any] = {}  # by id: weak references
+        # By id: models set to evaluate last, and in which thread.
+        self.evaluating: dict[int, Any] = {}
+        # A module was set to train or to evaluate, and it is not known yet what it is.
+        self.is_mode_pending = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Search the owners anew and write the facts again: another log begins."""
+        self.edges = 0
+        self.has_untrained = False  # modules whose gradients nothing uses
+        self.evaluating.clear()
+        for entry in tuple(self.modules.values()):
+            entry.subject = entry.mode = None
 
 
-def begin() -> None:
-    """Search the owners anew and write the facts again: another log begins."""
-    global _edges
-    _edges = 0
-    _untrained.clear()
-    evaluating.clear()
-    for entry in tuple(_modules.values()):
-        entry.subject = entry.mode = None
+models = keep(_Models())
 
 
 def is_registered(module: Any) -> bool:
     """Return whether the module was met before."""
-    return id(inner(module)) in _modules
+    return id(inner(module)) in models.modules
 
 
 def register_module(module: Any, location: Any) -> None:
     """Remember a module, and the user's line where it was met."""
     shell = module
     module = inner(module)
-    if len(_modules) >= _MAX_MODULES or id(module) in _modules:
+    if len(models.modules) >= _MAX_MODULES or id(module) in models.modules:
         return
     key = id(module)
-    entry = _ModuleEntry(weakref.ref(module, _make_forget(_modules, key)), location)
+    entry = _ModuleEntry(weakref.ref(module, _make_forget(models.modules, key)), location)
     entry.compiled = type(shell).__name__ == "OptimizedModule"
-    _modules[key] = entry
+    models.modules[key] = entry
 
 
 def _make_forget(entries: dict[Any, Any], key: int) -> Any:
@@ -103,16 +103,15 @@ def _make_forget(entries: dict[Any, Any], key: int) -> Any:
 def note_mode(module: Any, mode: Any, time_ns: Any) -> None:
     """Note that a module was set to train or to evaluate; a mark if it is a model."""
     module = inner(module)
-    entry = _modules.get(id(module))
+    entry = models.modules.get(id(module))
     entry = entry if entry is None or entry.whole is None else entry.whole
     if entry is None or entry.part or entry.mode == mode:
         return
-    global _mode_pending
     entry.mode = mode
     if mode:
-        evaluating.pop(id(entry), None)
+        models.evaluating.pop(id(entry), None)
     else:
-        evaluating[id(entry)] = weakref.ref(module), get_ident()
+        models.evaluating[id(entry)] = weakref.ref(module), get_ident()
     if entry.subject is not None:
         recorder.mark(wire.MODE, time_ns, time_ns, entry.subject, int(mode))
         _graphs(entry, module, mode)
@@ -121,19 +120,19 @@ def note_mode(module: Any, mode: Any, time_ns: Any) -> None:
             windows.evaluation(begins=not mode)
     elif len(entry.modes) < _PENDING:
         entry.modes.append((time_ns, mode))
-        _mode_pending = True  # the first evaluation may be where a model is met
+        models.is_mode_pending = True  # the first evaluation may be where a model is met
 
 
 @patching.guard("models")
 def check_modes(now_ns: int) -> None:
     """Note at a time which models train again though no call set them: Lightning sets the flags.
 
-    To be asked where a batch is asked for, while ``evaluating`` holds any.
+    To be asked where a batch is asked for, while ``models.evaluating`` holds any.
     """
     thread = get_ident()
-    for key, (reference, origin) in tuple(evaluating.items()):
+    for key, (reference, origin) in tuple(models.evaluating.items()):
         if (module := reference()) is None:
-            evaluating.pop(key, None)
+            models.evaluating.pop(key, None)
             continue
         flag = object.__getattribute__(module, "__dict__").get("training")
         if origin == thread and flag is True:  # the truth of a tensor would wait for its device
@@ -156,7 +155,7 @@ def _graphs(entry: _ModuleEntry, module: Any, mode: Any) -> None:
 
 def subject(module: Any) -> Any:
     """Return the id of the model that a module is or wraps, nothing if it is not known as one."""
-    entry = _modules.get(id(inner(module)))
+    entry = models.modules.get(id(inner(module)))
     return None if entry is None else entry.subject
 
 
@@ -170,25 +169,25 @@ def inner(module: Any) -> Any:
 @patching.guard("models")
 def register_optimizer(optimizer: Any) -> None:
     """Remember an optimizer that has stepped for the first time."""
-    if id(optimizer) not in _optimizers and len(_optimizers) < _MAX_MODULES:
+    if id(optimizer) not in models.optimizers and len(models.optimizers) < _MAX_MODULES:
         key = id(optimizer)
-        _optimizers[key] = weakref.ref(optimizer, _make_forget(_optimizers, key))
+        models.optimizers[key] = weakref.ref(optimizer, _make_forget(models.optimizers, key))
 
 
+@declare.at_seldom_edge
 @patching.guard("models")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Find out at the first edges which modules are models."""
-    global _edges, _mode_pending
-    _edges += 1
-    if _edges not in _LOOKS and not _mode_pending:
+    models.edges += 1
+    if models.edges not in _LOOKS and not models.is_mode_pending:
         return
-    _mode_pending = False
+    models.is_mode_pending = False
     torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():  # no mode of the user's sees what we ask
         settle()
-        if not any(entry.subject is not None for entry in tuple(_modules.values())):
+        if not any(entry.subject is not None for entry in tuple(models.modules.values())):
             _search()
-        if _edges in untrained.LOOKS and not _untrained:
+        if models.edges in untrained.LOOKS and not models.has_untrained:
             _write_untrained()
 
 
@@ -204,7 +203,9 @@ def _search() -> None:
         if issubclass(type(value), module):
             register_module(value, None)
     settle()
-    if _edges >= _LOOKS[3] and not any(entry.subject is not None for entry in _modules.values()):
+    if models.edges >= _LOOKS[3] and not any(
+        entry.subject is not None for entry in models.modules.values()
+    ):
         recorder.report_unobserved(
             "model", "none was moved to a device or told to train or to evaluate"
         )
@@ -213,7 +214,7 @@ def _search() -> None:
 def settle() -> None:
     """Write the fact of each module that is now known to be a model."""
     id_sets = _id_sets()
-    pending = [entry for entry in list(_modules.values()) if entry.subject is None]
+    pending = [entry for entry in list(models.modules.values()) if entry.subject is None]
     # The largest first: a part of a model is not a model of its own.
     candidates = [(entry, module) for entry in pending if (module := entry.reference()) is not None]
     candidates.sort(key=lambda pair: -sum(1 for _ in pair[1].modules()))
@@ -232,7 +233,7 @@ def _id_sets() -> list[set[int]]:
 
 
 def _parameter_lists() -> list[list[Any]]:
-    optimizers = (reference() for reference in list(_optimizers.values()))
+    optimizers = (reference() for reference in list(models.optimizers.values()))
     lists = [
         [parameter for group in optimizer.param_groups for parameter in group["params"]]
         for optimizer in optimizers
@@ -245,19 +246,19 @@ def _write_untrained() -> None:
     modules = untrained.find_untrained(_largest_first(), _parameter_lists())
     for module, location, values in modules:
         recorder.fact("untrained", module, values, location)
-    _untrained.extend(values for _, _, values in modules)  # no module is kept alive
+    models.has_untrained = bool(modules)
 
 
 def _largest_first() -> list[tuple[Any, Any]]:
     """Return the modules that were met and where, each before the parts of it."""
-    entries = list(_modules.values())
+    entries = list(models.modules.values())
     met = [(module, entry.place) for entry in entries if (module := entry.reference()) is not None]
     return sorted(met, key=lambda pair: -sum(1 for _ in pair[0].modules()))
 
 
 def _enclosing_model(module: Any) -> Any:
     """Return what is known of the model that a module lies inside; None where it lies in none."""
-    for entry in list(_modules.values()):
+    for entry in list(models.modules.values()):
         model = entry.reference() if entry.subject is not None else None
         if model is not None and any(submodule is module for submodule in model.modules()):
             return entry

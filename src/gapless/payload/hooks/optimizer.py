@@ -7,7 +7,8 @@ import weakref
 from typing import Any
 
 from ... import wire
-from .. import compiling, imports, patching, recorder, stepping
+from .. import compiling, declare, patching, recorder, stepping
+from ..process_state import keep
 from ..stacks import locations
 from . import models
 
@@ -23,15 +24,24 @@ class _OptimizerEntry:
         self.number, self.reference, self.start = number, reference, 0
 
 
-_entries: dict[int, _OptimizerEntry] = {}  # by id of the optimizer
-_starts: dict[int, int] = {}  # likewise: when the first step of one began that is not known yet
+class _Optimizers:
+    """The optimizers that stepped."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, _OptimizerEntry] = {}  # by id of the optimizer
+        # Likewise: when the first step of one began that is not known yet.
+        self.starts: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Know of none; another log begins."""
+        self.entries.clear()
+        self.starts.clear()
 
 
-def install() -> None:
-    """Wait for ``torch.optim``."""
-    imports.when_imported("torch.optim.optimizer", _watch)
+_optimizers = keep(_Optimizers())
 
 
+@declare.hook("torch.optim.optimizer")
 def _watch(module: Any) -> None:
     watch_init = patching.around("optimizer", None, _after_init)
     patching.replace(module.Optimizer, "__init__", watch_init)
@@ -49,14 +59,6 @@ def _watch(module: Any) -> None:
         module._global_optimizer_post_hooks.pop(KEY, None)
 
     recorder.on_stop(undo)
-    recorder.on_stop(_forget)
-    recorder.on_child(_forget)
-
-
-def _forget() -> None:
-    _entries.clear()
-    _starts.clear()
-    stepping.forget()
 
 
 def _hooks(torch: Any) -> tuple:
@@ -67,7 +69,7 @@ def _hooks(torch: Any) -> tuple:
     They are for every step: what is usual is written out here. (Torch is still on its way.)
     """
     end_step: Any = patching.guard("step")(_note_step)
-    guard, now, entries = end_step.guarded, recorder.now, _entries
+    guard, now, entries = end_step.guarded, recorder.now, _optimizers.entries
     compiles = compiling.defer_is_compiling(torch)
 
     def before(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
@@ -76,7 +78,7 @@ def _hooks(torch: Any) -> tuple:
             if entry is not None:
                 entry.start = now()
             else:
-                _starts[id(optimizer)] = now()
+                _optimizers.starts[id(optimizer)] = now()
 
     def after(optimizer: Any, _args: tuple, _kwargs: dict) -> None:
         if not compiles() and guard.on:
@@ -90,7 +92,7 @@ def _hooks(torch: Any) -> tuple:
 
 
 def _note_step(optimizer: Any, end: int) -> None:
-    entry = _entries.get(id(optimizer))
+    entry = _optimizers.entries.get(id(optimizer))
     if entry is None or entry.reference() is not optimizer:
         entry = _register_optimizer(optimizer, end)
     number = entry.number
@@ -106,12 +108,14 @@ def _register_optimizer(optimizer: Any, end: int) -> _OptimizerEntry:
     values["stepped_at"] = location and location[:2]
     number = recorder.fact("optimizer", optimizer, values, location)
     models.register_optimizer(optimizer)
-    for key in [key for key, entry in list(_entries.items()) if entry.reference() is None]:
+    for key in [
+        key for key, entry in list(_optimizers.entries.items()) if entry.reference() is None
+    ]:
         if key != id(optimizer):
-            _entries.pop(key, None)
-    predecessor = _entries.get(id(optimizer))  # that was at the same address
-    start = _starts.pop(id(optimizer), end) if predecessor is None else predecessor.start
-    entry = _entries[id(optimizer)] = _OptimizerEntry(number, weakref.ref(optimizer))
+            _optimizers.entries.pop(key, None)
+    predecessor = _optimizers.entries.get(id(optimizer))  # that was at the same address
+    start = _optimizers.starts.pop(id(optimizer), end) if predecessor is None else predecessor.start
+    entry = _optimizers.entries[id(optimizer)] = _OptimizerEntry(number, weakref.ref(optimizer))
     entry.start = start
     return entry
 

@@ -10,25 +10,28 @@ from __future__ import annotations
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, recorder, stepping
+from .. import declare, patching, recorder, stepping
+from ..process_state import keep
 from . import calls
 
-_state = {"busy": False}  # a pass is under way; one inside it, or of another thread, is no step
+
+class _Passes:
+    """Whether a pass is under way; one inside it, or of another thread, is no step."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Know of none."""
+        self.is_busy = False
 
 
-def install() -> None:
-    """Wait for torch, whole."""
-    imports.when_imported("torch", _watch_torch)
-    recorder.on_child(_forget)
-    _forget()
+_passes = keep(_Passes())
 
 
-def _forget() -> None:
-    _state["busy"] = False
-
-
+@declare.hook("torch")
 def _watch_torch(torch: Any) -> None:
-    make = calls.around_unnested(_state, stepping.wants_passes, _note_pass)
+    make = calls.around_unnested(_passes, stepping.wants_passes, _note_pass)
     for name in ("backward", "grad"):
         patching.replace(torch.autograd, name, make)
 

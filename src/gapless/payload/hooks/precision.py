@@ -11,7 +11,8 @@ import re
 import sys
 from typing import Any
 
-from .. import imports, patching, recorder, surroundings
+from .. import declare, patching, recorder, surroundings
+from ..process_state import keep
 from ..stacks import locations
 from . import calls
 
@@ -61,31 +62,29 @@ class _ProcessSettings:
 
 
 _PRECISION, _MACHINE = _ProcessSettings(), _ProcessSettings()
-_autocast: dict[Any, Any] = {}  # device: dtype, of the autocast regions that were entered
-_scalers: list[Any] = []  # (enabled, location)
-_anomaly_locations: list[Any] = []  # where anomaly detection was switched on, the last one
-_written: dict[Any, Any] = {}
-_library_lines: dict[Any, Any] = {}  # by script and the libraries that are off
-_edges = 0
-_last_ns = 0
 
 
-def install() -> None:
-    """Look at the first step edges; watch for mixed precision."""
-    imports.when_imported("torch", _watch_torch)
-    begin()
-    recorder.on_first(look_early)
-    recorder.on_edge(edge, seldom=True)
-    recorder.on_child(begin)
+class _Settings:
+    """What was seen of mixed precision and anomaly detection, and what was written."""
+
+    def __init__(self) -> None:
+        self.autocast: dict[Any, Any] = {}  # device: dtype, of the regions that were entered
+        self.is_scaled = False  # by a scaler that is on
+        self.anomaly_location: Any = None  # where its detection was switched on last
+        self.library_lines: dict[Any, Any] = {}  # by script and the libraries that are off
+        self.last_ns = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Write everything again: another log begins."""
+        self.edges = 0
+        self.written: dict[Any, Any] = {}
 
 
-def begin() -> None:
-    """Write everything again: another log begins."""
-    global _edges
-    _edges = 0
-    _written.clear()
+_settings = keep(_Settings())
 
 
+@declare.hook("torch")
 def _watch_torch(torch: Any) -> None:
     mode = sys.modules.get("torch.amp.autocast_mode")
     if mode is not None:
@@ -106,34 +105,35 @@ def _watch_torch(torch: Any) -> None:
 
 def _note_autocast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
     region = args[0]
-    if region._enabled and region.device not in _autocast:
-        _autocast[region.device] = (str(region.fast_dtype), locations.users_line(1))
+    if region._enabled and region.device not in _settings.autocast:
+        _settings.autocast[region.device] = (str(region.fast_dtype), locations.users_line(1))
 
 
 def _note_scaler(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None:
-        _scalers.append((bool(getattr(args[0], "_enabled", True)), locations.users_line(1)))
+        _settings.is_scaled |= bool(getattr(args[0], "_enabled", True))
 
 
 def _note_anomaly(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if type(args[0]).__name__ == "detect_anomaly" or sys.modules["torch"].is_anomaly_enabled():
-        _anomaly_locations[:] = [locations.users_line(1)]
+        _settings.anomaly_location = locations.users_line(1)
 
 
+@declare.at_first
 def look_early() -> None:
     """Read the settings as soon as this process is known to train: it may never reach an edge."""
     if "torch" in sys.modules and not recorder.is_worker():
         _look()
 
 
+@declare.at_seldom_edge
 @patching.guard("precision")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action
     """Read the settings at the first edges, then about every ten seconds; write what changed."""
-    global _edges, _last_ns
-    _edges += 1
-    if _edges not in _LOOKS and end - _last_ns < _PERIOD_NS:
+    _settings.edges += 1
+    if _settings.edges not in _LOOKS and end - _settings.last_ns < _PERIOD_NS:
         return
-    _last_ns = end
+    _settings.last_ns = end
     _look()
 
 
@@ -144,21 +144,21 @@ def _look() -> None:
 
 
 def _write(noun: Any, entity: Any, values: Any) -> None:
-    if _written.get(noun) != values:
-        _written[noun] = values
+    if _settings.written.get(noun) != values:
+        _settings.written[noun] = values
         location = None
         if noun == "precision":
-            location = next((location for _, location in _autocast.values()), None)
+            location = next((location for _, location in _settings.autocast.values()), None)
         recorder.fact(noun, entity, values, location)
 
 
 def precision(torch: Any) -> Any:
     """Return the settings that decide how and how exactly torch computes."""
-    c = torch._C
+    c, anomaly_at = torch._C, _settings.anomaly_location
     return {
         **_tf32(torch),
-        "autocast": {device: dtype for device, (dtype, _) in _autocast.items()} or None,
-        "scaler": any(enabled for enabled, _ in _scalers),
+        "autocast": {device: dtype for device, (dtype, _) in _settings.autocast.items()} or None,
+        "scaler": _settings.is_scaled,
         "default_dtype": str(torch.get_default_dtype()),
         "cudnn_enabled": _ask(c, "_get_cudnn_enabled"),
         "mkldnn_enabled": _ask(c, "_get_mkldnn_enabled"),
@@ -167,9 +167,7 @@ def precision(torch: Any) -> Any:
         "cudnn_deterministic": _ask(c, "_get_cudnn_deterministic"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
-        "anomaly_at": next(
-            (f"{location[0]}:{location[1]}" for location in _anomaly_locations if location), None
-        ),
+        "anomaly_at": anomaly_at and f"{anomaly_at[0]}:{anomaly_at[1]}",
         "launch_blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "sync_debug_mode": _sync_debug(torch),
         "flash_sdp": _ask(c, "_get_flash_sdp_enabled"),
@@ -187,9 +185,9 @@ def _find_library_line(c: Any) -> Any:
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     if not names or not path:
         return None
-    if (path, names) not in _library_lines:
-        _library_lines[path, names] = _search_source(path, names)
-    return _library_lines[path, names]
+    if (path, names) not in _settings.library_lines:
+        _settings.library_lines[path, names] = _search_source(path, names)
+    return _settings.library_lines[path, names]
 
 
 def _search_source(path: str, names: tuple[str, ...]) -> Any:

@@ -13,54 +13,48 @@ import os
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, recorder
+from .. import declare, patching, recorder
+from ..process_state import keep_fields
 from . import calls
 
 _OUTSIDE = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 _PRELOADED = ("libToolsInjection", "libTreeLauncher", "nsight", "libcuda-injection")
 
 _WRITING = ("export_chrome_trace", "export_stacks", "export_memory_timeline", "key_averages")
-
-_actions: list[Any] = []
-_user_profilers: list[Any] = []  # what made us stop, at most one
-_running: dict[Any, Any] = {}  # by id of a profiler: when it started
+# What is done before the first; what made us stop; by id of a profiler when it started.
+_profilers = keep_fields(actions=[], name=None, running={}, is_exporting=False)
 
 
-def install() -> None:
-    """Watch for profilers."""
+@declare.at_install
+def _look_outside() -> None:
     outside = _observed_from_outside()
     if outside is not None:
-        _user_profilers.append(outside)
+        _profilers.name = outside
         recorder.report_unobserved("windows", f"another profiler observes this process ({outside})")
-    imports.when_imported("torch.autograd.profiler", _watch_autograd)
-    imports.when_imported("torch.profiler.profiler", _watch_kineto)
-    imports.when_imported("torch.autograd.profiler_legacy", _watch_legacy)
-    imports.when_imported("torch.cuda.profiler", _watch_cuda)
 
 
 def user_profiler() -> bool:
     """Return whether the user has a profiler of their own in this process."""
-    return bool(_user_profilers)
+    return _profilers.name is not None
 
 
 def on_user_profiler(action: Any) -> None:
     """Have an action called, once, before the user's first profiler is made or started."""
-    _actions.append(action)
+    _profilers.actions.append(action)
 
 
 def make_way(name: str) -> None:
     """End what would be in the way of the user's profiler."""
-    is_first = not _user_profilers
-    _user_profilers.append(name)
-    del _user_profilers[1:]
-    if not is_first:
+    if _profilers.name is not None:
         return
-    for action in tuple(_actions):
+    _profilers.name = name
+    for action in tuple(_profilers.actions):
         patching.guard("profilers")(action)()
     now = recorder.now()
     recorder.mark(wire.USER_PROFILER, now, now, calls.site(), 0)
 
 
+@declare.hook("torch.autograd.profiler")
 def _watch_autograd(module: Any) -> None:
     making = _around_creation()
     for name in ("profile", "emit_nvtx", "emit_itt"):
@@ -79,6 +73,7 @@ def _watch_autograd(module: Any) -> None:
     _watch_waits(module.profile, "_prepare_trace", "_start_trace", "__exit__", *_WRITING)
 
 
+@declare.hook("torch.profiler.profiler")
 def _watch_kineto(module: Any) -> None:
     owner = module._KinetoProfile
     calls.replace_all(owner, ("__init__", "prepare_trace", "start_trace"), _around_creation())
@@ -93,11 +88,13 @@ def _watch_waits(owner: Any, *names: str) -> None:
     calls.replace_all(owner, names, make)
 
 
+@declare.hook("torch.autograd.profiler_legacy")
 def _watch_legacy(module: Any) -> None:
     calls.replace_all(module.profile, ("__init__", "__enter__"), _around_creation())
     _watch_exports(module.profile)
 
 
+@declare.hook("torch.cuda.profiler")
 def _watch_cuda(module: Any) -> None:
     calls.replace_all(module, ("start",), _around_creation())
 
@@ -107,7 +104,7 @@ def _around_creation() -> Any:
 
 
 def _before_creation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
-    if not (_user_profilers or calls.is_ours()):
+    if not (user_profiler() or calls.is_ours()):
         profiler = args[0] if args else None
         make_way("torch.cuda.profiler" if profiler is None else type(profiler).__qualname__)
 
@@ -119,11 +116,11 @@ def _before_start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _after_start(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if state is not None and raised is None:
-        _running[id(args[0])] = state
+        _profilers.running[id(args[0])] = state
 
 
 def _after_stop(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
-    start = _running.pop(id(args[0]), None)
+    start = _profilers.running.pop(id(args[0]), None)
     if start is not None:
         recorder.mark(wire.USER_PROFILER, start, recorder.now(), calls.site(), 1)
 
@@ -135,22 +132,19 @@ def _watch_exports(owner: Any) -> None:
 
 def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the path of the outermost export that is the user's."""
-    if _exports or calls.is_ours():
+    if _profilers.is_exporting or calls.is_ours():
         return None
     path = kwargs.get("path", args[1] if len(args) > 1 else None)
     if not isinstance(path, (str, os.PathLike)):
         return None
-    _exports.append(True)
+    _profilers.is_exporting = True
     return os.path.abspath(os.fspath(path))
-
-
-_exports: list[Any] = []  # not empty: an export is under way
 
 
 def _after_export(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if state is None:
         return
-    _exports.clear()
+    _profilers.is_exporting = False
     if raised is None:
         recorder.write(wire.FILES, {"read": {}, "written": [state], "kind": "trace"})
 

@@ -10,17 +10,12 @@ import functools
 from typing import Any, Callable
 
 from ... import wire
-from .. import imports, patching, recorder, tracebacks
-from . import calls
+from .. import declare, patching, recorder, tracebacks
 
 LONG_NS = 100_000  # what takes less is no mark
 
 
-def install() -> None:
-    """Wait for ``torch.utils.data``."""
-    imports.when_imported("torch.utils.data.dataloader", _watch)
-
-
+@declare.hook("torch.utils.data.dataloader")
 def _watch(module: Any) -> None:
     patching.replace(module._BaseDataLoaderIter, "_next_index", _time_sampler)
 
@@ -42,7 +37,7 @@ def _time_sampler(original: Callable[..., Any]) -> Callable[..., Any]:
             hook.call(_note_choice, self, start, end)
         return result
 
-    return calls.make_transparent(next_index)
+    return next_index
 
 
 def _note_choice(iterator: Any, start: int, end: int) -> None:

@@ -7,19 +7,13 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, recorder, tracebacks
+from .. import declare, patching, recorder, tracebacks
 from . import calls
 
 _SPAN = "gapless:save"
 
 
-def install() -> None:
-    """Watch for the modules that save."""
-    imports.when_imported("torch", _watch_torch)
-    imports.when_imported("torch.distributed.checkpoint", _watch_distributed)
-    imports.when_imported("safetensors.torch", _watch_safetensors)
-
-
+@declare.hook("torch")
 def _watch_torch(torch: Any) -> None:
     make = _make("f", 1)
     calls.replace_everywhere((torch.serialization, torch), "save", make)
@@ -27,6 +21,7 @@ def _watch_torch(torch: Any) -> None:
     calls.replace_everywhere((jit, getattr(torch, "jit", None)), "save", make)
 
 
+@declare.hook("torch.distributed.checkpoint")
 def _watch_distributed(checkpoint: Any) -> None:
     saver = sys.modules.get(checkpoint.__name__ + ".state_dict_saver")
     make = _make("checkpoint_id", -1)
@@ -34,6 +29,7 @@ def _watch_distributed(checkpoint: Any) -> None:
         calls.replace_everywhere((saver, checkpoint), name, make)
 
 
+@declare.hook("safetensors.torch")
 def _watch_safetensors(module: Any) -> None:
     make = _make("filename", 1)
     for name in ("save_file", "save_model"):

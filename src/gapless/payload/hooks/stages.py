@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import imports, patching, recorder, tracebacks
+from .. import declare, imports, patching, recorder, tracebacks
 from ..loading.stage_table import TABLE
 from ..loading.stopwatch import FunctionProxy, time_function
+from ..process_state import keep_fields
 from . import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+# By id of an original: itself and what stands in for it.
+_timed = keep_fields(proxies={})
 
-_proxies: dict[int, tuple[Any, Any]] = {}  # by id of an original: itself and what stands in for it
 
-
-def install() -> None:
+@declare.at_install
+def _watch() -> None:
     """Time the functions of the table, each when its module is imported."""
     rows: dict[str, list[tuple[str, int]]] = {}
     for module, paths, stage in TABLE:
@@ -61,12 +63,15 @@ def _replace(owner: Any, name: str, stage: int, path: str) -> None:
         original, (type, staticmethod, classmethod, FunctionProxy)
     ):
         return
-    pair = _proxies.get(id(original))
+    pair = _timed.proxies.get(id(original))
     if pair is None:
         observe = files.note_first_argument if path.endswith("!") else None
         proxy = time_function(original, stage, weak=path.endswith("?"), observe=observe)
-        _proxies[id(original)] = (original, proxy)
-        _proxies[id(proxy)] = (proxy, proxy)  # found again where another module has it by import
+        _timed.proxies[id(original)] = (original, proxy)
+        _timed.proxies[id(proxy)] = (
+            proxy,
+            proxy,
+        )  # found again where another module has it by import
     elif pair[0] is pair[1]:
         return
     else:

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from ... import wire
-from .. import imports, patching, recorder
+from .. import declare, patching, recorder
 from ..loading import loader_facts
 from ..log import parentage
 from ..stacks import locations
@@ -20,11 +20,7 @@ from . import loader as loaders
 _MODULE = "torch.utils.data.dataloader"
 
 
-def install() -> None:
-    """Watch torch's iterators as they are made."""
-    imports.when_imported(_MODULE, _watch)
-
-
+@declare.hook(_MODULE)
 def _watch(module: Any) -> None:
     for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
         patching.replace(kind, "__init__", patching.around("stand-in", _before_init, _after_init))
@@ -40,14 +36,14 @@ def _before_init(args: tuple, kwargs: dict) -> tuple[int, int] | None:
     number = recorder.fact("loader", loader, loader_facts.of_stand_in(loader), location)
     if loader.num_workers > 0:
         recorder.begin()
-        parentage.creating = number
+        parentage.lineage.creating = number
     return number, recorder.now()
 
 
 def _after_init(state: tuple[int, int] | None, args: tuple, _result: Any, raised: Any) -> None:
     if state is None:
         return
-    parentage.creating = None
+    parentage.lineage.creating = None
     number, start = state
     if raised is None:
         loaders.alias_iterator(args[0], number)

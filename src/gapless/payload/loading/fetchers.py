@@ -7,13 +7,27 @@ import weakref
 from typing import Any
 
 from .. import recorder
+from ..process_state import keep
 from . import pacing
 
 ABSENT = -1
 RANDOM_EVERY = 64  # fetches, where the options say nothing
 
-known_feeds: dict[int, FetcherFeed] = {}  # by id of the fetcher
-_paces: dict[tuple[int, bool], pacing.FetchPace] = {}
+
+class _Feeds:
+    """The fetchers of this process, and how often fetches of each loader are looked at."""
+
+    def __init__(self) -> None:
+        self.by_fetcher: dict[int, FetcherFeed] = {}  # by its id
+        self.paces: dict[tuple[int, bool], pacing.FetchPace] = {}
+
+    def fork(self) -> None:
+        """Begin anew in the child of a fork."""
+        self.by_fetcher.clear()
+        self.paces.clear()
+
+
+feeds = keep(_Feeds())
 
 
 class FetcherFeed:
@@ -27,19 +41,19 @@ class FetcherFeed:
         self.iterable = type(fetcher).__name__.startswith("_Iterable")
         self.sequence = 0
         key = (loader, self.iterable)
-        if key not in _paces:
-            _paces[key] = pacing.FetchPace(
+        if key not in feeds.paces:
+            feeds.paces[key] = pacing.FetchPace(
                 int(recorder.options().get("random_every", RANDOM_EVERY))
             )
-        self.pace = _paces[key]
+        self.pace = feeds.paces[key]
 
 
 def register_fetcher(fetcher: Any) -> FetcherFeed:
     """Return what is known of a fetcher that was not seen before; forget those that are gone."""
-    for number, feed in list(known_feeds.items()):
+    for number, feed in list(feeds.by_fetcher.items()):
         if feed.fetcher() is None:
-            del known_feeds[number]
-    new_feed = known_feeds[id(fetcher)] = _make_feed(fetcher)
+            del feeds.by_fetcher[number]
+    new_feed = feeds.by_fetcher[id(fetcher)] = _make_feed(fetcher)
     return new_feed
 
 
@@ -63,9 +77,3 @@ def _calling_loader(fetcher: Any) -> int:
             return ABSENT if loader is None else loader
         frame = frame.f_back
     return ABSENT
-
-
-def forget() -> None:
-    """Begin anew in the child of a fork."""
-    known_feeds.clear()
-    _paces.clear()

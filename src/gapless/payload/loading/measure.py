@@ -14,6 +14,7 @@ from time import monotonic_ns, thread_time_ns
 from typing import Any, NamedTuple
 
 from .. import tracebacks
+from ..process_state import keep
 
 fcntl: Any
 resource: Any
@@ -30,11 +31,23 @@ ABSENT = -1
 TIGHT_NS = 50_000  # clocks and counters are read within this, or once more …
 TRIES = 4  # … so often
 
-unobserved: dict[str, str] = {}  # what is not known here, and why
-
 _RUSAGE_SCOPE = getattr(resource, "RUSAGE_THREAD", None)
-_local = threading.local()
-_generation = 0  # counts forks: the files of the parent's threads tell nothing of ours
+
+
+class _Gauges:
+    """The gauges of threads, and what they cannot read."""
+
+    def __init__(self) -> None:
+        self.unobserved: dict[str, str] = {}  # what is not known here, and why
+        self.local = threading.local()
+        self.n_forks = 0  # the files of the parent's threads tell nothing of ours
+
+    def fork(self) -> None:
+        """Leave the files of the parent's threads alone."""
+        self.n_forks += 1
+
+
+gauges = keep(_Gauges())
 
 
 class Reading(NamedTuple):
@@ -56,14 +69,15 @@ class Gauge:
     __slots__ = ("_io", "_least", "_queue_bytes", "generation", "queue")
 
     def __init__(self) -> None:
-        self.generation = _generation
+        self.generation = gauges.n_forks
         self._least = 0
         self._queue_bytes = 0
         self.queue = _open(SCHEDSTAT, "run queue")
         self._io = _open(IO, "bytes")
 
     def __del__(self) -> None:
-        if self.generation == _generation:  # the parent's numbers may be others' in a child
+        # In a child the parent's numbers may be others'; at the interpreter's end `gauges` is None.
+        if self.generation == getattr(gauges, "n_forks", None):
             for number in (self.queue, self._io):
                 _close(number)
 
@@ -114,7 +128,7 @@ class Gauge:
         except (OSError, ValueError) as error:
             tracebacks.pass_on(error)
             why = repr(error)
-        unobserved["run queue"] = f"{SCHEDSTAT}: {why}"
+        gauges.unobserved["run queue"] = f"{SCHEDSTAT}: {why}"
         self.queue = -1  # not closed: the number may be another's by now
         return ABSENT
 
@@ -130,7 +144,7 @@ class Gauge:
         except (OSError, ValueError, IndexError) as error:
             tracebacks.pass_on(error)
             why = repr(error)
-        unobserved["bytes"] = f"{IO}: {why}"
+        gauges.unobserved["bytes"] = f"{IO}: {why}"
         self._io = -1
         return ABSENT, ABSENT, 0
 
@@ -138,12 +152,12 @@ class Gauge:
 def gauge() -> Gauge:
     """Return the gauge of this thread, with files that are its own."""
     try:
-        thread_gauge: Gauge = _local.gauge
-        if thread_gauge.generation == _generation:
+        thread_gauge: Gauge = gauges.local.gauge
+        if thread_gauge.generation == gauges.n_forks:
             return thread_gauge
     except AttributeError:
         pass
-    thread_gauge = _local.gauge = Gauge()
+    thread_gauge = gauges.local.gauge = Gauge()
     return thread_gauge
 
 
@@ -165,12 +179,6 @@ def subtract_readings(before: Reading, after: Reading) -> tuple[int, int, int, i
     )
 
 
-def forget() -> None:
-    """Leave the files of the parent's threads alone: called in the child of a fork."""
-    global _generation
-    _generation += 1
-
-
 def _subtract(after: int, before: int) -> int:
     if after < 0 or before < 0:
         return ABSENT
@@ -179,7 +187,7 @@ def _subtract(after: int, before: int) -> int:
 
 def _faults() -> tuple[int, int]:
     if _RUSAGE_SCOPE is None:
-        unobserved["faults"] = "getrusage knows no threads here"
+        gauges.unobserved["faults"] = "getrusage knows no threads here"
         return ABSENT, ABSENT
     usage = resource.getrusage(_RUSAGE_SCOPE)
     return usage.ru_minflt, usage.ru_majflt
@@ -194,7 +202,7 @@ def _open(path: str, counter: str) -> int:
             os.close(number)
     except OSError as error:
         tracebacks.pass_on(error)
-        unobserved[counter] = f"{path}: {error.strerror}"
+        gauges.unobserved[counter] = f"{path}: {error.strerror}"
         return -1
 
 
@@ -205,7 +213,3 @@ def _close(number: int) -> None:
             os.close(number)
     except (OSError, AttributeError, TypeError):
         pass  # the program has closed it, or the interpreter is ending: `os` is gone
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget)

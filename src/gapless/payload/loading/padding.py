@@ -11,6 +11,8 @@ import sys
 from collections import UserDict
 from typing import Any, NamedTuple
 
+from ..process_state import keep
+
 MAX_LOOKS = 32  # at batches of a process, outside windows …
 MAX_LOOKS_IN_WINDOWS = 32  # … and in them
 EVERY_NS = 250_000_000  # at the least between two outside, the tenth part more with each …
@@ -45,35 +47,44 @@ class RowPadding(NamedTuple):
     filled: Any
 
 
-_state: dict[str, Any] = {"due": 0, "left": MAX_LOOKS, "in_windows": MAX_LOOKS_IN_WINDOWS}
-_blank_looks: dict[int, int] = {}  # by loader: looks that showed nothing
+class _BatchLooks:
+    """The looks that are left."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Look at batches as if none had been seen."""
+        self.due_ns = 0
+        self.n_left, self.n_left_in_windows = MAX_LOOKS, MAX_LOOKS_IN_WINDOWS
+        self.blank_looks: dict[int, int] = {}  # by loader: looks that showed nothing
+
+
+looks = keep(_BatchLooks())
 
 
 def is_look_due(loader: int, now_ns: int, *, window: bool) -> bool:
     """Return whether a batch that is handed over now is to be looked at."""
     if window:
-        return _state["in_windows"] > 0 and not _blank_looks.get(loader)
+        return looks.n_left_in_windows > 0 and not looks.blank_looks.get(loader)
     return (
-        now_ns >= _state["due"]
-        and _state["left"] > 0
-        and _blank_looks.get(loader, 0) < MAX_BLANK_LOOKS
+        now_ns >= looks.due_ns
+        and looks.n_left > 0
+        and looks.blank_looks.get(loader, 0) < MAX_BLANK_LOOKS
     )
 
 
 def note_look(loader: int, start: int, end: int, *, window: bool, has_lengths: bool) -> int:
     """Note that a batch was looked at, and what that took; return how many were before."""
-    _blank_looks[loader] = 0 if has_lengths else _blank_looks.get(loader, 0) + 1
-    _state["in_windows" if window else "left"] -= 1
-    number = MAX_LOOKS + MAX_LOOKS_IN_WINDOWS - _state["left"] - _state["in_windows"] - 1
-    spread = EVERY_NS * (10 + MAX_LOOKS - _state["left"]) // 10
-    _state["due"] = end + max(spread, PAUSE_FACTOR * (end - start))
+    looks.blank_looks[loader] = 0 if has_lengths else looks.blank_looks.get(loader, 0) + 1
+    if window:
+        looks.n_left_in_windows -= 1
+    else:
+        looks.n_left -= 1
+    number = MAX_LOOKS + MAX_LOOKS_IN_WINDOWS - looks.n_left - looks.n_left_in_windows - 1
+    spread = EVERY_NS * (10 + MAX_LOOKS - looks.n_left) // 10
+    looks.due_ns = end + max(spread, PAUSE_FACTOR * (end - start))
     return number
-
-
-def forget() -> None:
-    """Begin anew."""
-    _state.update(due=0, left=MAX_LOOKS, in_windows=MAX_LOOKS_IN_WINDOWS)
-    _blank_looks.clear()
 
 
 def values(batch: Any) -> list[dict[str, Any]]:

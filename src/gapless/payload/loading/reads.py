@@ -14,18 +14,36 @@ import sys
 from _thread import allocate_lock, get_ident
 from typing import Any, Callable
 
+from ..process_state import keep
 from .stopwatch import READ, FunctionProxy, Stopwatch, invisible, running, time_function
 
 NATIVE = io.open
-_lock = allocate_lock()
-_swapped: list[tuple[Any, str, Any, Any]] = []  # owner, name, what was there, what is ours
-
-_proxies: dict[int, tuple[Any, Any]] = {}  # by id of a function: itself and what stands for it
 MAX_PROXIES = 16
 
 
+class _Reads:
+    """What stands for the functions that read, and who is told of the files that are opened."""
+
+    def __init__(self) -> None:
+        self.lock = allocate_lock()
+        # Owner, name, what was there, what is ours.
+        self.swapped: list[tuple[Any, str, Any, Any]] = []
+        self.proxies: dict[int, tuple[Any, Any]] = {}  # by id of a function: it, what stands for it
+        self.note_open: Callable[[Any, Any], Any] | None = None  # (path, mode)
+
+    def fork(self) -> None:
+        """Time nothing in the child of a fork, whose only thread may be within a fetch."""
+        self.lock = allocate_lock()
+        _put_back()
+
+
+files = keep(_Reads())
+
+
 def note_open(path: Any, mode: Any) -> None:
-    """Note each file that a fetch opens."""
+    """Note a file that a fetch opens."""
+    if files.note_open is not None:
+        files.note_open(path, mode)
 
 
 class FileIO(io.FileIO):
@@ -103,26 +121,18 @@ def _buffer(raw: Any) -> int:
 
 def begin(watch: Stopwatch) -> None:
     """Time reads of this thread from now on."""
-    with _lock:
-        if not _swapped:
+    with files.lock:
+        if not files.swapped:
             _swap()
         running[get_ident()] = watch
 
 
 def finish() -> None:
     """Time reads of this thread no more; put back what stood there if no other thread is timed."""
-    with _lock:
+    with files.lock:
         running.pop(get_ident(), None)
         if not running:
             _put_back()
-
-
-def forget() -> None:
-    """Time nothing: called in the child of a fork, whose only thread may be within a fetch."""
-    global _lock
-    _lock = allocate_lock()
-    running.clear()
-    _put_back()
 
 
 def _swap() -> None:
@@ -135,16 +145,16 @@ def _swap() -> None:
         ):  # ours, from when somebody replaced it and put it back
             original = original.__wrapped__
         proxy = _find_proxy(original, name)
-        _swapped.append((owner, name, original, proxy))
+        files.swapped.append((owner, name, original, proxy))
         setattr(owner, name, proxy)
 
 
 def _find_proxy(original: Any, name: str) -> Any:
-    pair = _proxies.get(id(original))
+    pair = files.proxies.get(id(original))
     if pair is None or pair[0] is not original:
-        if len(_proxies) > MAX_PROXIES:  # somebody puts another one there all the time
-            _proxies.clear()
-        pair = _proxies[id(original)] = (
+        if len(files.proxies) > MAX_PROXIES:  # somebody puts another one there all the time
+            files.proxies.clear()
+        pair = files.proxies[id(original)] = (
             original,
             _TimedOpen(original) if name == "open" else time_function(original, READ),
         )
@@ -152,11 +162,7 @@ def _find_proxy(original: Any, name: str) -> Any:
 
 
 def _put_back() -> None:
-    while _swapped:
-        owner, name, original, proxy = _swapped.pop()
+    while files.swapped:
+        owner, name, original, proxy = files.swapped.pop()
         if getattr(owner, name, None) is proxy:  # else somebody has replaced it meanwhile
             setattr(owner, name, original)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget)

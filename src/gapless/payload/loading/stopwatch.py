@@ -15,15 +15,28 @@ from types import FunctionType
 from typing import Any, Callable, Optional
 
 from ...wire import STAGES
+from ..process_state import keep
 from ..tracebacks import PASSED_OVER
 
 READ, DECODE, AUGMENT, TOKENISE, COLLATE, OTHER = range(len(STAGES))
 
 INVISIBLE = PASSED_OVER
 
-running: dict[int, Stopwatch] = {}  # by thread: the fetches that are looked at in detail now
-
 Observe = Optional[Callable[[Any, Any], None]]
+
+
+class _DetailedFetches:
+    """The fetches that are looked at in detail now."""
+
+    def __init__(self) -> None:
+        self.watches: dict[int, Stopwatch] = {}  # by thread
+
+    def fork(self) -> None:
+        """Time nothing in the child of a fork, whose only thread may be within a fetch."""
+        self.watches.clear()
+
+
+running = keep(_DetailedFetches()).watches  # one and the same: the wrappers know it
 
 
 class Stopwatch:

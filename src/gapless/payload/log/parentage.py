@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from ..process_state import keep
+
 KEY = "GAPLESS_LOADER"  # wire.LOADER, spelt out: this file is read before wire is
 
-creating: int | None = None  # the loader whose workers are being started in this process
-stem: str | None = None  # name of this process's log, without its ending
-inherited: tuple[int, str] | None = None  # of a worker: loader, and the stem of its parent
+
+class _Lineage:
+    """Whose worker this process is, and what its own workers are to know of theirs."""
+
+    def __init__(self) -> None:
+        self.creating: int | None = None  # the loader whose workers are being started here
+        self.stem: str | None = None  # name of this process's log, without its ending
+        self.inherited: tuple[int, str] | None = None  # of a worker: loader, stem of its parent
+
+    def fork(self) -> None:
+        """Take over in a forked child what the parent was about to do."""
+        self.inherited = None if self.creating is None else (self.creating, self.stem or "rank0")
+        self.creating = self.stem = None
 
 
-def handle_fork() -> None:
-    """Take over in a forked child what the parent was about to do."""
-    global creating, stem, inherited
-    inherited = None if creating is None else (creating, stem or "rank0")
-    creating = stem = None
+lineage = keep(_Lineage())
 
 
 def watch_spawn(module: object) -> None:
@@ -25,11 +33,10 @@ def watch_spawn(module: object) -> None:
 
 
 def _send_loader(_state: object, _args: tuple, result: dict | None, _raised: object) -> None:
-    if creating is not None and result is not None:
-        result[KEY] = (creating, stem or "rank0")
+    if lineage.creating is not None and result is not None:
+        result[KEY] = (lineage.creating, lineage.stem or "rank0")
 
 
 def _receive_loader(args: tuple, kwargs: dict) -> None:
-    global inherited
     data = args[0] if args else kwargs.get("data", {})
-    inherited = data.get(KEY)
+    lineage.inherited = data.get(KEY)

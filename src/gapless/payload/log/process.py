@@ -8,37 +8,46 @@ import time
 from typing import Any
 
 from .. import tracebacks
+from ..process_state import keep
 from . import parentage
 
 SLOTS = 9  # logs of one name, for processes that live at the same time
-_worker: tuple[bool, int | None] = (False, None)  # looked, number
-_workers = 1  # that its loader has
+
+
+class _Role:
+    """Which worker of its loader this process is, if it is one."""
+
+    def __init__(self) -> None:
+        self.is_known = False
+        self.worker: int | None = None
+        self.workers = 1  # that its loader has
+
+    def begin(self) -> None:
+        """Look again: a child may be a worker."""
+        self.is_known, self.worker = False, None
+
+
+_role = keep(_Role())
 
 
 def worker() -> int | None:
     """Return the number of this worker of a DataLoader; None: it is none."""
-    global _worker, _workers
-    if not _worker[0]:
+    if not _role.is_known:
         module = sys.modules.get("torch.utils.data._utils.worker")
         if module is None:
             return None
         info = getattr(module, "_worker_info", None)
-        if info is None and parentage.inherited is not None:
+        if info is None and parentage.lineage.inherited is not None:
             return None  # it may still become one
-        _worker = (True, None if info is None else info.id)
-        _workers = 1 if info is None else info.num_workers
-    return _worker[1]
+        _role.is_known = True
+        if info is not None:
+            _role.worker, _role.workers = info.id, info.num_workers
+    return _role.worker
 
 
 def workers() -> int | None:
     """Return how many workers the loader of this worker has; None: it is none."""
-    return None if worker() is None else _workers
-
-
-def handle_fork() -> None:
-    """Look again: a child may be a worker."""
-    global _worker
-    _worker = (False, None)
+    return None if worker() is None else _role.workers
 
 
 def stems() -> list[str]:
@@ -51,7 +60,7 @@ def stems() -> list[str]:
     if number is None:
         stem = f"rank{rank()}"
     else:
-        _, parent = parentage.inherited or (-1, f"rank{rank()}")
+        _, parent = parentage.lineage.inherited or (-1, f"rank{rank()}")
         stem = f"{parent}-worker{number}"
     fallbacks = (f"{stem}-{slot}" for slot in range(2, SLOTS + 1))
     return [stem, *fallbacks, f"{stem}-pid{os.getpid()}"]
@@ -80,7 +89,7 @@ def description() -> dict[str, Any]:
         "local_rank": _number("LOCAL_RANK"),
         "world": _number("WORLD_SIZE"),
         "worker": number,
-        "loader": None if parentage.inherited is None else parentage.inherited[0],
+        "loader": None if parentage.lineage.inherited is None else parentage.lineage.inherited[0],
         "argv": [*getattr(sys, "argv", [])],
         "executable": sys.executable,
         "start_ns": _read_start_ns(),

@@ -17,30 +17,44 @@ except ImportError:  # not a POSIX system
 
 from ... import wire
 from .. import tracebacks
+from ..process_state import keep
 
 MIN_DESCRIPTOR = 300  # file descriptors below are left to the user, who may count on their numbers
 AGAIN_NS = 1_000_000_000  # after a log could not be opened
 MAX_CHECKED_FRAMES = 100_000  # frames of a log, at most, to see whether it ends well
 
-before = (0, 0)  # bytes that predecessors wrote into our log, and the ns in which they did
-lost = 0  # frames dropped since the last write that succeeded
-why_lost = ""
-_fd = -1
-_identity: tuple[int, int] = (-1, -1)
-_unwritten = b""  # of a frame that was cut by a full disk
-_closed_until = 0
+
+class _Log:
+    """The log of this process, as a file."""
+
+    def __init__(self) -> None:
+        self.fd = -1
+        self.identity = (-1, -1)  # device and inode
+        self.before = (0, 0)  # bytes that predecessors wrote into it, and the ns in which they did
+        self.unwritten = b""  # of a frame that was cut by a full disk
+        self.lost = 0  # frames dropped since the last write that succeeded
+        self.why_lost = ""
+        self.closed_until = 0
+
+    def fork(self) -> None:
+        """Leave the log to the parent."""
+        close()  # this copy of the descriptor: the lock is the parent's, by its own
+        self.lost = self.closed_until = 0
+
+
+log = keep(_Log())
 
 
 def is_open() -> bool:
     """Return whether the log is open and still ours (the user may close every descriptor)."""
-    if _fd < 0:
+    if log.fd < 0:
         return False
     try:
-        status = os.fstat(_fd)
+        status = os.fstat(log.fd)
     except OSError as error:
         tracebacks.pass_on(error)
         return False
-    return (status.st_dev, status.st_ino) == _identity
+    return (status.st_dev, status.st_ino) == log.identity
 
 
 def claim(folder: str, stems: list[str]) -> str | None:
@@ -50,8 +64,7 @@ def claim(folder: str, stems: list[str]) -> str | None:
     is in a log stays there, since it may have been transferred. None if there is no such log; tried
     again a second later at the earliest.
     """
-    global _closed_until
-    if time.monotonic_ns() < _closed_until:
+    if time.monotonic_ns() < log.closed_until:
         return None
     try:
         for stem in stems:
@@ -59,21 +72,20 @@ def claim(folder: str, stems: list[str]) -> str | None:
                 return stem
     except OSError as error:
         _note(1, error)
-    _closed_until = time.monotonic_ns() + AGAIN_NS
+    log.closed_until = time.monotonic_ns() + AGAIN_NS
     return None
 
 
 def append(frames: list[bytes]) -> int:
     """Write whole frames, by one ``os.write``; return how many of them went."""
-    global _unwritten
-    data = b"".join([_unwritten, *frames])
+    data = b"".join([log.unwritten, *frames])
     try:
-        written = os.write(_fd, data)
+        written = os.write(log.fd, data)
     except OSError as error:
         _note(len(frames), error)
         return 0
     if written == len(data):
-        _unwritten = b""
+        log.unwritten = b""
         return len(frames)
     went = _cut(frames, written)
     _note(len(frames) - went, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
@@ -82,54 +94,43 @@ def append(frames: list[bytes]) -> int:
 
 def close() -> None:
     """Close the log; it is then anybody's who goes on in it."""
-    global _fd, _unwritten
     if is_open():
-        os.close(_fd)
-    _fd, _unwritten = -1, b""
-
-
-def forget() -> None:
-    """Leave the log to the parent: for the child, after a fork."""
-    global lost, _closed_until
-    close()  # of this copy of the descriptor; the lock is the parent's as long as it has its own
-    lost = _closed_until = 0
+        os.close(log.fd)
+    log.fd, log.unwritten = -1, b""
 
 
 def _note(count: int, error: OSError) -> None:
-    global lost, why_lost
     tracebacks.pass_on(error)
-    lost += count
-    why_lost = f"{errno.errorcode.get(error.errno or 0, 'OSError')}: {error.strerror}"
+    log.lost += count
+    log.why_lost = f"{errno.errorcode.get(error.errno or 0, 'OSError')}: {error.strerror}"
 
 
 def _cut(frames: list[bytes], written: int) -> int:
     """Count the frames that went, one of which may have gone in part: its rest goes next."""
-    global _unwritten
-    offset = len(_unwritten)
+    offset = len(log.unwritten)
     if written < offset:
-        _unwritten = _unwritten[written:]
+        log.unwritten = log.unwritten[written:]
         return 0
-    _unwritten = b""
+    log.unwritten = b""
     for index, frame in enumerate(frames):
         if written < offset + len(frame):
-            _unwritten = frame[written - offset :] if written > offset else b""
-            return index + bool(_unwritten)
+            log.unwritten = frame[written - offset :] if written > offset else b""
+            return index + bool(log.unwritten)
         offset += len(frame)
     return len(frames)
 
 
 def _open(path: str) -> bool:
-    global _fd, _identity, _unwritten, before
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         status = os.fstat(descriptor)
         if not _lock(descriptor) or not _ends_well(descriptor, status.st_size):
             return False
-        before = status.st_size, _age(descriptor)
-        _identity = (status.st_dev, status.st_ino)
-        _fd, _unwritten = _high(descriptor), b""
+        log.before = status.st_size, _age(descriptor)
+        log.identity = (status.st_dev, status.st_ino)
+        log.fd, log.unwritten = _high(descriptor), b""
     finally:
-        if _fd != descriptor:
+        if log.fd != descriptor:
             os.close(descriptor)
     return True
 

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from ... import wire
+from ..process_state import keep
 from .sums import Stretch, pack_records
 
 # Bytes, and bytes a second: 42 MB a day for a training, 16 MB for all its workers together. What
@@ -140,7 +141,18 @@ class Thinning:
         return n_left >= 1
 
 
-_thinning: list[Thinning] = []  # of this process, once it writes
+class _Budget:
+    """How much this process may write, once it writes."""
+
+    def __init__(self) -> None:
+        self.thinning: Any = None
+
+    def fork(self) -> None:
+        """Begin anew: the child has another log."""
+        self.thinning = None
+
+
+_budget = keep(_Budget())
 
 
 def begin(workers: int | None, now: int, allowance: float | None, before: tuple[int, int]) -> None:
@@ -157,14 +169,14 @@ def begin(workers: int | None, now: int, allowance: float | None, before: tuple[
     thinning = Thinning(first_bytes, rate, now)
     thinning.shares = workers is not None
     thinning.room = min(first_bytes + before[1] * rate / _S - before[0], thinning.most)
-    _thinning[:] = [thinning]
+    _budget.thinning = thinning
 
 
 def frames(
     texts: list[bytes], marks: list[Mark], batches: list[Any], now: int, *, last: bool = False
 ) -> list[bytes]:
     """Return the frames to write: texts as they are, and what becomes of the records."""
-    thinning = _thinning[0]
+    thinning = _budget.thinning
     thinning.spend(texts)
     return [*texts, *thinning.frames(marks, batches, now, last=last)]
 
@@ -174,21 +186,17 @@ def affords(*, last: bool = False) -> bool:
 
     At its end (``last``) a training writes them in any case; of workers there may be any number.
     """
-    return all(thinning.room > 0 or (last and not thinning.shares) for thinning in _thinning)
+    thinning = _budget.thinning
+    return thinning is None or thinning.room > 0 or (last and not thinning.shares)
 
 
 def hold() -> None:
     """Keep every record from now on: a window is open."""
-    for thinning in _thinning:
-        thinning.held, thinning.releasing = WINDOW_BYTES, False
+    if _budget.thinning is not None:
+        _budget.thinning.held, _budget.thinning.releasing = WINDOW_BYTES, False
 
 
 def release() -> None:
     """Keep those that wait now, and then as many as there is room for."""
-    for thinning in _thinning:
-        thinning.releasing = True
-
-
-def forget() -> None:
-    """Begin anew in a forked child."""
-    _thinning.clear()
+    if _budget.thinning is not None:
+        _budget.thinning.releasing = True

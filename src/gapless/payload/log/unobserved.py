@@ -5,22 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from ... import wire
-from .. import imports, patching
+from ..process_state import STATE, keep
 from . import sink
 
-_entries: dict[str, list[Any]] = {}  # what: [why, count, count that was reported]
+
+class _Unobserved:
+    """What could not be observed in this process."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, list[Any]] = {}  # what: [why, count, count that was reported]
+
+    def fork(self) -> None:
+        """Leave it to the parent."""
+        self.entries.clear()
+
+
+_unobserved = keep(_Unobserved())
 
 
 def note(topic: str, why: str, count: int = 1) -> None:
     """Note that something could not be observed; the first reason is kept."""
-    _entries.setdefault(topic, [why, 0, 0])[1] += count
+    _unobserved.entries.setdefault(topic, [why, 0, 0])[1] += count
 
 
 def news() -> list[tuple[int, dict[str, Any]]]:
     """Return what has to be reported now; of the same (what, why) the highest count holds."""
     _gather()
     frames = []
-    for topic, entry in list(_entries.items()):
+    for topic, entry in list(_unobserved.entries.items()):
         why, count, before = entry
         if count >= 2 * before:
             entry[2] = count
@@ -30,15 +42,13 @@ def news() -> list[tuple[int, dict[str, Any]]]:
 
 def forget() -> None:
     """Begin anew."""
-    _entries.clear()
-    patching.notes.clear()
+    _unobserved.entries.clear()
+    STATE.notes.clear()
 
 
 def _gather() -> None:
-    for notes in (patching.notes, imports.failed):
-        while notes:
-            topic, why = notes.pop()
-            note(topic, why if isinstance(why, str) else repr(why))
-    if sink.lost:
-        note("records", f"not written: {sink.why_lost}", sink.lost)
-        sink.lost = 0
+    while STATE.notes:
+        note(*STATE.notes.pop())
+    if sink.log.lost:
+        note("records", f"not written: {sink.log.why_lost}", sink.log.lost)
+        sink.log.lost = 0

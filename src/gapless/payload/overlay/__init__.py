@@ -12,11 +12,12 @@ from __future__ import annotations
 import importlib
 from typing import Any, Callable
 
+from ..process_state import keep_fields
 from . import arguments, settings, skips
 from .patch import edit_counters
 
 Edit = "dict[str, Any]"
-_undos: list[Callable[[], None]] = []  # what reverts each of them
+_overlay = keep_fields(undos=[])  # of each edit that was applied: a child has them, too
 
 
 def apply(edits: Any) -> None:
@@ -24,7 +25,7 @@ def apply(edits: Any) -> None:
     for number, edit in enumerate(edits):
         undo = apply_edit(number, edit)
         if undo is not None:
-            _undos.append(undo)
+            _overlay.undos.append(undo)
 
 
 def apply_edit(number: int, edit: Any) -> Any:
@@ -39,8 +40,8 @@ def finish() -> None:
 
 def revert() -> None:
     """Revert all edits, the last one first: the same objects are where they were."""
-    while _undos:
-        _undos.pop()()
+    while _overlay.undos:
+        _overlay.undos.pop()()
 
 
 def _interpreter(edit: Any) -> Callable[[int, Any], Any]:

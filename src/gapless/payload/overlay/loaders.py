@@ -12,6 +12,7 @@ import inspect
 import weakref
 from typing import Any
 
+from ..process_state import keep_fields
 from ..stacks import locations
 from .patch import edit_counters, targets, where
 from .patch.signatures import Argument
@@ -19,8 +20,7 @@ from .patch.signatures import Argument
 LOADER = "torch.utils.data.DataLoader"
 STATEFUL = "torchdata.stateful_dataloader.StatefulDataLoader"  # repeats torch's __init__
 ONLY_WITH_WORKERS = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
-
-_layers: Any = weakref.WeakKeyDictionary()  # by class of loaders
+_classes = keep_fields(layers=weakref.WeakKeyDictionary())  # by class of loaders
 
 
 class _ArgumentEdit:
@@ -98,15 +98,15 @@ def is_loader_class(kind: type) -> bool:
 def apply(number: int, edit: Any, kind: type) -> targets.Undo:
     """Apply an edit on a class of loaders; return what reverts it."""
     argument_edit = _ArgumentEdit(number, edit, kind.__init__)
-    layer = _layers.get(kind)
+    layer = _classes.layers.get(kind)
     if layer is None:
-        layer = _layers[kind] = _Layer(kind)
+        layer = _classes.layers[kind] = _Layer(kind)
     layer.edits.append(argument_edit)
 
     def undo() -> None:
         layer.edits.remove(argument_edit)
         if not layer.edits:
             layer.undo()
-            _layers.pop(kind, None)
+            _classes.layers.pop(kind, None)
 
     return undo

@@ -14,6 +14,7 @@ import weakref
 from typing import Any, Callable
 
 from .. import compiling, imports, recorder
+from ..process_state import keep_fields
 from . import optimizers
 from .patch import targets
 
@@ -26,12 +27,6 @@ SHELLS = (
 _MAX_OPTIMIZERS = 64  # optimizers looked at: some trainings make one a step
 _SEARCHES = 4  # among all objects of the process, for what was made before
 Action = Callable[[Any], "targets.Undo | None"]
-
-_modules: dict[int, Any] = {}  # by id: weak references to all modules
-_undos: list[targets.Undo] = []
-_watchers: list[_Watcher] = []
-_models: list[Any] = []  # weak references to those that were acted on
-_looks = {"optimizers": 0, "searches": 0}
 
 
 class _Watcher:
@@ -66,6 +61,16 @@ class _Watcher:
             targets.undo_all(self.acted.pop()[1])
 
 
+_modules = keep_fields(
+    references={},  # by id: weak, to all modules that were made since they are watched
+    models=[],  # weak references to those that were acted on
+    watchers=[],
+    undos=[],
+    n_optimizers=0,
+    n_searches=0,
+)
+
+
 def on_model(action: Action) -> targets.Undo:
     """Call ``action(module)`` once for each model, before it is first trained, known ones at once.
 
@@ -73,29 +78,29 @@ def on_model(action: Action) -> targets.Undo:
     module, and by what is returned here, which ends all of it.
     """
     watcher = _Watcher(action)
-    _watchers.append(watcher)
-    if not _undos:
+    _modules.watchers.append(watcher)
+    if not _modules.undos:
         _watch()
-    for reference in tuple(_models):
+    for reference in tuple(_modules.models):
         model = reference()
         if model is not None:
             watcher.act_on(model)
 
     def undo() -> None:
-        if watcher in _watchers:
-            _watchers.remove(watcher)
+        if watcher in _modules.watchers:
+            _modules.watchers.remove(watcher)
         watcher.off()
-        if not _watchers:
-            targets.undo_all(_undos)
-            _modules.clear()
-            _models.clear()
+        if not _modules.watchers:
+            targets.undo_all(_modules.undos)
+            _modules.references.clear()
+            _modules.models.clear()
 
     return undo
 
 
 def shells(module: Any) -> list[Any]:
     """Return the shells that a module is in, of those that are known."""
-    known_modules = [ref() for ref in list(_modules.values())]
+    known_modules = [ref() for ref in list(_modules.references.values())]
     return [
         shell
         for shell in known_modules
@@ -144,13 +149,15 @@ def find_owner(parameters: list[Any]) -> Any:
 def _candidates(wanted_ids: set[int]) -> list[Any]:
     """Return the modules that may be a model; all there are where none that is known owns these."""
     modules = [
-        module for module in (ref() for ref in list(_modules.values())) if module is not None
+        module
+        for module in (ref() for ref in list(_modules.references.values()))
+        if module is not None
     ]
     is_owned = any(
         id(parameter) in wanted_ids for module in modules for parameter in _own_parameters(module)
     )
-    if not is_owned and _looks["searches"] < _SEARCHES:
-        _looks["searches"] += 1
+    if not is_owned and _modules.n_searches < _SEARCHES:
+        _modules.n_searches += 1
         kind = sys.modules["torch"].nn.Module
         modules = [obj for obj in gc.get_objects() if issubclass(type(obj), kind)]
         for module in modules:
@@ -171,30 +178,32 @@ def _is_called(module: Any) -> bool:
 
 def _remember(module: Any) -> None:
     key = id(module)
-    if key not in _modules:
-        _modules[key] = weakref.ref(module, functools.partial(_forget, key))
+    if key not in _modules.references:
+        _modules.references[key] = weakref.ref(module, functools.partial(_forget, key))
 
 
 def _forget(key: int, reference: Any) -> None:
-    if _modules.get(key) is reference:
-        del _modules[key]
+    if _modules.references.get(key) is reference:
+        del _modules.references[key]
 
 
 def _watch() -> None:
     switch = targets.Switch()
-    _looks.update(optimizers=0, searches=0)
-    _undos.append(lambda: setattr(switch, "on", False))
-    _undos.append(optimizers.on_optimizer(_note_optimizer))
+    _modules.n_optimizers = _modules.n_searches = 0
+    _modules.undos.append(lambda: setattr(switch, "on", False))
+    _modules.undos.append(optimizers.on_optimizer(_note_optimizer))
 
     def watch_torch(torch: Any) -> None:
         if switch.on:
             module, parallel = torch.nn.Module, torch.nn.parallel
-            _undos.append(targets.replace(module, "__init__", _wrap_init))
-            _undos.append(targets.replace(module, "__setstate__", _wrap_init))  # copied, unpickled
-            _undos.append(
+            _modules.undos.append(targets.replace(module, "__init__", _wrap_init))
+            _modules.undos.append(
+                targets.replace(module, "__setstate__", _wrap_init)
+            )  # copied, unpickled
+            _modules.undos.append(
                 targets.replace(parallel.DistributedDataParallel, "__init__", _wrap_ddp_init)
             )
-            _undos.append(targets.replace(parallel.DataParallel, "__init__", _wrap_dp_init))
+            _modules.undos.append(targets.replace(parallel.DataParallel, "__init__", _wrap_dp_init))
 
     imports.when_imported("torch", watch_torch)
 
@@ -232,7 +241,7 @@ def _wrap_dp_init(original: Any, switch: targets.Switch) -> Any:
         original(self, *args, **kwargs)
         if switch.on and _replicates(self):
             recorder.report_unobserved("edit", "DataParallel copies the model to several devices")
-            for watcher in tuple(_watchers):
+            for watcher in tuple(_modules.watchers):
                 watcher.let_go(inner(self))
 
     return replicate
@@ -243,8 +252,8 @@ def _replicates(shell: Any) -> bool:
 
 
 def _note_optimizer(optimizer: Any) -> None:
-    _looks["optimizers"] += 1
-    if _looks["optimizers"] > _MAX_OPTIMIZERS:
+    _modules.n_optimizers += 1
+    if _modules.n_optimizers > _MAX_OPTIMIZERS:
         return
     module = find_owner(optimizers.parameters(optimizer))
     if module is not None and not any(_replicates(shell) for shell in shells(module)):
@@ -252,7 +261,7 @@ def _note_optimizer(optimizer: Any) -> None:
 
 
 def _act_on(module: Any) -> None:
-    if all(reference() is not module for reference in _models):
-        _models.append(weakref.ref(module))
-    for watcher in tuple(_watchers):
+    if all(reference() is not module for reference in _modules.models):
+        _modules.models.append(weakref.ref(module))
+    for watcher in tuple(_modules.watchers):
         watcher.act_on(module)

@@ -7,11 +7,11 @@ import weakref
 from typing import Any, Callable
 
 from .. import imports
+from ..process_state import keep_fields
 from .patch import targets
 
-_actions: list[Callable[[Any], None]] = []
-_undos: list[targets.Undo] = []
-_ready: dict[int, Any] = {}  # by id: weak references to optimizers that are whole
+# References: by id of those that are whole, weak.
+_watched = keep_fields(actions=[], undos=[], references={})
 
 
 def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
@@ -22,23 +22,23 @@ def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
     """
     for optimizer in list_known():
         action(optimizer)
-    _actions.append(action)
-    if not _undos:
+    _watched.actions.append(action)
+    if not _watched.undos:
         _watch()
 
     def undo() -> None:
-        if action in _actions:
-            _actions.remove(action)
-        if not _actions:
-            targets.undo_all(_undos)
-            _ready.clear()
+        if action in _watched.actions:
+            _watched.actions.remove(action)
+        if not _watched.actions:
+            targets.undo_all(_watched.undos)
+            _watched.references.clear()
 
     return undo
 
 
 def list_known() -> list[Any]:
     """Return the optimizers that were made since they are watched."""
-    known = [reference() for reference in list(_ready.values())]
+    known = [reference() for reference in list(_watched.references.values())]
     return [optimizer for optimizer in known if optimizer is not None]
 
 
@@ -49,12 +49,14 @@ def parameters(optimizer: Any) -> list[Any]:
 
 def _watch() -> None:
     switch = targets.Switch()
-    _undos.append(lambda: setattr(switch, "on", False))
+    _watched.undos.append(lambda: setattr(switch, "on", False))
 
     def replace_methods(module: Any) -> None:
         if switch.on:
-            _undos.append(targets.replace(module.Optimizer, "__init__", _wrap_init))
-            _undos.append(targets.replace(module.Optimizer, "add_param_group", _wrap_add_group))
+            _watched.undos.append(targets.replace(module.Optimizer, "__init__", _wrap_init))
+            _watched.undos.append(
+                targets.replace(module.Optimizer, "add_param_group", _wrap_add_group)
+            )
 
     imports.when_imported("torch.optim.optimizer", replace_methods)
 
@@ -65,7 +67,9 @@ def _wrap_init(original: Any, switch: targets.Switch) -> Any:
         original(self, *args, **kwargs)
         if switch.on:
             key = id(self)
-            _ready[key] = weakref.ref(self, functools.partial(_ready.pop, key))
+            _watched.references[key] = weakref.ref(
+                self, functools.partial(_watched.references.pop, key)
+            )
             _act(self)
 
     return make
@@ -75,7 +79,9 @@ def _wrap_add_group(original: Any, switch: targets.Switch) -> Any:
     @functools.wraps(original)
     def add(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
-        if switch.on and id(self) in _ready:  # not while it is being made: one group is not all
+        if (
+            switch.on and id(self) in _watched.references
+        ):  # not while it is being made: one group is not all
             _act(self)
         return result
 
@@ -83,5 +89,5 @@ def _wrap_add_group(original: Any, switch: targets.Switch) -> Any:
 
 
 def _act(optimizer: Any) -> None:
-    for action in tuple(_actions):
+    for action in tuple(_watched.actions):
         action(optimizer)

@@ -6,36 +6,37 @@ import sys
 from typing import Any
 
 from .. import compiling, imports
+from ..process_state import keep_fields
 from . import gradients
 from .patch import targets
 
 _KEY = "gapless overlay"  # among torch's hooks, whose keys are numbers
-_state: dict[str, Any] = {"count": 0, "users": 0, "undos": []}
+_state = keep_fields(count=0, n_users=0, undos=[])
 
 
 def count() -> int:
     """Return how many backward passes and optimizer steps there have been."""
-    return _state["count"]
+    return _state.count
 
 
 def watch() -> targets.Undo:
     """Begin to count; return what ends it."""
-    _state["users"] += 1
-    if _state["users"] == 1:
-        _state["undos"].append(gradients.around_backward(_count_backward))
-        _state["undos"].append(_watch_steps())
+    _state.n_users += 1
+    if _state.n_users == 1:
+        _state.undos.append(gradients.around_backward(_count_backward))
+        _state.undos.append(_watch_steps())
 
     def undo() -> None:
-        _state["users"] -= 1
-        if not _state["users"]:
-            targets.undo_all(_state["undos"])
+        _state.n_users -= 1
+        if not _state.n_users:
+            targets.undo_all(_state.undos)
 
     return undo
 
 
 def _count_backward(original: Any, args: Any, kwargs: Any) -> Any:
     result = original(*args, **kwargs)
-    _state["count"] += 1
+    _state.count += 1
     return result
 
 
@@ -58,4 +59,4 @@ def _watch_steps() -> targets.Undo:
 
 def _count_step(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if not compiling.get_is_compiling()():
-        _state["count"] += 1
+        _state.count += 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
+
+from ..process_state import keep_fields
 
 SLEEP, FILE, SOCKET, PIPE, PROCESS, LOCK, OTHER = (
     "sleep",
@@ -39,13 +40,13 @@ _KINDS = {  # numbers of system calls (asm/unistd.h)
         LOCK: (98,),
     },
 }
-_machine = platform.machine()
+_MACHINE = platform.machine()
 _KIND_BY_NUMBER = {
-    number: kind for kind, numbers in _KINDS.get(_machine, {}).items() for number in numbers
+    number: kind for kind, numbers in _KINDS.get(_MACHINE, {}).items() for number in numbers
 }
 _MAX_FILE_BYTES = 256  # bytes of such a file, at most
 _RUNTIME_BYTES = 1 << 20  # of ``_PyRuntime``, about (3.11 to 3.14: 150 to 500 KB)
-_python: dict[str, Any] = {"libc": None, "buffer": None, "runtime": -_RUNTIME_BYTES}
+_python = keep_fields(libc=None, buffer=None, runtime=-_RUNTIME_BYTES)
 
 
 def prepare() -> None:
@@ -53,9 +54,10 @@ def prepare() -> None:
     try:
         import ctypes
 
-        _python.update(libc=ctypes.PyDLL(None), buffer=ctypes.create_string_buffer(_MAX_FILE_BYTES))
+        _python.libc = ctypes.PyDLL(None)
+        _python.buffer = ctypes.create_string_buffer(_MAX_FILE_BYTES)
         symbol = ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime")
-        _python["runtime"] = ctypes.addressof(symbol)
+        _python.runtime = ctypes.addressof(symbol)
     except (ImportError, OSError, ValueError, AttributeError):
         pass  # then the clock decides, and waits for the GIL count as waits
 
@@ -71,11 +73,11 @@ def waits_for(tid: int | None, *, runs: bool) -> str | None:
     if not words or not words[0].isdigit():  # −1: in the kernel, but in no call: a mapped page, say
         return None if runs else OTHER
     number, argument = int(words[0]), int(words[1], 16) if len(words) > 1 else 0
-    if number in _DESCRIPTOR_CALLS.get(_machine, ()):
+    if number in _DESCRIPTOR_CALLS.get(_MACHINE, ()):
         return _descriptor_kind(argument)
     kind = _KIND_BY_NUMBER.get(number, OTHER)
     # The GIL lies in Python's runtime; locks of others do not.
-    is_gil = kind == LOCK and 0 <= argument - _python["runtime"] < _RUNTIME_BYTES
+    is_gil = kind == LOCK and 0 <= argument - _python.runtime < _RUNTIME_BYTES
     return None if is_gil else kind
 
 
@@ -98,7 +100,7 @@ def _descriptor_kind(number: int) -> str:
 
 def _read(path: bytes) -> bytes:
     """Read a small file, with the GIL held; nothing if it cannot be read."""
-    libc, buffer = _python["libc"], _python["buffer"]
+    libc, buffer = _python.libc, _python.buffer
     if libc is None:
         return b""
     descriptor = libc.open(path, os.O_RDONLY | os.O_CLOEXEC)

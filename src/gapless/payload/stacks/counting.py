@@ -5,19 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from ... import wire
+from ..process_state import keep
 
 MAX_STACKS = 2000  # different stacks that are counted between two reports
 MAX_CODES = 20_000
 
-# By id of the code and line of each frame: looks, ns on a processor, ns off it, and these by kind;
-# of all of it, ns in which the step was late
-counts: dict[tuple[int, ...], list[Any]] = {}
-# By id; kept alive: to hash the codes themselves would take long. None: it is left out of stacks,
-# which are of a hundred frames soon where modules import one another.
-_codes: dict[int, Any] = {}
-_kept_alive: list[Any] = []
 _IMPORTLIB = "<frozen importlib"
-_rest = [0, 0, 0]  # the first three, of stacks that are not kept
+
+
+class _Stacks:
+    """What was counted since it was written last, and the code that was seen."""
+
+    def __init__(self) -> None:
+        self.fork()
+
+    def fork(self) -> None:
+        """Forget all, and the code that was seen."""
+        # By id of the code and line of each frame: looks, ns on a processor, ns off it, and these
+        # by kind; of all of it, ns in which the step was late.
+        self.counts: dict[tuple[int, ...], list[Any]] = {}
+        # By id; kept alive: to hash the codes themselves would take long. None: it is left out of
+        # stacks, which are of a hundred frames soon where modules import one another.
+        self.codes: dict[int, Any] = {}
+        self.living: list[Any] = []
+        self.rest = [0, 0, 0]  # the first three, of stacks that are not kept
+
+
+stacks = keep(_Stacks())
 
 
 def add(
@@ -28,7 +42,7 @@ def add(
     ``waits``: what for it was off the processor, or which device for.
     """
     entry = _entry(frames)
-    amounts = _rest if entry is None else entry
+    amounts = stacks.rest if entry is None else entry
     amounts[0] += 1
     amounts[1 if waits is None else 2] += elapsed_ns
     if is_late and entry is not None:
@@ -39,69 +53,68 @@ def add(
 
 def take(limit: int) -> dict[str, Any]:
     """Return what was counted, as it is written, and count anew: the longest stacks, the rest."""
-    ranked = sorted(counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0]))
-    stacks = []
+    ranked = sorted(
+        stacks.counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0])
+    )
+    longest = []
     for key, amounts in ranked[:limit]:
         frames = [
             [code.co_filename, line, _name(code)]
             for number, line in zip(key[::2], key[1::2])
-            if (code := _codes.get(number)) is not None
+            if (code := stacks.codes.get(number)) is not None
         ]
         if 2 * len(frames) == len(key):  # else the thread that looks has just forgotten some
             count, ran_ns, off_ns, kinds, late_ns = amounts
-            stacks.append([count, frames, ran_ns, off_ns, kinds, late_ns])
+            longest.append([count, frames, ran_ns, off_ns, kinds, late_ns])
     for _, amounts in ranked[limit:]:
         _add_to_rest(amounts)
     looks = sum(amounts[0] for _, amounts in ranked)
-    taken = {"stacks": stacks, "looks": looks, "rest": [*_rest]}
-    counts.clear()
-    _rest[:] = [0, 0, 0]
+    taken = {"stacks": longest, "looks": looks, "rest": [*stacks.rest]}
+    stacks.counts.clear()
+    stacks.rest[:] = [0, 0, 0]
     return taken
 
 
 def forget() -> None:
     """Forget all, and the code that was seen."""
-    counts.clear()
-    _codes.clear()
-    _kept_alive.clear()
-    _rest[:] = [0, 0, 0]
+    stacks.fork()
 
 
 def _entry(frames: list[tuple[Any, int]]) -> list[Any] | None:
     """Return what is counted of a stack; None where there are too many."""
     stack: list[int] = []
-    if len(_codes) > MAX_CODES:
+    if len(stacks.codes) > MAX_CODES:
         _begin_anew()
     for code, line in frames:
         number = id(code)
-        if number not in _codes:
+        if number not in stacks.codes:
             left_out = code.co_filename.startswith(_IMPORTLIB)
-            _codes[number] = None if left_out else code
+            stacks.codes[number] = None if left_out else code
             if left_out:
-                _kept_alive.append(code)
-        if _codes[number] is not None:
+                stacks.living.append(code)
+        if stacks.codes[number] is not None:
             stack += (number, line)
         if len(stack) >= 2 * wire.MAX_FRAMES:
             break
     key = tuple(stack)
-    entry = counts.get(key)
-    if entry is None and key and len(counts) < MAX_STACKS:
-        entry = counts[key] = [0, 0, 0, {}, 0]
+    entry = stacks.counts.get(key)
+    if entry is None and key and len(stacks.counts) < MAX_STACKS:
+        entry = stacks.counts[key] = [0, 0, 0, {}, 0]
     return entry
 
 
 def _begin_anew() -> None:
     """Forget code that is made anew again and again; what was counted stays in the rest."""
-    for amounts in counts.values():
+    for amounts in stacks.counts.values():
         _add_to_rest(amounts)
-    counts.clear()
-    _codes.clear()
-    _kept_alive.clear()
+    stacks.counts.clear()
+    stacks.codes.clear()
+    stacks.living.clear()
 
 
 def _add_to_rest(amounts: list[Any]) -> None:
-    for index in range(len(_rest)):
-        _rest[index] += amounts[index]
+    for index in range(len(stacks.rest)):
+        stacks.rest[index] += amounts[index]
 
 
 def _name(code: Any) -> str:

@@ -13,6 +13,8 @@ import dis
 import sys
 from typing import Any
 
+from ..process_state import keep_fields
+
 DEVICE = "device"
 _READS = frozenset(
     (
@@ -32,7 +34,7 @@ _NAMED = ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME")
 _UNITS_OF_ARGUMENT = 4  # of code, that make one argument: ``loss.sum()``
 _MAX_UNITS = 16  # looked at before a call
 _MAX_PLACES = 5000  # that are remembered
-_places: dict[tuple[int, int], tuple[Any, bool]] = {}  # with the code, which stays alive
+_known = keep_fields(places={})  # with the code, which stays alive
 
 
 def may_wait(code: Any, instruction: int) -> bool:
@@ -40,17 +42,17 @@ def may_wait(code: Any, instruction: int) -> bool:
     if not _uses_device():
         return False
     place = (id(code), instruction)
-    known = _places.get(place)
+    known = _known.places.get(place)
     if known is None:
-        if len(_places) >= _MAX_PLACES:
-            _places.clear()
-        known = _places[place] = (code, _is_read(code, instruction))
+        if len(_known.places) >= _MAX_PLACES:
+            _known.places.clear()
+        known = _known.places[place] = (code, _is_read(code, instruction))
     return known[1]
 
 
 def forget() -> None:
     """Forget all places."""
-    _places.clear()
+    _known.places.clear()
 
 
 def _uses_device() -> bool:

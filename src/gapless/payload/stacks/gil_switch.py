@@ -10,7 +10,8 @@ what it was again behind it. It has no effect on a process in which no other thr
 from __future__ import annotations
 
 import sys
-from typing import Any
+
+from ..process_state import keep_fields
 
 # Python counts them in microseconds; unusual values, so that they are known as ours. A thread that
 # waits for the GIL wakes so often, and imports hold it for long: there that would take processors.
@@ -20,41 +21,41 @@ SLACK_NS = 1_000  # by which the kernel may let a wait of this thread end late; 
 PR_SET_TIMERSLACK = 29  # of Linux (prctl.h)
 
 _OURS = (AT_ONCE_S, SOON_S)
-_state: dict[str, Any] = {"user's": None, "held": False}
+_state = keep_fields(users_s=None, is_held=False)  # the interval of the user's
 
 
 def shorten_interval(interval_s: float = AT_ONCE_S) -> None:
     """Let a thread that asks for the GIL have it at the holder's next bytecode; not while held."""
-    if not _state["held"]:
+    if not _state.is_held:
         _remember()
         sys.setswitchinterval(interval_s)
 
 
 def restore() -> None:
     """Set the interval as it was, unless it has been set by the user since."""
-    interval = _state["user's"]
+    interval = _state.users_s
     if interval is not None and sys.getswitchinterval() in _OURS:
         sys.setswitchinterval(interval)
 
 
 def hold(interval_s: float) -> None:
     """Let no thread get the GIL sooner, until it is released."""
-    _state["held"] = True
+    _state.is_held = True
     _remember()
     sys.setswitchinterval(interval_s)
 
 
 def release() -> None:
     """Set the interval as it was before it was held, if it was."""
-    if _state["held"] and _state["user's"] is not None:
-        sys.setswitchinterval(_state["user's"])
-    _state["held"] = False
+    if _state.is_held and _state.users_s is not None:
+        sys.setswitchinterval(_state.users_s)
+    _state.is_held = False
 
 
 def _remember() -> None:
     interval = sys.getswitchinterval()
     if interval not in _OURS:  # else the user has read ours, and set it again
-        _state["user's"] = interval
+        _state.users_s = interval
 
 
 def be_punctual() -> None:

@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any
 
+from ..process_state import keep_fields
 from ..tracebacks import OURS, PASSED_OVER
 
 CodeLocation = tuple[str, int, str]  # file, line, function
@@ -17,7 +18,7 @@ _LAYERS = 8  # decorators around a function
 _USERS, _LIBRARYS, _TORCHS = range(3)
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _PUBLIC = os.path.join(os.sep, "gapless", "__init__.py")  # gapless.step(), wherever it lies
-_origins: dict[str, int] = {}  # by file; scripts have few
+_files = keep_fields(origins={})  # scripts have few
 
 
 def users_line(depth: int = 0) -> CodeLocation | None:
@@ -135,11 +136,11 @@ def frame_location(frame: Any) -> CodeLocation:
 
 
 def _origin_of(name: str) -> int:
-    origin = _origins.get(name)
+    origin = _files.origins.get(name)
     if origin is None:
-        if len(_origins) > MAX_FILES:
-            _origins.clear()
-        origin = _origins[name] = _classify(name)
+        if len(_files.origins) > MAX_FILES:
+            _files.origins.clear()
+        origin = _files.origins[name] = _classify(name)
     return origin
 
 

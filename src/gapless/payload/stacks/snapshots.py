@@ -30,17 +30,24 @@ _FRAME = """        chain = (chain, frame.f_code, frame.f_lineno)
         if frame is None:
             return frames, ident, top, instruction, chain
 """
-_TAIL = """        return frames, ident, top, instruction, chain
+# Further out, where frames seldom go on: those that import modules are left out of stacks later.
+_TAIL = """        for _ in deeper:
+            chain = (chain, frame.f_code, frame.f_lineno)
+            frame = frame.f_back
+            if frame is None:
+                break
+        return frames, ident, top, instruction, chain
 """
-_namespace: dict[str, Any] = {}
-exec(_HEAD + wire.MAX_FRAMES * _FRAME + _TAIL, _namespace)  # noqa: S102 - our own lines, repeated
-_take = _namespace["take"]
-_source = iter(sys._current_frames, None)
+_MAX_DEEPER = 400  # frames
+_NAMESPACE: dict[str, Any] = {"deeper": range(_MAX_DEEPER)}
+exec(_HEAD + wire.MAX_FRAMES * _FRAME + _TAIL, _NAMESPACE)  # noqa: S102 - our own lines, repeated
+_take = _NAMESPACE["take"]
+_SOURCE = iter(sys._current_frames, None)
 
 
 def take(ident: int) -> Snapshot:
     """Return where a thread stands now, with all its frames; nothing of one that has ended."""
-    seen: Snapshot = _take(_source, ident)
+    seen: Snapshot = _take(_SOURCE, ident)
     return seen
 
 

@@ -21,9 +21,10 @@ import time
 from typing import Any
 
 from ... import wire
-from .. import own_threads, patching, recorder
+from .. import recorder
 from ..log import thinning
-from . import blocked, counting, device_waits, gil_switch, snapshots, threads
+from ..process_state import keep
+from . import blocked, counting, device_waits, gil_switch, own_threads, snapshots, threads
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
@@ -43,31 +44,50 @@ ENTRY = 4  # bytes of code: where a function is entered, which is where it may l
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
 
-_state: dict[str, Any] = {
-    "alarm": None,
-    "role": None,
-    "ident": None,  # of the thread that is looked at, and its native one
-    "native": None,
-    "began": 0,
-    "told": 0,
-    "tid": own_threads.NONE,  # of the thread that looks
-    "jitter": 1,
-    "edge": None,  # the first step edge seen
-}
+
+class _Watch:
+    """The thread that looks, and what it looks at."""
+
+    def __init__(self) -> None:
+        self.thread = own_threads.OwnThread()
+        self.role: str | None = None
+        self.ident: Any = None  # of the thread that is looked at, and its native one
+        self.native: int | None = None
+        self.began = self.reported = self.wait_ns = 0
+        self.period_s = 1 / HZ
+        self.jitter = 1
+        self.edge: tuple[int, int] | None = None  # the first step edge seen
+
+    def before_fork(self) -> None:
+        """End for a fork."""
+        _end()
+
+    def after_fork(self) -> None:
+        """Begin again after a fork, in the parent."""
+        if self.role is not None:
+            _begin()
+
+    def fork(self) -> None:
+        """Forget the parent's, in a forked child."""
+        gil_switch.restore()
+        self.thread.forget()
+        self.role = self.ident = self.edge = None
+
+
+_state = keep(_Watch())
 
 
 def install() -> None:
     """Begin with set-up, go on when this process steps or loads, end when the recorder leaves."""
     recorder.on_first(start)
     recorder.on_stop(stop)
-    recorder.on_child(handle_fork)
     blocked.prepare()  # here: what our thread would import now, the user's might import, too
     _begin_as("setup")
 
 
 def start() -> None:
     """Look at this thread from now on, if that is wanted: it steps or loads."""
-    if _state["role"] not in {None, "setup"}:
+    if _state.role not in {None, "setup"}:
         return
     _end()
     if recorder.is_worker():  # its set-up is none of the training's
@@ -82,122 +102,89 @@ def stop() -> None:
     """End, and queue what was seen."""
     _end()
     _report(last=True)
-    _state["role"] = None
+    _state.role = None
 
 
 def finish() -> None:
     """Queue what was seen, for the end of the process, and ask the thread to end."""
-    alarm, _state["alarm"] = _state["alarm"], None
-    if alarm is not None:
-        alarm.release()
+    if _state.thread.ask_to_end():
         gil_switch.restore()
     _report(last=True)
 
 
 def wait_for_end() -> None:
     """Wait until the thread has ended, before the interpreter does."""
-    own_threads.wait_for_end(_state, own_threads.EXIT_S)
-
-
-def pause() -> None:
-    """End for a fork."""
-    _end()
-
-
-def resume() -> None:
-    """Begin again after a fork, in the parent."""
-    if _state["role"] is not None:
-        _begin()
-
-
-def handle_fork() -> None:
-    """Forget the parent's, in a forked child."""
-    gil_switch.restore()
-    counting.forget()
-    device_waits.forget()
-    threads.forget()
-    _state.update(alarm=None, role=None, ident=None, tid=own_threads.NONE, edge=None)
+    _state.thread.wait_for_end(own_threads.EXIT_S)
 
 
 def _begin_as(role: str) -> None:
     hz = recorder.options().get("stacks_hz", HZ)
     if not hz:
         return
-    _state["role"] = role
-    _state["ident"], _state["native"] = _thread.get_ident(), _thread.get_native_id()
-    _state["began"] = _state["told"] = time.monotonic_ns()
-    _state["wait"] = NEVER_NS if role == "setup" else REPORT_NS
-    _state["period"], _state["edge"] = 1.0 / float(hz), None
+    _state.role = role
+    _state.ident, _state.native = _thread.get_ident(), _thread.get_native_id()
+    _state.began = _state.reported = time.monotonic_ns()
+    _state.wait_ns = NEVER_NS if role == "setup" else REPORT_NS
+    _state.period_s, _state.edge = 1.0 / float(hz), None
     _begin()
 
 
 def _begin() -> None:
-    alarm = _thread.allocate_lock()
-    alarm.acquire()
-    _state["alarm"], _state["tid"] = alarm, None
     try:
-        _thread.start_new_thread(_watch, (alarm, _state["period"]))
+        _state.thread.begin(_watch, _state.period_s)
     except RuntimeError as error:
-        _state.update(alarm=None, role=None, tid=own_threads.NONE)
+        _state.role = None
         recorder.report_unobserved("stacks", repr(error))
 
 
 def _end() -> None:
-    alarm = _state["alarm"]
-    if alarm is None:
-        return
-    _state["alarm"] = None
-    alarm.release()
-    own_threads.wait_for_end(_state, own_threads.FORK_S)
+    if _state.thread.ask_to_end():
+        _state.thread.wait_for_end(own_threads.FORK_S)
 
 
 def _watch(alarm: Any, period: float) -> None:
-    try:
-        _state["tid"] = _thread.get_native_id()
-        gil_switch.be_punctual()
-        blocked.prepare()
-        before = time.monotonic_ns()
-        looks = 0
-        while True:
-            pause = _pause_s(period, looks)
-            due = time.monotonic_ns() + int(1e9 * pause)
-            if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
+    gil_switch.be_punctual()
+    blocked.prepare()
+    before = time.monotonic_ns()
+    looks = 0
+    while True:
+        pause = _pause_s(period, looks)
+        due = time.monotonic_ns() + int(1e9 * pause)
+        if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
+            return
+        is_setup = _state.role == "setup"
+        gil_switch.shorten_interval(gil_switch.SOON_S if is_setup else gil_switch.AT_ONCE_S)
+        try:
+            ran = _clock()
+            ident, native = _find_thread()
+            if _wait_for_stop(alarm, due):
                 return
-            is_setup = _state["role"] == "setup"
-            gil_switch.shorten_interval(gil_switch.SOON_S if is_setup else gil_switch.AT_ONCE_S)
-            try:
-                ran = _clock()
-                ident, native = _find_thread()
-                if _wait_for_stop(alarm, due):
-                    return
-                # Before anything else: whoever lost the GIL to us takes it back at the next call.
-                seen = snapshots.take(ident)
-            finally:
-                gil_switch.restore()  # at once: else the GIL is soon taken from us
-            now = time.monotonic_ns()
-            _look(now - before, ran, (native, seen))
-            del seen  # what frames hold is the user's to free
-            before = now
-            looks += 1
-            if now - _state["told"] > _state["wait"]:
-                _report_since(now)
-    except Exception as error:
-        patching.notes.append(("stacks", repr(error)))
+            # Before anything else: whoever lost the GIL to us takes it back at the next call.
+            snapshot = snapshots.take(ident)
+        finally:
+            gil_switch.restore()  # at once: else the GIL is soon taken from us
+        now = time.monotonic_ns()
+        _look(now - before, ran, (native, snapshot))
+        del snapshot  # what frames hold is the user's to free
+        before = now
+        looks += 1
+        if now - _state.reported > _state.wait_ns:
+            _report_since(now)
 
 
 def _report_since(now: int) -> None:
-    since = (now - _state["began"]) // SPACING
-    _state["wait"] = min(since, RAREST_NS.get(_state["role"], 0))
+    since = (now - _state.began) // SPACING
+    _state.wait_ns = min(since, RAREST_NS.get(_state.role or "", 0))
     _report()
 
 
 def _pause_s(period: float, looks: int) -> float:
     """Return how long to wait for the next look, after so many."""
-    role = _state["role"]
+    role = _state.role
     if role != "worker" and looks < FIRST_LOOKS:
         period /= EARLY_FACTOR
     if role == "setup":
-        period = max(period, (time.monotonic_ns() - _state["began"]) / 1e9 / SETUP_PART)
+        period = max(period, (time.monotonic_ns() - _state.began) / 1e9 / SETUP_PART)
     return period * _jitter()
 
 
@@ -208,14 +195,14 @@ def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
 
 def _jitter() -> float:
     """Return a factor of 0.5 to 1.5: looks in step with the training would see the same again."""
-    _state["jitter"] = (_state["jitter"] * _STEP + _ADD) & _MASK
-    return 0.5 + _state["jitter"] / _MASK
+    _state.jitter = (_state.jitter * _STEP + _ADD) & _MASK
+    return 0.5 + _state.jitter / _MASK
 
 
 def _find_thread() -> tuple[Any, Any]:
     """Return the thread that is looked at: its number, and its native one."""
     ident, native = recorder.stepping_thread()
-    return (_state["ident"], _state["native"]) if ident is None else (ident, native)
+    return (_state.ident, _state.native) if ident is None else (ident, native)
 
 
 def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]) -> None:
@@ -223,7 +210,7 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
     native, (frames, ident, top, instruction, chain) = seen
     if top is None:
         return
-    if _state["role"] == "training":
+    if _state.role == "training":
         threads.look(frames, ident, native)
     stack = snapshots.frames_of(chain)
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
@@ -238,11 +225,11 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
 
 def _is_late() -> bool:
     """Return whether the step takes far longer than steps do: something is done in it alone."""
-    edge, first = recorder.last_edge(), _state["edge"]
+    edge, first = recorder.last_edge(), _state.edge
     if edge is None:
         return False
     if first is None or edge[0] < first[0]:
-        first = _state["edge"] = edge
+        first = _state.edge = edge
     count = edge[0] - first[0]
     mean_ns = (edge[1] - first[1]) / max(1, count)
     return count >= LATE_EDGES and time.monotonic_ns() - edge[1] > LATE_FACTOR * mean_ns
@@ -255,7 +242,7 @@ def _has_moved(ident: int, top: Any, instruction: int) -> bool:
 
 def _clock() -> int | None:
     """Return the processor time of the main thread; None where another one is looked at."""
-    ident = recorder.stepping_thread()[0] or _state["ident"]
+    ident = recorder.stepping_thread()[0] or _state.ident
     # It may be imported at this moment, and not have it yet.
     main_thread = getattr(sys.modules.get("threading"), "main_thread", None)
     # Of a thread that may have ended the clock must not be asked for: C would read freed memory.
@@ -268,8 +255,8 @@ def _clock() -> int | None:
 
 
 def _report(*, last: bool = False) -> None:
-    _state["told"] = time.monotonic_ns()
-    role = _state["role"]
+    _state.reported = time.monotonic_ns()
+    role = _state.role
     if role is None or not thinning.affords(last=last):
         return  # they are counted on
     report = {"thread": role, **counting.take(MAX_REPORTED[role])}

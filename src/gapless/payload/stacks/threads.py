@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any
 
 from .. import recorder, tracebacks
+from ..process_state import keep
 from . import locations
 
 _NOUN = "thread"
@@ -21,11 +22,24 @@ _MAX_THREADS = 16  # threads
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _TIMES = (11, 13)  # of what /proc/…/stat says behind the name: on a processor, and in the kernel
 
-# By thread (its identity, and the system's number of it): how often it stood at each line of the
-# user's; and how long it and the training's had been on a processor when it was met, and when.
-_line_counts: dict[tuple[int, int], Counter[Any]] = {}
-_baselines: dict[tuple[int, int], tuple[int, int, int]] = {}
-_training_thread: list[Any] = [None]  # the thread that all this is beside
+
+class _OtherThreads:
+    """The threads beside that which trains."""
+
+    def __init__(self) -> None:
+        self.fork()
+
+    def fork(self) -> None:
+        """Forget all threads: of a forked child's they are none."""
+        # By thread (its identity, and the system's number of it): how often it stood at each line
+        # of the user's; and how long it and the training's had been on a processor when it was
+        # met, and when.
+        self.line_counts: dict[tuple[int, int], Counter[Any]] = {}
+        self.baselines: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self.training: tuple[int, int | None] | None = None  # the thread that all this is beside
+
+
+_others = keep(_OtherThreads())
 
 
 def look(frames: dict[int, Any], training: int, native: int | None) -> None:
@@ -35,9 +49,9 @@ def look(frames: dict[int, Any], training: int, native: int | None) -> None:
         return
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return
-    if _training_thread[0] != (training, native):
+    if _others.training != (training, native):
         forget()
-        _training_thread[0] = training, native
+        _others.training = training, native
     for ident, frame in frames.items():
         thread = threading._active.get(ident)
         location = None if ident == training or thread is None else locations.of_users_frame(frame)
@@ -46,29 +60,29 @@ def look(frames: dict[int, Any], training: int, native: int | None) -> None:
             and thread is not None
             and _is_counted(ident, thread.native_id, native)
         ):
-            _line_counts[ident, thread.native_id][location] += 1
+            _others.line_counts[ident, thread.native_id][location] += 1
 
 
 def _is_counted(ident: int, number: int | None, native: int | None) -> bool:
     """Return whether a thread is counted; one that is met for the first time is, from now on."""
-    if number is None or (ident, number) in _baselines:
+    if number is None or (ident, number) in _others.baselines:
         return number is not None
     ran_ns, training_ns = _ran_ns(number), _ran_ns(native)
-    if ran_ns is None or training_ns is None or len(_baselines) >= _MAX_THREADS:
+    if ran_ns is None or training_ns is None or len(_others.baselines) >= _MAX_THREADS:
         return False
-    _line_counts[ident, number] = Counter()
-    _baselines[ident, number] = ran_ns, training_ns, time.monotonic_ns()
+    _others.line_counts[ident, number] = Counter()
+    _others.baselines[ident, number] = ran_ns, training_ns, time.monotonic_ns()
     return True
 
 
 def report_threads() -> None:
     """Write down which other threads were on a processor, and for how much of the time."""
     threading = sys.modules.get("threading")
-    if threading is None or _training_thread[0] is None:
+    if threading is None or _others.training is None:
         return
-    training_ns = _ran_ns(_training_thread[0][1])
-    for key, (ran_before_ns, training_before_ns, since) in _baselines.copy().items():
-        thread, lines = threading._active.get(key[0]), _line_counts.get(key)
+    training_ns = _ran_ns(_others.training[1])
+    for key, (ran_before_ns, training_before_ns, since) in _others.baselines.copy().items():
+        thread, lines = threading._active.get(key[0]), _others.line_counts.get(key)
         elapsed_ns = time.monotonic_ns() - since
         if thread is None or thread.native_id != key[1] or training_ns is None or not lines:
             continue
@@ -83,10 +97,8 @@ def report_threads() -> None:
 
 
 def forget() -> None:
-    """Forget all threads: of a forked child's they are none."""
-    _training_thread[0] = None
-    _line_counts.clear()
-    _baselines.clear()
+    """Forget all threads."""
+    _others.fork()
 
 
 def _ran_ns(native: int | None) -> int | None:

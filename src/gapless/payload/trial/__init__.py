@@ -15,9 +15,10 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 from ..log import process
+from ..process_state import keep_fields
 from . import losses, samples, stop, switching, turns
 
-_state: dict[str, Any] = {"open": False, "stopped": None}
+_arm = keep_fields(is_open=False)  # its outcome is yet to be written
 
 
 def begin(plan: dict[str, Any], end_process: Any) -> None:
@@ -25,7 +26,7 @@ def begin(plan: dict[str, Any], end_process: Any) -> None:
 
     ``end_process(exit_kind)`` writes everything, and that the process ends.
     """
-    _state.update(open=True, stopped=None)
+    _arm.is_open = True
     losses.begin(int(plan.get("losses") or 0))
     samples.begin(int(plan.get("batches") or 0))
     switching.begin(plan.get("switching"))
@@ -35,14 +36,13 @@ def begin(plan: dict[str, Any], end_process: Any) -> None:
         from ..feeding import takeover
 
         takeover.begin(plan["data"])
-    recorder.on_child(_forget)
 
 
 def finish(stopped: int | None = None) -> None:
     """Write what was observed, once; ``stopped``: the planned step at which this process leaves."""
-    if not _state["open"] or process.worker() is not None:
+    if not _arm.is_open or process.worker() is not None:
         return
-    _state["open"] = False
+    _arm.is_open = False
     outcome = {
         **_collect_safely(losses.collect_losses),
         **_collect_safely(samples.collect_samples),
@@ -53,12 +53,3 @@ def finish(stopped: int | None = None) -> None:
 
 def _collect_safely(ask: Any) -> dict[str, Any]:
     return patching.guard("trial")(ask)() or {}
-
-
-def _forget() -> None:
-    """Begin anew in a forked child: what the parent saw, the parent writes."""
-    losses.forget()
-    samples.forget()
-    stop.forget()
-    switching.forget()
-    turns.forget()

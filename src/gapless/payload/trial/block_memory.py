@@ -6,8 +6,7 @@ import sys
 from typing import Any
 
 from .. import recorder
-
-_peaks: dict[int, _Peak] = {}  # by side
+from ..process_state import keep_fields
 
 
 class _Peak:
@@ -15,6 +14,9 @@ class _Peak:
 
     def __init__(self) -> None:
         self.bytes = 0
+
+
+_peaks = keep_fields(by_side={})
 
 
 def begin() -> None:
@@ -29,7 +31,7 @@ def end(side: int) -> None:
     cuda = _cuda_in_use()
     if cuda is None:
         return
-    peak = _peaks.setdefault(side, _Peak())
+    peak = _peaks.by_side.setdefault(side, _Peak())
     peak.bytes = max(peak.bytes, cuda.max_memory_allocated())
     recorder.fact("block", peak, {"side": side, "memory_peak": peak.bytes})
 

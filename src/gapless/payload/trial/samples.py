@@ -15,19 +15,14 @@ from hashlib import blake2b
 from typing import Any
 
 from .. import imports, patching, recorder
+from ..process_state import keep
 
 MAX_BATCHES = 4_000  # of a loader whose indices are written
 MAX_INDICES = 200_000  # of an iteration that are told apart
 MAX_SAMPLE_BYTES = 4096  # of a sample
 _WORD = (1 << 64) - 1
-_INTEGERS = {int}
+_INTEGERS = frozenset([int])
 _MAP = 0  # torch's _DatasetKind.Map
-
-_iterations: dict[int, _Iteration] = {}  # by id of the iterator
-_epochs: dict[int, int] = {}  # by loader
-_indices: dict[int, list[Any]] = {}
-_samples: dict[int, list[Any]] = {}
-_state = {"batches": 0}
 
 
 class _Iteration:
@@ -40,23 +35,35 @@ class _Iteration:
         self.distinct: set[Any] | None = set()
 
 
+class _TrainedSamples:
+    """What was handed over so far."""
+
+    def __init__(self) -> None:
+        self.max_batches = 0  # whose samples are looked at
+        self.fork()
+
+    def fork(self) -> None:
+        """Know of nothing: what the parent saw, the parent writes."""
+        self.iterations: dict[int, _Iteration] = {}  # by id of the iterator
+        self.epochs: dict[int, int] = {}  # by loader, as those below
+        self.indices: dict[int, list[Any]] = {}
+        self.samples: dict[int, list[Any]] = {}
+
+
+_trained = keep(_TrainedSamples())
+
+
 def begin(batches: int) -> None:
     """Look at what loaders hand over; at the samples of the first ``batches`` of each."""
-    forget()
-    _state["batches"] = batches
+    _trained.fork()
+    _trained.max_batches = batches
     if batches > 0:
         imports.when_imported("torch.utils.data.dataloader", _watch)
 
 
-def forget() -> None:
-    """Know of nothing."""
-    for table in (_iterations, _epochs, _indices, _samples):
-        table.clear()
-
-
 def collect_samples() -> dict[str, Any]:
     """Return what was handed over, by loader."""
-    return {"indices": dict(_indices), "samples": dict(_samples)}
+    return {"indices": dict(_trained.indices), "samples": dict(_trained.samples)}
 
 
 def _watch(module: Any) -> None:
@@ -67,7 +74,7 @@ def _watch(module: Any) -> None:
 
 
 def _find_iteration(iterator: Any) -> _Iteration:
-    iteration = _iterations.get(id(iterator))
+    iteration = _trained.iterations.get(id(iterator))
     return (
         iteration
         if iteration is not None and iteration.iterator() is iterator
@@ -76,10 +83,10 @@ def _find_iteration(iterator: Any) -> _Iteration:
 
 
 def _add_iteration(iterator: Any) -> _Iteration:
-    for number, iteration in list(_iterations.items()):
+    for number, iteration in list(_trained.iterations.items()):
         if iteration.iterator() is None:
-            _iterations.pop(number, None)
-    new_iteration = _iterations[id(iterator)] = _Iteration(iterator)
+            _trained.iterations.pop(number, None)
+    new_iteration = _trained.iterations[id(iterator)] = _Iteration(iterator)
     return new_iteration
 
 
@@ -101,12 +108,12 @@ def _after_next(_state: Any, args: tuple, batch: Any, raised: Any) -> None:
         return
     iteration = _find_iteration(iterator)
     if iteration.epoch < 0:
-        iteration.epoch = _epochs.get(loader, 0)
-        _epochs[loader] = iteration.epoch + 1
+        iteration.epoch = _trained.epochs.get(loader, 0)
+        _trained.epochs[loader] = iteration.epoch + 1
     if iterator._dataset_kind == _MAP:
-        _note_indices(iteration, _indices.setdefault(loader, []))
+        _note_indices(iteration, _trained.indices.setdefault(loader, []))
     else:
-        _note_samples(iteration, _samples.setdefault(loader, []), iterator, batch)
+        _note_samples(iteration, _trained.samples.setdefault(loader, []), iterator, batch)
 
 
 def _note_indices(iteration: _Iteration, rows: list[Any]) -> None:
@@ -125,7 +132,7 @@ def _note_indices(iteration: _Iteration, rows: list[Any]) -> None:
 
 
 def _note_samples(iteration: _Iteration, rows: list[Any], iterator: Any, batch: Any) -> None:
-    if len(rows) < _state["batches"]:
+    if len(rows) < _trained.max_batches:
         leaf = _first_leaf(batch)
         signs = _signs(leaf, rows=True) if iterator._auto_collation else _signs(leaf, rows=False)
         rows.append((iteration.epoch, [f"{sign:016x}" for sign in signs]))

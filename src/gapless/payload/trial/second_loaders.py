@@ -16,6 +16,7 @@ from .. import imports, recorder
 from ..overlay import iterations, workers
 from ..overlay.patch import edit_counters, targets
 from ..overlay.wraps import device_prefetcher, recycled_collate, worker_threads
+from ..process_state import keep_fields
 
 LOADER = "torch.utils.data.DataLoader"
 NAMES = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "in_order")
@@ -27,10 +28,8 @@ _ALONE = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, _C
 _PREFETCH = 2  # torch's own
 
 _KEPT = "_gapless_loader"
-
-_fed: Any = weakref.WeakKeyDictionary()  # by loader of the training
-_undos: list[targets.Undo] = []
-_state: dict[str, Any] = {"iterate": None}  # the loaders' own ``__iter__``
+# By loader of the training; the loaders' own ``__iter__``.
+_feeding = keep_fields(by_loader=weakref.WeakKeyDictionary(), undos=[], iterate=None)
 
 
 def is_about_loaders(edit: Any) -> bool:
@@ -46,20 +45,20 @@ def follow() -> None:
     forget()
 
     def watch(module: Any) -> None:
-        _undos.append(targets.replace(module.DataLoader, "__iter__", _wrap_iter))
+        _feeding.undos.append(targets.replace(module.DataLoader, "__iter__", _wrap_iter))
 
     imports.when_imported("torch.utils.data.dataloader", watch)
 
 
 def forget() -> None:
     """Follow loaders no longer."""
-    targets.undo_all(_undos)
-    _fed.clear()
+    targets.undo_all(_feeding.undos)
+    _feeding.by_loader.clear()
 
 
 def find_depth() -> int:
     """Return how many batches the loaders of the training have made ahead, at most."""
-    depths = [_depth(fed.loader()) for fed in list(_fed.values()) if fed.is_open()]
+    depths = [_depth(fed.loader()) for fed in list(_feeding.by_loader.values()) if fed.is_open()]
     return max(depths, default=0)
 
 
@@ -78,7 +77,7 @@ class LoaderEdits:
 
         Raises ``ValueError`` where no loader is gone through, or it cannot be had a second time.
         """
-        open_loaders = [fed for fed in list(_fed.values()) if fed.is_open()]
+        open_loaders = [fed for fed in list(_feeding.by_loader.values()) if fed.is_open()]
         chosen = [(fed, edits) for fed in open_loaders if (edits := self._meant(fed.loader()))]
         if not chosen:
             raise ValueError("no loader that it is about feeds the training")
@@ -158,7 +157,7 @@ class _SecondLoader:
     def renew(self) -> Any:
         """Begin an epoch; return its iterator."""
         self.end_epoch()
-        self.iterator = _state["iterate"](self.loader)
+        self.iterator = _feeding.iterate(self.loader)
         return self.iterator
 
     def next_batch(self) -> Any:
@@ -177,7 +176,7 @@ class _SecondLoader:
     def _next_batch(self) -> Any:
         """Return the next batch as the loader gives it. Raises ``StopIteration``."""
         if self.iterator is None:
-            self.iterator = _state["iterate"](self.loader)
+            self.iterator = _feeding.iterate(self.loader)
         return type(self.iterator)._next_data(self.iterator)
 
     def end_epoch(self) -> None:
@@ -215,7 +214,7 @@ class _FedLoader:
         """Begin an epoch with the loader that is on; return its iterator."""
         self.own = None
         self.is_own = self.second is None
-        iterator = _state["iterate"](loader) if self.second is None else self.second.renew()
+        iterator = _feeding.iterate(loader) if self.second is None else self.second.renew()
         self.shell = weakref.ref(iterator)
         if loader._iterator is not iterator:
             vars(iterator)[_KEPT] = loader  # made in the head of a loop, nothing else has it
@@ -242,7 +241,7 @@ class _FedLoader:
             return self.second.next_batch()
         iterator = self.shell() if self.is_own else self.own
         if iterator is None:
-            iterator = self.own = _state["iterate"](self.loader())
+            iterator = self.own = _feeding.iterate(self.loader())
         return type(iterator)._next_data(iterator)
 
     def renew(self) -> None:
@@ -267,15 +266,15 @@ def _next_data(fed: _FedLoader, shell: Any, length: int | None) -> Any:
 
 
 def _wrap_iter(original: Any, switch: targets.Switch) -> Any:
-    _state["iterate"] = original
+    _feeding.iterate = original
 
     @functools.wraps(original)
     def iterate(loader: Any) -> Any:
         if not switch.on:
             return original(loader)
-        fed = _fed.get(loader)
+        fed = _feeding.by_loader.get(loader)
         if fed is None:
-            fed = _fed[loader] = _FedLoader(loader)
+            fed = _feeding.by_loader[loader] = _FedLoader(loader)
         return fed.iterate(loader)
 
     return iterate

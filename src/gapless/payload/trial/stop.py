@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ... import wire
 from .. import imports, patching, recorder
 from ..hooks import device_steps
+from ..process_state import keep
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -32,10 +33,25 @@ SAVING_S = 35.0
 END_PATIENCE_S = 60.0  # within which the launcher ends this process
 _STOP_FILE = "trial-stop"  # a file in the spool: the step at which all ranks leave
 
-_iterators: weakref.WeakSet[Any] = weakref.WeakSet()
-_plan: dict[str, Any] = {}
-_state: dict[str, Any] = {}
-_ends: dict[str, Any] = {}  # what is called when the process leaves
+
+class _Departure:
+    """The plan, how far it has come, and what is called when the process leaves."""
+
+    def __init__(self) -> None:
+        self.plan: dict[str, Any] = {}
+        self.write_outcome: Any = None
+        self.end_process: Any = None
+        self.fork()
+
+    def fork(self) -> None:
+        """Count from the beginning."""
+        self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.first_ns = 0
+        self.reached: int | None = None  # steps after which the plan was done
+        self.last: int | None = None  # and after which the process leaves at the latest
+
+
+_departure = keep(_Departure())
 
 
 def begin(plan: dict[str, Any], write_outcome: Any, end_process: Any) -> None:
@@ -43,10 +59,9 @@ def begin(plan: dict[str, Any], write_outcome: Any, end_process: Any) -> None:
 
     Before it leaves, ``write_outcome(step)`` and then ``end_process(EXIT_KIND)`` are called.
     """
-    forget()
-    _ends.update(outcome=write_outcome, process=end_process)
-    _plan.clear()
-    _plan.update(plan)
+    _departure.fork()
+    _departure.write_outcome, _departure.end_process = write_outcome, end_process
+    _departure.plan = dict(plan)
     recorder.on_edge(_edge)
     if not plan.get("window"):  # a window shows it, as of any other run
         device_steps.follow()
@@ -57,7 +72,7 @@ def begin(plan: dict[str, Any], write_outcome: Any, end_process: Any) -> None:
 
 def leave_now() -> None:
     """Leave at the next edge, whatever was planned."""
-    _plan["stop"] = 1
+    _departure.plan["stop"] = 1
 
 
 def leave_at_once() -> NoReturn:
@@ -68,15 +83,8 @@ def leave_at_once() -> NoReturn:
 
 def close_workers() -> None:
     """End the workers of the loaders that are gone through (where the plan says "close")."""
-    for iterator in list(_iterators):
+    for iterator in list(_departure.iterators):
         _run_safely(iterator._shutdown_workers)
-
-
-def forget() -> None:
-    """Count from the beginning."""
-    _iterators.clear()
-    _state.clear()
-    _state.update(first=0, at=None, leave=None)
 
 
 def _watch(module: Any) -> None:
@@ -91,18 +99,18 @@ def _watch_stateful(module: Any) -> None:
 
 def _after_init(_before: Any, args: tuple, _result: Any, raised: Any) -> None:
     if raised is None:
-        _iterators.add(args[0])
+        _departure.iterators.add(args[0])
 
 
 def _edge(step: int, start: int, end: int) -> None:
     steps_done = step + 1
-    if not _state["first"]:
-        _state["first"] = start
+    if not _departure.first_ns:
+        _departure.first_ns = start
         _hold_windows()
-    if _state["at"] is None and _is_over(steps_done, end):
-        _state["at"] = steps_done
-        _state["leave"] = steps_done if not _takes_window() else steps_done + _window(steps_done)
-    if _state["leave"] is not None and (steps_done >= _state["leave"] or _has_window()):
+    if _departure.reached is None and _is_over(steps_done, end):
+        _departure.reached = steps_done
+        _departure.last = steps_done if not _takes_window() else steps_done + _window(steps_done)
+    if _departure.last is not None and (steps_done >= _departure.last or _has_window()):
         _leave(steps_done)
 
 
@@ -111,12 +119,12 @@ def _edge(step: int, start: int, end: int) -> None:
 
 def _is_over(steps_done: int, end: int) -> bool:
     """Return whether the planned steps are done, or the planned time is over."""
-    stop, seconds = _plan.get("stop"), _plan.get("seconds")
+    stop, seconds = _departure.plan.get("stop"), _departure.plan.get("seconds")
     if stop and steps_done >= stop:
         return True
     if not seconds:
         return False
-    late = end - _state["first"] >= seconds * 1e9
+    late = end - _departure.first_ns >= seconds * 1e9
     return _all_ranks(steps_done, end, late) if _has_several_ranks() else late
 
 
@@ -124,7 +132,7 @@ def _all_ranks(steps_done: int, end: int, late: bool) -> bool:  # noqa: FBT001
     """Return whether all ranks leave now: the first whose time is over decides at which step."""
     path = os.path.join(os.environ.get(wire.SPOOL, ""), _STOP_FILE)
     if late and not os.path.exists(path):
-        step_ns = (end - _state["first"]) / max(1, steps_done)
+        step_ns = (end - _departure.first_ns) / max(1, steps_done)
         ahead = min(AHEAD[1], max(AHEAD[0], int(AHEAD_S * 1e9 / max(1, step_ns))))
         _agree(path, steps_done + ahead)
     try:
@@ -168,12 +176,16 @@ def _windows() -> Any:
 
 def _takes_window() -> bool:
     windows = _windows()
-    return bool(_plan.get("window")) and windows is not None and windows.planned() is not None
+    return (
+        bool(_departure.plan.get("window"))
+        and windows is not None
+        and windows.planned() is not None
+    )
 
 
 def _hold_windows() -> None:
     windows = _windows()
-    if windows is not None and _plan.get("window"):
+    if windows is not None and _departure.plan.get("window"):
         windows.hold()
 
 
@@ -203,14 +215,14 @@ def _finish(step: int) -> None:
     has_peers = _has_several_ranks()
     _let_others_finish(has_peers)
     _run_safely(_save_windows)
-    _run_safely(lambda: _ends["outcome"](step))
+    _run_safely(lambda: _departure.write_outcome(step))
     _run_safely(_tell_edits)
     recorder.flush(last=True)  # to end the workers may take longer than anybody waits
-    if _plan.get("close"):
+    if _departure.plan.get("close"):
         close_workers()
     for stream in (sys.stdout, sys.stderr):
         _run_safely(lambda stream=stream: stream.flush())
-    _ends["process"](EXIT_KIND)
+    _departure.end_process(EXIT_KIND)
     if os.environ.get(wire.LEAD) not in {None, str(os.getpid())}:
         _await_the_end()
 

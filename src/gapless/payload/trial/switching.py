@@ -22,6 +22,7 @@ from ... import wire
 from .. import patching, recorder, tracebacks
 from ..overlay import models
 from ..overlay.patch import edit_counters
+from ..process_state import keep
 from . import block_memory, losses, second_loaders, stop
 from .sides import SwitchedSide
 
@@ -32,9 +33,6 @@ MIN_SETTLING = 2  # … and in steps
 WARM_STEPS, WARM_S, MIN_WARM = 20, 2.0, 6  # before the first block: steps, or seconds and steps
 _MAX_SETTLING = 3.0  # times as long as a block may it take to settle, where steps are slow
 _MAX_STRETCH = 2.0  # times as long as planned may a block take
-
-_state: dict[str, Any] = {"course": None}
-_parents: list[Any] = []  # courses
 
 
 class _BlockCourse:
@@ -56,11 +54,11 @@ class _BlockCourse:
     @property
     def block_ns(self) -> float:
         """How long a block is planned to take."""
-        return _state["plan"]["block_s"] * 1e9
+        return _switching.plan["block_s"] * 1e9
 
     def plan_length(self, step_ns: float) -> None:
         """Set how many steps a block has, by how long they take."""
-        plan = _state["plan"]
+        plan = _switching.plan
         steps = max(plan["min_steps"], math.ceil(self.block_ns / max(1.0, step_ns)))
         period = max(1, plan["period"])
         self.length = math.ceil(steps / period) * period
@@ -76,7 +74,7 @@ class _BlockCourse:
 
     def is_over(self, now_ns: int) -> bool:
         """Return whether the block has its steps; far slower than planned, it gets fewer."""
-        plan = _state["plan"]
+        plan = _switching.plan
         if now_ns - self.began > _MAX_STRETCH * self.block_ns:
             return self.edges >= max(plan["min_steps"], plan["period"])
         return self.edges >= (self.length or 0)
@@ -88,7 +86,7 @@ class _BlockCourse:
 
     def next_side(self, now_ns: int) -> SwitchedSide | None:
         """Return the side that is switched on next; None: all are decided, or time is used."""
-        plan, aa_ratios = _state["plan"], self.aa_ratios()
+        plan, aa_ratios = _switching.plan, self.aa_ratios()
         open_sides = [
             side
             for side in self.sides
@@ -105,32 +103,44 @@ class _BlockCourse:
         return min(open_sides, key=lambda side: (side.rounds, side.index), default=None)
 
 
+class _Switching:
+    """The plan, and the blocks as they go."""
+
+    def __init__(self) -> None:
+        self.plan: dict[str, Any] = {}
+        self.course: _BlockCourse | None = None
+        self.inherited: list[Any] = []
+
+    def fork(self) -> None:
+        """Switch nothing.
+
+        In a forked child the parent's is kept: iterators that the child let go would end the
+        parent's workers.
+        """
+        self.inherited.append(self.course)
+        self.course = None
+
+
+_switching = keep(_Switching())
+
+
 def begin(plan: Any) -> None:
     """Switch edits as planned; nothing without a plan."""
-    forget()
+    _switching.fork()
     if not plan:
         return
-    _state["plan"] = plan
+    _switching.plan = plan
     models.on_model(lambda _module: None)  # they are known when an edit asks for them
     losses.follow()
     sides = [SwitchedSide(index + 1, edits) for index, edits in enumerate(plan["sides"])]
     second_loaders.follow()
-    _state["course"] = _BlockCourse(sides)
+    _switching.course = _BlockCourse(sides)
     recorder.on_edge(_edge)
-
-
-def forget() -> None:
-    """Switch nothing: also in a forked child.
-
-    There the parent's is kept: iterators that the child let go would end the parent's workers.
-    """
-    _parents.append(_state["course"])
-    _state["course"] = None
 
 
 @patching.guard("switching")
 def _edge(_number: int, _start: int, end: int) -> None:
-    course = _state["course"]
+    course = _switching.course
     if course is None:
         return
     course.edges += 1
@@ -198,7 +208,7 @@ def _end_block(course: _BlockCourse, end: int) -> None:
         _mark(end, 0, wire.SWITCH_MADE)
     else:
         _end_unedited(course, step_ns, end)
-    if _state["course"] is not None:
+    if _switching.course is not None:
         _begin_block(course, side)
         recorder.flush()
 
@@ -244,7 +254,7 @@ def _switch_on(side: SwitchedSide, end: int) -> bool:
 def _leave(end: int) -> None:
     """Switch no more, and end this process."""
     _mark(end, 0, wire.SWITCH_LAST)
-    _state["course"] = None
+    _switching.course = None
     stop.leave_now()
 
 

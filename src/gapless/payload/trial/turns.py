@@ -19,43 +19,51 @@ from typing import Any
 from ... import wire
 from .. import patching, recorder
 from ..hooks import device_steps
+from ..process_state import keep
 
 _PATIENCE_S = 600.0  # for the other process, which may still be starting
-_plan: dict[str, Any] = {}
-_pipes: list[int] = []  # that our turn is over; that it begins
+
+
+class _Turns:
+    """The plan, and the pipes: that our turn is over, that it begins."""
+
+    def __init__(self) -> None:
+        self.fork()
+
+    def fork(self) -> None:
+        """Take no turns: also in a forked child."""
+        self.plan: dict[str, Any] = {}
+        self.pipes: list[int] = []
+
+
+turns = keep(_Turns())
 
 
 def begin(plan: Any) -> None:
     """Step in turns as planned; nothing without a plan."""
-    forget()
+    turns.fork()
     if plan:
-        _plan.update(plan)
+        turns.plan.update(plan)
         recorder.on_edge(_edge)
-
-
-def forget() -> None:
-    """Take no turns: also in a forked child."""
-    _plan.clear()
-    _pipes.clear()
 
 
 @patching.guard("turns")
 def _edge(step: int, _start: int, end: int) -> None:
-    if not _plan or not is_turn_over(step + 1):
+    if not turns.plan or not is_turn_over(step + 1):
         return
     _wait_for_device(end)
     recorder.flush(last=True)  # no sum of steps may hold the pause
     if not _await_turn():
-        _plan.clear()
+        turns.plan.clear()
     recorder.mark(wire.OBSERVER, end, recorder.now(), value=wire.OBSERVER_TURN)
 
 
 def is_turn_over(steps_done: int) -> bool:
     """Return whether this process waits after so many steps."""
-    slices, more = divmod(steps_done - _plan["start"], _plan["steps"])
+    slices, more = divmod(steps_done - turns.plan["start"], turns.plan["steps"])
     if more or slices < 0:
         return False
-    return slices == 0 or slices % 2 == (1 if _plan["first"] else 0)
+    return slices == 0 or slices % 2 == (1 if turns.plan["first"] else 0)
 
 
 def _wait_for_device(end: int) -> None:
@@ -69,10 +77,16 @@ def _wait_for_device(end: int) -> None:
 def _await_turn() -> bool:
     """Say that a turn is over, and wait for the next; ``False``: nobody is there to give one."""
     with contextlib.suppress(OSError):
-        if not _pipes:
+        if not turns.pipes:
             spool = os.environ.get(wire.SPOOL, "")
-            _pipes.append(os.open(os.path.join(spool, wire.TURN_OVER), os.O_WRONLY | os.O_NONBLOCK))
-            _pipes.append(os.open(os.path.join(spool, wire.TURN_BEGINS), os.O_RDWR | os.O_NONBLOCK))
-        os.write(_pipes[0], b"%d\n" % os.getpid())
-        return bool(select.select([_pipes[1]], [], [], _PATIENCE_S)[0] and os.read(_pipes[1], 1))
+            turns.pipes.append(
+                os.open(os.path.join(spool, wire.TURN_OVER), os.O_WRONLY | os.O_NONBLOCK)
+            )
+            turns.pipes.append(
+                os.open(os.path.join(spool, wire.TURN_BEGINS), os.O_RDWR | os.O_NONBLOCK)
+            )
+        os.write(turns.pipes[0], b"%d\n" % os.getpid())
+        return bool(
+            select.select([turns.pipes[1]], [], [], _PATIENCE_S)[0] and os.read(turns.pipes[1], 1)
+        )
     return False

@@ -14,14 +14,33 @@ import time
 from typing import Any, Callable
 
 from ... import wire
-from .. import recorder, tracebacks
+from .. import declare, recorder, tracebacks
+from ..process_state import keep
 from . import cupti
 from .save import IN_PLACE
 from .session import Session
 
-_session: Session | None = None
-_state = {"watching": False}
-_closed = False  # the process ends, or the recorder was taken out
+
+class _Windows:
+    """The windows of this process."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.is_closed = False  # the process ends, or the recorder was taken out
+        self.is_watched = False
+        self.inherited: Session | None = None
+
+    def before_fork(self) -> None:
+        """Close the window: a child would go on recording into its own memory, for nobody."""
+        if self.session is not None:
+            _safely(self.session.cut, "the process forked")
+
+    def fork(self) -> None:
+        """Forget the parent's windows; what they hold stays where it is, unfreed."""
+        self.inherited, self.session = self.session, None
+
+
+_windows = keep(_Windows())
 
 
 class _NoRange:
@@ -37,10 +56,10 @@ class _NoRange:
 _NO_RANGE = _NoRange()
 
 
+@declare.at_install
 def install() -> None:
     """Have windows opened in this process, once it steps."""
-    global _closed
-    _closed = False
+    _windows.is_closed = False
     options = recorder.options()
     if options.get("windows", True) or options.get("check", False):
         recorder.on_edge(_edge)
@@ -50,7 +69,7 @@ def install() -> None:
 
 def range(name: str) -> Any:  # noqa: A001 - windows.range(…) is what it is
     """Return a context that shows as a range in the open window, and is nothing without one."""
-    session = _session
+    session = _windows.session
     if session is None or session.open is None:
         return _NO_RANGE
     span = session.range(name)
@@ -59,52 +78,52 @@ def range(name: str) -> Any:  # noqa: A001 - windows.range(…) is what it is
 
 def evaluation(*, begins: bool) -> None:
     """Show in the open window that the model begins or ends to evaluate."""
-    session = _session
+    session = _windows.session
     if session is not None and session.open is not None:
         session.evaluation(begins=begins)
 
 
 def poll() -> None:
     """Do between steps what cannot wait for the next one: an evaluation may take an hour."""
-    session = _session
+    session = _windows.session
     if session is not None:
         session.poll()
 
 
 def planned() -> Session | None:
     """Return the windows of this process, if it will have any more or has one."""
-    session = _session
+    session = _windows.session
     return None if session is None or (session.over and not session.plan.kept) else session
 
 
 def hold() -> None:
     """Open no window until ``one`` says so (a trial's are taken after its last step)."""
-    if _session is not None:
-        _session.plan.hold()
+    if _windows.session is not None:
+        _windows.session.plan.hold()
 
 
 def one(step: int) -> None:
     """Have one window from this step on, without stacks, saved here and not in a child."""
-    if _session is not None:
-        _session.plan.plan_single(step)
-        _session.keeping.setting = IN_PLACE
+    if _windows.session is not None:
+        _windows.session.plan.plan_single(step)
+        _windows.session.keeping.setting = IN_PLACE
 
 
 def is_open() -> bool:
     """Return whether a window is open that shows what this thread does."""
-    session = _session
+    session = _windows.session
     window = None if session is None else session.open
     return window is not None and window.thread == threading.get_ident()
 
 
 def is_kept() -> bool:
     """Return whether a window has been kept."""
-    return _session is not None and _session.plan.kept > 0
+    return _windows.session is not None and _windows.session.plan.kept > 0
 
 
 def save_all(patience_s: float) -> None:
     """End the open window, keep it if it explains anything, and wait until all are saved."""
-    session = _session
+    session = _windows.session
     if session is None:
         return
     session.cut("the trial ended")
@@ -116,8 +135,7 @@ def save_all(patience_s: float) -> None:
 
 def finish(why: str = "the process ended") -> None:
     """Stop what is open and open nothing more; what a child saves is left to it."""
-    global _closed, _session
-    session, _session, _closed = _session, None, True
+    session, _windows.session, _windows.is_closed = _windows.session, None, True
     if session is not None:
         session.keeping.setting, session.check = IN_PLACE, False  # nothing is begun any more
         cupti.hand_back()
@@ -126,7 +144,7 @@ def finish(why: str = "the process ended") -> None:
 
 def leaving(why: str) -> None:
     """Keep what is open: this thread leaves by ``os._exit``. With a device all is left as it is."""
-    window = None if _session is None else _session.open
+    window = None if _windows.session is None else _windows.session.open
     if window is not None and not window.capture.cuda and window.thread == threading.get_ident():
         finish(why)
 
@@ -136,21 +154,20 @@ def _on_stop() -> None:
 
 
 def _edge(step: int, start: int, end: int) -> None:  # noqa: ARG001 - the signature of actions
-    global _session
-    if _closed:
+    if _windows.is_closed:
         return
-    session = _session
+    session = _windows.session
     if session is None:
         spool = os.environ.get(wire.SPOOL)
         if not spool:
             return
-        session = _session = Session(spool, recorder.options())
+        session = _windows.session = Session(spool, recorder.options())
         _watch()
     session.edge(step, end)
 
 
 def _look_for_request(step: int, start: int, end: int) -> None:  # noqa: ARG001 - as above
-    session = _session
+    session = _windows.session
     if session is not None and session.over is None:
         asked_step = session.requests.new_step()
         if asked_step is not None:
@@ -159,34 +176,26 @@ def _look_for_request(step: int, start: int, end: int) -> None:  # noqa: ARG001 
 
 def _watch() -> None:
     """Watch for what ends a window before its time."""
-    if _state["watching"]:
+    if _windows.is_watched:
         return
-    _state["watching"] = True
-    os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+    _windows.is_watched = True
     atexit.register(finish)
     try:
         from ..hooks import profilers
     except ImportError:
         return
     profilers.on_user_profiler(_give_way)
-    if profilers.user_profiler() and _session is not None:
-        _session.end("the training has its own profiler")
+    if profilers.user_profiler() and _windows.session is not None:
+        _windows.session.end("the training has its own profiler")
 
 
 def _give_way(*_: object) -> None:
     """End our windows: the user's profiler is about to start."""
     cupti.hand_back()
-    session = _session
+    session = _windows.session
     if session is not None:
         _safely(session.discard, "the training started its own profiler")
         session.end("the training has its own profiler")
-
-
-def _before_fork() -> None:
-    """Close the window: a child would go on recording into its own memory, for nobody."""
-    session = _session
-    if session is not None:
-        _safely(session.cut, "the process forked")
 
 
 def _safely(act: Callable[[str], None], why: str) -> None:
@@ -197,10 +206,3 @@ def _safely(act: Callable[[str], None], why: str) -> None:
         if tracebacks.from_a_signal_handler(error):
             raise
         recorder.report_unobserved("end of windows", repr(error))
-
-
-def _in_child() -> None:
-    """Forget the parent's windows; what they hold stays where it is, unfreed."""
-    global _session
-    _state["parent"] = _session  # type: ignore[assignment]
-    _session = None

@@ -14,12 +14,14 @@ import time
 from typing import Any
 
 from .. import tracebacks
+from ..process_state import keep_fields
 from . import cupti
 
 OWN_KEY = "gapless"  # of the trace file's own metadata: what the window is
 ALL_THREADS = "profile_all_threads"
 _SYNCS = "enable_cuda_sync_events"
-_kineto = {"thread": threading.get_ident(), "ready": False}  # that loads torch, now or before
+# The thread that loads torch, now or before; whether the profiler is ready.
+_kineto = keep_fields(thread=threading.get_ident(), is_ready=False)
 _QUIET = 2  # torch from which on its profiler prints nothing when it starts and stops
 _INJECTORS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "KINETO_USE_DAEMON")
 
@@ -37,7 +39,7 @@ def obstacle() -> str | None:
     for name in _INJECTORS:
         if os.environ.get(name):
             return f"another profiler may own the device: {name} is set"
-    if not _kineto["ready"] and _kineto["thread"] != threading.get_ident():  # it prints an error
+    if not _kineto.is_ready and _kineto.thread != threading.get_ident():  # it prints an error
         return (
             "what steps is another thread than that which loaded torch: its profiler begins there"
         )
@@ -83,7 +85,7 @@ class ProfilerCapture:
             _notify_torch(torch, "_run_on_profiler_start")
             has_begun = True
             _autograd._enable_profiler(config, activities)
-            _kineto["ready"] = True
+            _kineto.is_ready = True
         except BaseException as error:
             if isinstance(error, RuntimeError) and not tracebacks.from_a_signal_handler(error):
                 _notify_torch(torch, "_run_on_profiler_stop")

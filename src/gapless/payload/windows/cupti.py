@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 from .. import recorder, tracebacks
+from ..process_state import keep_fields
 
 _DETACH = "TEARDOWN_CUPTI"
 _GRAPHS_BREAK = {_DETACH: "0", "DISABLE_CUPTI_LAZY_REINIT": "1"}  # as torch.profiler sets them
@@ -24,8 +25,8 @@ _TASKS = "/proc/self/task"
 _BETWEEN_S = 0.0005  # calls
 _PATIENCE_NS = 50_000_000
 _AT_END_NS = 500_000_000  # on a machine so busy that the other was not enough
-
-_state: dict[str, Any] = {"ours": False, "unsettled": None}
+# Whether the environment is changed; the ``Detachment`` that is yet to come.
+_state = keep_fields(is_ours=False, unsettled=None)
 
 
 def before_window(torch: Any) -> None:
@@ -38,7 +39,7 @@ def before_window(torch: Any) -> None:
                 os.putenv(name, value)
     elif _version(torch.__version__) >= (2, 11) and _DETACH not in os.environ and _threads():
         os.putenv(_DETACH, "1")
-        _state["ours"] = True
+        _state.is_ours = True
 
 
 def hand_back() -> None:
@@ -47,10 +48,10 @@ def hand_back() -> None:
     A profiler of the user's then behaves as it would without us; of its sessions that follow each
     other at once all but the first would lose their device's work.
     """
-    if _state["unsettled"] is not None:
-        _state["unsettled"].settle(_AT_END_NS)
-    if _state["ours"]:
-        _state["ours"] = False
+    if _state.unsettled is not None:
+        _state.unsettled.settle(_AT_END_NS)
+    if _state.is_ours:
+        _state.is_ours = False
         if _DETACH not in os.environ:
             os.unsetenv(_DETACH)
 
@@ -65,11 +66,11 @@ class Detachment:
     """
 
     def __init__(self) -> None:
-        detaches = _state["ours"] or os.environ.get(_DETACH) == "1"
-        earlier = _state["unsettled"]
+        detaches = _state.is_ours or os.environ.get(_DETACH) == "1"
+        earlier = _state.unsettled
         self._before = _threads() if earlier is None else earlier._before
         if detaches and self._before:
-            _state["unsettled"] = self
+            _state.unsettled = self
 
     def settle(self, patience_ns: int = _PATIENCE_NS) -> bool:
         """Make such calls until no new thread is left, but not for longer than so many ns.
@@ -78,14 +79,14 @@ class Detachment:
         nothing is left attached.
         """
         cuda = sys.modules.get("torch.cuda")
-        if _state["unsettled"] is not self or cuda is None or not cuda.is_initialized():
+        if _state.unsettled is not self or cuda is None or not cuda.is_initialized():
             return False
         until = recorder.now() + patience_ns
         while self._pending():
             if recorder.now() > until or not _call_cuda(cuda):
                 return False
             time.sleep(_BETWEEN_S)
-        _state["unsettled"] = None
+        _state.unsettled = None
         hand_back()
         return True
 

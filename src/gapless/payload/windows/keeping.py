@@ -91,7 +91,7 @@ class WindowFiles:
         return cost
 
     def _name(self, frame: dict[str, Any]) -> str:
-        stem = parentage.stem or f"rank{self.rank}"
+        stem = parentage.lineage.stem or f"rank{self.rank}"
         name = f"{stem}-step{frame['first_step']}{'-stacks' * frame['stacks']}"
         for candidate in (name, f"{name}-pid{os.getpid()}"):
             path = os.path.join(self.spool, FOLDER, candidate)

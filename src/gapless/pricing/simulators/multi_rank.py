@@ -15,20 +15,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.catalogue.fixes.ranks.no_sync import REDUCERS
-from gapless.catalogue.queries.rank_waits import RANK_WAITS, STRAGGLER_WAIT, Rank, find_ranks
-from gapless.model.account import Account
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.model.change import Change, Drop, HostChange, Omit, Prediction, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
-from gapless.model.leaf import GROUPS, group_of
-from gapless.model.run import ProcessTime, RecordedRun, StepAccount
-from gapless.model.study import Study
+from gapless.model.run import ProcessTime
 from gapless.pricing.simulators import host_model
+from gapless.pricing.simulators.isolated_rank import isolate_rank
 from gapless.pricing.simulators.step_of_ranks import JointSteps, estimate_speedup
-from gapless.pricing.simulators.tracing_cost import remove_tracing, scale_operator, tracing_cost_ns
+from gapless.pricing.simulators.tracing_cost import remove_tracing, tracing_cost_ns
 from gapless.pricing.simulators.validation import FidelityCheck, rehearse
-from gapless.recorded.steps.account import LUMP_LEAVES, StepTotals, step_account
+from gapless.recorded.steps.account import LUMP_LEAVES
 
 _DATA: Final = "idle.data"
 _COMM: Final = ("comm.", "idle.comm.")
@@ -128,7 +127,7 @@ class _JointScene(Struct, frozen=True):
     @classmethod
     def from_evidence(cls, evidence: Evidence) -> "_JointScene":
         ranks = find_ranks(evidence)
-        return cls(ranks, tuple(_isolate_rank(evidence, rank) for rank in ranks))
+        return cls(ranks, tuple(isolate_rank(evidence, rank) for rank in ranks))
 
 
 def _predict_scene(
@@ -253,57 +252,3 @@ def _remaining_waits(changes: Sequence[Change]) -> Estimate:
             remaining_waits.high * factor.high,
         )
     return remaining_waits
-
-
-def _isolate_rank(evidence: Evidence, rank: Rank) -> Evidence:
-    """Return the evidence of one rank, without its waits for others."""
-    study = evidence.study
-    total_ns = sum(row.row.end - row.row.start for row in study.account.rows)
-    share = float(rank.lengths.sum()) / total_ns if total_ns else 0.0
-    operators = tuple(scale_operator(operator, share) for operator in study.tables.operators)
-    rank_study = replace(
-        study, account=_sum_rank(rank), tables=replace(study.tables, operators=operators)
-    )
-    recorded = study.recorded
-    if recorded is not None and recorded.account is not None:
-        rank_account = _join_run_rows(recorded, rank_study, rank.rank) or recorded.account
-        rank_account = replace(rank_account, account=_without_waits(rank_account.account))
-        rank_study = replace(rank_study, recorded=replace(recorded, account=rank_account))
-    return replace(evidence, study=replace(rank_study, account=_without_waits(rank_study.account)))
-
-
-def _sum_rank(rank: Rank) -> Account:
-    leaves: dict[str, int] = {}
-    groups: dict[str, int] = dict.fromkeys(GROUPS, 0)
-    parts: dict[str, dict[str, int]] = {}
-    for row in rank.rows:
-        for leaf, ns in row.leaves.items():
-            leaves[leaf] = leaves.get(leaf, 0) + ns
-    for leaf, ns in leaves.items():
-        groups[group_of(leaf)] = groups.get(group_of(leaf), 0) + ns
-        parts.setdefault(group_of(leaf), {})[leaf] = ns
-    return Account(sum(leaves.values()), len(rank.rows), leaves, groups, parts, rank.rows)
-
-
-def _join_run_rows(recorded: RecordedRun, windows: Study, rank: int) -> StepAccount | None:
-    """Join a rank's run rows with its windows."""
-    processes = [
-        process
-        for process in recorded.timeline.processes
-        if process.rank == rank and process.mean_ns
-    ]
-    if not processes:
-        return None
-    longest = max(processes, key=lambda process: process.steps)
-    wall_ns = sum(longest.stepping.values())
-    count = round(wall_ns / (longest.mean_ns or 1))
-    return (
-        step_account(StepTotals(count, wall_ns, longest.stepping, longest.stepping), windows)
-        if count
-        else None
-    )
-
-
-def _without_waits(account: Account) -> Account:
-    leaves = {leaf: ns for leaf, ns in account.leaves.items() if not leaf.startswith(RANK_WAITS)}
-    return replace(account, leaves=leaves)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from gapless.catalogue.queries.rank_waits import Float, Rank
+from gapless.catalogue.queries.ranks.rank_steps import Float, Rank
 from gapless.model.estimate import Estimate
 
 _MIN_EVENED: Final = 0.85  # of a surplus, at least: profilers may have made it larger

@@ -16,7 +16,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.catalogue.queries.rank_waits import RANK_WAITS, Rank, find_ranks
+from gapless.catalogue.queries.ranks.rank_steps import RANK_WAITS, Rank
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.model.estimate import SIGMA, Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity

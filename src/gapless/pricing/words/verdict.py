@@ -10,10 +10,11 @@ from typing import Final
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.effects.occasions import EVALUATION
-from gapless.catalogue.queries import between_operators, rank_waits, samples
+from gapless.catalogue.queries import between_operators, samples
 from gapless.catalogue.queries.input.loaders import percent
 from gapless.catalogue.queries.outlook import describe_outlook as near_limit
 from gapless.catalogue.queries.periodic import find_environment
+from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     Change,
     CopyChange,
@@ -244,7 +245,7 @@ def _format_line(location: Location | None) -> str:
 
 
 def _describe_ranks(evidence: Evidence) -> str:
-    wait_share = evidence.share(*rank_waits.RANK_WAITS)
+    wait_share = evidence.share(*rank_steps.RANK_WAITS)
     if wait_share >= MOSTLY * evidence.share("comm.", "idle.comm."):
         last_ranks = [straggler.rank for straggler in evidence.study.stragglers[:1]]
         waited_for = f"rank {last_ranks[0]}, the last to come" if last_ranks else "the last to come"

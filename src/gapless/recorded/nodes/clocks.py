@@ -51,17 +51,17 @@ class _WindowEnds(Struct, frozen=True):
     error_ns: int
 
 
-def find_offset(first: Recording, other: Recording, options: Options) -> ClockOffset:
+def find_offset(first: Recording, peer: Recording, options: Options) -> ClockOffset:
     """Return how far the clock of one recording is from that of another one of the same job."""
-    wall_ns = _wall_offset_ns(first, other)
-    if first.manifest.host == other.manifest.host and abs(wall_ns) < _SAME_CLOCK_NS:
+    wall_ns = _wall_offset_ns(first, peer)
+    if first.manifest.host == peer.manifest.host and abs(wall_ns) < _SAME_CLOCK_NS:
         return ClockOffset(0, 0, SAME_MACHINE, 0)
-    pair = _pair_trainings(first, shift_recording(other, wall_ns))
+    pair = _pair_trainings(first, shift_recording(peer, wall_ns))
     if pair is None:
         return ClockOffset(wall_ns, None, "wall clock", 0)
     stepwise = _compare_steps(*pair)
     coarse_ns = wall_ns if stepwise is None else wall_ns + stepwise.ns
-    exact = _compare_collectives(first, shift_recording(other, coarse_ns), options)
+    exact = _compare_collectives(first, shift_recording(peer, coarse_ns), options)
     if exact is not None:
         return replace(exact, ns=coarse_ns + exact.ns)
     if stepwise is not None:
@@ -69,9 +69,9 @@ def find_offset(first: Recording, other: Recording, options: Options) -> ClockOf
     return ClockOffset(wall_ns, None, "wall clock", 0)
 
 
-def _wall_offset_ns(first: Recording, other: Recording) -> int:
+def _wall_offset_ns(first: Recording, peer: Recording) -> int:
     """Return the offset if both machines had the same time of day."""
-    return _unix_offset_ns(first) - _unix_offset_ns(other)
+    return _unix_offset_ns(first) - _unix_offset_ns(peer)
 
 
 def _unix_offset_ns(recording: Recording) -> int:
@@ -82,16 +82,16 @@ def _unix_offset_ns(recording: Recording) -> int:
     return next((offset for offset in offsets if offset is not None), 0)
 
 
-def _pair_trainings(first: Recording, other: Recording) -> tuple[Training, Training] | None:
+def _pair_trainings(first: Recording, peer: Recording) -> tuple[Training, Training] | None:
     """Return the processes, one of each, that trained together longest.
 
     An elastic job starts its ranks anew, and those of one start step together.
     """
     candidates = [
-        (_common_ns(one, another), one, another)
-        for one in _steppers(first)
-        for another in _steppers(other)
-        if one.process.world == another.process.world
+        (_common_ns(own_training, peer_training), own_training, peer_training)
+        for own_training in _steppers(first)
+        for peer_training in _steppers(peer)
+        if own_training.process.world == peer_training.process.world
     ]
     if not candidates:
         return None
@@ -108,17 +108,22 @@ def _steppers(recording: Recording) -> tuple[Training, ...]:
     return tuple(t for t in all_trainings if t.process.rank == lowest)
 
 
-def _common_ns(one: Training, another: Training) -> int:
-    return min(one.end, another.end) - max(one.start, another.start)
+def _common_ns(own_training: Training, peer_training: Training) -> int:
+    return min(own_training.end, peer_training.end) - max(own_training.start, peer_training.start)
 
 
-def _compare_steps(one: Training, another: Training) -> ClockOffset | None:
+def _compare_steps(own_training: Training, peer_training: Training) -> ClockOffset | None:
     """Return the offset by the ends of common steps; its error is what they leave open."""
-    first_numbers, second_numbers = (_step_numbers(training) for training in (one, another))
+    first_numbers, second_numbers = (
+        _step_numbers(training) for training in (own_training, peer_training)
+    )
     _, first_rows, second_rows = np.intersect1d(
         first_numbers, second_numbers, assume_unique=True, return_indices=True
     )
-    first_ends, second_ends = one.edges.ends[first_rows], another.edges.ends[second_rows]
+    first_ends, second_ends = (
+        own_training.edges.ends[first_rows],
+        peer_training.edges.ends[second_rows],
+    )
     if len(first_ends) < _MIN_ENDS:
         return None
     offset_ns = int(np.median(second_ends - first_ends))
@@ -133,14 +138,12 @@ def _step_numbers(training: Training) -> Int64:
     return np.concatenate(([0], np.cumsum(training.edges.step_counts)))[: len(training.edges.ends)]
 
 
-def _compare_collectives(
-    first: Recording, other: Recording, options: Options
-) -> ClockOffset | None:
+def _compare_collectives(first: Recording, peer: Recording, options: Options) -> ClockOffset | None:
     """Return the offset by the ends of collectives in windows of the same steps."""
     differences: list[Int64] = []
     error_ns = 0
-    for one, another in _common_windows(first, other):
-        window_ends = [_read_window(*window, options) for window in (one, another)]
+    for own_training, peer_training in _common_windows(first, peer):
+        window_ends = [_read_window(*window, options) for window in (own_training, peer_training)]
         if window_ends[0] is None or window_ends[1] is None:
             continue
         ends = pair_ends(window_ends[0].collectives, window_ends[1].collectives)
@@ -161,14 +164,12 @@ def _compare_collectives(
 _FileWindow = tuple[Path, Window]
 
 
-def _common_windows(
-    first: Recording, other: Recording
-) -> Iterator[tuple[_FileWindow, _FileWindow]]:
+def _common_windows(first: Recording, peer: Recording) -> Iterator[tuple[_FileWindow, _FileWindow]]:
     """Yield the first and the last pair of windows of the same steps."""
     places = group_windows(
         [
             (str(path), process_rank, window)
-            for recording in (first, other)
+            for recording in (first, peer)
             for path, window, process_rank in _plain_windows(recording)
         ]
     )
@@ -178,7 +179,7 @@ def _common_windows(
             for path, window, _ in reversed(list(_plain_windows(recording)))
             if str(path) in places
         }
-        for recording in (first, other)
+        for recording in (first, peer)
     )
     groups = sorted(firsts.keys() & seconds.keys())
     for group in dict.fromkeys([*groups[:1], *groups[-1:]][:_MAX_WINDOWS]):

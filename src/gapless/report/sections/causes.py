@@ -205,12 +205,16 @@ def _names(finding: Finding) -> Iterator[str]:
     yield f"{finding.detection.code} {finding.detection.name}"
     if finding.detection.location is not None:
         yield line_ref(finding.detection.location)
+    if finding.detection.rank is not None:
+        yield f"on rank {finding.detection.rank}"
 
 
 def label(finding: Finding) -> str:
-    """Format a cause with its line."""
-    location = line_ref(finding.detection.location)
-    return f"{finding.detection.name}{f' {location}' if location else ''}"
+    """Format a cause with its line, and the rank that has it."""
+    detection = finding.detection
+    location = line_ref(detection.location)
+    rank = "" if detection.rank is None else f" on rank {detection.rank}"
+    return f"{detection.name}{f' {location}' if location else ''}{rank}"
 
 
 def _sentence(finding: Finding) -> str:

@@ -28,7 +28,7 @@ class _Job(Struct, frozen=True):
     span: tuple[int, int]
 
 
-class _Place(Struct, frozen=True):
+class _LoggedProcess(Struct, frozen=True):
     """What the first frame of a log says of its process."""
 
     job: JobPlace | None
@@ -49,11 +49,12 @@ def find_job_runs(run: Path) -> tuple[Path, ...]:
     return (run, *sorted(path for path in others if _is_same_job(job, _read_job(path))))
 
 
-def _is_same_job(job: _Job, other: _Job | None) -> bool:
+def _is_same_job(job: _Job, candidate: _Job | None) -> bool:
     return (
-        other is not None
-        and bool(job.names & other.names)
-        and max(job.span[0], other.span[0]) < min(job.span[1], other.span[1]) + _CLOCK_SLACK_NS
+        candidate is not None
+        and bool(job.names & candidate.names)
+        and max(job.span[0], candidate.span[0])
+        < min(job.span[1], candidate.span[1]) + _CLOCK_SLACK_NS
     )
 
 
@@ -61,14 +62,24 @@ def _read_job(run: Path) -> _Job | None:
     """Return which job a run is a part of; ``None``: no process in it says so."""
     document = manifest.peek(run)
     logs = [log for log in recovery.find_logs(run, document.spool) if "-worker" not in log.name]
-    places = [place for log in logs if (place := _read_place(log)) is not None]
-    names = {name for place in places if (name := _job_name(place.job)) is not None}
+    logged_processes = [
+        logged_process for log in logs if (logged_process := _read_head(log)) is not None
+    ]
+    names = {
+        name
+        for logged_process in logged_processes
+        if (name := _job_name(logged_process.job)) is not None
+    }
     if not names:
         return None
     return _Job(
         frozenset(names),
-        frozenset(place.rank for place in places if place.rank is not None),
-        max((place.world or 1 for place in places), default=1),
+        frozenset(
+            logged_process.rank
+            for logged_process in logged_processes
+            if logged_process.rank is not None
+        ),
+        max((logged_process.world or 1 for logged_process in logged_processes), default=1),
         _unix_span(document.manifest, logs),
     )
 
@@ -79,7 +90,7 @@ def _job_name(job: JobPlace | None) -> str | None:
     return job.master if job.run in {None, _NO_RUN_ID} else job.run
 
 
-def _read_place(log: Path) -> _Place | None:
+def _read_head(log: Path) -> _LoggedProcess | None:
     try:
         with log.open("rb") as file:
             frames = read_frames(file.read(_HEAD_BYTES)).frames
@@ -88,7 +99,7 @@ def _read_place(log: Path) -> _Place | None:
     heads = [head for kind, body in frames if kind == wire.PROCESS if (head := parse(body))]
     if not heads:
         return None
-    return _Place(
+    return _LoggedProcess(
         job_place(heads[0]), integer(heads[0].get("rank")), integer(heads[0].get("world"))
     )
 

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.queries import rank_waits, windows
+from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.input.loaders import percent
+from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.change import LoaderChange
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence

@@ -3,12 +3,15 @@
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
-from gapless.catalogue.queries import rank_waits, windows
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import rank_marks, rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
 from gapless.model.change import Drop
 from gapless.model.edit import Location
@@ -19,12 +22,13 @@ from gapless.model.finding import Detection, Measure
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MIN_SHARE: Final = 0.6  # of the time that ranks wait for one another
 _MIN_STANDARD_ERRORS: Final = 2.0  # standard errors: a smaller surplus may be chance
+_MIN_MARKED_SHARE: Final = 0.5  # of the surplus: then marks of all steps show it, not chance
 _MIN_COMPUTE_SHARE: Final = 0.5  # of the surplus
 _MAX_TAKEN_CORES: Final = 0.5  # processors that others took
 _MIN_SURPLUS_SHARE: Final = 0.25  # of the surplus: smaller parts are not named
 _COMPUTING: Final = "computing"
 _DATA_WAITS: Final = "waiting for data"
-_LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an excess → leaves
+LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an excess → leaves
     _DATA_WAITS: ("idle.data",),
     "off the processor, or where nothing is recorded": ("idle.host.unframed",),
     "in Python between operators": ("idle.host.python",),
@@ -141,7 +145,7 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     step_ns, share = float(straggler.lengths.mean()), _wait_share(evidence, ranks, straggler)
     if surplus < _MIN_STEP_SHARE * step_ns or share < _MIN_SHARE or _is_by_chance(ranks, straggler):
         return None
-    excesses = rank_waits.find_surpluses(ranks, straggler, _LEAVES_BY_ACTIVITY)
+    excesses = rank_waits.find_surpluses(ranks, straggler, LEAVES_BY_ACTIVITY)
     compute_share = min(1.0, dict(excesses).get(_COMPUTING, 0.0) / surplus)
     if compute_share >= _MIN_COMPUTE_SHARE and _is_shared(evidence):
         reason = (
@@ -153,12 +157,12 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     ] or excesses[:1]
     wait_ns = rank_waits.mean_straggler_wait(ranks, straggler)
     others_wait = "the other waits" if len(ranks) == 2 else "the others wait"  # noqa: PLR2004
-    return straggling_rank.detection(
+    detection = straggling_rank.detection(
         f"Rank {straggler.rank} comes late to the collectives: {others_wait} "
         f"{windows.format_step_part(evidence, wait_ns)} for it; by itself it takes "
         f"{windows.ms(surplus)} longer than the next slowest, with "
         f"{' and '.join(_excess_words(evidence, activity, ns) for activity, ns in largest)}.",
-        Drop((rank_waits.STRAGGLER_WAIT,), keep=max(0.0, compute_share) / len(ranks)),
+        Drop((STRAGGLER_WAIT,), keep=max(0.0, compute_share) / len(ranks)),
         location=_excess_location(evidence, straggler.rank, largest[0][0]),
         measures=(
             Measure("rank", straggler.rank, ""),
@@ -174,15 +178,24 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
             "look at its machine"
         ),
     )
+    return replace(detection, rank=straggler.rank)
 
 
-def _wait_share(
-    evidence: Evidence, ranks: tuple[rank_waits.Rank, ...], straggler: rank_waits.Rank
-) -> float:
+def largest_excess(ranks: tuple[Rank, ...], straggler: Rank) -> str:
+    """Return the activity of which a rank has most more than the others."""
+    return rank_waits.find_surpluses(ranks, straggler, LEAVES_BY_ACTIVITY)[0][0]
+
+
+def _wait_share(evidence: Evidence, ranks: tuple[Rank, ...], straggler: Rank) -> float:
     """Return the share of the waits for a last rank that are waits for this one.
 
-    Where it is not known for whom: by who waits.
+    As the collectives tell, or by who is last in each step, where marks were played into it; where
+    neither is known, by who waits.
     """
+    if straggler.played:
+        waits_ns = np.sum([rank.straggler_waits for rank in ranks], axis=0)
+        is_last = np.argmax([rank.own_lengths for rank in ranks], axis=0) == ranks.index(straggler)
+        return float(waits_ns[is_last].sum() / waits_ns.sum()) if waits_ns.sum() else 0.0
     told_waits = {row.rank: float(row.ns) for row in evidence.study.stragglers}
     if sum(told_waits.values()):
         return told_waits.get(straggler.rank, 0.0) / sum(told_waits.values())
@@ -191,13 +204,22 @@ def _wait_share(
     return 1 - waits_by_rank[straggler.rank] / total_ns if total_ns else 0.0
 
 
-def _is_by_chance(ranks: tuple[rank_waits.Rank, ...], straggler: rank_waits.Rank) -> bool:
-    """Return whether its steps vary so much that it may be no slower than the next slowest."""
+def _is_by_chance(ranks: tuple[Rank, ...], straggler: Rank) -> bool:
+    """Return whether its steps vary so much that it may be no slower than the next slowest.
+
+    What marks show is known of all steps: only the rest varies with the few that windows hold.
+    """
     other_ranks = [rank for rank in ranks if rank is not straggler]
     if len({len(rank.rows) for rank in ranks}) > 1 or len(straggler.rows) < 2:  # noqa: PLR2004
         return False
     surplus = straggler.own_lengths - np.max([rank.own_lengths for rank in other_ranks], axis=0)
-    error = float(surplus.std(ddof=1)) / len(surplus) ** 0.5
+    marked_ns = rank_marks.marked_mean(straggler) - max(map(rank_marks.marked_mean, other_ranks))
+    if straggler.played and marked_ns >= _MIN_MARKED_SHARE * float(surplus.mean()):
+        return False
+    varying = rank_marks.unmarked_lengths(straggler) - np.max(
+        [rank_marks.unmarked_lengths(rank) for rank in other_ranks], axis=0
+    )
+    error = float(varying.std(ddof=1)) / len(surplus) ** 0.5
     return float(surplus.mean()) < _MIN_STANDARD_ERRORS * error
 
 
@@ -235,6 +257,6 @@ def _excess_location(evidence: Evidence, rank: int, activity: str) -> Location |
     loader = _training_loader(evidence) if activity == _DATA_WAITS else None
     if loader is not None and loader.location is not None:
         return loader.location
-    leaves = _LEAVES_BY_ACTIVITY[activity]
+    leaves = LEAVES_BY_ACTIVITY[activity]
     names = {site.name for site in evidence.study.sites if site.name.startswith(leaves)}
     return windows.find_calling_function(evidence, *names) if names else None

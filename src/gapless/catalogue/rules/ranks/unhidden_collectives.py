@@ -6,7 +6,8 @@ from gapless.catalogue.declare.rule import RuleFigure, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
-from gapless.catalogue.queries import optimizer_steps, rank_waits, windows
+from gapless.catalogue.queries import optimizer_steps, windows
+from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.change import HostChange, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence

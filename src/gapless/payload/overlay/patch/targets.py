@@ -9,9 +9,8 @@ from typing import Any, Callable
 from ... import imports, patching, tracebacks
 from . import edit_counters
 
-MISSING = patching._MISSING
+MISSING = patching.MISSING
 Undo = Callable[[], None]
-_installed: list[list[Any]] = []  # owner, name, what was there, what is ours: of what is replaced
 
 
 class Switch:
@@ -113,58 +112,16 @@ def replace(owner: Any, name: str, make: Callable[[Any, Switch], Any]) -> Undo:
     A function of a module is replaced in every module that has it by this name. ``switch.on``
     is False after the undoing, for those who hold ours still.
     """
-    own_value = vars(owner).get(name, MISSING)
-    original = getattr(owner, name) if own_value is MISSING else own_value
-    kind = type(original) if isinstance(original, (staticmethod, classmethod)) else None
     switch = Switch()
-    function = original if kind is None else original.__func__
-    replacement = make(function, switch)
-    _sign(function, replacement)
-    installed = replacement if kind is None else kind(replacement)
-    for holder in _owners(owner, name, own_value):
-        setattr(holder, name, installed)
-        _installed.append([holder, name, own_value, installed])
+    replacement = patching.replace(
+        owner, name, lambda original: make(original, switch), is_everywhere=True
+    )
 
     def undo() -> None:
         switch.on = False
-        previous = _withdraw(name, installed)
-        for holder in _owners(owner, name, installed):
-            if vars(holder).get(name, MISSING) is not installed:
-                continue
-            if previous is MISSING:
-                delattr(holder, name)
-            else:
-                setattr(holder, name, previous)
+        replacement.undo()
 
     return undo
-
-
-def _withdraw(name: str, installed: Any) -> Any:
-    """Return what was there before ours; those who came after ours will put it back as well."""
-    (previous, *_) = [entry[2] for entry in _installed if entry[3] is installed]
-    _installed[:] = [entry for entry in _installed if entry[3] is not installed]
-    for entry in _installed:
-        if entry[2] is installed and entry[1] == name:
-            entry[2] = previous
-    patching.hand_on(name, installed, previous)
-    return previous
-
-
-def _owners(owner: Any, name: str, value: Any) -> list[Any]:
-    """Return the owner, and of a module's function all modules that have it by this name."""
-    if not isinstance(owner, types.ModuleType) or value is MISSING:
-        return [owner]
-    spaces = [(module, getattr(module, "__dict__", {})) for module in list(sys.modules.values())]
-    other_modules = [
-        module for module, space in spaces if module is not owner and space.get(name) is value
-    ]
-    return [owner, *other_modules]
-
-
-def _sign(original: Any, replacement: Any) -> None:
-    if isinstance(replacement, types.FunctionType):
-        patching._sign(original, replacement)
-        replacement.__code__ = replacement.__code__.replace(co_filename=patching.SKIPPED)
 
 
 def _attribute(owner: Any, name: str) -> Any:

@@ -11,6 +11,7 @@ import gc
 from typing import Any
 
 from ... import recorder
+from ...process_state import keep
 from ..patch import edit_counters, targets
 
 TARGET = "gc"
@@ -21,7 +22,7 @@ def apply(number: int, edit: Any) -> targets.Undo:
     edit_counters.register_edit(number, TARGET)
     control = _CollectorControl(number, edit["options"])
     recorder.on_edge(control.edge)
-    recorder.on_child(control.handle_fork)
+    keep(control)
     return functools.partial(
         targets.undo_all, [lambda: edit_counters.record_revert(number), control.end]
     )
@@ -69,7 +70,7 @@ class _CollectorControl:
         new = "off" if not self.every else f"every {self.every} steps"
         edit_counters.record_effect(self.number, TARGET, "automatic", new)
 
-    def handle_fork(self) -> None:
+    def fork(self) -> None:
         """Let a worker have automatic collections, as without us: it has no step edges."""
         if self.on and self.begun:
             gc.enable()

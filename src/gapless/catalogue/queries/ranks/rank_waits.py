@@ -6,72 +6,30 @@ last rank came earlier.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from gapless.catalogue.queries.ranks.rank_marks import play_marks
+from gapless.catalogue.queries.ranks.rank_steps import Rank
 from gapless.model.account import RowAccount
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.host_code import HotLine
-
-STRAGGLER_WAIT: Final = "comm.straggler_wait"  # for a rank that is known
-RANK_WAITS: Final = (STRAGGLER_WAIT, "comm.wait_estimated")
-Float = npt.NDArray[np.float64]
-
-
-class Rank(Struct, frozen=True, dict=True):
-    """The steps of one rank, from all of its windows."""
-
-    rank: int
-    rows: tuple[RowAccount, ...]
-
-    @cached_property
-    def lengths(self) -> Float:
-        """Return how long each step took, in ns."""
-        return np.array([row.row.end - row.row.start for row in self.rows], np.float64)
-
-    @cached_property
-    def waits(self) -> Float:
-        """Return how long each step waited for the last rank, in ns."""
-        return self._sum_leaves(RANK_WAITS)
-
-    @cached_property
-    def straggler_waits(self) -> Float:
-        """Return how long each step waited for a last rank that is known, in ns."""
-        return self._sum_leaves((STRAGGLER_WAIT,))
-
-    @property
-    def own_lengths(self) -> Float:
-        """Return how long each step would have taken without waits for other ranks, in ns."""
-        return self.lengths - self.waits
-
-    def mean(self, *prefixes: str) -> float:
-        """Return the mean of some leaves, in ns of a step."""
-        return float(self._sum_leaves(prefixes).mean())
-
-    def _sum_leaves(self, prefixes: tuple[str, ...]) -> Float:
-        sums = (
-            sum(ns for leaf, ns in row.leaves.items() if leaf.startswith(prefixes))
-            for row in self.rows
-        )
-        return np.array(list(sums), np.float64)
 
 
 def find_ranks(evidence: Evidence) -> tuple[Rank, ...]:
     """Return the ranks with steps in windows, in order; none for a run of one rank.
 
     In steps that no window shows on all ranks, it is not known for whom others waited: they are
-    left out if there are other steps.
+    left out if there are other steps. Where light marks show other waits for data, or other rare
+    work, than the few steps of windows, these have what the marks show (``rank_marks``).
     """
     rows_by_rank: dict[int, list[RowAccount]] = {}
     for row in evidence.study.account.rows if evidence.study.account.steps else ():
         if row.row.rank is not None:
             rows_by_rank.setdefault(row.row.rank, []).append(row)
     ranks = tuple(Rank(rank, tuple(rank_rows)) for rank, rank_rows in sorted(rows_by_rank.items()))
-    return _keep_common_steps(ranks) if len(ranks) > 1 else ()
+    return play_marks(_keep_common_steps(ranks), evidence) if len(ranks) > 1 else ()
 
 
 def _keep_common_steps(ranks: tuple[Rank, ...]) -> tuple[Rank, ...]:
@@ -215,3 +173,14 @@ def _line_share(lines: tuple[HotLine, ...], line: HotLine) -> float:
         for candidate in lines
         if (candidate.thread, candidate.file, candidate.line) == line_key
     )
+
+
+def waited_share(evidence: Evidence, leaves: tuple[str, ...]) -> float:
+    """Return the share of the step that ranks wait for others, but for the one waited for."""
+    ranks = find_ranks(evidence)
+    if len(ranks) < 2:  # noqa: PLR2004 - no other rank
+        return min(1.0, evidence.share(*leaves))
+    total_ns = sum(float(rank.lengths.sum()) for rank in ranks)
+    played_share = sum(float(rank.sums(leaves).sum()) for rank in ranks) / total_ns
+    share = max(evidence.share(*leaves), played_share)
+    return min(1.0, share * len(ranks) / (len(ranks) - 1))

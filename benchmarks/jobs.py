@@ -1,0 +1,130 @@
+"""Measure trainings of several ranks, and judge what is said of them (``tests/jobs``).
+
+::
+
+    python -m benchmarks.jobs record     # trains and records each: run.tar.zst
+    python -m benchmarks.jobs measure    # what each change is worth: menu.json
+    python -m benchmarks.jobs judge      # benchmarks/results/jobs.json
+
+Records are small: 60 steps, windows of 3, without stacks; times in windows are multiples of 8 ns.
+"""
+
+import argparse
+import fnmatch
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from benchmarks.judging import told
+from benchmarks.judging.jobs import JobAnswer, answer_to_json, judge_record, summarize_answers
+from benchmarks.machine import machine, write_result
+from benchmarks.menus import recording
+from benchmarks.menus.case import MeasureOptions, MeasuringError, measure_menu
+from benchmarks.pack_records import pack_windows
+from gapless.recorded.facts import facts
+from gapless.store.run.recordings import load
+from gapless.store.run.unpack import unpack
+from tests.jobs.cases import CASES
+from tests.zoo.case import Case
+
+SOURCE: Final = "tests.jobs"
+RECORDS: Final = Path(__file__).resolve().parents[1] / "tests" / "jobs" / "records"
+RESULT: Final = Path(__file__).parent / "results" / "jobs.json"
+_RECORDER_OPTIONS: Final = ("--window-steps", "3")
+_TICK_NS: Final = 8  # to which times in windows are rounded
+
+
+def record_case(case: Case, _options: argparse.Namespace) -> str:
+    """Train and record a case, unless it was."""
+    target = RECORDS / case.name / "run.tar.zst"
+    if target.exists():
+        return "is recorded"
+    with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as folder:
+        run = recording.record(
+            case, "cpu", 0.0, Path(folder), SOURCE, recorder_options=_RECORDER_OPTIONS
+        )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        recording.keep(run, target, is_small=True)
+        pack_windows(target, _TICK_NS)
+    return f"recorded, {target.stat().st_size} bytes"
+
+
+def measure_case(case: Case, options: argparse.Namespace) -> str:
+    """Measure the menu of a case that was recorded, unless it was."""
+    folder = RECORDS / case.name
+    if (folder / "menu.json").exists() or not (folder / "run.tar.zst").exists():
+        return "is measured, or not recorded yet"
+    with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as scratch:
+        run_facts = facts(load(unpack(folder / "run.tar.zst", Path(scratch) / "run")))
+        measure_options = MeasureOptions(
+            device="cpu",
+            out=RECORDS,
+            work_folder=Path(scratch),
+            rounds=options.rounds,
+            block_s=options.block,
+            limit_s=options.limit,
+            recorded_s=0.0,
+            source=SOURCE,
+        )
+        return measure_menu(case, measure_options, run_facts, lambda _: None)
+
+
+def act_on_cases(
+    act: Callable[[Case, argparse.Namespace], str], options: argparse.Namespace
+) -> int:
+    """Do something with each case that is asked for, and say what came of it."""
+    failed = 0
+    for case in CASES.values():
+        if not any(fnmatch.fnmatch(case.name, pattern) for pattern in options.cases):
+            continue
+        try:
+            text = act(case, options)
+        except (recording.RecordingError, MeasuringError) as error:
+            failed, text = failed + 1, f"failed: {error}"
+        print(f"{time.strftime('%H:%M:%S')} {case.name}: {text}", flush=True)
+    return 1 if failed else 0
+
+
+def judge(options: argparse.Namespace) -> int:
+    """Ask about each record, and keep how often that was right."""
+    answers: list[JobAnswer] = []
+    for folder in sorted(path.parent for path in options.records.glob("*/run.tar.zst")):
+        with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as scratch:
+            answers.append(judge_record(folder, Path(scratch)))
+        print(f"{answers[-1].case}: {answers[-1].first or 'nothing'}", flush=True)
+    document = {
+        "version": 1,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "figures": summarize_answers(answers),
+        "cases": {answer.case: answer_to_json(answer) for answer in answers},
+    }
+    write_result(told.round_figures(document), RESULT)
+    return 0
+
+
+_ACTIONS: Final = {"record": record_case, "measure": measure_case}
+
+
+def main() -> int:
+    """Record, measure or judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("action", choices=(*_ACTIONS, "judge"))
+    add("--cases", nargs="+", default=["*"], metavar="PATTERN", help="names, or patterns of names")
+    add("--records", type=Path, default=RECORDS, help="a folder of records to judge")
+    add("--rounds", type=int, default=4)
+    add("--block", type=float, default=0.6, help="seconds of a block")
+    add("--limit", type=float, default=50.0, help="seconds of a menu")
+    options = parser.parse_args()
+    if options.action == "judge":
+        return judge(options)
+    return act_on_cases(_ACTIONS[options.action], options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

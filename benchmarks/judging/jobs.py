@@ -1,0 +1,165 @@
+"""Judge what is said of trainings of several ranks by what was planted in them, and measured.
+
+What must be named first was written down with each case (``tests/jobs/cases.py``): a cause by its
+code; where one rank is late, that rank, and the function that it is late in.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from benchmarks.judging.metrics import gain_points
+from gapless.model.estimate import Estimate
+from gapless.model.finding import Detection, Diagnosis, Finding
+from gapless.pricing.diagnose import diagnose
+from gapless.replay.predict.identity import MAX_ERROR
+from gapless.store.run.recordings import load
+from gapless.store.run.unpack import unpack
+from gapless.study import Options
+from gapless.study.build_run import account_run, prices_of_run
+from tests.jobs.cases import TRUTHS, Truth
+from tests.zoo.menus import REMEDY
+
+_ROUGH_POINTS: Final = 5.0  # half of a measured interval: what is wider decides no error
+
+
+class JobAnswer(Struct, frozen=True):
+    """What was said of a record, beside what is true of it; ``None``: nothing to compare."""
+
+    case: str
+    is_sound: bool
+    first: str | None  # what was named first
+    is_right: bool
+    n_named: int
+    predicted: Estimate | None
+    measured: Estimate | None
+    identity: float | None  # the joint replay, unchanged: off the trace
+    refused: str | None
+
+    @property
+    def error_points(self) -> float | None:
+        """Return the error of the gain, in points of the step; ``None`` if it was not foretold."""
+        if self.predicted is None or self.measured is None or not self.is_right:
+            return None
+        return gain_points(self.predicted.mid) - gain_points(self.measured.mid)
+
+    @property
+    def is_covered(self) -> bool | None:
+        """Return whether the measured gain lies within the predicted interval."""
+        if self.error_points is None or self.predicted is None or self.measured is None:
+            return None
+        return self.predicted.low <= self.measured.mid <= self.predicted.high
+
+    @property
+    def is_rough(self) -> bool:
+        """Return whether the gain was measured too roughly to judge a price by it."""
+        measured = self.measured
+        if measured is None:
+            return True
+        return gain_points(measured.high) - gain_points(measured.low) > 2 * _ROUGH_POINTS
+
+
+def judge_record(folder: Path, scratch: Path) -> JobAnswer:
+    """Ask about a record, and compare the answer with its truth and its menu."""
+    diagnosis = diagnose_run(unpack(folder / "run.tar.zst", scratch))
+    truth = TRUTHS[folder.name]
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    menu = folder / "menu.json"
+    measured = measured_gain(json.loads(menu.read_text())) if menu.exists() else None
+    fidelity = diagnosis.fidelity
+    return JobAnswer(
+        case=folder.name,
+        is_sound=not truth.codes,
+        first=None if first is None else describe(first.detection),
+        is_right=is_named(first, truth),
+        n_named=len(diagnosis.findings),
+        predicted=None if first is None else first.prediction.speedup,
+        measured=measured,
+        identity=None if fidelity is None else fidelity.imputed,
+        refused=None if fidelity is None else fidelity.refused,
+    )
+
+
+def diagnose_run(run: Path) -> Diagnosis:
+    """Return the causes of a run that are found without any cache."""
+    account = account_run(load(run), Options(cache=False), _ignore_progress)
+    return diagnose(prices_of_run(account, cached=False))
+
+
+def is_named(first: Finding | None, truth: Truth) -> bool:
+    """Return whether what is named first is what was planted; of a sound training, nothing is."""
+    if first is None or not truth.codes:
+        return first is None and not truth.codes
+    detection = first.detection
+    if truth.rank is None or detection.rank is None:
+        return detection.code in truth.codes and truth.rank is None
+    if detection.rank != truth.rank:
+        return False
+    function = "" if detection.location is None else detection.location.function or ""
+    return not truth.functions or function.rpartition(".")[2] in truth.functions
+
+
+def describe(detection: Detection) -> str:
+    """Return a cause with its line and its rank."""
+    location = detection.location
+    line = "" if location is None else f" {Path(location.file).name}:{location.line}"
+    rank = "" if detection.rank is None else f" on rank {detection.rank}"
+    return f"{detection.code} {detection.name}{line}{rank}"
+
+
+def measured_gain(menu: dict[str, Any]) -> Estimate | None:
+    """Return what the training gained without what was planted."""
+    for line in menu["menu"]:
+        if line["role"] == REMEDY and line["variant"] is not None and line["speedup"] is not None:
+            return Estimate(**line["speedup"])
+    return None
+
+
+def summarize_answers(answers: Sequence[JobAnswer]) -> dict[str, Any]:
+    """Return how often causes were right, alarms false, and gains as foretold."""
+    faulty = [answer for answer in answers if not answer.is_sound]
+    late = [answer for answer in faulty if TRUTHS[answer.case].rank is not None]
+    sound = [answer for answer in answers if answer.is_sound]
+    errors = [
+        abs(answer.error_points)
+        for answer in faulty
+        if answer.error_points is not None and not answer.is_rough
+    ]
+    imputed = [abs(answer.identity) for answer in answers if answer.identity is not None]
+    return {
+        "first": _count([answer.is_right for answer in faulty]),
+        "first_of_late": _count([answer.is_right for answer in late]),
+        "false_alarms": _count([answer.n_named > 0 for answer in sound]),
+        "measured": sum(answer.measured is not None for answer in faulty),
+        "gain_error": {"of": len(errors), "points": fmean(errors) if errors else None},
+        "covered": _count(
+            [answer.is_covered for answer in faulty if answer.is_covered is not None]
+        ),
+        "identity": _count([error <= MAX_ERROR for error in imputed]),
+        "refused": sum(answer.refused is not None for answer in answers),
+    }
+
+
+def _count(flags: Sequence[bool]) -> dict[str, int]:
+    return {"count": sum(flags), "of": len(flags)}
+
+
+def answer_to_json(answer: JobAnswer) -> dict[str, Any]:
+    """Return an answer as it is kept."""
+    document = structs.asdict(answer)
+    for name in ("predicted", "measured"):
+        value = document[name]
+        document[name] = None if value is None else structs.asdict(value)
+    return document | {
+        "error_points": answer.error_points,
+        "is_covered": answer.is_covered,
+        "is_rough": answer.is_rough,
+    }
+
+
+def _ignore_progress(_: str) -> None:
+    """Say nothing of the progress."""

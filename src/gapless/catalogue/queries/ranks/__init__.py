@@ -1,0 +1,1 @@
+"""Queries on several ranks: their steps, marks, waits and collectives."""

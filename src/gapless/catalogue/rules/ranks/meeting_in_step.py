@@ -1,0 +1,117 @@
+"""Barriers and gathered objects in each step."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import collectives
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import World
+from gapless.model.finding import Detection, Measure
+
+_BARRIER: Final = "c10d::barrier"
+_GATHER: Final = "c10d::allgather_"  # of tensors in a list: what objects are sent as
+_MIN_CALLS: Final = 0.9  # a step
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_MARKS: Final = ("gloo:", "nccl:")  # of transfers, on the threads that carry them out
+_MET: Final = ("barrier", "all_gather")
+_SHARDED: Final = "fsdp"
+_WORLD: Final = example_facts.world(ranks=2)
+
+
+@rule(
+    "G607",
+    "meeting-in-step",
+    figures=lambda: [
+        RuleFigure(
+            "dist.all_gather_object(losses, loss), dist.barrier()",
+            "Ranks meet 3 times a step besides exchanging gradients, in 1 barrier and 2 "
+            "gatherings: 3 of 4 collectives, and what no computing hides of all takes 4.0 ms of "
+            "each 40.0 ms step.",
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp()),
+                {"busy.math": 36, "comm.exposed": 3, "idle.comm.host": 1},
+                {"busy.math": 36, "comm.exposed": 3, "idle.comm.host": 1},
+                parts=(
+                    operator(_BARRIER, calls=2, host_ms=1),
+                    operator(_GATHER, calls=2 * 2, host_ms=1),
+                    operator(collectives.REDUCE_CALL, calls=2, host_ms=1),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "A barrier now and then",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp()),
+                {"busy.math": 36, "comm.exposed": 4},
+                {"busy.math": 36, "comm.exposed": 4},
+                parts=(
+                    operator(_BARRIER, calls=0.1, host_ms=1),
+                    operator(collectives.REDUCE_CALL, calls=2, host_ms=1),
+                ),
+            ),
+        ),
+    ],
+)
+def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
+    """Recognise barriers, and objects that are gathered, in each step.
+
+    ## Why it costs time
+    A barrier makes every rank wait for the last one; the next collective does so anyway. Objects
+    are pickled, their sizes gathered, then their bytes: two collectives that nothing hides, for a
+    number that is printed.
+
+    ## How it is measured
+    By the barriers and gatherings of a step in windows, as their part of all collectives, counted
+    and by the time that transfers take, and by the account: transfers that no computing hides, and
+    the host's time to start them. Waits for a late rank are another cause: they move to the next
+    collective.
+    """
+    if world.ranks < 2 or any(module.kind == _SHARDED for module in evidence.facts.parallel):  # noqa: PLR2004
+        return None
+    n_barriers = windows.sum_calls(evidence, _BARRIER).count
+    n_gatherings = windows.sum_calls(evidence, _GATHER).count
+    n_met, n_all = n_barriers + n_gatherings, collectives.count_collectives(evidence)
+    share, step_ns = min(1.0, n_met / n_all) if n_all else 0.0, evidence.step_ns
+    lost_ns = collectives.exposed_ns(evidence)
+    if n_met < _MIN_CALLS or not step_ns or share * lost_ns < _MIN_STEP_SHARE * step_ns:
+        return None
+    count = windows.format_count
+    barriers = f"{count(n_barriers)} barrier{'' if round(n_barriers) == 1 else 's'}"
+    gatherings = f"{count(n_gatherings)} gathering{'' if round(n_gatherings) == 1 else 's'}"
+    kinds = " and ".join(
+        words for words, n in ((barriers, n_barriers), (gatherings, n_gatherings)) if n
+    )
+    return meeting_in_step.detection(
+        f"Ranks meet {count(n_met)} times a step besides exchanging gradients, in {kinds}: "
+        f"{count(n_met)} of {count(n_all)} collectives, and what no computing hides of all takes "
+        f"{windows.format_step_part(evidence, lost_ns)}.",
+        collectives.change_exposed(evidence, _estimate_remaining(evidence, share)),
+        location=windows.find_calling_function(evidence, _BARRIER, _GATHER),
+        measures=(
+            Measure("barriers, a step", n_barriers, ""),
+            Measure("gatherings, a step", n_gatherings, ""),
+            Measure("exposed, a step", lost_ns, "ns"),
+        ),
+        no_remedy=(
+            "leave the barrier out: collectives synchronise by themselves; gather figures every "
+            "hundredth step, as one tensor, not as objects"
+        ),
+    )
+
+
+def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:
+    """Return what remains of exposed collectives without these: by their time and their number."""
+    all_ns, met_ns = (
+        windows.sum_calls(
+            evidence, *(f"{mark}{kind}*" for mark in _MARKS for kind in kinds)
+        ).host_ns
+        for kinds in (("",), _MET)
+    )
+    shares = sorted((count_share, met_ns / all_ns if all_ns else count_share))
+    return Estimate(1 - shares[1], 1 - sum(shares) / 2, 1 - shares[0])

@@ -1,0 +1,82 @@
+"""A search for unused parameters before each backward pass."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
+from gapless.catalogue.queries import between_operators, windows
+from gapless.catalogue.queries.ranks import collectives, rank_waits
+from gapless.model.change import HostChange
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Parallel, World
+from gapless.model.finding import Detection, Measure
+
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_NO_SEARCH: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-no-unused")
+_ALL: Final = Estimate(0.0, 0.5, 1.0)  # what remains: the search is part of these leaves
+_WORLD: Final = example_facts.world(ranks=2)
+
+
+@rule(
+    "G605",
+    "searched-parameters",
+    figures=lambda: [
+        RuleFigure(
+            "DistributedDataParallel(model, find_unused_parameters=True)",
+            "Before each backward pass the whole graph is walked for parameters that are not used, "
+            "and the ranks tell one another of them: part of 8.0 ms of each 40.0 ms step outside "
+            "operators and in exchanges.",
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp(find_unused_parameters=True)),
+                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
+                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
+                parts=(operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=1),),
+            ),
+        ),
+        RuleFigure(
+            "torch's default",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp()),
+                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
+                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
+                parts=(operator(collectives.REDUCE_CALL, calls=2 * 2, host_ms=1),),
+            ),
+        ),
+    ],
+)
+def searched_parameters(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
+    """Recognise that DistributedDataParallel looks for unused parameters in each step.
+
+    ## Why it costs time
+    With ``find_unused_parameters=True`` it walks the graph of each forward pass on the host,
+    exchanges a map of what was used, and can start no bucket before that. It is needed only where a
+    parameter gets no gradient in some steps.
+
+    ## How it is measured
+    By the wrapper's setting. The search has no record of its own: at most it takes what is spent
+    outside operators and in exchanges that nothing hides. Whether each parameter is used in each
+    step is not recorded, so the fix is one to try.
+    """
+    is_searched = parallel.settings.get("find_unused_parameters") is True
+    if parallel.kind != "ddp" or world.ranks < 2 or not is_searched:  # noqa: PLR2004
+        return None
+    python_ns = rank_waits.min_rank_ns(evidence, *between_operators.PYTHON_LEAVES)
+    max_ns, step_ns = python_ns + collectives.exposed_ns(evidence), evidence.step_ns
+    if not step_ns or max_ns < _MIN_STEP_SHARE * step_ns:
+        return None
+    leaves = (collectives.TRANSFER_LEAF, collectives.ISSUE_LEAVES, *between_operators.PYTHON_LEAVES)
+    return searched_parameters.detection(
+        "Before each backward pass the whole graph is walked for parameters that are not used, and "
+        f"the ranks tell one another of them: part of {windows.format_step_part(evidence, max_ns)} "
+        "outside operators and in exchanges.",
+        HostChange(leaves, _ALL),
+        location=parallel.location,
+        measures=(Measure("outside operators and in exchanges, a step", max_ns, "ns"),),
+        helps=(_NO_SEARCH.request(),),
+        to_try=True,
+    )

@@ -1,0 +1,107 @@
+"""Gradients that DistributedDataParallel exchanges in more buckets than it has to."""
+
+from math import ceil
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import collectives
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Parallel, World
+from gapless.model.finding import Detection, Measure
+
+_USUAL_MIB: Final = 25.0  # torch's own
+_MIN_CALLS: Final = 4  # a step: fewer take next to nothing to start
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+# Of the exchange, what bytes take rather than calls: of buckets below a mebibyte little.
+_BYTES_SHARE: Final = Estimate(0.0, 0.15, 0.5)
+_BUCKETS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-buckets")
+_WORLD: Final = example_facts.world(ranks=2)
+
+
+@rule(
+    "G604",
+    "small-buckets",
+    figures=lambda: [
+        RuleFigure(
+            "DistributedDataParallel(model, bucket_cap_mb=0.1)",
+            "Gradients are exchanged over 2 ranks in 60 buckets of at most 0.1 MiB a step: what no "
+            "computing hides of that takes 12.0 ms of each 40.0 ms step; buckets of 25 MiB would "
+            "be 2.",
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp(bucket_cap_mb=0.1)),
+                {"busy.math": 28, "comm.exposed": 9, "idle.comm.host": 3},
+                {"busy.math": 28, "comm.exposed": 9, "idle.comm.host": 3},
+                parts=(operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3),),  # of both
+            ),
+        ),
+        RuleFigure(
+            "Small buckets, all of them hidden",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp(bucket_cap_mb=0.1)),
+                {"busy.math": 40, "comm.exposed": 0.4},
+                {"busy.math": 40, "comm.exposed": 0.4},
+                parts=(operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3),),
+            ),
+        ),
+        RuleFigure(
+            "torch's own buckets of a large model",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp()),
+                {"busy.math": 28, "comm.exposed": 12},
+                {"busy.math": 28, "comm.exposed": 12},
+                parts=(operator(collectives.REDUCE_CALL, calls=2 * 40, host_ms=3),),
+            ),
+        ),
+    ],
+)
+def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
+    """Recognise buckets of DistributedDataParallel that are smaller than torch's own.
+
+    ## Why it costs time
+    Each bucket is an exchange of its own, which has a latency whatever its size, and for which all
+    ranks meet. Small buckets begin earlier, but the backward pass hides only as many as it has
+    time for.
+
+    ## How it is measured
+    By the size that the wrapper was given, the exchanges that windows show, and the account:
+    transfers that no computing hides, and the host's time to start them. Of these remain the
+    starts of as many buckets as torch's own size makes, and what the bytes themselves take.
+    """
+    cap_mib = parallel.settings.get("bucket_cap_mb")
+    if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
+        return None
+    n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
+    n_usual = ceil(n_calls * cap_mib / _USUAL_MIB) + 1  # the first bucket of a pass is small
+    lost_ns = collectives.exposed_ns(evidence)
+    if (
+        cap_mib >= _USUAL_MIB
+        or n_calls < max(_MIN_CALLS, 2 * n_usual)
+        or not step_ns
+        or lost_ns < _MIN_STEP_SHARE * step_ns
+    ):
+        return None
+    kept = n_usual / n_calls
+    bounds = (_BYTES_SHARE.low, _BYTES_SHARE.mid, _BYTES_SHARE.high)
+    remaining = Estimate(*(kept + (1 - kept) * share for share in bounds))
+    return small_buckets.detection(
+        f"Gradients are exchanged over {world.ranks} ranks in {windows.format_count(n_calls)} "
+        f"buckets of at most {cap_mib:.2g} MiB a step: what no computing hides of that takes "
+        f"{windows.format_step_part(evidence, lost_ns)}; buckets of {_USUAL_MIB:g} MiB would be "
+        f"{n_usual}.",
+        collectives.change_exposed(evidence, remaining),
+        location=parallel.location,
+        measures=(
+            Measure("buckets, a step", n_calls, ""),
+            Measure("size of a bucket, MiB", float(cap_mib), ""),
+            Measure("exposed, a step", lost_ns, "ns"),
+        ),
+        helps=(_BUCKETS.request(round(_USUAL_MIB)),),
+    )

@@ -1,0 +1,104 @@
+"""Collectives within the forward pass: statistics of batches over all ranks."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import collectives
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.facts import World
+from gapless.model.finding import Detection, Measure
+
+# Functions of autograd that exchange in the forward pass; backward they call themselves once more.
+_FUNCTIONS: Final = ("_AllReduce", "_AllGather", "_AllGatherBase")
+_NORM: Final = "SyncBatchNorm"  # exchanges in its own way backward
+_MIN_CALLS: Final = 2.0  # a step
+_MIN_STEP_SHARE: Final = 0.05  # of the step
+_SPREAD: Final = 0.25  # of the part that goes: calls are not all alike
+_WORLD: Final = example_facts.world(ranks=2)
+
+
+@rule(
+    "G606",
+    "synced-statistics",
+    figures=lambda: [
+        RuleFigure(
+            "A norm over all ranks in each of ten layers",
+            "10 times a step a forward pass waits for all ranks, and 10 times the backward pass: "
+            "these are 20 of 22 collectives, and what no computing hides of all takes 11.0 ms of "
+            "each 40.0 ms step.",
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp()),
+                {"busy.math": 29, "comm.exposed": 8, "idle.comm.host": 3},
+                {"busy.math": 29, "comm.exposed": 8, "idle.comm.host": 3},
+                parts=(
+                    operator("_AllReduce", calls=2 * 20, host_ms=3),
+                    operator("_AllReduceBackward", calls=2 * 10, host_ms=3),
+                    operator(collectives.REDUCE_CALL, calls=2 * 22, host_ms=3),
+                ),
+            ),
+        ),
+        RuleFigure(
+            "One sum over all ranks: the loss",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp()),
+                {"busy.math": 29, "comm.exposed": 11},
+                {"busy.math": 29, "comm.exposed": 11},
+                parts=(
+                    operator("_AllReduce", calls=2, host_ms=3),
+                    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=3),
+                ),
+            ),
+        ),
+    ],
+)
+def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
+    """Recognise collectives in the forward pass that each layer waits for.
+
+    ## Why it costs time
+    A synchronised batch norm needs the mean and the variance of all ranks' batches before it can go
+    on. Each layer exchanges a few numbers then, twice a step: nothing is computed meanwhile, and
+    every rank waits for the last one in each layer.
+
+    ## How it is measured
+    By the calls of ``SyncBatchNorm`` and of differentiable collectives in windows, and by the
+    account: the transfers that no computing hides, and the host's time to start them, in proportion
+    to their part of all collectives of a step.
+    """
+    if world.ranks < 2:  # noqa: PLR2004 - no other rank
+        return None
+    n_again = windows.sum_calls(evidence, *(f"{name}Backward" for name in _FUNCTIONS)).count
+    n_forward = windows.sum_calls(evidence, _NORM, *_FUNCTIONS).count - n_again
+    n_backward = n_again + windows.sum_calls(evidence, f"{_NORM}Backward").count
+    n_all, step_ns = collectives.count_collectives(evidence), evidence.step_ns
+    share = min(1.0, (n_forward + n_backward) / n_all) if n_all else 0.0
+    lost_ns = collectives.exposed_ns(evidence)
+    if n_forward < _MIN_CALLS or not step_ns or share * lost_ns < _MIN_STEP_SHARE * step_ns:
+        return None
+    remaining = 1 - share
+    count = windows.format_count
+    return synced_statistics.detection(
+        f"{count(n_forward)} times a step a forward pass waits for all ranks, and "
+        f"{count(n_backward)} times the backward pass: these are {count(n_forward + n_backward)} "
+        f"of {count(n_all)} collectives, and what no computing hides of all takes "
+        f"{windows.format_step_part(evidence, lost_ns)}.",
+        collectives.change_exposed(
+            evidence, Estimate(remaining, remaining, min(1.0, remaining + _SPREAD * share))
+        ),
+        location=windows.find_calling_function(evidence, _NORM, *_FUNCTIONS),
+        measures=(
+            Measure("collectives of the forward pass, a step", n_forward, ""),
+            Measure("collectives, a step", n_all, ""),
+            Measure("exposed, a step", lost_ns, "ns"),
+        ),
+        no_remedy=(
+            "take the statistics of each rank's own batch, if it is large enough, or a norm that "
+            "needs no batch (group or layer norm): that is another training; or exchange those of "
+            "several layers in one call"
+        ),
+    )

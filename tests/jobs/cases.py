@@ -1,0 +1,111 @@
+"""Trainings of several ranks with one fault each, and sound ones, whose gains are measured.
+
+What must be named of each is written here, from the titles of the causes: which cause, and where
+one rank makes the others wait, that rank, and the function it is in then.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from tests.zoo import menus as m
+from tests.zoo.case import FAULT, HEALTHY, Case
+from tests.zoo.menus import WRONG, Choice
+
+FAMILY: Final = "jobs"
+_DEEP: Final = {"wide": 128, "layers": 10, "batch": 64}
+_BUCKETS: Final = Choice("bucket-5", WRONG, (m.argument(m.DDP, "bucket_cap_mb", 5),))
+_STATIC: Final = Choice("static-graph", WRONG, (m.argument(m.DDP, "static_graph", value=True),))
+
+
+class Truth(Struct, frozen=True):
+    """What must be named first: a cause by one of its codes; the rank, and a place in its code."""
+
+    codes: tuple[str, ...]
+    rank: int | None = None
+    functions: tuple[str, ...] = ()
+
+
+def _late(
+    name: str, planted: str, options: Mapping[str, Any], *functions: str, ranks: int = 2
+) -> tuple[Case, Truth]:
+    """Return a training whose last rank is late, and what must be named of it."""
+    plain = {key: 1 if key in ("longer", "packed") else 0 for key in options if key != "wide"}
+    case = Case(
+        name, FAMILY, "c", FAULT, (planted,), options,
+        (m.variant("delay"), _BUCKETS, m.pin_memory()), {"delay": plain}, ranks, steps=60,
+    )  # fmt: skip
+    return case, Truth(("G601",), ranks - 1, functions)
+
+
+def _exchange(
+    name: str,
+    planted: str,
+    options: Mapping[str, Any],
+    *codes: str,
+    menu: tuple[Choice, ...] = (),
+    plain: Mapping[str, Any],
+) -> tuple[Case, Truth]:
+    """Return a training whose ranks exchange badly, and what must be named of it."""
+    case = Case(
+        name, FAMILY, "c", FAULT, (planted,), options,
+        (m.variant("exchange"), *menu, m.pin_memory()), {"exchange": plain}, 2, steps=60,
+    )  # fmt: skip
+    return case, Truth(codes)
+
+
+def _sound(name: str, options: Mapping[str, Any], ranks: int = 2) -> tuple[Case, Truth]:
+    menu = (_BUCKETS, _STATIC, m.pin_memory())
+    return Case(name, FAMILY, "c", HEALTHY, (), options, menu, ranks=ranks, steps=60), Truth(())
+
+
+_CASES: Final = (
+    _late("jobs-late-loader-c", "slow samples of one rank", {"packed": 5}, "unpack", "__getitem__"),
+    _late("jobs-slow-disk-c", "one rank's storage", {"wait_ms": 12.0}, "fetch", "__getitem__"),
+    _late("jobs-host-work-c", "one rank's host work", {"notes": 60_000}, "take_notes"),
+    _late("jobs-collector-c", "one rank's collector", {"litter": 200_000}, "collect_litter"),
+    _late("jobs-uneven-samples-c", "one rank's samples", {"longer": 2}),
+    _exchange(
+        "jobs-by-hand-c", "all-reduce by hand", {**_DEEP, "by_hand": True}, "G603",
+        plain={"by_hand": False},
+    ),
+    _exchange(
+        "jobs-tiny-buckets-c", "tiny buckets", {**_DEEP, "bucket_mb": 0.01}, "G604",
+        menu=(_BUCKETS,), plain={"bucket_mb": 25.0},
+    ),
+    _exchange(
+        "jobs-every-pass-c", "no no_sync with accumulation", {**_DEEP, "accumulate": 4}, "G602",
+        menu=(m.no_sync(m.REMEDY),), plain={"no_sync": True},
+    ),
+    _exchange(
+        "jobs-unused-parameters-c", "search for unused parameters",
+        {**_DEEP, "layers": 4, "find_unused": True}, "G605",
+        menu=(m.named_fix("ddp-no-unused", m.REMEDY,
+                          m.argument(m.DDP, "find_unused_parameters", value=False)),),
+        plain={"find_unused": False},
+    ),
+    _exchange(
+        "jobs-synced-norm-c", "statistics over all ranks",
+        {**_DEEP, "layers": 3, "synced_norm": True}, "G606",
+        plain={"synced_norm": False},
+    ),
+    _exchange(
+        "jobs-gathered-objects-c", "objects gathered in each step", {"gathers": True}, "G607",
+        plain={"gathers": False},
+    ),
+    _exchange(
+        "jobs-saving-c", "one rank saves", {"save_every": 5}, "G701", "G601",
+        plain={"save_every": 0},
+    ),
+    _sound("jobs-lean-c", {}),
+    _sound("jobs-lean-deep-c", _DEEP),
+    _sound("jobs-lean-four-c", {"wide": 256, "batch": 48}, ranks=4),
+)  # fmt: skip
+CASES: Final[Mapping[str, Case]] = {case.name: case for case, _ in _CASES}
+TRUTHS: Final[Mapping[str, Truth]] = {case.name: truth for case, truth in _CASES}
+
+
+def command(case: Case) -> list[str]:
+    """Return the script of a case, and its arguments."""
+    return ["tests/jobs/run.py", case.name, "--steps", str(case.steps)]

@@ -1,0 +1,197 @@
+"""A model that ranks train together, with whatever makes one of them late, or all of them wait.
+
+Each fault is a function of its own, as it would be in a script; the rank that has it is the last
+one. Nothing here knows of gapless.
+"""
+# pyright: basic
+
+import contextlib
+import gc
+import io
+import os
+import time
+import zlib
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.nn import functional as collectives
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from tests.zoo.job import Job, Steps
+
+USUAL: dict[str, Any] = {
+    "wide": 512,
+    "layers": 2,
+    "batch": 96,
+    "count": 1536,
+    "packed": 1,  # times that the late rank's samples have been packed
+    "wait_ms": 0.0,  # of a batch, for the late rank's storage
+    "notes": 0,  # words that the late rank goes through in Python in each step
+    "litter": 0,  # objects among which the late rank collects garbage in each step
+    "longer": 1,  # times as many rows in the late rank's batches
+    "by_hand": False,
+    "bucket_mb": 25.0,
+    "find_unused": False,
+    "accumulate": 1,
+    "no_sync": False,
+    "synced_norm": False,
+    "gathers": False,  # the loss of all ranks, as objects, in each step
+    "save_every": 0,
+}
+
+
+class Rows(Dataset[tuple[Tensor, int]]):
+    """Rows of numbers in memory; the late rank's are packed, or far away."""
+
+    def __init__(self, options: Namespace, *, is_late: bool) -> None:
+        self.options, self.is_late = options, is_late
+        self.rows = torch.randn(options.count, options.wide)
+        self.file = zlib.compress(self.rows[0].repeat(16).numpy().tobytes(), 1)
+
+    def __len__(self) -> int:
+        return self.options.count
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if self.is_late and self.options.packed > 1:
+            self.unpack()
+        if self.is_late and self.options.wait_ms:
+            self.fetch()
+        return self.rows[index], index % 16
+
+    def unpack(self) -> None:
+        """Unpack a sample as often as it was packed."""
+        for _ in range(self.options.packed - 1):
+            zlib.decompress(self.file)
+
+    def fetch(self) -> None:
+        """Wait for a sample, as for a slow disk."""
+        time.sleep(self.options.wait_ms / self.options.batch / 1000)
+
+
+class SyncedNorm(nn.Module):
+    """A norm whose statistics are those of all ranks' batches."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        sums = torch.stack([rows.mean(0), (rows * rows).mean(0)])
+        mean, square = collectives.all_reduce(sums) / distributed.get_world_size()
+        return (rows - mean) * (square - mean * mean + 1e-5).rsqrt()
+
+
+def network(options: Namespace) -> nn.Sequential:
+    body: list[nn.Module] = []
+    for _ in range(options.layers):
+        body += [nn.Linear(options.wide, options.wide), nn.ReLU()]
+        if options.synced_norm:
+            body.append(SyncedNorm())
+    return nn.Sequential(*body, nn.Linear(options.wide, 16))
+
+
+def make_job(options: Namespace, device: torch.device) -> Job:
+    """Return the training of this rank; the process group is made where there is none."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    if not distributed.is_initialized():
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    period = max(1, options.save_every)
+    data = Rows(options, is_late=is_late())
+    return Job(network(options).to(device), data, device, options, train, {}, period)
+
+
+def train(job: Job) -> Steps:
+    options = job.options
+    model = job.model if options.by_hand else wrap_model(job)
+    optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
+    litter = [[number] for number in range(options.litter if is_late() else 0)]
+    count = 0
+    for inputs, labels in batches(job):
+        count += 1
+        is_last = count % options.accumulate == 0
+        is_quiet = options.no_sync and not is_last
+        is_wrapped = isinstance(model, DistributedDataParallel)
+        with model.no_sync() if is_wrapped and is_quiet else contextlib.nullcontext():
+            loss = cross_entropy(model(inputs.to(job.device)), labels.to(job.device))
+            loss.backward()
+        if not is_last:
+            continue
+        work_late(options, litter)
+        if options.by_hand:
+            average_gradients(job.model)
+        optimizer.step()
+        optimizer.zero_grad()
+        if options.gathers:
+            gather_losses(loss)
+        if options.save_every and count // options.accumulate % options.save_every == 0:
+            save_model(job.model)
+        yield
+
+
+def is_late() -> bool:
+    return distributed.get_rank() == distributed.get_world_size() - 1
+
+
+def batches(job: Job) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches, epoch after epoch; those of the late rank may be longer."""
+    size = job.options.batch * (job.options.longer if is_late() else 1)
+    sampler: DistributedSampler[tuple[Tensor, int]] = DistributedSampler(job.data)
+    while True:
+        yield from DataLoader(job.data, size, sampler=sampler, drop_last=True)
+
+
+def work_late(options: Namespace, litter: list[list[int]]) -> None:
+    """Do what only the late rank does."""
+    if options.notes and is_late():
+        take_notes(options.notes)
+    if litter:
+        collect_litter()
+
+
+def wrap_model(job: Job) -> DistributedDataParallel:
+    return DistributedDataParallel(
+        job.model,
+        device_ids=[job.device.index] if job.device.type == "cuda" else None,
+        bucket_cap_mb=job.options.bucket_mb,
+        find_unused_parameters=job.options.find_unused,
+    )
+
+
+def average_gradients(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            distributed.all_reduce(parameter.grad)
+            parameter.grad /= distributed.get_world_size()
+
+
+def take_notes(count: int) -> int:
+    words: dict[str, int] = {}
+    for number in range(count):
+        word = str(number % 97)
+        words[word] = words.get(word, 0) + number
+    return len(words)
+
+
+def collect_litter() -> None:
+    gc.collect()
+
+
+def gather_losses(loss: Tensor) -> float:
+    losses: list[float] = [0.0] * distributed.get_world_size()
+    distributed.all_gather_object(losses, float(loss))
+    distributed.barrier()
+    return sum(losses)
+
+
+def save_model(model: nn.Module) -> None:
+    """Let the first rank write, the others wait for it."""
+    if distributed.get_rank() == 0:
+        for _ in range(4):  # model, average, two of the optimizer
+            torch.save(model.state_dict(), io.BytesIO())
+        time.sleep(0.03)  # until it is on the disk
+    distributed.barrier()

@@ -1,0 +1,101 @@
+"""What makes the late rank late: by marks of all its steps, and named by its own cause."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from gapless.catalogue.examples.evidence import with_recorded
+from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
+from gapless.catalogue.examples.parts import MS, operator
+from gapless.catalogue.examples.ranks import Leaves, evidence_of_ranks
+from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
+from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
+from gapless.catalogue.rules import RULES
+from gapless.model.change import Drop
+from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection
+from gapless.pricing.diagnose import run_rules
+from gapless.pricing.simulators.late_rank import name_late_rank
+
+WORLD = (ddp(), world(ranks=2))
+ALIKE: Leaves = {"busy.math": 30, "comm.exposed": 5, "idle.data.main": 5}
+
+
+def with_marks(evidence: Evidence, *data_ms: float, step_ms: float = 80) -> Evidence:
+    """Return evidence whose ranks waited so long for data in each of their un-profiled steps."""
+    timeline = evidence.recorded.timeline
+    first = timeline.processes[0]
+    processes = tuple(
+        replace(
+            first,
+            rank=rank,
+            mean_ns=round(step_ms * MS),
+            stepping={
+                "data.other": round(100 * wait_ms * MS),
+                "step": round(100 * (step_ms - wait_ms) * MS),
+            },
+        )
+        for rank, wait_ms in enumerate(data_ms)
+    )
+    return with_recorded(evidence, timeline=replace(timeline, processes=processes))
+
+
+def mean_waits(ranks: tuple[Rank, ...]) -> list[float]:
+    return [float(rank.waits.mean()) / MS for rank in ranks]
+
+
+def test_steps_of_windows_have_what_marks_show_of_all_steps() -> None:
+    ranks = find_ranks(with_marks(evidence_of_ranks(cpu(*WORLD), ALIKE, ALIKE), 5, 45))
+    assert [rank.mean("idle.data") / MS for rank in ranks] == pytest.approx([5, 45])
+    assert mean_waits(ranks) == pytest.approx([40, 0])
+    lengths = [rank.lengths for rank in ranks]
+    assert np.allclose(lengths[0], lengths[1])
+
+
+def test_marks_that_windows_agree_with_change_nothing() -> None:
+    evidence = evidence_of_ranks(cpu(*WORLD), ALIKE, ALIKE)
+    assert find_ranks(with_marks(evidence, 5, 5.5)) == find_ranks(evidence)
+
+
+def test_marks_of_a_host_are_not_played_into_the_steps_of_its_device() -> None:
+    evidence = evidence_of_ranks(gpu(*WORLD), ALIKE, ALIKE)
+    assert not any(rank.played for rank in find_ranks(with_marks(evidence, 5, 45)))
+
+
+def test_a_rank_without_windows_is_played_from_its_marks() -> None:
+    evidence = evidence_of_ranks(cpu(ddp(), world(ranks=3)), ALIKE, ALIKE)
+    ranks = find_ranks(with_marks(evidence, 5, 5, 25))
+    assert [rank.rank for rank in ranks] == [0, 1, 2]
+    assert mean_waits(ranks) == pytest.approx([20, 20, 0])
+
+
+def detect(evidence: Evidence) -> list[Detection]:
+    detections, _ = run_rules(evidence, RULES)
+    return name_late_rank(evidence, detections, RULES)
+
+
+def test_a_late_rank_is_named_by_its_own_cause_and_priced_as_evened_out() -> None:
+    late = {"busy.math": 25, "comm.exposed": 5, "idle.data.main": 50}
+    other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 50}
+    iterator = operator(IN_PROCESS_ITERATOR, calls=1, host_ms=25)
+    (detection,) = detect(evidence_of_ranks(None, other, late, parts=(iterator,)))
+    assert detection.code == "G101"
+    assert detection.rank == 1
+    assert "the other waits 50.0 ms of each 80.0 ms step for it" in detection.summary
+    assert detection.changes == (Drop((STRAGGLER_WAIT,)),)
+
+
+def test_a_late_rank_whose_excess_no_rule_explains_is_late_and_no_more() -> None:
+    late = {"busy.math": 25, "comm.exposed": 5, "idle.host.unframed": 10}
+    other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 10}
+    detections = detect(evidence_of_ranks(cpu(*WORLD), other, late))
+    assert [(row.code, row.rank) for row in detections if row.rank is not None] == [("G601", 1)]
+
+
+def test_what_all_ranks_have_is_no_cause_of_one() -> None:
+    late = {"busy.math": 25, "comm.exposed": 5, "idle.data.main": 50}
+    other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 10, "idle.data.main": 40}
+    iterator = operator(IN_PROCESS_ITERATOR, calls=1, host_ms=45)
+    detections = detect(evidence_of_ranks(None, other, late, parts=(iterator,)))
+    assert {row.code: row.rank for row in detections} == {"G601": 1, "G101": None}
