@@ -29,9 +29,10 @@ SPOOL = tempfile.TemporaryDirectory(prefix="gapless-benchmark-")
 os.environ["GAPLESS_SPOOL"] = SPOOL.name
 
 from gapless import wire  # noqa: E402 - the spool comes first
-from gapless.payload import imports, patching, randomness, recorder  # noqa: E402
+from gapless.payload import declare, imports, patching, randomness, recorder  # noqa: E402
 from gapless.payload.hooks import fetch, files, stages  # noqa: E402
 from gapless.payload.loading import measure, pacing, reads, stopwatch  # noqa: E402
+from gapless.payload.process_state import STATE  # noqa: E402
 
 CHOOSE = pacing.FetchPace.choose
 BLOCK_NS = 1_500_000_000  # of fetches, for one round
@@ -104,7 +105,7 @@ def spin(seconds: float) -> None:
 def install_hooks() -> None:
     """Put the hooks in place."""
     for hook in (fetch, files, stages):
-        hook.install()
+        declare.install(hook, recorder)
 
 
 def remove_hooks() -> None:
@@ -127,7 +128,7 @@ def compare_fetches(name: str, data: Any, batch: int, rounds: int) -> HookCost: 
 
     fetcher = _MapDatasetFetcher(data, True, default_collate, False)  # noqa: FBT003 - torch's form
     indices = list(range(batch))
-    fetch.forget()
+    STATE.fork()  # what threads and fetchers were known is forgotten
     original = vars(_MapDatasetFetcher)["fetch"]
     once_ns = min(fetch_ns(original, fetcher, indices) for _ in range(5))
     times = max(1, BLOCK_NS // (4 * max(once_ns, 1)))

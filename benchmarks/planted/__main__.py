@@ -6,7 +6,7 @@
     python -m benchmarks.planted ask --half both --out DIR       # what gapless says of them
     python -m benchmarks.planted prove --half both --out DIR     # tries what sound cases were named
     python -m benchmarks.planted judge --half unseen --out DIR   # benchmarks/results/planted.json
-    python -m benchmarks.planted carry --sources CLONES --out DIR   # only the files of the scripts
+    python -m benchmarks.planted carry --half both --sources CLONES --out DIR  # files of scripts
 
 ``--sources DIR`` reads the scripts from clones (``DIR/owner/name`` or git directories
 ``DIR/owner+name/repo``) where there is no network. Of the unseen half only counts are printed.
@@ -54,7 +54,8 @@ def main() -> int:
     options = _options()
     halves: tuple[Half, ...] = HALVES if options.half == "both" else (options.half,)
     if options.act == "carry":
-        print(carry(options.sources, options.out), "files")
+        owners = [one for one in scripts().values() if _half_of(one) in halves]
+        print(carry(owners, options.sources, options.out), "files")
     elif options.act == "smoke":
         _smoke(options)
     elif options.act == "same":
@@ -71,6 +72,10 @@ def main() -> int:
             print("\n".join(judging.listing(options.out, "open")))
         print(options.result.read_text() if options.half == "open" else "written")
     return 0
+
+
+def _half_of(script: Script) -> Half:
+    return "unseen" if script.sealed else "open"
 
 
 _THREADS: Final = (

@@ -219,6 +219,76 @@ def json_lines(path: Path, count: int) -> None:
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
+def patches(path: Path, count: int) -> None:
+    """Write an HDF5 file of small grey pictures, blurred and sharp, as super-resolution reads."""
+    import h5py
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(12)
+    sharp = rng.random((count or 1200, 1, 41, 41), dtype=np.float32)
+    blurred = (sharp + np.roll(sharp, 1, -1) + np.roll(sharp, 1, -2)) / 3
+    with h5py.File(path, "w") as file:
+        file["data"], file["label"] = blurred, sharp
+        file["lr"], file["hr"] = 255 * blurred[:, 0], 255 * sharp[:, 0]
+
+
+def points(folder: Path, count: int) -> None:
+    """Write HDF5 files of clouds of points with the number of a class, as ModelNet40 lies there."""
+    import h5py
+
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(13)
+    for split, number in (("train", count or 800), ("test", 40)):
+        with h5py.File(folder / f"ply_data_{split}0.h5", "w") as file:
+            file["data"] = rng.normal(size=(number, 1024, 3)).astype(np.float32)
+            file["label"] = rng.integers(0, 40, (number, 1), dtype=np.uint8)
+
+
+def sensors(folder: Path, count: int) -> None:
+    """Write ``adj_mat.npy`` and ``node_values.npy``: distances of sensors, what they measured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(14)
+    near = (rng.random((64, 64)) < 0.1).astype(np.float32)  # noqa: PLR2004  few neighbours each
+    np.save(folder / "adj_mat.npy", np.maximum(near, near.T))
+    np.save(folder / "node_values.npy", rng.random((count or 2000, 64, 2), dtype=np.float32))
+
+
+def voices(folder: Path, count: int) -> None:
+    """Write ``train.pkl`` and the spectrograms of speakers that it lists."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(15)
+    rows: list[list[object]] = []
+    for index in range(count or 160):
+        name = f"speaker{index}.npy"
+        np.save(folder / name, rng.random((160, 80), dtype=np.float32))
+        rows.append([f"p{index}", rng.random(256, dtype=np.float32), name])
+    (folder / "train.pkl").write_bytes(pickle.dumps(rows))
+
+
+def shards(folder: Path, count: int) -> None:
+    """Write files of 16-bit tokens below 512."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for index in range(3):
+        rng = np.random.default_rng(index)
+        rng.integers(0, 512, count or 400_000).astype(np.uint16).tofile(folder / f"data{index}.bin")
+
+
+def tags(folder: Path, count: int) -> None:
+    """Write sentences of words and their tags by number, and the lists of signs, words, tags."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(16)
+    marks = ["<PAD>", "<SOS>", "<EOS>", "<UNK>"]
+    for name, number in (("char", 40), ("word", 2000), ("tag", 12)):
+        (folder / name).write_text("\n".join([*marks, *map(str, range(number))]) + "\n")
+    rows = [
+        " ".join(f"4+5:{word}" for word in rng.integers(4, 2004, 14))
+        + "\t"
+        + " ".join(map(str, rng.integers(4, 16, 14)))
+        for _ in range(count or 2000)
+    ]
+    (folder / "train").write_text("\n".join(rows) + "\n")
+
+
 MAKERS: Final[Mapping[str, Callable[[Path, int], None]]] = {
     "mnist": mnist,
     "cifar10": cifar10,
@@ -234,4 +304,10 @@ MAKERS: Final[Mapping[str, Callable[[Path, int], None]]] = {
     "folder": folder,
     "shapes": shapes,
     "lines": json_lines,
+    "patches": patches,
+    "points": points,
+    "sensors": sensors,
+    "voices": voices,
+    "shards": shards,
+    "tags": tags,
 }

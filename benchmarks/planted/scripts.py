@@ -8,7 +8,7 @@ import importlib.util
 import subprocess
 import tomllib
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -161,10 +161,10 @@ def mend_file(script: Script, path: str, data: bytes) -> bytes:
     return heal_script(data.decode()).encode() if path in script.planted_in else data
 
 
-def carry(sources: Path, target: Path) -> int:
-    """Copy the files of all scripts from local clones into a folder; give their number."""
+def carry(owners: Iterable[Script], sources: Path, target: Path) -> int:
+    """Copy the files of scripts from local clones into a folder; give their number."""
     number = 0
-    for script in scripts().values():
+    for script in owners:
         for path in script.files:
             copy_path = target / script.repo / path
             copy_path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ _APPLY = """
 import pkgutil, sys
 from gapless.payload.overlay import apply_edit, wraps
 options = {"what": "logging", "every": 2, "ns": 1, "folder": ".", "backend": "math"}
-options |= {"threads": 1, "place": "read"}
+options |= {"threads": 1, "place": "read", "path": "."}
 applied = 0
 for module in pkgutil.iter_modules(wraps.__path__):
     part = module.name.replace("_", "-")

@@ -41,13 +41,13 @@ def may_wait(code: Any, instruction: int) -> bool:
     """Return whether a thread without the GIL is in such a call, where its code stands."""
     if not _uses_device():
         return False
-    place = (id(code), instruction)
-    known = _known.places.get(place)
-    if known is None:
+    key = (id(code), instruction)
+    entry = _known.places.get(key)
+    if entry is None:
         if len(_known.places) >= _MAX_PLACES:
             _known.places.clear()
-        known = _known.places[place] = (code, _is_read(code, instruction))
-    return known[1]
+        entry = _known.places[key] = (code, _is_read(code, instruction))
+    return entry[1]
 
 
 def forget() -> None:

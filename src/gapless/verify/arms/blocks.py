@@ -11,6 +11,7 @@ from msgspec import Struct
 from gapless import wire
 from gapless.model.estimate import Estimate
 from gapless.model.recording import Process, Recording
+from gapless.model.trace import Int64
 from gapless.recorded.training.processes import select_steppers, trainings
 from gapless.verify.arms import compare
 from gapless.verify.arms.block_losses import BlockLosses, read_block_losses
@@ -205,7 +206,7 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
     obstacles = _find_obstacles(recording, sides, kinds, edit_counts)
     cut = [(int(edges[index]), sides[index], kinds[index]) for index in made]
     return SwitchedSteps(
-        blocks=tuple(_cut_blocks(steps, cut, _collecting_ns(stepping[0].process, steps))),
+        blocks=tuple(cut_blocks(steps, cut, _collecting_ns(stepping[0].process, steps))),
         active=cut[-1][1] if cut else 0,
         obstacles=obstacles | _find_long_periods(steps, cut, len(edit_counts)),
         failed=frozenset(
@@ -234,7 +235,7 @@ def _collecting_ns(process: Process, steps: ArmSteps) -> Float:
     return np.maximum(longest_ns, np.concatenate(([0.0], longest_ns))[:-1])
 
 
-def _cut_blocks(
+def cut_blocks(
     steps: ArmSteps, cut: Sequence[tuple[int, int, int]], collecting_ns: Float
 ) -> Iterator[SwitchedBlock]:
     """Yield the blocks between switches, without the steps in which a side settles."""
@@ -247,14 +248,27 @@ def _cut_blocks(
         if kind == wire.SWITCH_SETTLED and end_kind != wire.SWITCH_NOT_FINITE
         if stop - start >= _MIN_PARTS * min(grain, _MIN_PART_STEPS)
     ]
-    split = [split_stalls(steps.lengths[span], collecting_ns[span]) for _, span in spans]
+    rows = [_leave_turns(steps, span) for _, span in spans]
+    split = [split_stalls(steps.lengths[kept], collecting_ns[kept]) for kept in rows]
     is_split = are_rare([stalls for _, stalls in split])
-    for (side, span), (usual, stalls) in zip(spans, split, strict=True):
-        lengths = usual if is_split else steps.lengths[span]
+    for (side, _), kept, (usual, stalls) in zip(spans, rows, split, strict=True):
+        lengths = usual if is_split else steps.lengths[kept]
         n_parts = max(_MIN_PARTS, min(_MAX_PARTS, len(lengths) // grain))
         parts = np.array_split(lengths, n_parts)
         left_out = stalls if is_split else Stalls(len(lengths), 0, 0.0, 0)
         yield SwitchedBlock(side, len(lengths), np.array([p.mean() for p in parts]), left_out)
+
+
+def _leave_turns(steps: ArmSteps, span: slice) -> Int64:
+    """Return the numbers of a block's steps without those in which an epoch turns.
+
+    The first batch of a second loader is waited for after its turn, that of the training's own
+    within it: what of it lies in a step says nothing of an edit. Where too few steps would be
+    left, all are kept.
+    """
+    numbers: Int64 = np.arange(span.start, span.stop, dtype=np.int64)
+    kept = numbers[steps.turns_ns[span] == 0]
+    return kept if len(kept) >= _MIN_PARTS * _MIN_PART_STEPS else numbers
 
 
 def _read_memory_peaks(process: Process) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ It takes effect, in each worker, with the first picture that is decoded so.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Callable
 
 from .. import iterations, workers
 from ..patch import edit_counters, targets
@@ -17,16 +17,42 @@ def apply(number: int, edit: Any) -> targets.Undo:
     library = (edit.get("options") or {}).get("library", "simplejpeg")
     target = f"{edit['target']}: decoding by {library}"
     edit_counters.register_edit(number, target)
+    make = functools.partial(_make, (number, library, target))
+    undos = [
+        iterations.replace_iterators(number, edit, make),
+        workers.run_in_workers(number, edit, begin, (number, library, target)),
+    ]
+    return functools.partial(targets.undo_all, undos)
+
+
+def _make(
+    names: tuple[int, str, str], original: Any, _switch: targets.Switch
+) -> Callable[[Any], Any]:
+    """Say, where the loader is first gone through, that the library is not there."""
+    number, library, target = names
+
+    def get_iterator(loader: Any) -> Any:
+        why = _find_obstacle(library)
+        if why:
+            edit_counters.record_refusal(number, target, why)
+        return original(loader)
+
+    return get_iterator
+
+
+def _find_obstacle(library: str) -> str:
+    # not when edits are applied: the part imports torch, which is not there yet
     try:
         iterations.import_part("jpeg_decoders").find_library(library)
     except ImportError as error:
-        edit_counters.record_refusal(number, target, f"it is not installed: {error}"[:300])
-        return functools.partial(targets.undo_all, [])
-    return workers.run_in_workers(number, edit, begin, (number, library, target))
+        return f"it is not installed: {error}"[:300]
+    return ""
 
 
 def begin(number: int, library: str, target: str) -> None:
     """Let a library decode the files that this worker opens."""
+    if _find_obstacle(library):
+        return
     decoders = iterations.import_part("jpeg_decoders")
     decoders.on_first_decoded.append(functools.partial(_report, number, (target, library)))
     decoders.open_with(library)

@@ -22,11 +22,11 @@ def apply(number: int, edit: Any) -> targets.Undo:
 def _make(
     number: int, target: str, undos: list[targets.Undo], original: Any, _switch: targets.Switch
 ) -> Callable[[Any], Any]:
-    part = iterations.import_part("read_ahead")
+    reading = iterations.import_part("read_ahead")
 
     def get_iterator(loader: Any) -> Any:
-        dataset = part.find_file_dataset(loader.dataset) if loader._auto_collation else None
-        if dataset is not None and part.attach(dataset):
+        dataset = reading.find_file_dataset(loader.dataset) if loader._auto_collation else None
+        if dataset is not None and reading.attach(dataset):
             undos.append(functools.partial(vars(dataset).pop, "__getitems__", None))
             edit_counters.record_effect(number, target, "one after another", "a batch at a time")
         return original(loader)
