@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages import fix_pages, rule_pages
@@ -146,27 +146,41 @@ def _first_sentence(text: str) -> str:
 
 def study_schema() -> str:
     """Return the JSON Schema of what ``gapless open --json`` prints."""
-    return json.dumps(schema(StudyObject), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(schema(StudyObject))
 
 
 def comparison_schema() -> str:
     """Return the JSON Schema of what ``gapless compare --json`` prints."""
-    return json.dumps(schema(ComparisonObject), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(schema(ComparisonObject))
 
 
 def watch_schema() -> str:
     """Return the JSON Schema of what ``gapless watch --once --json`` prints."""
-    return json.dumps(live_schema(), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(live_schema())
 
 
 def attach_schema() -> str:
     """Return the JSON Schema of what ``gapless attach --json`` prints."""
-    return json.dumps(attached_schema(), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(attached_schema())
 
 
 def data_schema() -> str:
     """Return the JSON Schema of what ``gapless data --json`` prints."""
-    return json.dumps(input_schema(), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(input_schema())
+
+
+def _format_schema(root: Mapping[str, object]) -> str:
+    """Return a JSON Schema with a line for each of its definitions."""
+    definitions = root.get("$defs")
+    if not isinstance(definitions, dict):
+        return json.dumps(root, ensure_ascii=False) + "\n"
+    lines = (
+        f"  {json.dumps(name)}: {json.dumps(definition, ensure_ascii=False)}"
+        for name, definition in cast("dict[str, object]", definitions).items()
+    )
+    rest = json.dumps({**root, "$defs": None}, ensure_ascii=False)
+    body = "{\n" + ",\n".join(lines) + "\n }"
+    return rest.replace('"$defs": null', f'"$defs": {body}') + "\n"
 
 
 def _fence(text: str) -> str:
