@@ -2,6 +2,7 @@
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 """Looks stand for time without bias, whoever lets go of the GIL, and disturb nothing."""
 
+import gc
 import hashlib
 import math
 import os
@@ -10,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -198,13 +200,13 @@ def test_what_is_asked_of_a_thread_that_went_on_is_not_believed(
 ) -> None:
     class Frame:
         f_lasti, f_back = 20, None
+        f_code = hold_in_c.__code__ if moves else look_at.__code__
 
     entry: list[Any] = [0, 0, 0, {}]
-    top = Frame()
-    monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame() if moves else top})
+    monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame()})
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: "sleep")
     monkeypatch.setattr(counting, "_entry", lambda _: entry)
-    _look(7, None, (1, ({}, 1, top, 20, (None, look_at.__code__, 1))))
+    _look(7, None, (1, (1, 20, (None, look_at.__code__, 1))))
     assert entry == ([1, 7, 0, {}] if moves else [1, 0, 7, {"sleep": 7}])
 
 
@@ -217,6 +219,25 @@ def test_where_the_system_tells_of_no_call_the_clock_decides(
 
     monkeypatch.setattr(blocked, "_read", read)
     assert blocked.waits_for(threading.get_native_id(), runs=runs) == kind
+
+
+def test_what_a_function_holds_dies_with_it_though_it_was_looked_at() -> None:
+    held: list[weakref.ref[object]] = []
+
+    def hold() -> None:
+        thing = threading.Event()
+        held.append(weakref.ref(thing))
+        looker = threading.Thread(target=snapshots.take, args=(threading.get_ident(),))
+        looker.start()
+        looker.join()
+
+    gc.collect()
+    gc.disable()  # which would free what a cycle of ours kept
+    try:
+        hold()
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_an_interval_that_the_user_sets_stays() -> None:
@@ -297,5 +318,5 @@ def test_a_function_that_is_just_entered_is_not_blamed_for_what_its_caller_did(
     caller, entered = (look_at.__code__, 7), (hold_in_c.__code__, 1)
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: None)
     monkeypatch.setattr(counting, "_entry", counted.append)
-    _look(1, None, (1, ({}, 1, object(), 2, ((None, *entered), *caller))))
+    _look(1, None, (1, (1, 2, ((None, *entered), *caller))))
     assert counted == [[caller]]

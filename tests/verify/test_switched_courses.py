@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from gapless.model.trial import TrialVerdict
 from gapless.payload import recorder
+from gapless.payload.overlay import models
 from gapless.payload.trial import losses, stop, switching
 from gapless.verify.arms import compare
 from gapless.verify.arms.blocks import SwitchedSteps, read_blocks
@@ -42,6 +43,8 @@ def switch(training: Training, monkeypatch: pytest.MonkeyPatch) -> SwitchedSteps
     monkeypatch.setattr(recorder, "now", lambda: round(now_ms * 1e6))
     monkeypatch.setattr(recorder, "flush", lambda: None)
     monkeypatch.setattr(recorder, "on_edge", edges.append)
+    # Nothing is trained: what would watch models stays in this process, for tests to come.
+    monkeypatch.setattr(models, "on_model", ignore)
     monkeypatch.setattr(losses, "is_finite", lambda: True)
     monkeypatch.setattr(stop, "leave_now", lambda: has_left.append(True))
 
@@ -67,6 +70,10 @@ def switch(training: Training, monkeypatch: pytest.MonkeyPatch) -> SwitchedSteps
     steps = read_blocks(recording(log, ended_ms=now_ms), [0] * n_sides)
     assert steps is not None
     return steps
+
+
+def ignore(_action: object) -> None:
+    """Stand for what watches models."""
 
 
 def judge(steps: SwitchedSteps, side: int) -> TrialVerdict:

@@ -4,7 +4,9 @@ Whoever holds the GIL may lose it again: where a function is called or entered, 
 turns. The thread that is looked at would go on then, and its outer frames would stand at later
 lines than the inner ones that were read first. So they are read by code that neither calls nor
 turns: ``sys._current_frames`` is the next item of an iterator, and the frames are read one after
-the other, each by lines of its own. (Before Python 3.11 the GIL may be lost at any instruction.)
+the other, each by lines of its own. Those of all threads are let go before anything else: among
+them is the frame that reads, which would hold itself, and what each of them holds, until the
+collector comes. (Before Python 3.11 the GIL may be lost at any instruction.)
 """
 
 from __future__ import annotations
@@ -16,19 +18,21 @@ from ... import wire
 
 # Of a thread: (the frames within, code, line), the outermost one at the outside
 Chain = Any
-# The frames of all threads, the thread, its innermost frame and where in it, all of its frames
-Snapshot = tuple[dict[int, Any], int, Any, int, Chain]
+# The thread, where in its innermost frame it is, all of its frames. No frame itself: what a thread
+# leaves meanwhile would be ours to free, and objects of the user's would die on our thread.
+Snapshot = tuple[int, int, Chain]
 _HEAD = """def take(source, ident):
     for frames in source:
         if ident not in frames:
-            return frames, ident, None, -1, None
-        top = frame = frames[ident]
-        instruction, chain = top.f_lasti, None
+            return ident, -1, None
+        frame = frames[ident]
+        frames = None
+        instruction, chain = frame.f_lasti, None
 """
 _FRAME = """        chain = (chain, frame.f_code, frame.f_lineno)
         frame = frame.f_back
         if frame is None:
-            return frames, ident, top, instruction, chain
+            return ident, instruction, chain
 """
 # Further out, where frames seldom go on: those that import modules are left out of stacks later.
 _TAIL = """        for _ in deeper:
@@ -36,7 +40,7 @@ _TAIL = """        for _ in deeper:
             frame = frame.f_back
             if frame is None:
                 break
-        return frames, ident, top, instruction, chain
+        return ident, instruction, chain
 """
 _MAX_DEEPER = 400  # frames
 _NAMESPACE: dict[str, Any] = {"deeper": range(_MAX_DEEPER)}

@@ -165,7 +165,6 @@ def _watch(alarm: Any, period: float) -> None:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
         now = time.monotonic_ns()
         _look(now - before, ran, (native, snapshot))
-        del snapshot  # what frames hold is the user's to free
         before = now
         looks += 1
         if now - _state.reported > _state.wait_ns:
@@ -207,16 +206,16 @@ def _find_thread() -> tuple[Any, Any]:
 
 def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]) -> None:
     """Count a stack for ``elapsed_ns``; ``ran``: the thread's clock a moment before it was seen."""
-    native, (frames, ident, top, instruction, chain) = seen
-    if top is None:
+    native, (ident, instruction, chain) = seen
+    if chain is None:
         return
     if _state.role == "training":
-        threads.look(frames, ident, native)
+        threads.look(sys._current_frames(), ident, native)
     stack = snapshots.frames_of(chain)
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
     if waits is None and blocked.runs(native) and device_waits.may_wait(stack[0][0], instruction):
         waits = device_waits.DEVICE
-    if waits is not None and _has_moved(ident, top, instruction):
+    if waits is not None and _has_moved(ident, stack[0][0], instruction):
         waits = None
     # A function that is just entered has done nothing yet.
     entered = instruction <= ENTRY and len(stack) > 1
@@ -235,9 +234,10 @@ def _is_late() -> bool:
     return count >= LATE_EDGES and time.monotonic_ns() - edge[1] > LATE_FACTOR * mean_ns
 
 
-def _has_moved(ident: int, top: Any, instruction: int) -> bool:
+def _has_moved(ident: int, code: Any, instruction: int) -> bool:
     """Return whether a thread has gone on since it was looked at: we may have lost the GIL."""
-    return sys._current_frames().get(ident) is not top or top.f_lasti != instruction
+    top = sys._current_frames().get(ident)
+    return top is None or top.f_code is not code or top.f_lasti != instruction
 
 
 def _clock() -> int | None:

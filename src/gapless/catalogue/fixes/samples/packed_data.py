@@ -7,6 +7,7 @@ from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.declare.traps import short_name
 from gapless.catalogue.examples import example_facts
+from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -56,6 +57,11 @@ def packed_data(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     is first used, from the same random seeds: if they differ, a trial says so and changes nothing,
     and the written line raises an error. Nothing notices that the source changes later.
     """
+    if option.value is not None and not {"/", "."} & set(option.value):
+        raise UsageError(
+            f"{PART}={option.value}: a folder is meant that gapless pack wrote, with its suffix or "
+            f"a slash: ./{option.value}"
+        )
     return propose_for_loaders(
         packed_data, facts, option, lambda loader: _propose(loader, option.value)
     )
