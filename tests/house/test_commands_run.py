@@ -23,6 +23,7 @@ import pytest
 from gapless import cli
 from gapless.model.tuning import Tuning
 from gapless.store.run.tunings import tuning_object
+from tests.formats.nsight_writing import loop_rows, write_database
 from tests.house.test_commands import IN_BLOCKS, IN_SENTENCES, ROOT, RUN, collect
 from tests.house.test_commands_stood_in import STOOD_IN, commands
 from tests.store import drawing
@@ -31,7 +32,8 @@ DATA: Final = ROOT / "tests/data"
 _LATER_NS: Final = 1_900_000_000_000_000_000
 COMMANDS: Final = collect([*IN_BLOCKS, *IN_SENTENCES])
 _OPENS: Final = re.compile(
-    r"gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|trace\.json(?:\.gz)?)"
+    r"gapless open report\.sqlite(?: --step \"train\*\")?"
+    r"|gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|trace\.json(?:\.gz)?)"
     r"(?: --(?:html [a-z.]+|csv kernels|json|leaf idle\.sync|by-shape|sort device-total|top \d+"
     r"|rank 3|steps 10-20))*"
     r"|gapless compare [-./a-zT\d]+ [-./a-z\d]+(?: --json| --top \d+)?"
@@ -70,6 +72,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("trace", "before", "after"):
         shutil.copy(packed, path / f"{name}.json.gz")
         shutil.copy(packed, path / f"{name}.json")  # what is packed is known by its first bytes
+    write_database(path / "report.sqlite", loop_rows(4, label="train_step {}"))
     for folder in ("log", "log-main", "log-branch", "runs/resnet"):
         (path / folder).mkdir(parents=True)
         for rank in (0, 1):

@@ -1,8 +1,8 @@
 """Read traces of torch.profiler, or of others, and print where every nanosecond of a step went.
 
-PATH is a file (JSON, gzip or zstd; or an export of Nsight Systems), a folder, a pattern in quotes, or - for standard input.
-Several files are taken as the ranks of one job. What was read is kept in the cache, so that
-opening it again takes no time.
+PATH is a file (JSON, gzip or zstd; what Nsight Systems, XLA, rocprof and Perfetto write), a folder,
+a pattern in quotes, or - for standard input. Several files are taken as the ranks of one job. What
+was read is kept in the cache, so that opening it again takes no time.
 
 Examples:
   gapless open trace.json.gz

@@ -6,6 +6,7 @@ from typing import Final
 
 _SQLITE: Final = b"SQLite format 3\0"
 _RAW_SUFFIXES: Final = (".nsys-rep", ".qdrep")
+_XPLANE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _PROBE_BYTES: Final = 64
 
 
@@ -15,6 +16,7 @@ class Kind(StrEnum):
     CHROME = "chrome"  # Chrome's JSON: torch.profiler's, and others'
     NSIGHT = "nsight"
     NSIGHT_RAW = "nsight-raw"
+    XPLANE = "xplane"
 
 
 def kind_of(path: Path) -> Kind:
@@ -25,4 +27,6 @@ def kind_of(path: Path) -> Kind:
         return Kind.NSIGHT
     if path.name.lower().endswith(_RAW_SUFFIXES):
         return Kind.NSIGHT_RAW
+    if path.name.lower().endswith(_XPLANE_SUFFIXES):
+        return Kind.XPLANE
     return Kind.CHROME

@@ -75,6 +75,7 @@ class TraceParts(Struct):
     step_names: set[str] = field(default_factory=set[str])
     input_names: set[str] = field(default_factory=set[str])
     executors: set[int] = field(default_factory=set[int])
+    main: int = -1  # the track of the training thread, where the format tells it
     written: int = 0  # events of the file, of every kind
 
     def name_id(self, name: str) -> int:
@@ -174,6 +175,7 @@ def build_trace(path: Path, parts: TraceParts, facts: FileFacts) -> Trace:
         roles=Roles(
             steps=tuple(sorted(parts.step_names & set(parts.names))),
             inputs=tuple(sorted(parts.input_names & set(parts.names))),
+            main=parts.main,
             executors=tuple(sorted(parts.executors)),
         ),
     )
@@ -220,9 +222,9 @@ def _absent(block: EventBlock) -> Int64:
 def _fit(column: Int64 | None, block: EventBlock, kind: type) -> npt.NDArray[Any]:
     """Return a column in its type; −1 for what is absent or too large for it."""
     if column is None:
-        return np.full(len(block), -1, kind)
+        return _absent(block)
     if kind is np.int32:
-        return np.where((column >= _SMALLEST) & (column <= _LARGEST), column, -1).astype(kind)
+        return np.where((column >= _SMALLEST) & (column <= _LARGEST), column, -1)
     return column
 
 
@@ -279,7 +281,9 @@ def _counts(counter: "Counter[str]") -> tuple[Count, ...]:
 
 
 def _no_memory() -> MemoryColumns:
-    columns = {key: np.zeros(0, kind) for key, kind in b.MEMORY.items()}
+    columns: dict[str, npt.NDArray[Any]] = {
+        key: np.zeros(0, kind) for key, kind in b.MEMORY.items()
+    }
     for column in columns.values():
         column.flags.writeable = False
     return MemoryColumns(**columns)

@@ -8,6 +8,7 @@ from gapless.errors import NotATraceError, NotFoundError
 from gapless.formats import kineto
 from gapless.formats.kinds import Kind, kind_of
 from gapless.formats.nsight import report
+from gapless.formats.xla import reading
 from gapless.model.trace import Trace
 
 
@@ -39,4 +40,6 @@ def read(
 def _read_other(kind: Kind, path: Path) -> Trace:
     if kind is Kind.NSIGHT_RAW:
         return report.read_raw(path)
+    if kind is Kind.XPLANE:
+        return reading.read_xplane(path)
     return report.read_nsight(path)

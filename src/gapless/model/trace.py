@@ -147,6 +147,7 @@ class Roles(Struct, frozen=True):
 
     steps: tuple[str, ...] = ()  # names of ranges that are steps
     inputs: tuple[str, ...] = ()  # names of frames that hand over batches
+    main: int = -1  # → Trace.tracks: the training thread
     executors: tuple[int, ...] = ()  # → Trace.tracks: threads that compute for the training thread
 
 

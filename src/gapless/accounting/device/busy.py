@@ -22,6 +22,9 @@ CAST_OPERATORS = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})
 MATH_OPERATOR = re.compile(
     r"convolution|conv\dd|::_?(scaled_)?(add|badd)?b?mm(_|$)|::(linear|matmul|einsum)$"
     r"|scaled_dot_product|_attention_(forward|backward)"
+    # of TensorFlow, of XLA
+    r"|^(_Fused|Batch|Sparse)*MatMul(V\d)?$|^Conv\dD|^Einsum$|^dot(_general)?(_\w+)?$"
+    r"|^(convolution|custom-call_gemm|(\w+_)?(dot|gemm|conv)_fusion)"
 )
 BY_NAME = tuple(
     (leaf, re.compile(pattern))

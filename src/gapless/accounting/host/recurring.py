@@ -93,11 +93,11 @@ def outermost_ranges(threads: Threads, ranges: Int64) -> Int64:
 
     Numbers in names are passed over. Where only one kind is, all of its outermost.
     """
-    events, names = threads.trace.events, threads.trace.names
+    events = threads.trace.events
     if not len(ranges):
         return ranges
     outer = ranges[find_parents(events.start[ranges], events.end[ranges]) < 0]
-    kinds = [_NUMBER.sub("#", names[name]) for name in events.name[outer].tolist()]
+    kinds = [_NUMBER.sub("#", label) for label in _event_names(threads, outer)]
     frequent = Counter(kinds).most_common(1)[0][0]
     return outer[[kind == frequent for kind in kinds]]
 

@@ -74,7 +74,8 @@ def _steps_by_names(threads: Threads) -> StepBounds | None:
     ranges = outermost_ranges(threads, ranges[events.track[ranges] == threads.main])
     if len(ranges) < 2:  # noqa: PLR2004 - one range is no loop
         return None
-    labels = [names[name] for name in events.name[ranges].tolist()]
+    rows: list[int] = events.name[ranges].tolist()
+    labels = [names[row] for row in rows]
     ends = np.append(events.start[ranges], events.end[ranges[-1]])
     return StepBounds(ends, _step_numbers(labels), _rule_of(labels))
 

@@ -32,7 +32,7 @@ _ALLOC = (
 )
 _COMPILE = (
     r"torch/_dynamo/(convert_frame|symbolic_convert)|torch/_inductor/compile|triton/compiler"
-    r"|torch/_functorch/_aot_autograd|^cuModuleLoad|^cuLibraryLoad|^nvrtc"
+    r"|torch/_functorch/_aot_autograd|^cuModuleLoad|^cuLibraryLoad|^nvrtc|^compile: "
 )
 _SYNC = r"^(cuda|hip)(Device|Stream|Event)Synchronize$|^cu(Ctx|Stream|Event)Synchronize$"
 
@@ -56,7 +56,7 @@ _NAMES: Final = tuple(
         (COMPILE, "idle.compile", _COMPILE),
         (DATA, "idle.data.main", rf"^enumerate\(DataLoader\)#{SINGLE_PROCESS}\.__next__$"),
         (DATA, "idle.data.unstaged", r"^enumerate\(DataLoader\)#.*\.__next__$"),
-        (SYNC, "idle.sync.return", _SYNC),
+        (SYNC, "idle.sync.return", rf"{_SYNC}|^wait for the device: "),
     )
 )
 _IN_PYTHON: Final = tuple(
@@ -74,7 +74,7 @@ COLLECTIVE_FUNCTION: Final = r"^_(All(Reduce|Gather|GatherBase|ToAll)|ReduceScat
 _LOW_PRIORITY: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (
-        (COPY, "idle.h2d.host", r"^aten::pin_memory$"),
+        (COPY, "idle.h2d.host", r"^aten::pin_memory$|^to the device: "),
         (COMM, "idle.comm.host", rf"^c10d::|^nccl|^gloo:|record_param_comms|{COLLECTIVE_FUNCTION}"),
         (OPTIMIZER, "idle.host.optimizer", r"^Optimizer\.(step|zero_grad)#"),
     )
@@ -123,7 +123,7 @@ def _tag_names(trace: Trace, rows: npt.NDArray[np.bool_], *, python: bool) -> In
     for name in names:
         tags[name] = _look_up(trace.names[name], python=python)
         if tags[name, 0] == NOT_A_FRAME and trace.names[name] in inputs:
-            tags[name] = DATA, LEAF["idle.data.main"]
+            tags[name] = DATA, LEAF["idle.data.unstaged"]
     return tags
 
 

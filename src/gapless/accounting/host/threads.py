@@ -150,6 +150,8 @@ def _find_main(trace: Trace) -> int:
     steps = step_ranges(trace)
     if len(steps):
         return int(np.bincount(track[steps]).argmax())
+    if trace.roles.main >= 0:
+        return trace.roles.main
     for pattern in (OWN_STEP, PROFILER_STEP, OPTIMIZER_STEP):
         marks = user_ranges(trace, pattern)
         if len(marks):

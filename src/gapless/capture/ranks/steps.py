@@ -21,7 +21,8 @@ def choose_steps(trace: Trace, pattern: str) -> Trace:
     """
     events = trace.events
     is_range = (events.category == category.USER_ANNOTATION) & (events.end > events.start)
-    counts = Counter(events.name[np.flatnonzero(is_range)].tolist())
+    rows: list[int] = events.name[np.flatnonzero(is_range)].tolist()
+    counts = Counter(rows)
     labels = {trace.names[name]: count for name, count in counts.most_common()}
     chosen = [label for label in labels if label == pattern] or [
         label for label in labels if fnmatchcase(label, pattern)

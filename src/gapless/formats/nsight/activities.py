@@ -151,6 +151,18 @@ def _copy_label(kind: int, source: int, target: int) -> str:
     return f"Memcpy {_COPY_KINDS.get(kind, 'of an unknown kind')} ({ends})"
 
 
+def _memset_label(kind: int) -> str:
+    return f"Memset ({_memory(kind)})"
+
+
+def _sync_label(kind: int) -> str:
+    return _SYNC_KINDS.get(kind, "Synchronization")
+
+
+def _graph_label(graph: int) -> str:
+    return f"CUDA graph {graph}"
+
+
 def _memory(kind: int) -> str:
     return _MEMORY_KINDS.get(kind, "Unknown")
 
@@ -160,7 +172,7 @@ def _add_memsets(database: Database, names: Names, parts: TraceParts) -> None:
     if not database.has(table, "start", "end"):
         return
     columns = database.integers(table, (*_PLACE, "memKind", "bytes", "graphNodeId"))
-    name = name_rows(parts, [columns[6]], lambda kind: f"Memset ({_memory(kind)})")
+    name = name_rows(parts, [columns[6]], _memset_label)
     gpu = {"bytes": columns[7], "graph_node": _positive(columns[8])}
     _add_block(parts, names, _DeviceRows(c.MEMSET, columns[:6], name, gpu))
 
@@ -170,7 +182,7 @@ def _add_waits(database: Database, names: Names, parts: TraceParts) -> None:
     if not database.has(table, "start", "end"):
         return
     columns = database.integers(table, (*_PLACE, "syncType"))
-    name = name_rows(parts, [columns[6]], lambda kind: _SYNC_KINDS.get(kind, "Synchronization"))
+    name = name_rows(parts, [columns[6]], _sync_label)
     _add_block(parts, names, _DeviceRows(c.SYNC, columns[:6], name))
 
 
@@ -182,7 +194,7 @@ def _add_graphs(database: Database, names: Names, parts: TraceParts) -> None:
     columns = database.integers(table, (*_PLACE, "graphId"))
     if not len(columns[0]):
         return
-    name = name_rows(parts, [columns[6]], lambda graph: f"CUDA graph {graph}")
+    name = name_rows(parts, [columns[6]], _graph_label)
     _add_block(parts, names, _DeviceRows(c.KERNEL, columns[:6], name))
     parts.notes.append(
         "CUDA graphs were recorded as a whole: what is in them is not known "

@@ -37,33 +37,33 @@ class Database(Struct):
     def integers(self, table: str, columns: Sequence[str]) -> tuple[Int64, ...]:
         """Return columns of integers, in the order of the table; −1 where there is none."""
         expressions = [
-            _INTEGER.format(_quoted(column)) if self.has(table, column) else "-1"
+            _INTEGER.format(_quote(column)) if self.has(table, column) else "-1"
             for column in columns
         ]
-        rows = self._rows(f"SELECT {', '.join(expressions)} FROM {_quoted(table)}", table)  # noqa: S608  quoted
+        rows = self._rows(f"SELECT {', '.join(expressions)} FROM {_quote(table)}", table)  # noqa: S608  quoted
         matrix = np.array(rows, np.int64).reshape(-1, len(columns))
         return tuple(np.ascontiguousarray(matrix[:, number]) for number in range(len(columns)))
 
     def texts(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return rows of a small table; texts are cut, values of other types stay as they are."""
         expressions = [
-            f"CASE typeof({_quoted(column)}) WHEN 'text' "
-            f"THEN substr({_quoted(column)}, 1, {_MAX_TEXT_BYTES}) ELSE {_quoted(column)} END"
+            f"CASE typeof({_quote(column)}) WHEN 'text' "
+            f"THEN substr({_quote(column)}, 1, {_MAX_TEXT_BYTES}) ELSE {_quote(column)} END"
             if self.has(table, column)
             else "NULL"
             for column in columns
         ]
-        query = f"SELECT {', '.join(expressions)} FROM {_quoted(table)} LIMIT {_MAX_STRINGS}"  # noqa: S608  quoted
+        query = f"SELECT {', '.join(expressions)} FROM {_quote(table)} LIMIT {_MAX_STRINGS}"  # noqa: S608  quoted
         return self._rows(query, table)
 
     def means(
         self, table: str, key: str, value: str, kind_column: str, kind: int
     ) -> list[tuple[Any, ...]]:
         """Return each key of a table of samples of a kind, with their mean and number."""
-        number = _REAL.format(_quoted(value))
+        number = _REAL.format(_quote(value))
         query = (
-            f"SELECT {_quoted(key)}, avg({number}), count({number}) FROM {_quoted(table)} "  # noqa: S608  quoted
-            f"WHERE {_quoted(kind_column)} = {int(kind)} GROUP BY {_quoted(key)} LIMIT 1000"
+            f"SELECT {_quote(key)}, avg({number}), count({number}) FROM {_quote(table)} "  # noqa: S608  quoted
+            f"WHERE {_quote(kind_column)} = {int(kind)} GROUP BY {_quote(key)} LIMIT 1000"
         )
         return self._rows(query, table)
 
@@ -78,7 +78,11 @@ class Database(Struct):
         return rows
 
 
-def _quoted(name: str) -> str:
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")
+
+
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -89,7 +93,7 @@ def open_database(path: Path) -> Generator[Database]:
     connection = None
     try:
         connection = sqlite3.connect(address, uri=True)
-        connection.text_factory = lambda text: text.decode(errors="replace")
+        connection.text_factory = _decode
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA query_only = ON")
         columns = _list_columns(connection)
@@ -111,6 +115,6 @@ def _list_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
     columns: dict[str, tuple[str, ...]] = {}
     for (table,) in tables:
         if isinstance(table, str):
-            rows = connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
+            rows = connection.execute(f"PRAGMA table_info({_quote(table)})").fetchall()
             columns[table] = tuple(row[1] for row in rows if isinstance(row[1], str))
     return columns

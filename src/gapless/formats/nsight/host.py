@@ -41,7 +41,11 @@ def _add_calls(database: Database, names: Names, parts: TraceParts) -> None:
         return
     wanted = ("start", "end", "globalTid", "correlationId", "nameId")
     start, end, thread, correlation, label = database.integers(table, wanted)
-    name = name_rows(parts, [label], lambda number: _VERSION.sub("", names.label(number)))
+
+    def call_label(number: int) -> str:
+        return _VERSION.sub("", names.label(number))
+
+    name = name_rows(parts, [label], call_label)
     block = EventBlock(
         category=c.RUNTIME,
         start=start,

@@ -18,7 +18,8 @@ from gapless.formats.text.stream import TraceText
 from gapless.model.options import STANDARD_INPUT
 
 _NAMED_LIKE_A_TRACE: Final = re.compile(
-    r"\.json(?:\.gz|\.zst|\.zstd)?$|\.sqlite$|\.nsys-rep$|\.qdrep$", re.IGNORECASE
+    r"\.json(?:\.gz|\.zst|\.zstd)?$|\.xplane\.pb(?:\.gz)?$|\.sqlite$|\.nsys-rep$|\.qdrep$",
+    re.IGNORECASE,
 )
 _RANK: Final = re.compile(r"(?:^|[^a-z])rank[-_.= ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,9})$")
