@@ -19,7 +19,7 @@ from tests.formats.nsight_writing import PID, THREAD, TID, loop_rows, write_data
 from tests.formats.writing import health_counts
 
 
-def named(trace: Trace, category: int) -> list[str]:
+def names_of(trace: Trace, category: int) -> list[str]:
     """List the names of the events of a category, in order."""
     rows = trace.events.name[trace.events.category == category].tolist()
     return [trace.names[row] for row in rows]
@@ -28,15 +28,15 @@ def named(trace: Trace, category: int) -> list[str]:
 def test_activities_calls_ranges_and_facts_are_read(tmp_path: Path) -> None:
     trace = read(write_database(tmp_path / "report.sqlite", loop_rows(6)))
     assert find_faults(trace) == []
-    assert named(trace, c.KERNEL) == ["ampere_sgemm_128x64_tn"] * 6
-    assert named(trace, c.MEMCPY) == ["Memcpy HtoD (Pageable -> Device)"] * 6
-    assert named(trace, c.SYNC) == ["Stream Sync"] * 6
-    assert set(named(trace, c.RUNTIME)) == {
+    assert names_of(trace, c.KERNEL) == ["ampere_sgemm_128x64_tn"] * 6
+    assert names_of(trace, c.MEMCPY) == ["Memcpy HtoD (Pageable -> Device)"] * 6
+    assert names_of(trace, c.SYNC) == ["Stream Sync"] * 6
+    assert set(names_of(trace, c.RUNTIME)) == {
         "cudaMemcpyAsync",
         "cudaLaunchKernel",
         "cudaStreamSynchronize",
     }
-    assert named(trace, c.OS_CALL) == ["read"] * 6
+    assert names_of(trace, c.OS_CALL) == ["read"] * 6
     assert trace.roles.steps == ("step",)
     assert trace.origin_ns == 1_700_000_000 * 10**9
     assert trace.health.source == "nsight"
@@ -116,7 +116,7 @@ def test_old_and_reduced_schemas_are_read(tmp_path: Path) -> None:
     tables += ("CUPTI_ACTIVITY_KIND_RUNTIME",)
     trace = read(write_database(tmp_path / "old.sqlite", rows, tables=tables, without=without))
     assert find_faults(trace) == []
-    assert named(trace, c.MEMCPY) == ["Memcpy HtoD (Unknown -> Unknown)"] * 6
+    assert names_of(trace, c.MEMCPY) == ["Memcpy HtoD (Unknown -> Unknown)"] * 6
     assert trace.gpu.graph_node.max() == -1
     assert trace.devices == ()
     assert trace.origin_ns == 0
@@ -161,7 +161,7 @@ def test_ranges_of_libraries_and_of_emit_nvtx_are_operators(tmp_path: Path) -> N
         {**mark, "end": None, "text": "never ends", "domainId": 0},
     ]
     trace = read(write_database(tmp_path / "report.sqlite", rows))
-    assert named(trace, c.CPU_OP) == ["ncclAllReduce", "aten::mm"]
+    assert names_of(trace, c.CPU_OP) == ["ncclAllReduce", "aten::mm"]
     assert trace.roles.inputs == ("load_batch",)
     assert health_counts(trace)[0] == {"range without an end": 1}
 

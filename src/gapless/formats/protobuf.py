@@ -16,19 +16,18 @@ _SIGN64: Final = 1 << 63
 
 
 class DamagedError(Exception):
-    """Bytes that are no message; ``offset`` is where the first bad field begins."""
+    """Bytes that are no message; ``rest`` is the field that they end in, as far as it goes."""
 
-    def __init__(self, offset: int) -> None:
-        """Remember where."""
-        super().__init__(offset)
-        self.offset = offset
+    def __init__(self, rest: Field | None = None) -> None:
+        """Remember what there is."""
+        super().__init__()
+        self.rest = rest
 
 
 def read_fields(data: bytes) -> Iterator[Field]:
     """Yield the fields of a message. Raises ``DamagedError`` where the bytes are none."""
     position, length = 0, len(data)
     while position < length:
-        begin = position
         try:
             key, position = _read_varint(data, position)
             kind = key & 7
@@ -38,10 +37,10 @@ def read_fields(data: bytes) -> Iterator[Field]:
                 continue
             size, position = _read_size(data, position, kind)
         except IndexError:
-            raise DamagedError(begin) from None
+            raise DamagedError from None
         end = position + size
         if end > length:
-            raise DamagedError(begin)
+            raise DamagedError((key >> 3, data[position:]) if kind == _BYTES else None)
         content = data[position:end]
         yield key >> 3, content if kind == _BYTES else int.from_bytes(content, "little")
         position = end

@@ -8,6 +8,8 @@ from gapless.errors import NotATraceError, NotFoundError
 from gapless.formats import kineto
 from gapless.formats.kinds import Kind, kind_of
 from gapless.formats.nsight import report
+from gapless.formats.perfetto import slices
+from gapless.formats.rocprof import sdk
 from gapless.formats.xla import reading
 from gapless.model.trace import Trace
 
@@ -38,8 +40,11 @@ def read(
 
 
 def _read_other(kind: Kind, path: Path) -> Trace:
-    if kind is Kind.NSIGHT_RAW:
-        return report.read_raw(path)
-    if kind is Kind.XPLANE:
-        return reading.read_xplane(path)
-    return report.read_nsight(path)
+    readers = {
+        Kind.NSIGHT: report.read_nsight,
+        Kind.NSIGHT_RAW: report.read_raw,
+        Kind.XPLANE: reading.read_xplane,
+        Kind.PERFETTO: slices.read_perfetto,
+        Kind.ROCPROF: sdk.read_rocprof,
+    }
+    return readers[kind](path)

@@ -4,11 +4,11 @@ import re
 from typing import Final
 
 from gapless.formats.parts import TraceParts
+from gapless.formats.rows import DeviceFields
 from gapless.formats.xla.meaning import device_event, stream_of
-from gapless.formats.xla.planes import EventKind, Stats, XPlane, parse_line, read_stats
+from gapless.formats.xla.planes import NAMELESS, Stats, XPlane, parse_line, read_stats
 from gapless.formats.xla.profile import (
     SEEN_STATS,
-    DeviceFields,
     Profile,
     integer_stat,
     place_event,
@@ -28,12 +28,12 @@ def add_device(profile: Profile, plane: XPlane, number: int) -> None:
     """Add what a device did; lines that were derived from others are left out."""
     for data in plane.lines:
         line = parse_line(data, profile.space)
-        stream = stream_of(line.name, line.number)
+        stream = stream_of(plane.name, line.name, line.number)
         if stream < 0:
             continue
         track = profile.parts.track_id(plane.name, line.name)
         for event in line.events:
-            kind = plane.kinds.get(event.metadata, EventKind())
+            kind = plane.kinds.get(event.metadata, NAMELESS)
             stats = read_stats(plane, event.stats, SEEN_STATS.__contains__)
             details = str(stats.get("memcpy_details", stats.get("memset_details", "")))
             meant = device_event(kind.name, details)

@@ -7,11 +7,10 @@ module and its place among the executions of it, where both were recorded comple
 from collections.abc import Iterable
 from typing import Final
 
+from gapless.formats.rows import DeviceFields, Placed
 from gapless.formats.xla.profile import (
-    DeviceFields,
     ModuleCall,
     ModuleOperation,
-    Placed,
     Profile,
 )
 from gapless.model import category as c

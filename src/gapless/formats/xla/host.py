@@ -5,13 +5,13 @@ from typing import Final
 
 import numpy as np
 
+from gapless.formats.rows import Placed
 from gapless.formats.xla.meaning import Meaning, meaning_of, operation_name
-from gapless.formats.xla.planes import EventKind, Stats, XPlane, parse_line, read_stats
+from gapless.formats.xla.planes import NAMELESS, EventKind, Stats, XPlane, parse_line, read_stats
 from gapless.formats.xla.profile import (
     SEEN_STATS,
     ModuleCall,
     ModuleOperation,
-    Placed,
     Profile,
     Spans,
     integer_stat,
@@ -62,7 +62,7 @@ def add_host(profile: Profile, plane: XPlane) -> None:
         profile.parts.thread_names[track] = name.partition("/")[0]
         is_compiler = _COMPILER_THREADS.search(profile.parts.thread_names[track]) is not None
         for event in line.events:
-            kind = plane.kinds.get(event.metadata, EventKind())
+            kind = plane.kinds.get(event.metadata, NAMELESS)
             placed = place_event(line, event, track)
             if is_compiler:
                 profile.compiling.append((placed.start, placed.end, kind.name))

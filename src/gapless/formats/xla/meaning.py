@@ -98,7 +98,13 @@ def meaning_of(name: str, *, is_step: bool, is_operation: bool, has_source: bool
 
 
 _MEANINGS: Final = (
-    (Meaning.IGNORED, re.compile(r"ThreadpoolListener::.*|end: .*|.* linkage|Memory\w*location")),
+    (
+        Meaning.IGNORED,
+        re.compile(
+            r"an event whose name is lost|ThreadpoolListener::.*|end: .*|.* linkage"
+            r"|Memory\w*location"
+        ),
+    ),
     (Meaning.API, _API),
     (Meaning.CALL, _CALL),
     (Meaning.INPUT, _INPUT),
@@ -117,12 +123,12 @@ def operation_name(name: str) -> str:
     return match["kind"] if match is not None else _SUFFIX.sub("", name) or name
 
 
-def stream_of(line: str, number: int) -> int:
+def stream_of(plane: str, line: str, number: int) -> int:
     """Return the stream of a device's line, by its name, else its number; −1 if it is derived."""
     match = _STREAM.match(line)
     if match is not None:
         return int(match["number"][:18])
-    return number if line in _TPU_LANES else -1
+    return number if line in _TPU_LANES and "TPU" in plane else -1
 
 
 def device_event(name: str, details: str) -> tuple[int, str] | None:

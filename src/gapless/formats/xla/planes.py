@@ -11,9 +11,9 @@ from msgspec import Struct, field
 
 from gapless.formats.protobuf import DamagedError, Value, as_bytes, as_signed, as_text, read_fields
 
-_PLANES, _ERRORS, _WARNINGS, _HOSTS = 1, 2, 3, 4  # of XSpace
-_MAX_MESSAGES: Final = 100  # complaints of the writer, hosts
-_STAT_VALUES: Final = {3: int, 4: int, 5: str, 6: bytes, 7: int}
+_PLANES, _ERRORS, _WARNINGS = 1, 2, 3  # of XSpace
+_LINES: Final = 3  # of XPlane
+_MAX_MESSAGES: Final = 100  # complaints of the writer
 
 
 class XEvent(Struct, gc=False):
@@ -60,13 +60,14 @@ class XSpace(Struct):
     n_damaged: int = 0  # messages that ended before they should
 
 
+NAMELESS: Final = EventKind("an event whose name is lost")
 Stats = dict[str, int | float | str]
 
 
 def parse_space(data: bytes) -> XSpace:
     """Return the planes of a file, as far as they can be read."""
     space = XSpace()
-    for number, value in _whole_fields(data, space):
+    for number, value in _whole_fields(data, space, _PLANES):
         if number == _PLANES:
             space.planes.append(_parse_plane(as_bytes(value), space))
         elif number in (_ERRORS, _WARNINGS) and len(space.complaints) < _MAX_MESSAGES:
@@ -74,20 +75,25 @@ def parse_space(data: bytes) -> XSpace:
     return space
 
 
-def _whole_fields(data: bytes, space: XSpace) -> Iterator[tuple[int, Value]]:
-    """Yield the fields before the first damage, and count that."""
+def _whole_fields(data: bytes, space: XSpace, container: int = 0) -> Iterator[tuple[int, Value]]:
+    """Yield the fields before the first damage, and count that.
+
+    Of a field that holds many others (``container``) also what there is of it where the data end.
+    """
     try:
         yield from read_fields(data)
-    except DamagedError:
+    except DamagedError as error:
         space.n_damaged += 1
+        if error.rest is not None and error.rest[0] == container:
+            yield error.rest
 
 
 def _parse_plane(data: bytes, space: XSpace) -> XPlane:
     plane = XPlane()
-    for number, value in _whole_fields(data, space):
+    for number, value in _whole_fields(data, space, _LINES):
         if number == 2:  # noqa: PLR2004  field numbers of xplane.proto, here and below
             plane.name = as_text(value)
-        elif number == 3:  # noqa: PLR2004
+        elif number == _LINES:
             plane.lines.append(as_bytes(value))
         elif number == 4:  # noqa: PLR2004
             key, content = _parse_entry(as_bytes(value), space)

@@ -1,9 +1,9 @@
 """A profile while it is read: its events by category, and what was noticed of threads."""
 
-import numpy as np
 from msgspec import Struct, field
 
-from gapless.formats.parts import EventBlock, TraceParts
+from gapless.formats.parts import TraceParts
+from gapless.formats.rows import DeviceFields, Placed, Rows, close_rows
 from gapless.formats.xla.meaning import Meaning
 from gapless.formats.xla.planes import Stats, XEvent, XLine, XSpace
 
@@ -15,34 +15,6 @@ SEEN_STATS = frozenset(
     {"step_num", "hlo_op", "hlo_module", "run_id", "correlation_id", "_src", "memcpy_details"}
     | {"memset_details", "kernel_details", "tf_function_call"}
 )
-
-
-class Placed(Struct, frozen=True, gc=False):
-    """When and where an event was, in nanoseconds."""
-
-    start: int
-    end: int
-    track: int
-
-
-class DeviceFields(Struct, frozen=True, gc=False):
-    """What only a device knows of an event; −1 for what it does not say."""
-
-    device: int
-    stream: int
-    bytes: int = -1
-    geometry: int = -1
-
-
-class Rows(Struct):
-    """Events of a category, one by one, before they become columns."""
-
-    start: list[int] = field(default_factory=list[int])
-    end: list[int] = field(default_factory=list[int])
-    name: list[int] = field(default_factory=list[int])
-    track: list[int] = field(default_factory=list[int])
-    correlation: list[int] = field(default_factory=list[int])
-    fields: list[DeviceFields] = field(default_factory=list[DeviceFields])
 
 
 class Profile(Struct):
@@ -71,29 +43,11 @@ class Profile(Struct):
     ) -> None:
         """Append an event."""
         rows = self.rows.setdefault(category, Rows())
-        rows.start.append(placed.start)
-        rows.end.append(placed.end)
-        rows.name.append(self.parts.name_id(name))
-        rows.track.append(placed.track)
-        rows.correlation.append(correlation)
-        if fields is not None:
-            rows.fields.append(fields)
+        rows.append(placed, self.parts.name_id(name), correlation, fields)
 
     def close(self) -> None:
         """Make columns of the events."""
-        for category, rows in sorted(self.rows.items()):
-            keys = DeviceFields.__struct_fields__ if rows.fields else ()
-            columns = {key: [getattr(fields, key) for fields in rows.fields] for key in keys}
-            block = EventBlock(
-                category,
-                np.array(rows.start, np.int64),
-                np.array(rows.end, np.int64),
-                np.array(rows.name, np.int64),
-                np.array(rows.track, np.int64),
-                np.array(rows.correlation, np.int64),
-                {key: np.array(column, np.int64) for key, column in columns.items()},
-            )
-            self.parts.add(block)
+        close_rows(self.parts, self.rows)
 
 
 class ModuleCall(Struct, frozen=True, gc=False):
