@@ -4,11 +4,15 @@ import json
 from typing import Any
 
 PID, TID = 900, 901
+Record = dict[str, Any]
 
 
 def rocprof_document(steps: int = 6, *, period: int = 1_000_000) -> dict[str, Any]:
     """Return a document: a copy, a launch and a wait in each step, which is a marker's range."""
-    kernels, copies, calls, markers = [], [], [], []
+    kernels: list[Record] = []
+    copies: list[Record] = []
+    calls: list[Record] = []
+    markers: list[Record] = []
     for step in range(steps):
         at = 10_000_000 + step * period
         ids = [{"internal": 10 * step + number, "external": 0} for number in range(1, 5)]
@@ -28,7 +32,7 @@ def rocprof_document(steps: int = 6, *, period: int = 1_000_000) -> dict[str, An
         )
         markers.append(_record(at, period - 1000, ids[3], kind=1, operation=0, **thread))
     texts = [{"key": 10 * step + 4, "value": "train_step"} for step in range(steps)]
-    tool = {
+    tool: Record = {
         "metadata": {"pid": PID, "init_time": 1, "fini_time": 2},
         "agents": [
             {"type": 1, "id": {"handle": 1}, "product_name": "CPU"},

@@ -1,6 +1,7 @@
 """Profiles of JAX and TensorFlow: devices, threads, steps, and what a batch was waited for in."""
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,33 @@ def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
 )
 def test_names_of_steps_and_hand_overs_are_known(name: str, step: bool, hand_over: bool) -> None:
     assert (is_step(name), is_input(name)) == (step, hand_over)
+
+
+def test_what_the_viewer_made_of_a_profile_is_understood(tmp_path: Path) -> None:
+    labels = [
+        ("process_name", 1, None, "/host:CPU"),
+        ("thread_name", 1, 5, "python"),
+        ("process_name", 2, None, "/device:GPU:0"),
+        ("thread_name", 2, 9, "Stream #9(Compute)"),
+        ("thread_name", 2, 10, "XLA Ops"),
+    ]
+    rows = [
+        {"ph": "M", "name": kind, "pid": pid, "tid": tid or 0, "args": {"name": text}}
+        for kind, pid, tid, text in labels
+    ]
+    for step in range(4):
+        at = step * 1000
+        rows += [
+            {"ph": "X", "pid": 1, "tid": 5, "name": "train", "ts": at, "dur": 990},
+            {"ph": "X", "pid": 1, "tid": 5, "name": "load_batch", "ts": at, "dur": 500},
+            {"ph": "X", "pid": 2, "tid": 9, "name": "loop_fusion.2", "ts": at + 600, "dur": 300},
+            {"ph": "X", "pid": 2, "tid": 10, "name": "loop", "ts": at + 600, "dur": 300},
+        ]
+    path = tmp_path / "host.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"traceEvents": rows}).encode()))
+    trace = read(path)
+    assert find_faults(trace) == []
+    assert names_of(trace, c.KERNEL) == ["loop_fusion"] * 4
+    assert trace.roles.inputs == ("load_batch",)
+    assert trace.health.source == "xla"
+    assert any(".xplane.pb" in note for note in trace.health.notes)

@@ -10,7 +10,7 @@ from gapless.formats.kinds import Kind, kind_of
 from gapless.formats.nsight import report
 from gapless.formats.perfetto import slices
 from gapless.formats.rocprof import sdk
-from gapless.formats.xla import reading
+from gapless.formats.xla import reading, viewed
 from gapless.model.trace import Trace
 
 
@@ -29,7 +29,8 @@ def read(
     try:
         kind = kind_of(path)
         if kind is Kind.CHROME:
-            return kineto.read(path, processes=processes, report_entries=report_entries)
+            trace = kineto.read(path, processes=processes, report_entries=report_entries)
+            return viewed.interpret_viewed(trace) if viewed.is_viewed(trace) else trace
         trace = _read_other(kind, path)
     except IsADirectoryError as error:
         raise NotATraceError(f"{path}: is a folder, not a file") from error

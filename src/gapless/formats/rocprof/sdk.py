@@ -4,6 +4,7 @@ Kernels and copies are joined with calls of HIP by correlation id; markers (roct
 ranges. Of calls of HSA below those of HIP only what has no call of HIP is told apart by its thread.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
@@ -22,6 +23,7 @@ from gapless.model.trace import Device, Geometry, Trace
 
 KEY: Final = b'"rocprofiler-sdk-tool"'
 _MAX_BYTES: Final = 4 << 30
+_OFFSET: Final = re.compile(r"\(byte (\d+)\)")  # of msgspec, where JSON is broken
 _GPU: Final = 2  # of the type of an agent
 _LIMIT: Final = 1 << 62
 _COPY_NAMES: Final = {
@@ -67,21 +69,29 @@ def _read_tool(path: Path) -> tuple[Record, str | None]:
     data = b"".join(pieces)
     damage = text.damage
     document = _decode(data)
-    if document is None:
-        document = _decode(close_json(data))
+    if isinstance(document, _Broken):
+        document = _decode(close_json(data[: document.offset]))
         damage = damage or "the file ends inside its records, or is damaged there"
-    tools = document.get("rocprofiler-sdk-tool") if isinstance(document, dict) else None
+    is_object = isinstance(document, dict)
+    tools = cast("Record", document).get("rocprofiler-sdk-tool") if is_object else None
     entries = _records(tools)
     if not entries:
         raise NotATraceError(f"{path}: JSON of rocprofv3 without a process in it, or damaged")
     return entries[0], damage
 
 
+class _Broken(Struct, frozen=True):
+    """JSON that is none from some byte on."""
+
+    offset: int
+
+
 def _decode(data: bytes) -> object:
     try:
         return cast("object", msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        match = _OFFSET.search(str(error))
+        return _Broken(len(data) if match is None else int(match[1]))
 
 
 def _records(value: object) -> list[Record]:
@@ -298,5 +308,6 @@ def _handle(value: object) -> int:
 
 def _whole(value: object) -> int:
     """Return a whole number that fits; −1 for anything else."""
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 <= value < _LIMIT else -1
+    if not isinstance(value, int) or isinstance(value, bool):
+        return -1
+    return value if 0 <= value < _LIMIT else -1

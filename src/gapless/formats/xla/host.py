@@ -27,7 +27,7 @@ _COMPILER_THREADS: Final = re.compile(r"\w*[cC]ompile")
 _PYTHON_THREADS: Final = re.compile(r"python|main|MainThread", re.IGNORECASE)
 _CALLED: Final = re.compile(r"(?:PjitFunction|PmapFunction)\((?P<name>.*)\)")
 _MIN_SHARE: Final = 0.9  # of calls that lie in a thread's frames, for it to be theirs
-_CATEGORIES: Final = {
+HOST_CATEGORIES: Final = {
     Meaning.STEP: c.USER_ANNOTATION,
     Meaning.RANGE: c.USER_ANNOTATION,
     Meaning.PYTHON: c.PYTHON_FUNCTION,
@@ -39,14 +39,14 @@ _CATEGORIES: Final = {
 }
 # With a device these keep it waiting. Without one they are the threads that compute, seen from
 # outside: what happens meanwhile is told by those threads themselves.
-_WITH_DEVICE: Final = {
+WITH_DEVICE: Final = {
     Meaning.CALL: c.RUNTIME,
     Meaning.RUNTIME: c.RUNTIME,
     Meaning.WAIT: c.RUNTIME,
 }
-_WITHOUT_DEVICE: Final = {Meaning.CALL: c.USER_ANNOTATION}
+WITHOUT_DEVICE: Final = {Meaning.CALL: c.USER_ANNOTATION}
 # The account knows such frames by these words: XLA has many names for them, and new ones.
-_PREFIXES: Final = {
+PREFIXES: Final = {
     Meaning.COMPILE: "compile: ",
     Meaning.COPY: "to the device: ",
     Meaning.WAIT: "wait for the device: ",
@@ -85,8 +85,8 @@ def _add_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) 
     is_of_module = not profile.has_device and meaning in (Meaning.CALL, Meaning.OPERATION)
     if is_of_module and _add_module_event(profile, placed, kind, stats):
         return
-    others = _WITH_DEVICE if profile.has_device else _WITHOUT_DEVICE
-    category = _CATEGORIES.get(meaning, others.get(meaning))
+    others = WITH_DEVICE if profile.has_device else WITHOUT_DEVICE
+    category = HOST_CATEGORIES.get(meaning, others.get(meaning))
     if category is None:
         profile.parts.written += 1
         return
@@ -130,7 +130,7 @@ def _label(profile: Profile, meaning: Meaning, kind: EventKind, stats: Stats, tr
         return operation_name(name)
     elif meaning is Meaning.STAGE and kind.display_name:
         return kind.display_name
-    return f"{_PREFIXES.get(meaning, '')}{name}"
+    return f"{PREFIXES.get(meaning, '')}{name}"
 
 
 def _find_meaning(profile: Profile, name: str, stats: Stats) -> Meaning:
@@ -163,7 +163,7 @@ def settle_threads(profile: Profile) -> None:
     if profile.parts.main >= 0:
         for start, end, label in _outermost(profile.compiling):
             placed = Placed(start, end, profile.parts.main)
-            profile.add(c.CPU_OP, placed, f"{_PREFIXES[Meaning.COMPILE]}{label}")
+            profile.add(c.CPU_OP, placed, f"{PREFIXES[Meaning.COMPILE]}{label}")
 
 
 def _settle_main(profile: Profile) -> None:

@@ -16,8 +16,8 @@ from gapless.formats.xla.profile import Profile
 from gapless.model.trace import Device, Trace
 
 _MAX_BYTES: Final = 4 << 30
-_DEVICE_PLANE: Final = re.compile(r"/device:(?P<kind>GPU|TPU|ROCM|NPU):(?P<number>\d{1,6})")
-_HOST_PLANE: Final = re.compile(r"/host:(CPU|python-tracer|CUPTI|ROCTRACER|TPU-runtime)\b.*")
+DEVICE_PLANE: Final = re.compile(r"/device:(?P<kind>GPU|TPU|ROCM|NPU):(?P<number>\d{1,6})")
+HOST_PLANE: Final = re.compile(r"/host:(CPU|python-tracer|CUPTI|ROCTRACER|TPU-runtime)\b.*")
 _FACTS_PLANE: Final = "Task Environment"
 _MAX_NOTES: Final = 4
 _MAX_LETTERS: Final = 200  # of a complaint
@@ -32,13 +32,13 @@ def read_xplane(path: Path) -> Trace:
     devices = [
         (plane, int(match["number"]))
         for plane in planes
-        if (match := _DEVICE_PLANE.fullmatch(plane.name)) is not None and plane.lines
+        if (match := DEVICE_PLANE.fullmatch(plane.name)) is not None and plane.lines
     ]
     profile.has_device = bool(devices)
     for plane, number in devices:
         add_device(profile, plane, number)
     for plane in planes:
-        if _HOST_PLANE.fullmatch(plane.name):
+        if HOST_PLANE.fullmatch(plane.name):
             add_host(profile, plane)
     settle_threads(profile)
     if profile.operations:
