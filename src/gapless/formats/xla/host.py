@@ -24,7 +24,7 @@ _API_LINE: Final = re.compile(r"Host Threads/")
 _EXECUTING: Final = re.compile(r".*Execute.*|PjitFunction.*|Thunk.*|FunctionRun")
 _INPUT_THREADS: Final = re.compile(r"tf_data")
 _COMPILER_THREADS: Final = re.compile(r"\w*[cC]ompile")
-_PYTHON_THREADS: Final = re.compile(r"python|main|MainThread", re.IGNORECASE)
+PYTHON_THREADS: Final = re.compile(r"python|main|MainThread", re.IGNORECASE)
 _CALLED: Final = re.compile(r"(?:PjitFunction|PmapFunction)\((?P<name>.*)\)")
 _MIN_SHARE: Final = 0.9  # of calls that lie in a thread's frames, for it to be theirs
 HOST_CATEGORIES: Final = {
@@ -180,7 +180,7 @@ def _settle_main(profile: Profile) -> None:
         python = {
             track: counts.get(track, 0)
             for track, name in parts.thread_names.items()
-            if _PYTHON_THREADS.match(name)
+            if PYTHON_THREADS.match(name)
         }
         parts.main = max(python, key=python.__getitem__, default=-1)
     parts.executors.discard(parts.main)

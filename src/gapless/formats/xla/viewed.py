@@ -5,6 +5,7 @@ operation with its program: the profile itself (``*.xplane.pb``) is beside it, a
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from gapless.formats.parts import EventBlock, FileFacts, TraceParts, build_trace
-from gapless.formats.xla.host import HOST_CATEGORIES, PREFIXES, WITH_DEVICE, WITHOUT_DEVICE
+from gapless.formats.xla.host import (
+    HOST_CATEGORIES,
+    PREFIXES,
+    PYTHON_THREADS,
+    WITH_DEVICE,
+    WITHOUT_DEVICE,
+)
 from gapless.formats.xla.meaning import (
     Meaning,
     device_event,
@@ -57,6 +64,8 @@ def interpret_viewed(trace: Trace) -> Trace:
                 _add_device_rows(parts, trace, rows, place)
         else:
             _add_host_rows(parts, trace, rows, track_id, has_device=has_device)
+    parts.main = _find_python(parts)
+    parts.executors.discard(parts.main)
     parts.notes += [*trace.health.notes, _NOTE]
     parts.written = trace.written_events
     if not parts.blocks:
@@ -69,6 +78,16 @@ def interpret_viewed(trace: Trace) -> Trace:
         repaired=(*trace.health.repaired, *built.health.repaired),
     )
     return replace(built, health=health, written_events=trace.written_events)
+
+
+def _find_python(parts: TraceParts) -> int:
+    """Return the track of Python's thread that has most events; −1 if none is."""
+    counts: Counter[int] = Counter()
+    for block in parts.blocks:
+        tracks, numbers = np.unique(block.track, return_counts=True)
+        counts.update(dict(zip(tracks.tolist(), numbers.tolist(), strict=True)))
+    python = [track for track, name in parts.thread_names.items() if PYTHON_THREADS.match(name)]
+    return max(python, key=counts.__getitem__, default=-1)
 
 
 def _add_device_rows(
