@@ -92,7 +92,8 @@ class TraceParts(Struct):
 
     def add(self, block: EventBlock) -> None:
         """Append a block; rows without a usable time are dropped, and counted."""
-        usable = (np.abs(block.start) < LIMIT_NS) & (np.abs(block.end) < LIMIT_NS)
+        times = np.stack((block.start, block.end))
+        usable = ((times > -LIMIT_NS) & (times < LIMIT_NS)).all(axis=0)
         self.written += len(block)
         n_lost = int(np.count_nonzero(~usable))
         if n_lost:

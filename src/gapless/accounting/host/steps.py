@@ -26,6 +26,7 @@ from gapless.model import category
 from gapless.model.trace import Int64, Trace
 
 _LAST_NUMBER = re.compile(r"(\d{1,18})\D*$")
+_NUMBERED = re.compile(r"#?\d{1,18}(?=\D*$)")
 
 
 class StepBounds(Struct, frozen=True):
@@ -95,7 +96,7 @@ def _rule_of(labels: Sequence[str]) -> str:
     first_label = labels[0]
     if all(label == first_label for label in labels):
         return first_label
-    return _LAST_NUMBER.sub("#", first_label)
+    return _NUMBERED.sub("#", first_label)
 
 
 def _steps_by_profiler(threads: Threads) -> StepBounds | None:

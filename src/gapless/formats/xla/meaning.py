@@ -31,7 +31,7 @@ class Meaning(StrEnum):
 
 
 _API: Final = re.compile(r"(cuda|hip)[A-Z]\w*|cu[A-Z]\w*")
-_CALL: Final = re.compile(r"PjitFunction\(.*|jit\(.*\)|PmapFunction.*")
+_CALL: Final = re.compile(r"PjitFunction\(.*|jit\(.*\)|PmapFunction.*|.*:XLA GPU module")
 _TF_OP: Final = re.compile(r"(?!\$)[^\s(:]+(::[^\s(:]+)*:(?P<kind>[A-Z_][A-Za-z0-9_]*)")
 _INPUT: Final = re.compile(r"IteratorGetNext(AsOptional)?Op::DoCompute.*|IteratorGetNext.*Op")
 _STAGE: Final = re.compile(r"Iterator::.*|MapAndBatch(Produce|Consume).*|.*Iterator::Next$")
@@ -53,7 +53,7 @@ _RUNTIME: Final = re.compile(
     r"|Wait for .* holds|Handle input.*|AllocateOutputBuffers\w*|Execute\w*|RecordUsage|RunAsync"
     r"|Memory(Allocation|Deallocation)|ThenExecuteCallback|Thunk\w*.*|end: .*|.* linkage"
     r"|PJRT_\w+.*|GetOrCreate\w+|ScheduleLoop|InstantiatedCapturedFunction.*|Executor\w+"
-    r"|CheckArgs.*|Schedul\w+.*|BFC\w*.*|Prepare\w*|Launch\w*"
+    r"|cpp_pjit\w*|\w*Semaphore\w*|shard_args?|CheckArgs.*|Schedul\w+.*|BFC\w*.*|Prepare\w*|Launch\w*"
 )
 _SUFFIX: Final = re.compile(r"(\.clone)?(\.\d+)+(\.kd)?$|\.kd$")
 _INLINE_PYTHON: Final = "$"
