@@ -176,3 +176,9 @@ def test_what_the_viewer_made_of_a_profile_is_understood(tmp_path: Path) -> None
     assert trace.roles.inputs == ("load_batch",)
     assert trace.health.source == "xla"
     assert any(".xplane.pb" in note for note in trace.health.notes)
+
+
+def test_fixes_of_another_framework_are_not_proposed(tmp_path: Path) -> None:
+    study = open_profile(tmp_path, tensorflow_profile(8))
+    assert study.diagnosis is None
+    assert any("none is looked for" in note for note in study.health.notes)

@@ -136,6 +136,8 @@ def _absence_notes(captures: Sequence[CaptureFacts], account: Account) -> Iterat
         )
         if not is_present
     ]
+    if all(capture.source == "xla" for capture in captures):
+        yield "causes and fixes are those of PyTorch: none is looked for in a profile of XLA"
     if has_host and lacking:
         yield _describe_lacking(lacking, captures)
 
