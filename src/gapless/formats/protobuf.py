@@ -16,12 +16,12 @@ _SIGN64: Final = 1 << 63
 
 
 class DamagedError(Exception):
-    """Bytes that are no message; ``rest`` is the field that they end in, as far as it goes."""
+    """Bytes that are no message; ``tail`` is the field that they end in, as far as it goes."""
 
-    def __init__(self, rest: Field | None = None) -> None:
+    def __init__(self, tail: Field | None = None) -> None:
         """Remember what there is."""
         super().__init__()
-        self.rest = rest
+        self.tail = tail
 
 
 def read_fields(data: bytes) -> Iterator[Field]:

@@ -35,7 +35,7 @@ _SYNC_KINDS: Final = {
 _CONTEXT_STREAM: Final = 2**32 - 1  # "all streams"
 _PROCESS_SHIFT: Final = 40  # bits; ids of a process have 32
 _PID_SHIFT, _PID_MASK = 24, 0xFFFFFF  # of a serialized id: hardware, VM, process, thread
-_PLACE: Final = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
+_LOCATION: Final = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 _SHAPE: Final = (
     "gridX",
     "gridY",
@@ -50,7 +50,7 @@ _SHAPE: Final = (
 
 
 class Names(Struct, frozen=True):
-    """The strings of a file by their id, and the processes by their place among all of it."""
+    """The strings of a file by their id, and the processes by their location among all of it."""
 
     strings: dict[int, str]
     processes: dict[int, int]
@@ -61,10 +61,10 @@ class Names(Struct, frozen=True):
 
 
 class _DeviceRows(Struct, frozen=True):
-    """Rows of a table of activities: category, the columns of ``_PLACE``, names, device columns."""
+    """Rows of a table of activities: category, columns of ``_LOCATION``, names, device columns."""
 
     kind: int
-    place: tuple[Int64, ...]
+    location: tuple[Int64, ...]
     name: Int64
     gpu: dict[str, Int64] = field(default_factory=dict[str, Int64])
 
@@ -78,10 +78,10 @@ def unique_correlation(correlation: Int64, process: Int64, names: Names) -> Int6
     """Return correlation ids that are unique in the file: each process counts its own."""
     if len(names.processes) <= 1:
         return np.where(correlation > 0, correlation, -1)
-    known, inverse = np.unique(process, return_inverse=True)
-    place = np.array([names.processes.get(number, 0) for number in known.tolist()], np.int64)
+    processes, inverse = np.unique(process, return_inverse=True)
+    numbers = np.array([names.processes.get(number, 0) for number in processes.tolist()], np.int64)
     is_usable = (correlation > 0) & (correlation < 1 << _PROCESS_SHIFT)
-    return np.where(is_usable, correlation + (place[inverse] << _PROCESS_SHIFT), -1)
+    return np.where(is_usable, correlation + (numbers[inverse] << _PROCESS_SHIFT), -1)
 
 
 def name_rows(parts: TraceParts, keys: Sequence[Int64], label: Callable[..., str]) -> Int64:
@@ -108,7 +108,7 @@ def _add_kernels(database: Database, names: Names, parts: TraceParts) -> None:
     if not database.has(table, "start", "end"):
         return
     label = "demangledName" if database.has(table, "demangledName") else "shortName"
-    columns = database.integers(table, (*_PLACE, label, "graphNodeId", *_SHAPE))
+    columns = database.integers(table, (*_LOCATION, label, "graphNodeId", *_SHAPE))
     gpu = {"graph_node": _positive(columns[7]), "geometry": _geometries(columns[8:], parts)}
     name = name_rows(parts, [columns[6]], names.label)
     _add_block(parts, names, _DeviceRows(c.KERNEL, columns[:6], name, gpu))
@@ -137,7 +137,7 @@ def _add_copies(database: Database, names: Names, parts: TraceParts) -> None:
     table = "CUPTI_ACTIVITY_KIND_MEMCPY"
     if not database.has(table, "start", "end"):
         return
-    wanted = (*_PLACE, "copyKind", "srcKind", "dstKind", "bytes", "graphNodeId")
+    wanted = (*_LOCATION, "copyKind", "srcKind", "dstKind", "bytes", "graphNodeId")
     columns = database.integers(table, wanted)
     name = name_rows(parts, columns[6:9], _copy_label)
     gpu = {"bytes": columns[9], "graph_node": _positive(columns[10])}
@@ -171,7 +171,7 @@ def _add_memsets(database: Database, names: Names, parts: TraceParts) -> None:
     table = "CUPTI_ACTIVITY_KIND_MEMSET"
     if not database.has(table, "start", "end"):
         return
-    columns = database.integers(table, (*_PLACE, "memKind", "bytes", "graphNodeId"))
+    columns = database.integers(table, (*_LOCATION, "memKind", "bytes", "graphNodeId"))
     name = name_rows(parts, [columns[6]], _memset_label)
     gpu = {"bytes": columns[7], "graph_node": _positive(columns[8])}
     _add_block(parts, names, _DeviceRows(c.MEMSET, columns[:6], name, gpu))
@@ -181,7 +181,7 @@ def _add_waits(database: Database, names: Names, parts: TraceParts) -> None:
     table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
     if not database.has(table, "start", "end"):
         return
-    columns = database.integers(table, (*_PLACE, "syncType"))
+    columns = database.integers(table, (*_LOCATION, "syncType"))
     name = name_rows(parts, [columns[6]], _sync_label)
     _add_block(parts, names, _DeviceRows(c.SYNC, columns[:6], name))
 
@@ -191,13 +191,13 @@ def _add_graphs(database: Database, names: Names, parts: TraceParts) -> None:
     table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
     if not database.has(table, "start", "end"):
         return
-    columns = database.integers(table, (*_PLACE, "graphId"))
+    columns = database.integers(table, (*_LOCATION, "graphId"))
     if not len(columns[0]):
         return
     name = name_rows(parts, [columns[6]], _graph_label)
     _add_block(parts, names, _DeviceRows(c.KERNEL, columns[:6], name))
     parts.notes.append(
-        "CUDA graphs were recorded as a whole: what is in them is not known "
+        "CUDA graphs were recorded as a whole: what is in them is not distinct "
         "(nsys profile --cuda-graph-trace=node)"
     )
 
@@ -207,7 +207,7 @@ def _positive(column: Int64) -> Int64:
 
 
 def _add_block(parts: TraceParts, names: Names, rows: "_DeviceRows") -> None:
-    start, end, device, stream, correlation, serialized = rows.place
+    start, end, device, stream, correlation, serialized = rows.location
     stream = np.where(stream == _CONTEXT_STREAM, -1, stream)
     block = EventBlock(
         category=rows.kind,

@@ -87,7 +87,7 @@ def _read_names(database: Database) -> Names:
     if database.has("CUPTI_ACTIVITY_KIND_RUNTIME", "globalTid"):
         (threads,) = database.integers("CUPTI_ACTIVITY_KIND_RUNTIME", ("globalTid",))
         processes.update(np.unique(process_of(threads)).tolist())
-    return Names(strings, {process: place for place, process in enumerate(sorted(processes))})
+    return Names(strings, {process: number for number, process in enumerate(sorted(processes))})
 
 
 def _name_threads(database: Database, names: Names, parts: TraceParts) -> None:

@@ -158,7 +158,7 @@ def _add_slice(
         parts.input_names.add(name)
     elif category == c.MEMCPY:
         name = _copy_name(name, begin)
-    track_id, fields = _place(parts, begin, track, path, is_device=category in _ON_DEVICE)
+    track_id, fields = _locate(parts, begin, track, path, is_device=category in _ON_DEVICE)
     link = _first_note(begin, _LINKS)
     if link <= 0 and begin.flows:
         link = flows[begin.flows[0]]
@@ -171,9 +171,9 @@ def _category(begin: TrackEvent, track: TrackDescription, path: str) -> int:
     """Return what a slice is."""
     words = [word.strip() for word in begin.category.split(",")]
     for word in words:
-        known = _CATEGORIES.get(word, categories.code(word))
-        if known != c.OTHER_KIND:
-            return known
+        code = _CATEGORIES.get(word, categories.code(word))
+        if code != c.OTHER_KIND:
+            return code
     if track.tid < 0 and _DEVICE_TRACK.fullmatch(path) is not None:
         return c.MEMCPY if re.search(r"(?i)copy", path) else c.KERNEL
     return c.USER_ANNOTATION
@@ -199,7 +199,7 @@ def _copy_name(name: str, begin: TrackEvent) -> str:
     return name
 
 
-def _place(
+def _locate(
     parts: TraceParts, begin: TrackEvent, track: TrackDescription, path: str, *, is_device: bool
 ) -> tuple[int, DeviceFields | None]:
     """Return the track of a slice, and what a device knows of it."""

@@ -121,7 +121,7 @@ def _agents(tool: Record) -> dict[int, Device]:
         if agent.get("type") != _GPU:
             continue
         name = agent.get("product_name") or agent.get("name")
-        number = _whole(agent.get("logical_node_type_id"))
+        number = _read_integer(agent.get("logical_node_type_id"))
         agents[_handle(agent.get("id"))] = Device(
             index=len(agents) if number < 0 else number,
             name=name if isinstance(name, str) and name else None,
@@ -133,20 +133,20 @@ def _add_kernels(
     parts: TraceParts, tool: Record, records: dict[str, list[Record]], agents: dict[int, Device]
 ) -> None:
     names = {
-        _whole(symbol.get("kernel_id")): _kernel_name(symbol)
+        _read_integer(symbol.get("kernel_id")): _kernel_name(symbol)
         for symbol in _records(tool.get("kernel_symbols"))
     }
     rows = Rows()
     for record in records.get("kernel_dispatch", []):
         details = record.get("dispatch_info")
         info = cast("Record", details) if isinstance(details, dict) else {}
-        number = _whole(info.get("kernel_id"))
+        number = _read_integer(info.get("kernel_id"))
         device = _device_number(agents, info.get("agent_id"))
         stream = _stream(record, info)
         name = names.get(number) or f"kernel {number}"
         fields = DeviceFields(device, stream, geometry=parts.geometry_id(_geometry(info)))
-        place = _Placing(name, (f"device {device}", f"stream {stream}"))
-        _add_record(parts, rows, record, place, fields)
+        placing = _Placing(name, (f"device {device}", f"stream {stream}"))
+        _add_record(parts, rows, record, placing, fields)
     close_rows(parts, {c.KERNEL: rows})
 
 
@@ -166,17 +166,17 @@ def _stream(record: Record, info: Record) -> int:
 
 def _geometry(info: Record) -> Geometry:
     block, grid = _size(info.get("workgroup_size")), _size(info.get("grid_size"))
-    shared = _whole(info.get("group_segment_size"))
+    shared = _read_integer(info.get("group_segment_size"))
     blocks = None
     if block is not None and grid is not None and min(block) > 0:  # HSA counts items, not groups
-        blocks = tuple(-(-whole // part) for whole, part in zip(grid, block, strict=True))
+        blocks = tuple(-(-items // side) for items, side in zip(grid, block, strict=True))
     return Geometry(grid=blocks, block=block, shared_memory=None if shared < 0 else shared)
 
 
 def _size(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, dict):
         return None
-    sides = tuple(_whole(cast("Record", value).get(side)) for side in _SIDES)
+    sides = tuple(_read_integer(cast("Record", value).get(side)) for side in _SIDES)
     return sides if min(sides) >= 0 else None
 
 
@@ -190,11 +190,11 @@ def _add_copies(
         ends = record.get("dst_agent_id"), record.get("src_agent_id")
         device = max(_device_number(agents, end) for end in ends)
         stream = _stream(record, {})
-        fields = DeviceFields(device, stream, _whole(record.get("bytes")))
-        place = _Placing(
+        fields = DeviceFields(device, stream, _read_integer(record.get("bytes")))
+        placing = _Placing(
             _COPY_NAMES.get(name, name), (f"device {device}", f"copies of stream {stream}")
         )
-        _add_record(parts, rows, record, place, fields)
+        _add_record(parts, rows, record, placing, fields)
     close_rows(parts, {c.MEMCPY: rows})
 
 
@@ -207,8 +207,8 @@ def _add_calls(
     kind = c.CPU_OP if buffer == "rccl_api" else c.RUNTIME
     rows = Rows()
     for record in records.get(buffer, []):
-        place = _Placing(operations(record), _thread(tool, record), is_linked=not is_below)
-        _add_record(parts, rows, record, place)
+        placing = _Placing(operations(record), _thread(tool, record), is_linked=not is_below)
+        _add_record(parts, rows, record, placing)
     close_rows(parts, {c.DRIVER if buffer == "hsa_api" else kind: rows})
 
 
@@ -225,8 +225,8 @@ def _add_markers(parts: TraceParts, tool: Record, records: dict[str, list[Record
         elif operator is None and is_input(text):
             parts.input_names.add(text)
         kind = c.USER_ANNOTATION if operator is None else c.CPU_OP
-        place = _Placing(operator or text, _thread(tool, record), is_linked=False)
-        _add_record(parts, kinds[kind], record, place)
+        placing = _Placing(operator or text, _thread(tool, record), is_linked=False)
+        _add_record(parts, kinds[kind], record, placing)
     close_rows(parts, kinds)
 
 
@@ -234,7 +234,7 @@ def _marker_texts(tool: Record) -> dict[int, str]:
     strings = tool.get("strings")
     entries = cast("Record", strings).get("marker_api") if isinstance(strings, dict) else None
     return {
-        _whole(entry.get("key")): str(entry["value"])
+        _read_integer(entry.get("key")): str(entry["value"])
         for entry in _records(entries)
         if isinstance(entry.get("value"), str)
     }
@@ -253,7 +253,7 @@ def _operation_names(tool: Record) -> Callable[[Record], str]:
                     names[number, operation] = name
 
     def name_operation(record: Record) -> str:
-        key = _whole(record.get("kind")), _whole(record.get("operation"))
+        key = _read_integer(record.get("kind")), _read_integer(record.get("operation"))
         return names.get(key, f"operation {key[1]} of kind {key[0]}")
 
     return name_operation
@@ -263,18 +263,21 @@ def _add_record(
     parts: TraceParts,
     rows: Rows,
     record: Record,
-    place: "_Placing",
+    placing: "_Placing",
     fields: DeviceFields | None = None,
 ) -> None:
     """Append a record; one without times is dropped, and counted."""
-    start, end = _whole(record.get("start_timestamp")), _whole(record.get("end_timestamp"))
+    start, end = (
+        _read_integer(record.get("start_timestamp")),
+        _read_integer(record.get("end_timestamp")),
+    )
     if start <= 0 or end < 0:
         parts.written += 1
         parts.dropped["no usable time"] += 1
         return
-    correlation = _correlation(record) if place.is_linked else -1
-    placed = Placed(start, end, parts.track_id(*place.track))
-    rows.append(placed, parts.name_id(place.name), correlation, fields)
+    correlation = _correlation(record) if placing.is_linked else -1
+    placed = Placed(start, end, parts.track_id(*placing.track))
+    rows.append(placed, parts.name_id(placing.name), correlation, fields)
 
 
 class _Placing(Struct, frozen=True, gc=False):
@@ -288,12 +291,12 @@ class _Placing(Struct, frozen=True, gc=False):
 def _thread(tool: Record, record: Record) -> tuple[int, int]:
     metadata = tool.get("metadata")
     pid = cast("Record", metadata).get("pid") if isinstance(metadata, dict) else None
-    return _whole(pid), _whole(record.get("thread_id"))
+    return _read_integer(pid), _read_integer(record.get("thread_id"))
 
 
 def _correlation(record: Record) -> int:
     ids = record.get("correlation_id")
-    number = _whole(cast("Record", ids).get("internal") if isinstance(ids, dict) else ids)
+    number = _read_integer(cast("Record", ids).get("internal") if isinstance(ids, dict) else ids)
     return number if number > 0 else -1
 
 
@@ -303,10 +306,10 @@ def _device_number(agents: dict[int, Device], agent: object) -> int:
 
 
 def _handle(value: object) -> int:
-    return _whole(cast("Record", value).get("handle") if isinstance(value, dict) else value)
+    return _read_integer(cast("Record", value).get("handle") if isinstance(value, dict) else value)
 
 
-def _whole(value: object) -> int:
+def _read_integer(value: object) -> int:
     """Return a whole number that fits; −1 for anything else."""
     if not isinstance(value, int) or isinstance(value, bool):
         return -1

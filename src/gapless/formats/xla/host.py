@@ -85,8 +85,8 @@ def _add_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) 
     is_of_module = not profile.has_device and meaning in (Meaning.CALL, Meaning.OPERATION)
     if is_of_module and _add_module_event(profile, placed, kind, stats):
         return
-    others = WITH_DEVICE if profile.has_device else WITHOUT_DEVICE
-    category = HOST_CATEGORIES.get(meaning, others.get(meaning))
+    further_categories = WITH_DEVICE if profile.has_device else WITHOUT_DEVICE
+    category = HOST_CATEGORIES.get(meaning, further_categories.get(meaning))
     if category is None:
         profile.parts.written += 1
         return

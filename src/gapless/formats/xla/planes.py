@@ -84,8 +84,8 @@ def _whole_fields(data: bytes, space: XSpace, container: int = 0) -> Iterator[tu
         yield from read_fields(data)
     except DamagedError as error:
         space.n_damaged += 1
-        if error.rest is not None and error.rest[0] == container:
-            yield error.rest
+        if error.tail is not None and error.tail[0] == container:
+            yield error.tail
 
 
 def _parse_plane(data: bytes, space: XSpace) -> XPlane:
@@ -170,12 +170,12 @@ def _parse_event(data: bytes, space: XSpace) -> XEvent:
 
 def read_stats(plane: XPlane, stats: list[bytes], wanted: Callable[[str], bool]) -> Stats:
     """Return the statistics of an event, or of a kind, that are wanted, by name."""
-    found: Stats = {}
+    stats_by_name: Stats = {}
     for data in stats:
         name, content = _read_stat(plane, data)
         if content is not None and wanted(name):
-            found[name] = content
-    return found
+            stats_by_name[name] = content
+    return stats_by_name
 
 
 def _read_stat(plane: XPlane, data: bytes) -> tuple[str, int | str | None]:

@@ -60,8 +60,8 @@ def interpret_viewed(trace: Trace) -> Trace:
         if match is not None:
             stream = stream_of(track.process or "", thread, number)
             if stream >= 0:
-                place = track_id, int(match["number"]), stream
-                _add_device_rows(parts, trace, rows, place)
+                location = track_id, int(match["number"]), stream
+                _add_device_rows(parts, trace, rows, location)
         else:
             _add_host_rows(parts, trace, rows, track_id, has_device=has_device)
     parts.main = _find_python(parts)
@@ -91,9 +91,9 @@ def _find_python(parts: TraceParts) -> int:
 
 
 def _add_device_rows(
-    parts: TraceParts, trace: Trace, rows: Int64, place: tuple[int, int, int]
+    parts: TraceParts, trace: Trace, rows: Int64, location: tuple[int, int, int]
 ) -> None:
-    track_id, device, stream = place
+    track_id, device, stream = location
     for name, of_name in _rows_by_name(trace, rows):
         meant = device_event(name, "")
         if meant is None:
@@ -109,14 +109,14 @@ def _add_device_rows(
 def _add_host_rows(
     parts: TraceParts, trace: Trace, rows: Int64, track_id: int, *, has_device: bool
 ) -> None:
-    others = WITH_DEVICE if has_device else WITHOUT_DEVICE
+    further_categories = WITH_DEVICE if has_device else WITHOUT_DEVICE
     is_executor = _EXECUTOR.match(parts.thread_names[track_id]) is not None
     if is_executor and not has_device:
         parts.executors.add(track_id)
     for name, of_name in _rows_by_name(trace, rows):
         is_operation = is_executor and _OPERATION.fullmatch(name) is not None
         meaning = meaning_of(name, is_step=False, is_operation=is_operation, has_source=False)
-        category = _ON_HOST.get(meaning, others.get(meaning))
+        category = _ON_HOST.get(meaning, further_categories.get(meaning))
         if category is None:
             continue
         label = operation_name(name) if meaning is Meaning.OPERATION else name
@@ -134,8 +134,8 @@ def _rows_by_name(trace: Trace, rows: Int64) -> list[tuple[str, Int64]]:
     heads = np.flatnonzero(np.diff(names[order], prepend=-1))
     numbers: list[int] = names[order][heads].tolist()
     return [
-        (trace.names[number], rows[part])
-        for number, part in zip(numbers, np.split(order, heads[1:]), strict=True)
+        (trace.names[number], rows[row_group])
+        for number, row_group in zip(numbers, np.split(order, heads[1:]), strict=True)
     ]
 
 
