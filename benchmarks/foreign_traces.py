@@ -118,6 +118,19 @@ def table_row(file: OpenedFile) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def results_rows(results: list[OpenedFile]) -> list[dict[str, object]]:
+    """Return what is kept of each file; where it is from stands in the list."""
+    left_out = ("origin", "seconds")
+    return [
+        {
+            key: value
+            for key, value in asdict(file).items()
+            if value is not None and key not in left_out
+        }
+        for file in results
+    ]
+
+
 def main() -> int:
     """Open all, write the result, print the table; give the number of problems."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -135,12 +148,11 @@ def main() -> int:
         "problems": len(problems),
         "planted": sum(file.planted is not None for file in results),
         "planted_shown": sum(bool(file.is_shown) for file in results),
-        "results": [
-            {key: value for key, value in asdict(file).items() if value is not None}
-            for file in results
-        ],
     }
-    RESULT.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    rows = [json.dumps(row, ensure_ascii=False) for row in results_rows(results)]
+    head = json.dumps(document, indent=1, ensure_ascii=False).removesuffix("\n}")
+    joined_rows = ",\n  ".join(rows)
+    RESULT.write_text(f'{head},\n "results": [\n  {joined_rows}\n ]\n}}\n')
     print("| kind | file | steps | wall ms | unknown | launches | dropped | planted |")
     print("|---|---|---|--:|--:|--:|--:|---|")
     print("\n".join(map(table_row, results)))

@@ -11,6 +11,7 @@ from benchmarks.mutations import find_faults
 from gapless.errors import NotATraceError
 from gapless.formats import find, read
 from gapless.formats.roles import is_input, is_step
+from gapless.formats.text import whole
 from gapless.model import category as c
 from gapless.model.study import Study
 from tests.formats.proto_writing import (
@@ -182,3 +183,13 @@ def test_fixes_of_another_framework_are_not_proposed(tmp_path: Path) -> None:
     study = open_profile(tmp_path, tensorflow_profile(8))
     assert study.diagnosis is None
     assert any("none is looked for" in note for note in study.health.notes)
+
+
+def test_file_that_inflates_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole, "_FREE_BYTES", 1 << 20)
+    path = tmp_path / "host.xplane.pb.gz"
+    path.write_bytes(gzip.compress(bytes(12 << 20), 1))
+    with pytest.raises(NotATraceError, match="inflates to more than"):
+        read(path)

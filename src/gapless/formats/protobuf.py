@@ -31,6 +31,8 @@ def read_fields(data: bytes) -> Iterator[Field]:
         try:
             key, position = _read_varint(data, position)
             kind = key & 7
+            if key >> 3 == 0:  # no field has this number: a stretch of zeros is no message
+                raise DamagedError
             if kind == _VARINT:
                 value, position = _read_varint(data, position)
                 yield key >> 3, value

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-from gapless.errors import NotATraceError
 from gapless.formats.columns import categories
 from gapless.formats.parts import FileFacts, TraceParts, build_trace
 from gapless.formats.perfetto.packets import (
@@ -23,11 +22,10 @@ from gapless.formats.perfetto.packets import (
 )
 from gapless.formats.roles import is_input, is_step, operator_name
 from gapless.formats.rows import DeviceFields, Placed, Rows, close_rows
-from gapless.formats.text.stream import TraceText
+from gapless.formats.text.whole import read_whole
 from gapless.model import category as c
 from gapless.model.trace import Trace
 
-_MAX_BYTES: Final = 4 << 30
 _CATEGORIES: Final = {  # of rocprofv3
     "hip_api": c.RUNTIME,
     "hsa_api": c.DRIVER,
@@ -50,6 +48,7 @@ _LINKS: Final = ("corr_id", "correlation", "correlation_id", "External id")
 _DEVICES: Final = ("device", "agent", "device_id")
 _STREAMS: Final = ("stream", "stream_ID", "stream_id", "queue", "queue_id")
 _BYTES: Final = ("bytes", "Bytes", "size")
+_MAX_LETTERS: Final = 500  # of the names of tracks above one another
 _MAX_PARENTS: Final = 16  # tracks above a track; a circle has no end
 _ON_DEVICE: Final = (*c.ACTIVITIES, c.SYNC)
 _FIRST_FLOW: Final = 1 << 41  # numbers for launches that only a flow tells, above those written
@@ -57,22 +56,17 @@ _FIRST_FLOW: Final = 1 << 41  # numbers for launches that only a flow tells, abo
 
 def read_perfetto(path: Path) -> Trace:
     """Read a file. Raises ``NotATraceError`` if it is none, or has no slices."""
-    text = TraceText(path)
-    pieces: list[bytes] = []
-    for piece in text.pieces():
-        pieces.append(piece)
-        if sum(map(len, pieces)) > _MAX_BYTES:
-            raise NotATraceError(f"{path}: more than {_MAX_BYTES >> 30} GiB in one file")
+    file = read_whole(path)
     source, slices = PerfettoTrace(), _Slices()
-    for event in read_events(b"".join(pieces), source):
+    for event in read_events(file.data, source):
         slices.add(event)
     parts = slices.close(source)
     if source.n_damaged:
         parts.dropped["message that is damaged"] += source.n_damaged
     if source.n_lost:
         parts.notes.append(f"the writer lost packets {source.n_lost} times")
-    if text.damage is not None:
-        parts.notes.append(text.damage)
+    if file.damage is not None:
+        parts.notes.append(file.damage)
     facts = FileFacts(
         source="perfetto",
         origin_ns=max(0, source.realtime_offset_ns),
@@ -188,7 +182,7 @@ def _track_path(source: PerfettoTrace, uuid: int) -> str:
             break
         names.append(track.name)
         uuid = track.parent
-    return " / ".join(reversed([name for name in names if name]))
+    return " / ".join(reversed([name for name in names if name]))[:_MAX_LETTERS]
 
 
 def _copy_name(name: str, begin: TrackEvent) -> str:

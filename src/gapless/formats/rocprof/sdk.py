@@ -17,12 +17,11 @@ from gapless.formats.parts import FileFacts, TraceParts, build_trace
 from gapless.formats.rocprof.mending import close_json
 from gapless.formats.roles import is_input, is_step, operator_name
 from gapless.formats.rows import DeviceFields, Placed, Rows, close_rows
-from gapless.formats.text.stream import TraceText
+from gapless.formats.text.whole import read_whole
 from gapless.model import category as c
 from gapless.model.trace import Device, Geometry, Trace
 
 KEY: Final = b'"rocprofiler-sdk-tool"'
-_MAX_BYTES: Final = 4 << 30
 _OFFSET: Final = re.compile(r"\(byte (\d+)\)")  # of msgspec, where JSON is broken
 _GPU: Final = 2  # of the type of an agent
 _LIMIT: Final = 1 << 62
@@ -60,14 +59,8 @@ def read_rocprof(path: Path) -> Trace:
 
 def _read_tool(path: Path) -> tuple[Record, str | None]:
     """Return what one process wrote, and what was wrong with the file."""
-    text = TraceText(path)
-    pieces: list[bytes] = []
-    for piece in text.pieces():
-        pieces.append(piece)
-        if sum(map(len, pieces)) > _MAX_BYTES:
-            raise NotATraceError(f"{path}: more than {_MAX_BYTES >> 30} GiB of JSON in one file")
-    data = b"".join(pieces)
-    damage = text.damage
+    file = read_whole(path)
+    data, damage = file.data, file.damage
     document = _decode(data)
     if isinstance(document, _Broken):
         document = _decode(close_json(data[: document.offset]))

@@ -56,6 +56,7 @@ _RUNTIME: Final = re.compile(
     r"|cpp_pjit\w*|\w*Semaphore\w*|shard_args?|CheckArgs.*|Schedul\w+.*|BFC\w*.*|Prepare\w*|Launch\w*"
 )
 _SUFFIX: Final = re.compile(r"(\.clone)?(\.\d+)+(\.kd)?$|\.kd$")
+_MAX_LETTERS: Final = 1000  # of a name that are looked at
 _INLINE_PYTHON: Final = "$"
 _STREAM: Final = re.compile(r"Stream #(?P<number>\d+)")
 _COPY_NAMES: Final = (
@@ -83,6 +84,7 @@ def meaning_of(name: str, *, is_step: bool, is_operation: bool, has_source: bool
     ``is_step`` and ``is_operation``: its statistics have a step number, an operation of XLA;
     ``has_source``: they name a place in the runtime's source.
     """
+    name = name[:_MAX_LETTERS]
     if name.startswith(_INLINE_PYTHON):
         return Meaning.PYTHON
     if is_step:

@@ -1,13 +1,11 @@
 """A profile of XLA → a trace: devices, threads, steps, operations, tf.data's stages."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gapless.errors import NotATraceError
 from gapless.formats.parts import FileFacts, build_trace
-from gapless.formats.text.stream import TraceText
+from gapless.formats.text.whole import read_whole
 from gapless.formats.xla.device import add_device, describe_device
 from gapless.formats.xla.executor import EXECUTOR, add_executions
 from gapless.formats.xla.host import add_host, settle_threads
@@ -15,7 +13,6 @@ from gapless.formats.xla.planes import XPlane, parse_space, read_stats
 from gapless.formats.xla.profile import Profile
 from gapless.model.trace import Device, Trace
 
-_MAX_BYTES: Final = 4 << 30
 DEVICE_PLANE: Final = re.compile(r"/device:(?P<kind>GPU|TPU|ROCM|NPU):(?P<number>\d{1,6})")
 HOST_PLANE: Final = re.compile(r"/host:(CPU|python-tracer|CUPTI|ROCTRACER|TPU-runtime)\b.*")
 _FACTS_PLANE: Final = "Task Environment"
@@ -26,8 +23,8 @@ _LATEST_NS: Final = 1 << 62
 
 def read_xplane(path: Path) -> Trace:
     """Read a profile. Raises ``NotATraceError`` if it is none, or holds nothing."""
-    text = TraceText(path)
-    profile = Profile(parse_space(b"".join(_read_limited(text, path))))
+    file = read_whole(path)
+    profile = Profile(parse_space(file.data))
     planes = profile.space.planes
     devices = [
         (plane, int(match["number"]))
@@ -44,18 +41,9 @@ def read_xplane(path: Path) -> Trace:
     if profile.operations:
         add_executions(profile)
     profile.close()
-    if text.damage is not None:
-        profile.parts.notes.append(text.damage)
+    if file.damage is not None:
+        profile.parts.notes.append(file.damage)
     return build_trace(path, profile.parts, _facts(profile, devices))
-
-
-def _read_limited(text: TraceText, path: Path) -> Iterator[bytes]:
-    n_bytes = 0
-    for piece in text.pieces():
-        n_bytes += len(piece)
-        if n_bytes > _MAX_BYTES:
-            raise NotATraceError(f"{path}: more than {_MAX_BYTES >> 30} GiB, which no profile has")
-        yield piece
 
 
 def _facts(profile: Profile, devices: list[tuple[XPlane, int]]) -> FileFacts:
