@@ -21,7 +21,9 @@ from gapless.model import category as c
 from gapless.model.trace import Int64
 
 _API_LINE: Final = re.compile(r"Host Threads/")
-_EXECUTING: Final = re.compile(r".*Execute.*|PjitFunction.*|Thunk.*|FunctionRun")
+_EXECUTING: Final = re.compile(
+    r".*Execute.*|PjitFunction.*|Thunk.*|FunctionRun|DevicePut.*|.*:XLA GPU module"
+)
 _INPUT_THREADS: Final = re.compile(r"tf_data")
 _COMPILER_THREADS: Final = re.compile(r"\w*[cC]ompile")
 PYTHON_THREADS: Final = re.compile(r"python|main|MainThread", re.IGNORECASE)
@@ -81,6 +83,9 @@ def _add_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) 
     if meaning is Meaning.API:
         category = c.RUNTIME if name.startswith(("cuda", "hip")) else c.DRIVER
         profile.add(category, placed, name, integer_stat(stats, "correlation_id"))
+        return
+    if meaning is Meaning.RANGE:
+        profile.ranges.append((placed, name))
         return
     is_of_module = not profile.has_device and meaning in (Meaning.CALL, Meaning.OPERATION)
     if is_of_module and _add_module_event(profile, placed, kind, stats):
@@ -146,6 +151,7 @@ def _find_meaning(profile: Profile, name: str, stats: Stats) -> Meaning:
 
 def settle_threads(profile: Profile) -> None:
     """Find the training thread; put calls of the device, and compiling, on who waited for them."""
+    _settle_ranges(profile)
     _settle_main(profile)
     moves: dict[int, int] = {}
     for track, starts in profile.api.items():
@@ -164,6 +170,34 @@ def settle_threads(profile: Profile) -> None:
         for start, end, label in _outermost(profile.compiling):
             placed = Placed(start, end, profile.parts.main)
             profile.add(c.CPU_OP, placed, f"{PREFIXES[Meaning.COMPILE]}{label}")
+
+
+def _settle_ranges(profile: Profile) -> None:
+    """Tell the user's ranges from the runtime's, which lie in what executes."""
+    starts_by_track: dict[int, list[int]] = {}
+    for placed, _ in profile.ranges:
+        starts_by_track.setdefault(placed.track, []).append(placed.start)
+    inside = {
+        track: iter(_are_within(np.array(starts, np.int64), profile.executing.get(track, [])))
+        for track, starts in starts_by_track.items()
+    }
+    for placed, name in profile.ranges:
+        if not next(inside[placed.track]):
+            profile.add(c.USER_ANNOTATION, placed, name)
+        elif profile.has_device:
+            profile.add(c.RUNTIME, placed, name)
+        else:
+            profile.parts.written += 1
+
+
+def _are_within(instants: Int64, spans: Spans) -> list[bool]:
+    """Return for each instant whether it lies in one of the spans."""
+    if not spans:
+        return [False] * len(instants)
+    bounds = np.array(sorted(spans), np.int64)
+    reach = np.maximum.accumulate(bounds[:, 1])
+    position = np.searchsorted(bounds[:, 0], instants, side="right") - 1
+    return ((position >= 0) & (reach[position] > instants)).tolist()
 
 
 def _settle_main(profile: Profile) -> None:
@@ -198,7 +232,4 @@ def _outermost(spans: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
 
 
 def _share_within(instants: Int64, spans: Spans) -> float:
-    bounds = np.array(sorted(spans), np.int64)
-    reach = np.maximum.accumulate(bounds[:, 1])
-    position = np.searchsorted(bounds[:, 0], instants, side="right") - 1
-    return float(np.mean((position >= 0) & (reach[position] > instants)))
+    return float(np.mean(_are_within(instants, spans)))

@@ -40,7 +40,7 @@ _COMPILE: Final = re.compile(
     r"|.*\bjit_compile\b.*|lower_sharding_computation|.*_lower_.*|GraphConstructor.*|.*HloPass.*"
 )
 _COPY: Final = re.compile(
-    r"DevicePut|.*BufferFromHost\w*|TransferTo(Device|Infeed)\w*|.*Infeed(Enqueue)?.*"
+    r"DevicePut\w*|.*BufferFromHost\w*|TransferTo(Device|Infeed)\w*|.*Infeed(Enqueue)?.*"
     r"|H2D Dispatch|.*[cC]opyRawToDevice\w*|.*LinearizeInto.*"
 )
 _WAIT: Final = re.compile(

@@ -28,6 +28,7 @@ class Profile(Struct):
     api: dict[int, list[int]] = field(default_factory=dict[int, list[int]])  # by track: starts
     calls: dict[int, list["ModuleCall"]] = field(default_factory=dict[int, list["ModuleCall"]])
     operations: list["ModuleOperation"] = field(default_factory=list["ModuleOperation"])
+    ranges: list[tuple[Placed, str]] = field(default_factory=list[tuple[Placed, str]])
     compiling: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])
     meanings: dict[tuple[str, bool, bool, bool], Meaning] = field(
         default_factory=dict[tuple[str, bool, bool, bool], Meaning]
