@@ -90,6 +90,32 @@ def test_compiling_in_a_pool_is_on_who_waited_for_it(tmp_path: Path) -> None:
     assert account.leaves["idle.compile"] == 500_000
 
 
+def test_launches_named_after_kernels_are_launches(tmp_path: Path) -> None:
+    device = PlaneWriter("/device:GPU:0").add_line(
+        "Stream #1",
+        [
+            ("MemcpyH2D", 100_000, 5_000, {"correlation_id": 1}),
+            ("gemm_fusion_dot_7", 110_000, 5_000, {"correlation_id": 2}),
+            ("loop_add_fusion", 900_000, 5_000, {"correlation_id": 3}),
+            ("loop_add_fusion", 905_000, 5_000, {"correlation_id": 3}),
+        ],
+    )
+    threads = PlaneWriter("/host:CPU").add_line(
+        "python",
+        [
+            ("MemcpyH2D", 90_000, 5_000, {"correlation_id": 1}),
+            ("gemm_fusion_dot_7", 98_000, 5_000, {"correlation_id": 2}),
+            ("load_batch", 150_000, 700_000, {}),
+            ("cuGraphLaunch (CudaGraph:17)", 890_000, 5_000, {"correlation_id": 3}),
+        ],
+    )
+    account = open_profile(tmp_path, device.bytes() + threads.bytes()).account
+    calls = names_of(read(tmp_path / "host.xplane.pb"), c.DRIVER)
+    assert calls == ["cuMemcpyAsync", "cuLaunchKernel", "cuGraphLaunch"]
+    assert account.leaves.get("idle.unrecorded", 0) == 0
+    assert account.groups["data"] == 700_000
+
+
 def test_infeed_is_a_copy_and_loops_hold_other_operations(tmp_path: Path) -> None:
     device = PlaneWriter("/device:TPU:0").add_line(
         "XLA Ops",

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from gapless.formats.rows import Placed
-from gapless.formats.xla.meaning import Meaning, meaning_of, operation_name
+from gapless.formats.xla.meaning import Meaning, call_name, meaning_of, operation_name
 from gapless.formats.xla.planes import NAMELESS, EventKind, Stats, XPlane, parse_line, read_stats
 from gapless.formats.xla.profile import (
     SEEN_STATS,
@@ -80,9 +80,10 @@ def _add_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) 
     meaning = _find_meaning(profile, name, stats)
     if _EXECUTING.fullmatch(name):
         profile.executing.setdefault(placed.track, []).append((placed.start, placed.end))
-    if meaning is Meaning.API:
+    correlation = integer_stat(stats, "correlation_id")
+    if meaning is Meaning.API or correlation > 0:
         category = c.RUNTIME if name.startswith(("cuda", "hip")) else c.DRIVER
-        profile.add(category, placed, name, integer_stat(stats, "correlation_id"))
+        profile.add(category, placed, call_name(name), correlation)
         return
     if meaning is Meaning.RANGE:
         profile.ranges.append((placed, name))

@@ -125,6 +125,20 @@ def operation_name(name: str) -> str:
     return match["kind"] if match is not None else _SUFFIX.sub("", name) or name
 
 
+def call_name(name: str) -> str:
+    """Return the function that a call of the device's interface was.
+
+    XLA names calls on an NVIDIA device after what they start ("gemm_fusion_dot_7", "MemcpyH2D"),
+    or adds which graph it was ("cuGraphLaunch (CudaGraph:17)"); only these have correlation ids.
+    """
+    function = name.partition(" ")[0]
+    if _API.fullmatch(function):
+        return function
+    if _COPY_ANY.match(name):
+        return "cuMemcpyAsync"
+    return "cuMemsetAsync" if _MEMSET.match(name) else "cuLaunchKernel"
+
+
 def stream_of(plane: str, line: str, number: int) -> int:
     """Return the stream of a device's line, by its name, else its number; −1 if it is derived."""
     match = _STREAM.match(line)
