@@ -26,7 +26,9 @@ MODELS: Final = ("encoder", "cnn", "early-exit", "mlp", "gru")
 _STEPS: Final = 50
 
 
-def measure(model: str, formats: Sequence[str], seconds: float, words: Sequence[str]) -> Any:
+def measure(
+    model: str, formats: Sequence[str], seconds: float, words: Sequence[str]
+) -> dict[str, Any]:
     """Return what was exported of a model, as ``--json`` has it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

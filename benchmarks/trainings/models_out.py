@@ -1,10 +1,12 @@
-"""A few batches of training and an evaluation, of one of five models: models_out.py NAME [--wide]."""
+"""Some training and an evaluation, of one of five models: models_out.py NAME [--wide]."""
+
+# ruff: noqa: ANN001, ANN201, ANN204
 
 import sys
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 name, wide = sys.argv[1], "--wide" in sys.argv
@@ -42,7 +44,7 @@ class CNN(nn.Module):
         self.head = nn.Linear(channels, 10)
 
     def forward(self, x):
-        x = F.max_pool2d(self.stem(x), 2)
+        x = functional.max_pool2d(self.stem(x), 2)
         for block in self.blocks:
             x = x + block(x)
         return self.head(x.mean((2, 3)))
@@ -97,11 +99,11 @@ def make_batch(index):
 models = {"mlp": MLP, "cnn": CNN, "encoder": Encoder, "gru": GRU, "early-exit": EarlyExit}
 model = models[name]().to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-for epoch in range(2):
+for _ in range(2):
     model.train()
     for index in range(4):
         inputs, target = make_batch(index)
-        loss = F.cross_entropy(model(inputs.to(device)), target.to(device))
+        loss = functional.cross_entropy(model(inputs.to(device)), target.to(device))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

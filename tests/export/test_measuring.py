@@ -31,7 +31,7 @@ def plan_for(out: Path) -> catching.ExportPlan:
     )
 
 
-def document_of(ways: dict[str, Any], **values: Any) -> dict[str, Any]:
+def document_of(ways: dict[str, Any], **values: object) -> dict[str, Any]:
     subject: dict[str, Any] = {
         "class": "__main__.Net", "file": "train.py", "line": 4, "parameters": 1234, "ways": ways,
         "dtype": "float32", "device": "cpu", "autocast": None, "batch": 32, "batch_lack": "",
@@ -55,7 +55,9 @@ def screen(document: dict[str, Any], out: Path, width: int = 100) -> str:
 
 def test_a_speedup_is_of_the_same_rounds() -> None:
     eager = [[4 * MS] * 60, [40 * MS] * 60, [400 * MS] * 60]
-    cost = measuring.build_cost("8", [[ns / 2 for ns in part] for part in eager], (), eager, True)
+    cost = measuring.build_cost(
+        "8", [[ns / 2 for ns in part] for part in eager], (), eager, is_compared=True
+    )
     assert cost.speedup is not None
     assert cost.speedup.low == pytest.approx(2.0)
     assert cost.speedup.high == pytest.approx(2.0)
@@ -65,14 +67,14 @@ def test_a_speedup_is_of_the_same_rounds() -> None:
 
 
 def test_few_calls_have_no_slowest_hundredth_and_one_round_no_speedup() -> None:
-    cost = measuring.build_cost("as caught", [[MS] * 99], (), [[MS] * 99], True)
+    cost = measuring.build_cost("as caught", [[MS] * 99], (), [[MS] * 99], is_compared=True)
     assert cost.p99_ns is None
     assert cost.rows_per_s is None  # no batch, no rows
     assert cost.speedup is None
 
 
 def test_rows_are_of_calls_that_nobody_waited_for_where_there_are_such() -> None:
-    cost = measuring.build_cost("10", [[5 * MS]], [[MS]], (), False)
+    cost = measuring.build_cost("10", [[5 * MS]], [[MS]], (), is_compared=False)
     assert cost.rows_per_s == pytest.approx(10_000)
     assert cost.p50_ns == 5 * MS
 
@@ -160,5 +162,5 @@ def test_files_are_taken_once_the_document_is_complete(tmp_path: Path) -> None:
     record.read(spool)
     record.read(spool)
     assert taken == [spool]
-    catching._take_files(spool, out)  # pyright: ignore[reportPrivateUsage]
+    catching.take_files(spool, out)
     assert [path.name for path in out.iterdir()] == ["model.onnx"]

@@ -208,9 +208,7 @@ def test_weights_are_found_below_shells_and_lacks_are_named(tmp_path: Path) -> N
     weights.load_file(model, path)
     assert torch.equal(model.layer.weight, trained.layer.weight)
     torch.save({"layer.weight": trained.layer.weight.data}, path)
-    with pytest.raises(
-        weights.WeightsError, match=r"lacks 1 of the model's 2 weights: layer\.bias"
-    ):
+    with pytest.raises(weights.WeightsError, match=r"lacks 1 .* 2 weights: layer\.bias"):
         weights.load_file(model, path)
     Path(path).write_bytes(b"rubbish")
     with pytest.raises(weights.WeightsError, match="cannot be read"):

@@ -48,7 +48,7 @@ def run_arm(plan: ExportPlan, report_progress: in_place.Progress) -> in_place.Ta
         has_private_view=plan.has_private_view,
         takeover={"export": _payload_plan(plan)},
         deadline_s=_WHOLE_S if plan.moment == SAVED else _START_S + _PATIENCE * plan.seconds,
-        take_files=lambda spool: _take_files(spool, plan.out),
+        take_files=lambda spool: take_files(spool, plan.out),
     )
     return in_place.run(takeover, report_progress)
 
@@ -62,7 +62,7 @@ def check_place(out: Path) -> None:
         raise UsageError(f"{out} cannot be made: there is no folder {parent}")
 
 
-def _take_files(spool: Path, out: Path) -> None:
+def take_files(spool: Path, out: Path) -> None:
     """Move what was written from the spool, which is removed, to where it is to lie."""
     files = [path for path in (spool / wire.EXPORT_FOLDER).glob("model*") if path.is_file()]
     if not files:

@@ -127,7 +127,9 @@ def _costs(name: str, document: Document) -> Iterator[WayCost]:
         why = absent.get(batch, {}).get(name)
         if rounds:
             bursts: Rounds = series.get(f"{batch} {_BURST}", {}).get(name, ())
-            yield build_cost(batch, rounds, bursts, series[batch].get(EAGER, ()), name != EAGER)
+            yield build_cost(
+                batch, rounds, bursts, series[batch].get(EAGER, ()), is_compared=name != EAGER
+            )
         elif why is not None:
             yield WayCost(batch, why=why)
 
@@ -141,7 +143,8 @@ def build_cost(
     rounds: Rounds,
     bursts: Rounds,
     eager: Rounds,
-    is_compared: bool,  # noqa: FBT001 - it is not the model itself
+    *,
+    is_compared: bool,  # it is not the model itself
 ) -> WayCost:
     """Return percentiles of all calls, rows a second, and the speed-up over the same rounds.
 

@@ -44,9 +44,12 @@ def find_autocast(leaves: list[Any]) -> Any:
     torch = sys.modules["torch"]
     kinds = {leaf.device.type for leaf in leaves if trees.is_tensor(leaf)}
     for kind in sorted(kinds & {"cuda", "cpu"}):
-        is_cuda = kind == "cuda"
-        is_on = torch.is_autocast_enabled() if is_cuda else torch.is_autocast_cpu_enabled()
+        if hasattr(torch, "get_autocast_dtype"):  # since torch 2.4, which warns of the others
+            is_on, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+        elif kind == "cuda":
+            is_on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+        else:
+            is_on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
         if is_on:
-            dtype = torch.get_autocast_gpu_dtype() if is_cuda else torch.get_autocast_cpu_dtype()
             return kind, dtype
     return None
