@@ -186,7 +186,7 @@ def _format_schema(root: Mapping[str, object]) -> str:
 
 def model_schema() -> str:
     """Return the JSON Schema of what ``gapless export --json`` prints."""
-    return json.dumps(export_schema(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(export_schema(), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _fence(text: str) -> str:

@@ -1,5 +1,6 @@
 """Some training and an evaluation, of one of five models: models_out.py NAME [--wide]."""
 
+# pyright: basic
 # ruff: noqa: ANN001, ANN201, ANN204
 
 import sys

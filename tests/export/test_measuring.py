@@ -1,6 +1,7 @@
 """From what the payload wrote to percentiles, intervals, and the screen."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ from gapless.verify import in_place
 
 MS = 1e6
 WAY: dict[str, Any] = {"files": [], "parity": None, "why": None, "failure": None}
+
+
+def give(record: in_place.TakeoverRecord) -> Callable[..., in_place.TakeoverRecord]:
+    def give_it(*_: object) -> in_place.TakeoverRecord:
+        return record
+
+    return give_it
 
 
 def plan_for(out: Path) -> catching.ExportPlan:
@@ -129,11 +137,11 @@ def test_what_caught_no_model_says_why(tmp_path: Path, monkeypatch: pytest.Monke
         "subject": {}, "failed": {"slug": "no-model", "why": "none is the model"}, "complete": False
     }  # fmt: skip
     record = in_place.TakeoverRecord(document=document, output="epoch 1\nbye\n")
-    monkeypatch.setattr(catching, "run_arm", lambda *_: record)
+    monkeypatch.setattr(catching, "run_arm", give(record))
     task = measuring.ExportTask(plan_for(tmp_path / "out"), None)
     with pytest.raises(GaplessError, match="none is the model; it printed last: epoch 1 / bye"):
         measuring.export_model(task, lambda _: None)
-    monkeypatch.setattr(catching, "run_arm", lambda *_: in_place.TakeoverRecord(interrupted=True))
+    monkeypatch.setattr(catching, "run_arm", give(in_place.TakeoverRecord(interrupted=True)))
     with pytest.raises(KeyboardInterrupt):
         measuring.export_model(task, lambda _: None)
 

@@ -220,7 +220,7 @@ def test_models_are_exported(
     eager: dict[str, Any] = {"files": [], "parity": None, "why": None, "failure": None}
     names = command.split("--to ")[1].split(" --", maxsplit=1)[0].split()
     ways = {"eager": eager} | {name: eager | {"files": [["model", 9]]} for name in names}
-    subject = {
+    subject: dict[str, Any] = {
         "class": "Net", "parameters": 3, "dtype": "float32", "device": "cpu", "autocast": None,
         "inputs": [], "batch": 8, "batch_lack": "", "ways": ways,
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +13,9 @@ from torch import nn
 from gapless import wire
 from gapless.payload.exporting import failures, formats, parity, session, weights
 from gapless.payload.exporting.dimensions import find_batch, find_varying
-from gapless.payload.exporting.formats import AbsentError
+from gapless.payload.exporting.formats import UnavailableError
 from gapless.payload.exporting.observation import ForwardRecord
-from gapless.payload.exporting.subject import Subject
+from gapless.payload.exporting.subject import CaughtModel
 from gapless.payload.feeding.result import Result
 
 
@@ -47,9 +48,23 @@ class Mixing(Net):
         return {"scores": (x - x.mean(0)) * scale}
 
 
-def subject_of(module: nn.Module, *shape: int) -> Subject:
+Call = tuple[tuple[torch.Tensor, ...], dict[str, Any]]
+
+
+def runner(model: nn.Module) -> Callable[..., Any]:
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return model(*args, **kwargs)
+
+    return run
+
+
+def add_up(args: tuple[torch.Tensor], _: dict[str, Any]) -> torch.Tensor:
+    return args[0].cumsum(0)
+
+
+def subject_of(module: nn.Module, *shape: int) -> CaughtModel:
     module.eval()
-    return Subject(module, ((torch.randn(*shape),), {}), [], None)
+    return CaughtModel(module, ((torch.randn(*shape),), {}), [], None)
 
 
 def test_dimensions_that_varied_are_free() -> None:
@@ -73,19 +88,19 @@ def test_an_example_is_as_it_was_before_the_call() -> None:
 
 def test_the_batch_is_found_by_trying_fewer_rows() -> None:
     model = Net().eval()
-    example = ((torch.randn(6, 4),), {})
-    batch, _ = find_batch(lambda args, kwargs: model(*args, **kwargs), example)
+    example: Call = ((torch.randn(6, 4),), {})
+    batch, _ = find_batch(runner(model), example)
     assert batch is not None
     assert (batch.axis, batch.size) == (0, 6)
     more = batch.resize(example, 9)[0][0]
     assert torch.equal(more[6:], more[:3])
-    second, _ = find_batch(lambda args, _: args[0].cumsum(0), ((torch.randn(5, 6, 2),), {}))
+    second, _ = find_batch(add_up, ((torch.randn(5, 6, 2),), {}))
     assert second is not None  # a row of time depends on those before it alone
 
 
 def test_rows_that_depend_on_one_another_are_no_batch() -> None:
     model = Mixing().eval()
-    run = lambda args, kwargs: model(*args, **kwargs)  # noqa: E731
+    run = runner(model)
     batch, why = find_batch(run, ((torch.randn(6),), {}))
     assert batch is None
     assert "depends on other rows" in why
@@ -162,9 +177,9 @@ class Ways(NamedTuple):
     files: list[str]
 
 
-def export(subject: Subject, folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> Ways:
-    def refuse(_subject: Subject) -> formats.Way:
-        raise AbsentError("not in this test: a compiler takes its time")
+def export(subject: CaughtModel, folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> Ways:
+    def refuse(_subject: CaughtModel) -> formats.Way:
+        raise UnavailableError("not in this test: a compiler takes its time")
 
     monkeypatch.setattr(formats, "make_compiled", refuse)
     plan = {"to": names, "seconds": 0.05, "folder": str(folder / "export")}

@@ -151,7 +151,7 @@ def build_cost(
     Rows are those of calls for which nobody waited, where there is a device.
     """
     times = np.fromiter(chain.from_iterable(rounds), np.float64)
-    mean_ns = float(np.mean([np.mean(part) for part in (bursts or rounds)]))
+    mean_ns = float(np.mean([np.mean(call_times) for call_times in (bursts or rounds)]))
     return WayCost(
         batch,
         p50_ns=float(np.quantile(times, 0.5)),
@@ -166,8 +166,8 @@ def build_cost(
 def _estimate(eager: Rounds, rounds: Rounds) -> Estimate | None:
     """Return how many times as fast a way is, by the medians of the same rounds."""
     pairs = [
-        (np.array([np.median(own)]), np.array([np.median(other)]))
-        for own, other in zip(eager, rounds, strict=False)
+        (np.array([np.median(own_value)]), np.array([np.median(other_value)]))
+        for own_value, other_value in zip(eager, rounds, strict=False)
     ]
     return compare.estimate_speedup(pairs)
 
@@ -215,9 +215,9 @@ def _build_difference(values: Mapping[str, Any]) -> OutputDifference:
         dtype=values.get("dtype"),
         share=values.get("share"),
         tolerance=values.get("tolerance"),
-        at=tuple(values.get("at", ())),
-        own=values.get("own"),
-        other=values.get("other"),
+        position=tuple(values.get("at", ())),
+        own_value=values.get("own"),
+        other_value=values.get("other"),
         why=values.get("why"),
     )
 

@@ -47,9 +47,9 @@ class OutputDifference(Struct, frozen=True):
     dtype: str | None = None
     share: float | None = None
     tolerance: float | None = None
-    at: tuple[int, ...] = ()
-    own: float | None = None
-    other: float | None = None
+    position: tuple[int, ...] = ()
+    own_value: float | None = None
+    other_value: float | None = None
     why: str | None = None
 
 

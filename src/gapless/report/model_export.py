@@ -50,9 +50,9 @@ def _describe_subject(subject: ModelSubject) -> Iterator[str]:
     precision = subject.dtype or "no format"
     if subject.autocast is not None:
         precision += f" with autocast to {subject.autocast}"
-    place = f" ({_where(subject.location)})" if subject.location is not None else ""
+    site = f" ({_describe_place(subject.location)})" if subject.location is not None else ""
     yield (
-        f"{name}{place}, {count(subject.parameters)} parameters, {precision}, on {subject.device}; "
+        f"{name}{site}, {count(subject.parameters)} parameters, {precision}, on {subject.device}; "
         f"weights {subject.weights}; {count(subject.forwards)} forwards were seen"
     )
     yield f"inputs: {'; '.join(map(_describe_input, subject.inputs))}"
@@ -72,7 +72,7 @@ def _describe_input(entry: ModelInput) -> str:
     return f"{entry.name} {entry.dtype} {'×'.join(sizes) or 'one number'}"
 
 
-def _where(location: Location) -> str:
+def _describe_place(location: Location) -> str:
     return f"{PurePath(location.file).name}:{location.line}"
 
 
@@ -111,19 +111,19 @@ def _describe_parity(parity: OutputDifference) -> str:
         f"worst {parity.output}, batch {parity.batch}: off by {parity.share:.1e} "
         f"of its largest value, {parity.tolerance:.0e} is tolerated of {parity.dtype}"
     )
-    if not parity.is_within and parity.own is not None and parity.other is not None:
-        place = ", ".join(map(str, parity.at))
-        detail += f"; at [{place}] {parity.other:.6g} in place of {parity.own:.6g}"
+    if not parity.is_within and parity.own_value is not None and parity.other_value is not None:
+        site = ", ".join(map(str, parity.position))
+        detail += f"; at [{site}] {parity.other_value:.6g} in place of {parity.own_value:.6g}"
     return f"{verdict} ({detail})"
 
 
 def _failure_lines(name: str, failure: ExportFailure, pen: Pen) -> Iterator[Text]:
     """Say which line a format refuses, what stands there, and what helps."""
     what = failure.construct or "an error of the exporter"
-    place = ""
+    site = ""
     if failure.location is not None:
-        place = f" at {_where(failure.location)}"
-    yield from fold(clean(f"{name} refuses the model: {what}{place}"), pen.width, style="red")
+        site = f" at {_describe_place(failure.location)}"
+    yield from fold(clean(f"{name} refuses the model: {what}{site}"), pen.width, style="red")
     if failure.source:
         yield Text(clean(f"{_INDENT}{_INDENT}{failure.source}"), style="bold")
     if failure.help:

@@ -85,13 +85,13 @@ def run(plan: TakeoverPlan, report_progress: Progress) -> TakeoverRecord:
     if plan.take_files is not None:
         record.take_files(plan.take_files)
     with tempfile.TemporaryDirectory(prefix="gapless-data-") as name:
-        place = Path(name)
-        offline.make(place / "offline")
+        scratch = Path(name)
+        offline.make(scratch / "offline")
         arm_plan = arm.ArmPlan(
             command=plan.command,
-            out=place / "arm",
+            out=scratch / "arm",
             private_folder=plan.folder if plan.has_private_view else None,
-            variables=offline.variables(os.environ, place / "offline"),
+            variables=offline.variables(os.environ, scratch / "offline"),
             deadline_s=plan.deadline_s,
             losses=0,
             batches=0,
@@ -99,7 +99,7 @@ def run(plan: TakeoverPlan, report_progress: Progress) -> TakeoverRecord:
             takeover=plan.takeover,
             watch=record.read,
         )
-        edits = logging_edits(place / "offline")
+        edits = logging_edits(scratch / "offline")
         spec = ArmSpec(UNEDITED, 0, edits, _STOP_STEPS, 0.0)
         try:
             record.arm, record.recording = arm.run(arm_plan, spec)

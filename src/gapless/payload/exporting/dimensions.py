@@ -14,7 +14,7 @@ from . import parity, trees
 _AXES = 0, 1
 
 
-class Batch:
+class BatchAxis:
     """The dimension of the inputs that is the batch: its axis, its size, which leaves have it."""
 
     def __init__(self, axis: int, size: int, leaves: list[int]) -> None:
@@ -22,13 +22,13 @@ class Batch:
 
     def resize(self, example: Any, size: int) -> Any:
         """Return the example with another number of rows: its first ones, or all repeated."""
-        leaves, spec = trees.flatten(example)
+        leaves, spec = trees.take_apart(example)
         torch = sys.modules["torch"]
         for number in self.leaves:
             tensor = leaves[number]
             rows = torch.arange(size, device=tensor.device) % self.size
             leaves[number] = tensor.index_select(self.axis, rows)
-        return trees.unflatten(leaves, spec)
+        return trees.put_together(leaves, spec)
 
 
 def find_varying(shapes: list[tuple[Any, ...]]) -> dict[int, set[int]]:
@@ -43,12 +43,12 @@ def find_varying(shapes: list[tuple[Any, ...]]) -> dict[int, set[int]]:
     return varying
 
 
-def find_batch(run: Any, example: Any) -> tuple[Batch | None, str]:
+def find_batch(run: Any, example: Any) -> tuple[BatchAxis | None, str]:
     """Return the batch of the inputs; else ``None`` and why none was found.
 
     ``run(args, kwargs)`` is the model's forward.
     """
-    leaves, _ = trees.flatten(example)
+    leaves, _ = trees.take_apart(example)
     why = "its inputs hold no tensor with a dimension"
     for axis in _AXES:
         batch = _propose_batch(leaves, axis)
@@ -61,14 +61,14 @@ def find_batch(run: Any, example: Any) -> tuple[Batch | None, str]:
     return None, why
 
 
-def _propose_batch(leaves: list[Any], axis: int) -> Batch | None:
+def _propose_batch(leaves: list[Any], axis: int) -> BatchAxis | None:
     tensors = [
         (n, leaf) for n, leaf in enumerate(leaves) if trees.is_tensor(leaf) and leaf.dim() > axis
     ]
     if not tensors:
         return None
     size = int(tensors[0][1].shape[axis])
-    return Batch(axis, size, [n for n, leaf in tensors if leaf.shape[axis] == size])
+    return BatchAxis(axis, size, [n for n, leaf in tensors if leaf.shape[axis] == size])
 
 
 def _test_batch(run: Any, example: Any, batch: Batch) -> str | None:
@@ -82,22 +82,22 @@ def _test_batch(run: Any, example: Any, batch: Batch) -> str | None:
         return f"with {few} rows in place of {many} it raises {type(error).__name__}: {error}"[:200]
     if len(wholes) != len(parts):
         return f"with {few} rows it gives {len(parts)} tensors in place of {len(wholes)}"
-    for whole, part in zip(wholes, parts):
-        axis = _find_other_axis(tuple(whole.shape), tuple(part.shape))
+    for full, short in zip(wholes, parts):
+        axis = _find_other_axis(tuple(full.shape), tuple(short.shape))
         if axis is not None:
-            whole = whole.narrow(axis, 0, part.shape[axis])  # noqa: PLW2901 - the same rows of it
-        elif whole.dim() and many != few:
+            full = full.narrow(axis, 0, short.shape[axis])  # noqa: PLW2901 - the same rows of it
+        elif full.dim() and many != few:
             return "an output does not grow with its inputs' first dimension"
         else:
             continue  # a loss, a mean: of the whole batch
-        if not parity.compare_tensors(whole, part)["within"]:
+        if not parity.compare_tensors(full, short)["within"]:
             return f"a row's result depends on other rows (along dimension {batch.axis})"
     return None
 
 
-def _find_other_axis(whole: tuple[int, ...], part: tuple[int, ...]) -> int | None:
+def _find_other_axis(full: tuple[int, ...], short: tuple[int, ...]) -> int | None:
     """Return the one axis in which two shapes differ; ``None``: it is none, or not one alone."""
-    if len(whole) != len(part):
+    if len(full) != len(short):
         return None
-    axes = [axis for axis, sizes in enumerate(zip(whole, part)) if sizes[0] != sizes[1]]
+    axes = [axis for axis, sizes in enumerate(zip(full, short)) if sizes[0] != sizes[1]]
     return axes[0] if len(axes) == 1 else None

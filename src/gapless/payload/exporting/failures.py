@@ -18,7 +18,7 @@ _MAX_WORDS = 300  # characters of an error
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 
 
-class _Construct(NamedTuple):
+class _RefusedConstruct(NamedTuple):
     """A construct that exporters refuse: by which words of error or line it is known."""
 
     name: str
@@ -28,14 +28,14 @@ class _Construct(NamedTuple):
 
 
 _CONSTRUCTS = (
-    _Construct(
+    _RefusedConstruct(
         "a number read out of a tensor",
         r"GuardOnDataDependent|data-dependent|DataDependentOutput|\.item\(|_local_scalar_dense",
         r"\.item\(|\.tolist\(|\bint\(|\bfloat\(|\brange\(",
         "keep it a tensor (torch.where, masks, index_select); where it must be a number, say what "
         "it may be: torch._check(n >= 0), torch._check(n <= limit)",
     ),
-    _Construct(
+    _RefusedConstruct(
         "control flow that depends on data",
         r"GuardOnDataDependent|data-dependent|DynamicControlFlow|dynamic control flow"
         r"|bool\(\) on a tensor|DataDependentOutput",
@@ -43,25 +43,25 @@ _CONSTRUCTS = (
         "compute both sides and choose with torch.where, or write torch.cond(predicate, one, "
         "other); a check that only raises: torch._assert_async, or leave it out of forward",
     ),
-    _Construct(
+    _RefusedConstruct(
         "a shape that depends on data",
         r"DynamicOutputShape|nonzero|masked_select",
         "",
         "masks of a fixed size in place of boolean indexing, nonzero or unique",
     ),
-    _Construct(
+    _RefusedConstruct(
         "a tensor that leaves torch",
         r"numpy|not supported for tensor subclasses|data pointer|FakeTensor.*storage",
         r"\.numpy\(|\bnp\.|numpy|PIL|\.cpu\(",
         "write that part with torch operators, or do it before forward",
     ),
-    _Construct(
+    _RefusedConstruct(
         "an effect outside the model",
         r"side effect|mutat|global|was assigned|attribute.*during export|pytree output",
         "",
         "return the value in place of storing it; register what lasts as a buffer",
     ),
-    _Construct(
+    _RefusedConstruct(
         "an input that is no tensor",
         r"[Uu]nsupported input type|not a valid JAX type|pytree.*register|register_pytree|Expected"
         r".*(?:Tensor|int).*as input",
@@ -69,7 +69,7 @@ _CONSTRUCTS = (
         "hand tensors, numbers and containers of these to forward (use_cache=False of a "
         "transformer), or register the class with torch.utils._pytree.register_pytree_node",
     ),
-    _Construct(
+    _RefusedConstruct(
         "an operator that the target does not have",
         r"No ONNX function|DispatchError|UnsupportedOperator|missing a decomposition"
         r"|not implemented|NotImplementedError|[Uu]nsupported op|has no lowering|MissingOperator",
@@ -77,19 +77,19 @@ _CONSTRUCTS = (
         "write it with other operators, register a custom translation (torch.onnx.export "
         "custom_translation_table, torch.library), or take another format",
     ),
-    _Construct(
+    _RefusedConstruct(
         "a dimension that is not free",
         r"Constraint|specialized|marked.*dynamic",
         "",
         "leave it fixed, or compute with x.shape[n] in place of a number of your own",
     ),
-    _Construct(
+    _RefusedConstruct(
         "code that the tracer does not follow",
         r"torch\._dynamo|Unsupported|graph break|torch\.jit",
         "",
         "move it out of forward, or write it with torch operators alone",
     ),
-    _Construct(
+    _RefusedConstruct(
         "a compiler that is not there",
         r"compiler|g\+\+|ninja|InvalidCxxCompiler|CppCompileError|triton",
         "",
@@ -145,9 +145,9 @@ def _find_line(chain: list[BaseException], text: str) -> tuple[str | None, int]:
         entries = traceback.extract_tb(link.__traceback__)
         frames += [(entry.filename, entry.lineno or 0) for entry in reversed(entries)]
     frames += [(file, int(line)) for file, line, _ in reversed(_FRAME.findall(text))]
-    others = [frame for frame in frames if not _is_machinery(frame[0])]
-    own = [frame for frame in others if not _is_installed(frame[0])]
-    return next(iter(own or others), (None, 0))
+    foreign_frames = [frame for frame in frames if not _is_machinery(frame[0])]
+    own_frames = [frame for frame in foreign_frames if not _is_installed(frame[0])]
+    return next(iter(own_frames or foreign_frames), (None, 0))
 
 
 def _is_machinery(file: str) -> bool:
@@ -170,7 +170,7 @@ def _is_installed(file: str) -> bool:
     return f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
 
 
-def _find_construct(text: str, source: str) -> _Construct | None:
+def _find_construct(text: str, source: str) -> _RefusedConstruct | None:
     for construct in _CONSTRUCTS:
         is_error = re.search(construct.error, text)
         if is_error and (not construct.line or re.search(construct.line, source)):

@@ -1,7 +1,7 @@
 """The formats that a model is exported to: how each is written, and how what was written is run.
 
 A format gives a ``Way``: a function of the model's own arguments, made from the file and from
-nothing else. Where a format cannot be had here it raises ``AbsentError`` with the reason.
+nothing else. Where a format cannot be had here it raises ``UnavailableError`` with the reason.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from . import trees
 from .onnx_session import OnnxSession
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from .subject import CaughtModel
 
 EAGER, COMPILED = "eager", "compiled"
 TORCH_EXPORT, AOTI, ONNX, TENSORRT = "torch-export", "aoti", "onnx", "tensorrt"
 
 
-class AbsentError(Exception):
+class UnavailableError(Exception):
     """A format cannot be had here; the message says why, and what to do."""
 
 
@@ -37,16 +37,16 @@ class Way(NamedTuple):
     untimed: str | None = None
 
 
-def make_eager(subject: Subject) -> Way:
+def make_eager(subject: CaughtModel) -> Way:
     """Return the model as it is."""
     return Way(EAGER, subject.run)
 
 
-def make_compiled(subject: Subject) -> Way:
+def make_compiled(subject: CaughtModel) -> Way:
     """Return the model compiled, for each shape of inputs anew."""
     torch = sys.modules["torch"]
     if not hasattr(torch, "compile"):
-        raise AbsentError(f"torch {torch.__version__} has no compiler")
+        raise UnavailableError(f"torch {torch.__version__} has no compiler")
     compiled_model = torch.compile(subject.module, dynamic=False)
 
     def call(args: Any, kwargs: Any) -> Any:
@@ -56,7 +56,7 @@ def make_compiled(subject: Subject) -> Way:
     return Way(COMPILED, call)
 
 
-def _export_torch(subject: Subject, folder: str) -> Way:
+def _export_torch(subject: CaughtModel, folder: str) -> Way:
     torch = _require_export()
     path = os.path.join(folder, "model.pt2")
     torch.export.save(subject.capture(), path)
@@ -64,11 +64,11 @@ def _export_torch(subject: Subject, folder: str) -> Way:
     return Way(TORCH_EXPORT, _without_gradients(model), (path,))
 
 
-def _export_aoti(subject: Subject, folder: str) -> Way:
+def _export_aoti(subject: CaughtModel, folder: str) -> Way:
     torch = _require_export()
     inductor = importlib.import_module("torch._inductor")
     if not hasattr(inductor, "aoti_compile_and_package"):
-        raise AbsentError(
+        raise UnavailableError(
             f"torch {torch.__version__} writes no packages of AOTInductor; torch 2.6 does"
         )
     path = os.path.join(folder, "model.aoti.pt2")
@@ -77,17 +77,17 @@ def _export_aoti(subject: Subject, folder: str) -> Way:
     return Way(AOTI, _without_gradients(model), (path,))
 
 
-def _export_onnx(subject: Subject, folder: str) -> Way:
+def _export_onnx(subject: CaughtModel, folder: str) -> Way:
     path = _write_onnx(subject, folder)
     session = _open_session(subject, path, ())
     return Way(ONNX, session.run, _list_onnx(path), session.explain_elsewhere())
 
 
-def _export_tensorrt(subject: Subject, folder: str) -> Way:
+def _export_tensorrt(subject: CaughtModel, folder: str) -> Way:
     """Export by torch-tensorrt; where there is none, by the provider of onnxruntime."""
     device = {tensor.device.type for tensor in trees.tensors_of(subject.example)}
     if device != {"cuda"}:
-        raise AbsentError("TensorRT runs on a GPU of NVIDIA's; this model is on the CPU")
+        raise UnavailableError("TensorRT runs on a GPU of NVIDIA's; this model is on the CPU")
     try:
         compiler: Any = importlib.import_module("torch_tensorrt")
     except ImportError:
@@ -100,22 +100,22 @@ def _export_tensorrt(subject: Subject, folder: str) -> Way:
     return Way(TENSORRT, _without_gradients(compiler.load(path).module()), (path,))
 
 
-def _export_tensorrt_provider(subject: Subject, folder: str) -> Way:
+def _export_tensorrt_provider(subject: CaughtModel, folder: str) -> Way:
     lack = "neither torch-tensorrt nor an onnxruntime with TensorRT is installed"
     try:
         runtime: Any = importlib.import_module("onnxruntime")
     except ImportError:
-        raise AbsentError(f"{lack}: pip install torch-tensorrt") from None
+        raise UnavailableError(f"{lack}: pip install torch-tensorrt") from None
     provider = "TensorrtExecutionProvider"
     if provider not in runtime.get_available_providers():
-        raise AbsentError(f"{lack}: pip install torch-tensorrt")
+        raise UnavailableError(f"{lack}: pip install torch-tensorrt")
     path = _write_onnx(subject, folder)
     options = {"trt_engine_cache_enable": True, "trt_engine_cache_path": folder}
     session = _open_session(subject, path, ((provider, options),))
     return Way(TENSORRT, session.run, _list_onnx(path), session.explain_elsewhere())
 
 
-def _write_onnx(subject: Subject, folder: str) -> str:
+def _write_onnx(subject: CaughtModel, folder: str) -> str:
     """Write the program as ONNX, once."""
     path = os.path.join(folder, "model.onnx")
     if os.path.exists(path):
@@ -125,18 +125,18 @@ def _write_onnx(subject: Subject, folder: str) -> str:
         _require(package)
     onnx = importlib.import_module("torch.onnx")
     if not hasattr(onnx, "ONNXProgram"):
-        raise AbsentError(f"torch {torch.__version__} writes no ONNX of a program; torch 2.6 does")
+        raise UnavailableError(f"torch {torch.__version__} writes no ONNX of a program; torch 2.6 does")
     program: Any = onnx.export(subject.capture(), None, dynamo=True, verbose=False)
     program.save(path)
     return path
 
 
 def _require(package: str) -> None:
-    """Raise ``AbsentError`` where a package cannot be imported."""
+    """Raise ``UnavailableError`` where a package cannot be imported."""
     try:
         importlib.import_module(package)
     except ImportError as error:
-        raise AbsentError(
+        raise UnavailableError(
             f"{package} cannot be imported ({error}): "
             "pip install onnx onnxscript onnxruntime (for a GPU: onnxruntime-gpu)"
         ) from None
@@ -147,7 +147,7 @@ def _list_onnx(path: str) -> tuple[str, ...]:
     return tuple(name for name in (path, f"{path}.data") if os.path.exists(name))
 
 
-def _open_session(subject: Subject, path: str, providers: tuple[Any, ...]) -> OnnxSession:
+def _open_session(subject: CaughtModel, path: str, providers: tuple[Any, ...]) -> OnnxSession:
     tensors = trees.tensors_of(subject.example)
     device = tensors[0].device if tensors else sys.modules["torch"].device("cpu")
     return OnnxSession(path, device, providers)
@@ -159,7 +159,7 @@ def _require_export() -> Any:
     try:
         importlib.import_module("torch.export")
     except ImportError:
-        raise AbsentError(f"torch {torch.__version__} has no exporter; torch 2.6 has") from None
+        raise UnavailableError(f"torch {torch.__version__} has no exporter; torch 2.6 has") from None
     return torch
 
 

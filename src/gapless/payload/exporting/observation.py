@@ -22,7 +22,7 @@ class ForwardRecord:
 
     def note(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note a call, before it is made."""
-        leaves, spec = trees.flatten((args, kwargs))
+        leaves, spec = trees.take_apart((args, kwargs))
         self.calls += 1
         if self.example is None:
             self._spec = spec
@@ -34,9 +34,9 @@ class ForwardRecord:
         if shapes not in self.shapes:
             self.shapes.append(shapes)
 
-    def shapes_like(self, other: ForwardRecord) -> list[tuple[Any, ...]]:
+    def shapes_like(self, record: ForwardRecord) -> list[tuple[Any, ...]]:
         """Return the shapes of another record, as far as they are of the same arguments."""
-        return other.shapes if other._spec == self._spec else []
+        return record.shapes if record._spec == self._spec else []
 
 
 def find_autocast(leaves: list[Any]) -> Any:

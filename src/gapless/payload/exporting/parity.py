@@ -24,47 +24,47 @@ _SHORT_FLOAT32 = 5e-3  # TF32, or autocast: float32 outputs of shorter products
 _OTHER_FLOATS = 0.1  # formats of 8 bits
 
 
-def compare_outputs(own: Any, other: Any, *, is_short: bool = False) -> dict[str, Any]:
+def compare_outputs(original: Any, copy: Any, *, is_short: bool = False) -> dict[str, Any]:
     """Return the worst of all outputs: its name, how far it is off, whether that is tolerated.
 
     ``other`` may be a flat list. ``is_short``: products in the model have fewer digits.
     """
-    names, wholes = trees.name_outputs(own), trees.tensors_of(own)
-    others = trees.tensors_of(other)
-    if len(wholes) != len(others):
-        why = f"{len(others)} outputs in place of {len(wholes)}"
+    names, originals = trees.name_outputs(original), trees.tensors_of(original)
+    copies = trees.tensors_of(copy)
+    if len(originals) != len(copies):
+        why = f"{len(copies)} outputs in place of {len(originals)}"
         return {"within": False, "output": None, "why": why}
     worst: dict[str, Any] = {"within": True, "output": None, "why": "it has no tensor as output"}
-    for name, tensor, result in zip(names, wholes, others):
+    for name, tensor, result in zip(names, originals, copies):
         difference = {"output": name, **compare_tensors(tensor, result, is_short=is_short)}
         if worst["output"] is None or badness(difference) > badness(worst):
             worst = difference
     return worst
 
 
-def compare_tensors(own: Any, other: Any, *, is_short: bool = False) -> dict[str, Any]:
+def compare_tensors(original: Any, copy: Any, *, is_short: bool = False) -> dict[str, Any]:
     """Return how far a tensor is off another, where it is farthest, and whether that is tolerated.
 
     ``share``: of the largest value; where shapes or missing values differ, there is none.
     """
     torch = sys.modules["torch"]
-    if tuple(own.shape) != tuple(other.shape):
-        why = f"its shape is {list(other.shape)} in place of {list(own.shape)}"
+    if tuple(original.shape) != tuple(copy.shape):
+        why = f"its shape is {list(copy.shape)} in place of {list(original.shape)}"
         return {"within": False, "why": why}
-    dtype = str(own.dtype).replace("torch.", "")
-    own, other = own.detach().cpu(), other.detach().cpu()
-    if not own.numel():
+    dtype = str(original.dtype).replace("torch.", "")
+    original, copy = original.detach().cpu(), copy.detach().cpu()
+    if not original.numel():
         return {"within": True, "dtype": dtype, "share": 0.0, "tolerance": 0.0}
-    if not (own.is_floating_point() or own.is_complex()):
-        return _compare_whole_numbers(own, other, dtype)
-    wide = torch.complex128 if own.is_complex() else torch.float64
-    own, other = own.to(wide), other.to(wide)
-    is_finite = torch.isfinite(own)
-    if not bool((is_finite == torch.isfinite(other)).all()):
+    if not (original.is_floating_point() or original.is_complex()):
+        return _compare_whole_numbers(original, copy, dtype)
+    wide = torch.complex128 if original.is_complex() else torch.float64
+    original, copy = original.to(wide), copy.to(wide)
+    is_finite = torch.isfinite(original)
+    if not bool((is_finite == torch.isfinite(copy)).all()):
         return {"within": False, "dtype": dtype, "why": "values are not finite in other places"}
     zero = torch.zeros((), dtype=wide)
-    differences = torch.where(is_finite, own - other, zero).abs()
-    largest = float(torch.where(is_finite, own, zero).abs().max())
+    differences = torch.where(is_finite, original - copy, zero).abs()
+    largest = float(torch.where(is_finite, original, zero).abs().max())
     index = int(differences.argmax())
     most = float(differences.flatten()[index])
     tolerance = _SHORT_FLOAT32 if is_short and dtype == "float32" else _tolerance(dtype)
@@ -76,15 +76,15 @@ def compare_tensors(own: Any, other: Any, *, is_short: bool = False) -> dict[str
         "tolerance": tolerance,
         "difference": most,
         "largest": largest,
-        "at": _position(index, tuple(own.shape)),
-        "own": float(own.flatten()[index].real),
-        "other": float(other.flatten()[index].real),
+        "at": _position(index, tuple(original.shape)),
+        "own": float(original.flatten()[index].real),
+        "other": float(copy.flatten()[index].real),
     }
 
 
-def _compare_whole_numbers(own: Any, other: Any, dtype: str) -> dict[str, Any]:
+def _compare_whole_numbers(original: Any, copy: Any, dtype: str) -> dict[str, Any]:
     """Compare numbers that must be the same: the share of those that are not."""
-    is_off = (own != other).flatten()
+    is_off = (original != copy).flatten()
     index = int(is_off.int().argmax())
     share = float(is_off.double().mean())
     return {
@@ -92,9 +92,9 @@ def _compare_whole_numbers(own: Any, other: Any, dtype: str) -> dict[str, Any]:
         "dtype": dtype,
         "share": share,
         "tolerance": 0.0,
-        "at": _position(index, tuple(own.shape)),
-        "own": float(own.flatten()[index]),
-        "other": float(other.flatten()[index]),
+        "at": _position(index, tuple(original.shape)),
+        "own": float(original.flatten()[index]),
+        "other": float(copy.flatten()[index]),
     }
 
 
@@ -114,6 +114,6 @@ def _position(index: int, shape: tuple[int, ...]) -> list[int]:
     """Return the indices of an element of a tensor from its number."""
     position: list[int] = []
     for size in reversed(shape):
-        index, place = divmod(index, size)
-        position.insert(0, place)
+        index, digit = divmod(index, size)
+        position.insert(0, digit)
     return position

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from ..feeding.result import Result, describe_error
 from . import failures, formats, memory, parity, rounds, trees
-from .formats import AbsentError, Way
+from .formats import UnavailableError, Way
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from .subject import CaughtModel
 
 _SMALL_BATCHES = 1, 8
 
 
-def export(subject: Subject, plan: dict[str, Any], result: Result) -> None:
+def export(subject: CaughtModel, plan: dict[str, Any], result: Result) -> None:
     """Do all of it, and write it. ``plan``: {"to": formats, "seconds", "folder"}."""
-    session = _Session(subject, plan, result)
+    session = _ExportSession(subject, plan, result)
     if session.look():
         session.export_all()
         session.warm_up_all()
@@ -27,10 +27,10 @@ def export(subject: Subject, plan: dict[str, Any], result: Result) -> None:
         session.finish()
 
 
-class _Session:
+class _ExportSession:
     """One export: the ways to run the model so far, and what each gave."""
 
-    def __init__(self, subject: Subject, plan: dict[str, Any], result: Result) -> None:
+    def __init__(self, subject: CaughtModel, plan: dict[str, Any], result: Result) -> None:
         self._subject, self._result = subject, result
         self._formats: list[str] = list(plan["to"])
         self._seconds = float(plan["seconds"])
@@ -99,7 +99,7 @@ class _Session:
             own_inputs = self._own_inputs()
             way.call(*own_inputs)
             entry["first_call_s"] = time.monotonic() - start - entry["made_s"]
-        except AbsentError as error:
+        except UnavailableError as error:
             entry["why"] = str(error)
             return
         except Exception as error:
@@ -183,7 +183,7 @@ class _Session:
         self._result.write()
 
 
-def _name_device(subject: Subject) -> str:
+def _name_device(subject: CaughtModel) -> str:
     torch = sys.modules["torch"]
     tensors = trees.tensors_of(subject.example)
     if tensors and tensors[0].is_cuda:

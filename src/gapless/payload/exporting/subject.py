@@ -15,13 +15,13 @@ _MAX_NOTE = 200  # characters
 _TRIED = "varying dimensions and batch", "batch", "nothing"
 
 
-class Subject:
+class CaughtModel:
     """A model set to evaluate, an example of its inputs, and which of their dimensions are free."""
 
     def __init__(self, module: Any, example: Any, shapes: list[Any], autocast: Any) -> None:
         self.module, self.example, self.autocast = module, example, autocast
         self.varying = find_varying(shapes)
-        self.batch: Batch | None = None
+        self.batch: BatchAxis | None = None
         self.batch_lack = ""
         self.program: Any = None  # torch.export's
         self.free: dict[int, set[int]] = {}  # dimensions that are free in the program, by leaf
@@ -60,7 +60,7 @@ class Subject:
 
     def describe(self) -> dict[str, Any]:
         """Return what is known of it, for the document."""
-        leaves, _ = trees.flatten(self.example)
+        leaves, _ = trees.take_apart(self.example)
         names = trees.name_inputs(self.module, *self.example)
         kind = type(self.module)
         file, line = _find_source(self.module)
@@ -155,7 +155,7 @@ class Subject:
     def _name_dimensions(self, free: dict[int, set[int]]) -> dict[str, Any]:
         export = sys.modules["torch"].export
         dynamic = getattr(export.Dim, "DYNAMIC", None)  # since torch 2.6
-        leaves, spec = trees.flatten(self.example)
+        leaves, spec = trees.take_apart(self.example)
         is_batch = set() if self.batch is None else set(self.batch.leaves)
         names: list[Any] = []
         for number, leaf in enumerate(leaves):
@@ -175,7 +175,7 @@ class Subject:
                     for axis in sorted(axes)
                 }
             )
-        args, kwargs = trees.unflatten(names, spec)
+        args, kwargs = trees.put_together(names, spec)
         return trees.bind(self.module, args, kwargs)
 
 

@@ -231,7 +231,7 @@ def _take_over(record: ForwardRecord) -> NoReturn:
 
 def _export(record: ForwardRecord, result: Result) -> None:
     from . import session, weights
-    from .subject import Subject
+    from .subject import CaughtModel
 
     stop.close_workers()
     _leave_training()
@@ -259,7 +259,7 @@ def _export(record: ForwardRecord, result: Result) -> None:
         shapes = [shape for entry in _records_of(module) for shape in record.shapes_like(entry)]
         from .trees import copy_tensors
 
-        subject = Subject(module, copy_tensors(record.example), shapes, record.autocast)
+        subject = CaughtModel(module, copy_tensors(record.example), shapes, record.autocast)
         folder = os.path.join(os.environ.get(wire.SPOOL, ""), wire.EXPORT_FOLDER)
         with _no_autocast(torch):
             session.export(subject, {**plan, "folder": folder}, result)

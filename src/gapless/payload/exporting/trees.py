@@ -7,19 +7,19 @@ import sys
 from typing import Any
 
 
-def flatten(tree: Any) -> tuple[list[Any], Any]:
+def take_apart(tree: Any) -> tuple[list[Any], Any]:
     """Return the leaves of nested containers, and what puts them together again."""
     return _pytree().tree_flatten(tree)
 
 
-def unflatten(leaves: list[Any], spec: Any) -> Any:
+def put_together(leaves: list[Any], spec: Any) -> Any:
     """Put leaves together as they were."""
     return _pytree().tree_unflatten(leaves, spec)
 
 
 def tensors_of(tree: Any) -> list[Any]:
     """Return the tensors among the leaves."""
-    return [leaf for leaf in flatten(tree)[0] if is_tensor(leaf)]
+    return [leaf for leaf in take_apart(tree)[0] if is_tensor(leaf)]
 
 
 def is_tensor(leaf: Any) -> bool:
@@ -29,9 +29,9 @@ def is_tensor(leaf: Any) -> bool:
 
 def copy_tensors(tree: Any) -> Any:
     """Return the same with copies of its tensors, which need no gradient."""
-    leaves, spec = flatten(tree)
+    leaves, spec = take_apart(tree)
     copies = [leaf.detach().clone() if is_tensor(leaf) else leaf for leaf in leaves]
-    return unflatten(copies, spec)
+    return put_together(copies, spec)
 
 
 def name_outputs(output: Any) -> list[str]:
@@ -49,7 +49,7 @@ def name_inputs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
     parameters = _parameter_names(module, len(args))
     names: list[str] = []
     for name, value in [*zip(parameters, args), *kwargs.items()]:
-        leaves = flatten(value)[0]
+        leaves = take_apart(value)[0]
         names += [name] if len(leaves) == 1 else [f"{name}[{n}]" for n in range(len(leaves))]
     return names
 

@@ -28,9 +28,9 @@ def load_file(module: Any, path: str) -> None:
     best = max(candidates, key=lambda state: len(names & set(state)))
     lacking, foreign = sorted(names - set(best)), sorted(set(best) - names)
     if lacking:
-        some = ", ".join(lacking[:_MAX_NAMES])
+        examples = ", ".join(lacking[:_MAX_NAMES])
         raise WeightsError(
-            f"{path} lacks {len(lacking)} of the model's {len(names)} weights: {some}"
+            f"{path} lacks {len(lacking)} of the model's {len(names)} weights: {examples}"
         )
     try:
         module.load_state_dict({name: best[name] for name in best if name not in set(foreign)})
