@@ -177,7 +177,9 @@ class Ways(NamedTuple):
     files: list[str]
 
 
-def export(subject: CaughtModel, folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> Ways:
+def export(
+    subject: CaughtModel, folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str
+) -> Ways:
     def refuse(_subject: CaughtModel) -> formats.Way:
         raise UnavailableError("not in this test: a compiler takes its time")
 

@@ -125,7 +125,9 @@ def _write_onnx(subject: CaughtModel, folder: str) -> str:
         _require(package)
     onnx = importlib.import_module("torch.onnx")
     if not hasattr(onnx, "ONNXProgram"):
-        raise UnavailableError(f"torch {torch.__version__} writes no ONNX of a program; torch 2.6 does")
+        raise UnavailableError(
+            f"torch {torch.__version__} writes no ONNX of a program; torch 2.6 does"
+        )
     program: Any = onnx.export(subject.capture(), None, dynamo=True, verbose=False)
     program.save(path)
     return path
@@ -159,7 +161,9 @@ def _require_export() -> Any:
     try:
         importlib.import_module("torch.export")
     except ImportError:
-        raise UnavailableError(f"torch {torch.__version__} has no exporter; torch 2.6 has") from None
+        raise UnavailableError(
+            f"torch {torch.__version__} has no exporter; torch 2.6 has"
+        ) from None
     return torch
 
 
