@@ -52,7 +52,7 @@ Call = tuple[tuple[torch.Tensor, ...], dict[str, Any]]
 
 
 def runner(model: nn.Module) -> Callable[..., Any]:
-    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         return model(*args, **kwargs)
 
     return run

@@ -71,7 +71,7 @@ def _propose_batch(leaves: list[Any], axis: int) -> BatchAxis | None:
     return BatchAxis(axis, size, [n for n, leaf in tensors if leaf.shape[axis] == size])
 
 
-def _test_batch(run: Any, example: Any, batch: Batch) -> str | None:
+def _test_batch(run: Any, example: Any, batch: BatchAxis) -> str | None:
     """Return why a dimension is not the batch: other rows change a row."""
     many = batch.size if batch.size > 1 else 3
     few = max(1, many // 2)

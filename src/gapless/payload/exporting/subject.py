@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from . import trees
-from .dimensions import find_batch, find_varying
+from .dimensions import BatchAxis, find_batch, find_varying
 
 _MAX_NOTE = 200  # characters
 _TRIED = "varying dimensions and batch", "batch", "nothing"
