@@ -191,7 +191,8 @@ def _watch_end() -> None:
     import importlib
     import threading
 
-    importlib.import_module("concurrent.futures.thread")  # what it registered is called after ours
+    for name in ("thread", "process"):  # what they register is called after ours, and no later
+        importlib.import_module(f"concurrent.futures.{name}")
 
     register = getattr(threading, "_register_atexit", None)  # 3.9 to this day
     if register is not None:
