@@ -25,6 +25,7 @@ from gapless.doctor import pages as doctor_pages
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.documents.document import ComparisonObject, StudyObject, schema
 from gapless.report.documents.input_costs import input_schema
+from gapless.report.documents.model_export import export_schema
 from gapless.report.sections.trials import trial_screen
 from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
@@ -183,6 +184,11 @@ def _format_schema(root: Mapping[str, object]) -> str:
     return rest.replace('"$defs": null', f'"$defs": {body}') + "\n"
 
 
+def model_schema() -> str:
+    """Return the JSON Schema of what ``gapless export --json`` prints."""
+    return json.dumps(export_schema(), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
 def _fence(text: str) -> str:
     return f"```text\n{text}\n```"
 
@@ -248,6 +254,7 @@ FILES: Final[Makers] = {
     "docs/schema/attach.json": attach_schema,
     "docs/schema/comparison.json": comparison_schema,
     "docs/schema/data.json": data_schema,
+    "docs/schema/export.json": model_schema,
     "docs/schema/study.json": study_schema,
     "docs/schema/watch.json": watch_schema,
 }

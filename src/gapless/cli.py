@@ -33,6 +33,7 @@ COMMANDS: Final = (
     "open",
     "compare",
     "pack",
+    "export",
     "runs",
     "watch",
     "attach",

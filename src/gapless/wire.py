@@ -168,6 +168,7 @@ ASKED = "plan/asked"  # in the spool: a file, "NS STEP", by which somebody asks 
 LEAD = "GAPLESS_LEAD"  # the process that a trial's arm was started as
 TURN_OVER, TURN_BEGINS = "turn-over", "turn-begins"  # pipes in the spool of an arm that has turns
 DATA_RESULT, DATA_PROGRESS = "data.json", "data-progress"  # in the spool of `gapless data`'s arm
+EXPORT_FOLDER = "export"  # likewise, of `gapless export`: what it wrote
 
 
 class Frame(NamedTuple):

@@ -21,6 +21,7 @@ import pytest
 
 from gapless import cli, wire
 from gapless.commands import check, demo
+from gapless.export import catching
 from gapless.feeding import arm
 from gapless.gate import measuring
 from gapless.launch.trial import isolated, sandbox, side_effects
@@ -29,11 +30,12 @@ from gapless.live.outside.attached import Attached
 from gapless.model.machine import Constant, Constants, Platform
 from gapless.store.run.tunings import read_edits
 from gapless.study import machine_constants, run_constants
+from gapless.verify import in_place
 from tests.house.test_commands import IN_BLOCKS, RUNS
 from tests.store import drawing
 
 MS: Final = 1_000_000
-STOOD_IN: Final = ("try", "tune", "gate", "attach", "demo", "data")
+STOOD_IN: Final = ("try", "tune", "gate", "attach", "demo", "data", "export")
 _STEPS: Final = 200
 _BASE_MS, _FASTEST_MS, _SAVED_MS = 20.0, 5.0, 4.0  # a step, at least, and less by each edit
 _REVISION: Final = "origin/${{ github.base_ref }}"
@@ -198,13 +200,38 @@ def test_inputs_are_measured(
 ) -> None:
     decoding = {"now": [4e6, 5e6, 4e6], "as now, alone": [4e6, 5e6, 4e6], "other": [2e6] * 3}
     document: dict[str, Any] = {
-        "loader": {"samples": 3}, "series": {"decode": decoding}, "pixels": [], "absent": {},
+        "subject": {"samples": 3}, "series": {"decode": decoding}, "pixels": [], "absent": {},
         "notes": [], "files": [], "failed": None, "complete": True,
     }  # fmt: skip
-    monkeypatch.setattr(arm, "run_arm", always(arm.InputRecord(document=document)))
+    monkeypatch.setattr(arm, "run_arm", always(in_place.TakeoverRecord(document=document)))
     output = run_command(command, capsys)
     assert ('"mid":2.0' if "--json" in command else "2.00×") in output, output
     assert folder.is_dir()
+
+
+@pytest.mark.parametrize("command", commands("export"))
+def test_models_are_exported(
+    command: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (folder / "best.pt").write_bytes(b"weights")
+    eager: dict[str, Any] = {"files": [], "parity": None, "why": None, "failure": None}
+    names = command.split("--to ")[1].split(" --", maxsplit=1)[0].split()
+    ways = {"eager": eager} | {name: eager | {"files": [["model", 9]]} for name in names}
+    subject: dict[str, Any] = {
+        "class": "Net", "parameters": 3, "dtype": "float32", "device": "cpu", "autocast": None,
+        "inputs": [], "batch": 8, "batch_lack": "", "ways": ways,
+    }  # fmt: skip
+    series = {"8": {"eager": [[4e6], [4e6]], names[0]: [[2e6], [2e6]]}}
+    document: dict[str, Any] = {
+        "subject": subject, "series": series, "absent": {}, "notes": [], "failed": None,
+        "complete": True,
+    }  # fmt: skip
+    monkeypatch.setattr(catching, "run_arm", always(in_place.TakeoverRecord(document=document)))
+    output = run_command(command, capsys)
+    assert ('"mid":2.0' if "--json" in command else "2.00×") in output, output
 
 
 @pytest.fixture

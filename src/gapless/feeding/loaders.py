@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gapless.feeding import arm
 from gapless.model.facts import Facts, Loader
 from gapless.recorded.facts import facts
+from gapless.verify import in_place
 
 _MAX_NAMED: Final = 3
 _HELP: Final = "gapless data measures torch's DataLoader, and what subclasses or stands for it"
@@ -21,23 +21,18 @@ def _count_batches(loader: Loader) -> int:
     return loader.batches
 
 
-def describe_lack(record: arm.InputRecord) -> str:
+def describe_lack(record: in_place.TakeoverRecord) -> str:
     """Say in plain words why no loader was measured, and what was seen of the command."""
-    outcome = record.arm
-    failed = None if record.document is None else record.document["failed"]
-    why = str(failed["why"]) if failed is not None else None
-    if why is None and outcome is not None and outcome.failed not in {None, arm.arm.NO_STEPS}:
-        why = outcome.failed
-    if why is None:
-        why = "it ended, and no loader of its training was gone through"
+    ending = "it ended, and no loader of its training was gone through"
+    why = in_place.describe_failure(record) or ending
     parts = [f"no DataLoader was measured: {why}", *_describe_seen(record)]
-    printed = [line for line in arm.last_lines(record.output) if why not in line]
+    printed = [line for line in in_place.last_lines(record.output) if why not in line]
     if printed:
         parts.append(f"it printed last: {' / '.join(printed)}")
     return "; ".join(parts)
 
 
-def _describe_seen(record: arm.InputRecord) -> Iterator[str]:
+def _describe_seen(record: in_place.TakeoverRecord) -> Iterator[str]:
     if record.recording is None:
         return
     seen: Facts = facts(record.recording)

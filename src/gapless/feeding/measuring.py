@@ -25,6 +25,7 @@ from gapless.recorded.facts import facts
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.study.run_constants import find_interpreter
+from gapless.verify import in_place
 from gapless.verify.requests import survey_fixes
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def measure_input(task: InputTask, report_progress: Progress) -> InputCosts:
     document = record.document
     if document is None and record.interrupted:
         raise KeyboardInterrupt
-    if document is None or not (document["series"] or document["loader"]):
+    if document is None or not (document["series"] or document["subject"]):
         raise GaplessError(describe_lack(record))
     costs = list_costs(document)
     failed = _describe_failure(document, record)
@@ -110,8 +111,8 @@ def measure_input(task: InputTask, report_progress: Progress) -> InputCosts:
     return InputCosts(
         command=task.plan.command,
         run=None if task.recording is None else task.recording.manifest.id,
-        subject=_describe_subject(document["loader"]),
-        samples=int(document["loader"].get("samples") or 0),
+        subject=_describe_subject(document["subject"]),
+        samples=int(document["subject"].get("samples") or 0),
         costs=costs,
         storage=speeds,
         files=len(document["files"]),
@@ -124,7 +125,10 @@ def measure_input(task: InputTask, report_progress: Progress) -> InputCosts:
 
 
 def _measure_storage(
-    task: InputTask, record: arm.InputRecord, files: Sequence[str], report_progress: Progress
+    task: InputTask,
+    record: in_place.TakeoverRecord,
+    files: Sequence[str],
+    report_progress: Progress,
 ) -> tuple[StorageSpeed, ...]:
     recording = record.recording or task.recording
     interpreter = None if recording is None else find_interpreter(recording)
@@ -259,7 +263,7 @@ def _describe_subject(values: Mapping[str, Any]) -> InputSubject:
     )
 
 
-def _describe_failure(document: Mapping[str, Any], record: arm.InputRecord) -> str | None:
+def _describe_failure(document: Mapping[str, Any], record: in_place.TakeoverRecord) -> str | None:
     failed = document["failed"]
     if failed is not None:
         return str(failed["why"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 import traceback
 from typing import Any
 
 from ... import wire
 
-Figures = "dict[tuple[str, str], float]"  # (stage, variant) → ns for each sample
+Figures = "dict[tuple[str, str], Any]"  # (stage, variant) → ns for each sample
+_WRITE_S = 0.5  # between two writes of what grows with each cell
 
 
 class Result:
@@ -20,8 +22,9 @@ class Result:
         self._path = os.path.join(spool, wire.DATA_RESULT)
         self._progress_path = os.path.join(spool, wire.DATA_PROGRESS)
         self._end_path = self._path + ".ended"
+        self._written_s = 0.0
         self._document: dict[str, Any] = {
-            "loader": {},
+            "subject": {},
             "series": {},
             "pixels": [],
             "absent": {},
@@ -32,10 +35,10 @@ class Result:
         }
 
     def describe(self, **values: Any) -> None:
-        """Add what the loader is like, or what was seen."""
-        self._document["loader"].update(values)
+        """Add what the loader, or the model, is like, or what was seen."""
+        self._document["subject"].update(values)
 
-    def add(self, figures: dict[tuple[str, str], float]) -> None:
+    def add(self, figures: dict[tuple[str, str], Any]) -> None:
         """Add what one round gave."""
         for (stage, variant), ns in figures.items():
             self._document["series"].setdefault(stage, {}).setdefault(variant, []).append(ns)
@@ -64,8 +67,14 @@ class Result:
 
     def write(self) -> None:
         """Write what there is so far."""
+        self._written_s = time.monotonic()
         with contextlib.suppress(OSError):
             _write_whole(self._path, json.dumps(self._document))
+
+    def write_now_and_then(self) -> None:
+        """Write what there is so far, unless that was done a moment ago."""
+        if time.monotonic() - self._written_s >= _WRITE_S:
+            self.write()
 
     def end(self) -> None:
         """Write everything: it is complete."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from ... import wire
@@ -20,15 +19,13 @@ from .. import identities, imports, patching, recorder
 from ..loading import loader_facts
 from ..log import process
 from ..process_state import keep_fields
-from ..trial import stop
+from ..trial import first_rank, stop
 from .result import Result
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
 _STEPS_ALONE = 20  # steps without a loader: none feeds this training
-_WAIT_S = 1_800.0  # for the first rank
-_POLL_S = 0.2
 # The plan, in which process it was made, and a loader that may be the one.
 _state = keep_fields(plan={}, pid=-1, is_taken=False, candidate=None, steps=0)
 
@@ -103,8 +100,8 @@ def _take_over(loader: Any) -> NoReturn:
     result = Result(os.environ.get(wire.SPOOL, ""))
     try:
         recorder.begin()
-        if _rank():
-            _wait_for_first_rank(result)
+        if first_rank.rank():
+            first_rank.wait_for_it(result)
         else:
             from . import session
 
@@ -114,16 +111,3 @@ def _take_over(loader: Any) -> NoReturn:
     except BaseException as error:  # whatever it is, the training does not go on
         result.fail_by(error)
     stop.leave_at_once()
-
-
-def _rank() -> int:
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return int(distributed.get_rank())
-    return int(os.environ.get("RANK") or 0)
-
-
-def _wait_for_first_rank(result: Result) -> None:
-    until = time.monotonic() + _WAIT_S
-    while not result.is_ended() and time.monotonic() < until:
-        time.sleep(_POLL_S)

@@ -174,6 +174,12 @@ def register_optimizer(optimizer: Any) -> None:
         models.optimizers[key] = weakref.ref(optimizer, _make_forget(models.optimizers, key))
 
 
+def owns_trained(module: Any) -> bool | None:
+    """Return whether a module owns half of what an optimizer trains; None if none has stepped."""
+    id_sets = _id_sets()
+    return _owns(inner(module), id_sets) if id_sets else None
+
+
 @declare.at_seldom_edge
 @patching.guard("models")
 def edge(number: int, start: int, end: int) -> None:  # noqa: ARG001 - the form of an edge's action

@@ -5,7 +5,8 @@ stepping, at most, "seed", "losses": micro-batches, "batches": whose samples are
 "close": the loaders' workers are ended, "window": one of torch's profiler is taken after the last
 step, "switching": edits that are switched while it runs (``switching``), "turns": in which it steps
 while another process is stopped (``turns``), "data": what its input costs is measured in the place
-of training (``feeding``)}.
+of training (``feeding``), "export": its model is exported in the place of training
+(``exporting``)}.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ def begin(plan: dict[str, Any], end_process: Any) -> None:
         from ..feeding import takeover
 
         takeover.begin(plan["data"])
+    if plan.get("export"):
+        from ..exporting import takeover as model_takeover
+
+        model_takeover.begin(plan["export"])
 
 
 def finish(stopped: int | None = None) -> None:

@@ -59,7 +59,7 @@ class ArmPlan(Struct, frozen=True):
     cold: tuple[Path, ...] = ()  # files that are out of memory when an arm begins
     files: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])  # others in its view
     folder: Path | None = None  # working folder; None: ours
-    input_plan: Mapping[str, Any] | None = None  # its input is measured in the place of training
+    takeover: Mapping[str, Any] | None = None  # what is done in the place of training, by its name
     watch: Callable[[Path], None] | None = None  # called with its spool, ten times a second
 
 
@@ -150,8 +150,8 @@ def _isolate(
             "steps": spec.turns.slice_steps,
             "first": spec.has_first_turn,
         }
-    if plan.input_plan is not None:
-        trial["data"] = dict(plan.input_plan)
+    if plan.takeover is not None:
+        trial.update(plan.takeover)
     settings = RecorderSettings(
         windows=spec.takes_window, edits=tuple(map(edit_to_json, spec.edits)), trial=trial
     )
