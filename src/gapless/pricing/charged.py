@@ -23,6 +23,7 @@ from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     NO_LOADER,
+    Bucket,
     Change,
     CopyChange,
     Delay,
@@ -44,6 +45,7 @@ _HOST: Final = (
     *("idle.sync", "idle.host", "idle.launch", "idle.alloc", "idle.h2d", "idle.compile"),
     *("idle.comm", "idle.unknown", "step"),
 )
+_EXCHANGE: Final = ("comm.exposed", "idle.comm.")
 _ALL_OF_HOST: Final = "idle.host"
 # no window shows its contents: what slows the whole host may slow all of it
 _UNSPLIT: Final = "step"
@@ -89,7 +91,7 @@ def _charge_kind(change: Change) -> type[Change]:
             return Drop
 
 
-def _charge_change(evidence: Evidence, change: Change) -> Charge:
+def _charge_change(evidence: Evidence, change: Change) -> Charge:  # noqa: PLR0911 - one for each kind
     match change:
         case Drop() | HostChange():
             return _charge_leaves(evidence, change)
@@ -104,6 +106,8 @@ def _charge_change(evidence: Evidence, change: Change) -> Charge:
             )
         case LoaderChange():
             return _charge_loader(evidence, change)
+        case Bucket():
+            return _charge_exchange(evidence)
         case Delay():
             return Charge(0.0, 0.0)
 
@@ -123,6 +127,13 @@ def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
     if isinstance(change, HostChange) and _ALL_OF_HOST in leaves:
         own_share += _common_share(evidence, _UNSPLIT) * max_removed
     return Charge(own_share, frees_host * _host_idle_share(evidence) + max_removed * other_share)
+
+
+def _charge_exchange(evidence: Evidence) -> Charge:
+    """Return what ranks exchange and wait in it, which may all go; it may free the host, too."""
+    own_share = _common_share(evidence, *_EXCHANGE)
+    waits_share = evidence.share(*rank_steps.RANK_WAITS)
+    return Charge(own_share, own_share + waits_share + _host_idle_share(evidence))
 
 
 def _frees_host(evidence: Evidence, prefix: str) -> bool:
