@@ -23,6 +23,9 @@ import pytest
 from gapless import cli
 from gapless.model.tuning import Tuning
 from gapless.store.run.tunings import tuning_object
+from tests.formats.nsight_writing import loop_rows, write_database
+from tests.formats.proto_writing import gpu_profile, perfetto_trace
+from tests.formats.rocprof_writing import rocprof_json
 from tests.house.test_commands import IN_BLOCKS, IN_SENTENCES, ROOT, RUN, collect
 from tests.house.test_commands_stood_in import STOOD_IN, commands
 from tests.store import drawing
@@ -31,7 +34,9 @@ DATA: Final = ROOT / "tests/data"
 _LATER_NS: Final = 1_900_000_000_000_000_000
 COMMANDS: Final = collect([*IN_BLOCKS, *IN_SENTENCES])
 _OPENS: Final = re.compile(
-    r"gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|trace\.json(?:\.gz)?)"
+    r"gapless open (?:report\.sqlite(?: --step \"train\*\")?|logs/plugins/profile"
+    r"|out_results\.json|trace\.pftrace)"
+    r"|gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|trace\.json(?:\.gz)?)"
     r"(?: --(?:html [a-z.]+|csv kernels|json|leaf idle\.sync|by-shape|sort device-total|top \d+"
     r"|rank 3|steps 10-20))*"
     r"|gapless compare [-./a-zT\d]+ [-./a-z\d]+(?: --json| --top \d+)?"
@@ -70,6 +75,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("trace", "before", "after"):
         shutil.copy(packed, path / f"{name}.json.gz")
         shutil.copy(packed, path / f"{name}.json")  # what is packed is known by its first bytes
+    write_database(path / "report.sqlite", loop_rows(4, label="train_step {}"))
+    (path / "logs/plugins/profile").mkdir(parents=True)
+    (path / "logs/plugins/profile/host.xplane.pb").write_bytes(gpu_profile())
+    (path / "out_results.json").write_bytes(rocprof_json())
+    (path / "trace.pftrace").write_bytes(perfetto_trace())
     for folder in ("log", "log-main", "log-branch", "runs/resnet"):
         (path / folder).mkdir(parents=True)
         for rank in (0, 1):

@@ -41,6 +41,7 @@ class StudiedCapture(Struct, frozen=True):
     events: int
     steps: int  # counted
     world: int | None = None
+    step: str | None = None  # the ranges that the user says are steps
     position: WindowPosition | None = None  # in its run; None: a file of its own
 
 
@@ -66,6 +67,7 @@ def captures(
             summary.facts.events,
             len(summary.account.rows),
             summary.facts.world,
+            summary.facts.step,
             (positions or {}).get(summary.facts.path),
         )
         for summary in summaries
@@ -165,7 +167,8 @@ def reread_joint(
 
 def _load_capture(capture: StudiedCapture, *, cached: bool) -> Trace:
     """Return the trace of a capture. Raises ``GaplessError``."""
-    return load_trace(capture.path, cache.content_key(capture.path) if cached else None)
+    key = cache.content_key(capture.path) if cached else None
+    return load_trace(capture.path, key, step=capture.step)
 
 
 def reread_captures(

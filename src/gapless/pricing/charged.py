@@ -23,6 +23,7 @@ from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     NO_LOADER,
+    ZERO_FACTOR,
     Bucket,
     Change,
     CopyChange,
@@ -45,10 +46,9 @@ _HOST: Final = (
     *("idle.sync", "idle.host", "idle.launch", "idle.alloc", "idle.h2d", "idle.compile"),
     *("idle.comm", "idle.unknown", "step"),
 )
-_EXCHANGE: Final = ("comm.exposed", "idle.comm.")
+_EXCHANGE: Final = ("comm.", "idle.comm.")
 _ALL_OF_HOST: Final = "idle.host"
-# no window shows its contents: what slows the whole host may slow all of it
-_UNSPLIT: Final = "step"
+_UNSPLIT: Final = "step"  # no window shows it: what slows the whole host may slow all of it
 _LUMPS: Final = ("idle.gc", "idle.io_main", "idle.profiler")  # known from the run's marks
 _DATA: Final = "idle.data."
 _OTHERS_LEAF: Final = "idle.device.wait"
@@ -107,7 +107,7 @@ def _charge_change(evidence: Evidence, change: Change) -> Charge:  # noqa: PLR09
         case LoaderChange():
             return _charge_loader(evidence, change)
         case Bucket():
-            return _charge_exchange(evidence)
+            return _charge_leaves(evidence, HostChange(_EXCHANGE, ZERO_FACTOR))
         case Delay():
             return Charge(0.0, 0.0)
 
@@ -127,13 +127,6 @@ def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
     if isinstance(change, HostChange) and _ALL_OF_HOST in leaves:
         own_share += _common_share(evidence, _UNSPLIT) * max_removed
     return Charge(own_share, frees_host * _host_idle_share(evidence) + max_removed * other_share)
-
-
-def _charge_exchange(evidence: Evidence) -> Charge:
-    """Return what ranks exchange and wait in it, which may all go; it may free the host, too."""
-    own_share = _common_share(evidence, *_EXCHANGE)
-    waits_share = evidence.share(*rank_steps.RANK_WAITS)
-    return Charge(own_share, own_share + waits_share + _host_idle_share(evidence))
 
 
 def _frees_host(evidence: Evidence, prefix: str) -> bool:

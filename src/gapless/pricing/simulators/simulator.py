@@ -6,7 +6,7 @@ save may become such a wait: then both are simulated together, even if no change
 loader.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -22,7 +22,6 @@ from gapless.capture.reread import (
     reread_joint,
 )
 from gapless.catalogue.queries import between_operators
-from gapless.catalogue.queries.ranks import rank_marks
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.model.account import Account
 from gapless.model.change import (
@@ -41,22 +40,22 @@ from gapless.model.rhythm import UnlikeSteps
 from gapless.model.trace import Trace
 from gapless.pricing.simulators import host_model
 from gapless.pricing.simulators.anchoring import (
-    OUTSIDE,
     ahead_of,
     drift_of,
     most_waited_loader,
     unprofiled_ns,
 )
+from gapless.pricing.simulators.joint_windows import build_joint_scene
 from gapless.pricing.simulators.multi_rank import cap_by_joint, is_joint, qualify_one_rank
+from gapless.pricing.simulators.window_fidelity import empty_fidelity, measure_fidelity
 from gapless.replay.edits.copies import rates_of
 from gapless.replay.graph.nodes import Refusal
 from gapless.replay.graph.simulate import StuckError
 from gapless.replay.loader.costs import LoaderInputs
 from gapless.replay.loader.whatif import predict_loader, refuse_crowding
-from gapless.replay.predict.joint_scene import RankWindow, make_joint_scene
 from gapless.replay.predict.predict import PredictionInputs, predict
 from gapless.replay.predict.predicted_trace import predict_account, predict_trace
-from gapless.replay.predict.scene import PlainTarget, Scene, make_scene
+from gapless.replay.predict.scene import Scene, make_scene
 
 _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be the limit
 # of a step: above that, more work of the thread means less waiting
@@ -205,13 +204,13 @@ def build_simulator(
     """Return the simulator of a run's what-ifs; a foreign trace has no known loader."""
     replays = _replay_captures(captures, evidence, cached=cached)
     if isinstance(replays, str):
-        fidelity = _empty_fidelity(replays) if captures else None
+        fidelity = empty_fidelity(replays) if captures else None
         return _without_windows(evidence, loaders, fidelity, replays)
     scenes = tuple(replay for replay in replays if isinstance(replay, Scene))
     reasons = [replay.reason for replay in replays if isinstance(replay, Refusal)]
     if not scenes:
         why = reasons[0] if reasons else "no window can be read again"
-        fidelity = replace(_measure_fidelity(replays), refused=why)
+        fidelity = replace(measure_fidelity(replays), refused=why)
         return _without_windows(evidence, loaders, fidelity, why)
     rates = rates_of(evidence.constants, _capability(evidence))
     is_joint_run = any(scene.ranks for scene in scenes)
@@ -225,7 +224,7 @@ def build_simulator(
         scenes=scenes,
         extra=extra,
         waited_loader=None if is_joint_run else _most_waited_id(evidence, _MIN_WAIT_SHARE),
-        fidelity=_measure_fidelity(replays),
+        fidelity=measure_fidelity(replays),
         hiding_loader=None if is_joint_run else _most_waited_id(evidence, _MIN_HIDDEN_SHARE),
         atypical=_atypical_steps(evidence),
     )
@@ -249,7 +248,7 @@ def _replay_captures(
         if isinstance(groups, str):
             return groups
         windows = (reread_joint(group, cached=cached) for group in groups)
-        return [_build_joint_scene(members, evidence) for members in windows if members]
+        return [build_joint_scene(members, evidence) for members in windows if members]
     selected_captures = choose_captures(captures)
     if isinstance(selected_captures, str):
         return selected_captures
@@ -308,35 +307,9 @@ def _build_scene(window: ReplayWindow, evidence: Evidence) -> Scene | Refusal:
     return make_scene(window.joined, window.ledger, plain, plain_steps=ahead, drift=drift)
 
 
-def _build_joint_scene(windows: Sequence[ReplayWindow], evidence: Evidence) -> Scene | Refusal:
-    data_ns = _marked_data(windows, evidence)
-    is_marked = len(data_ns) == len(windows)
-    plain_ns = unprofiled_ns(evidence, OUTSIDE) if is_marked else unprofiled_ns(evidence)
-    target = PlainTarget(plain_ns, ahead_of(evidence), drift_of(evidence))
-    members = [
-        RankWindow(window.rank, window.joined, window.ledger, window.arrivals, window.first_step)
-        for window in windows
-    ]
-    return make_joint_scene(members, target, data_ns if is_marked else {})
-
-
-def _marked_data(windows: Sequence[ReplayWindow], evidence: Evidence) -> dict[int, float]:
-    """Return what a step of each rank waits for data, as light marks of all steps show."""
-    processes = rank_marks.marked_processes(evidence)
-    return {
-        index: rank_marks.marked_ns(processes[window.rank], _DATA)
-        for index, window in enumerate(windows)
-        if window.rank in processes
-    }
-
-
 def _most_waited_id(evidence: Evidence, min_share: float) -> int | None:
     use = most_waited_loader(evidence, min_share)
     return None if use is None else use.id
-
-
-def _empty_fidelity(why: str | None = None) -> ReplayFidelity:
-    return ReplayFidelity(0, None, None, None, None, why)
 
 
 def _without_windows(
@@ -363,33 +336,3 @@ def _sole_thread(evidence: Evidence) -> Evidence | None:
 
 def _capability(evidence: Evidence) -> tuple[int, int] | None:
     return evidence.facts.machine.capability
-
-
-def _measure_fidelity(replays: Sequence[Scene | Refusal]) -> ReplayFidelity:
-    """Return how well the unchanged windows are reproduced: the worst of several.
-
-    Windows that are refused because of plain steps tell how far off they are if no other is
-    left.
-    """
-    scenes = [replay for replay in replays if isinstance(replay, Scene)]
-    refusals = [replay for replay in replays if isinstance(replay, Refusal)]
-    if not scenes:
-        return replace(
-            _empty_fidelity(),
-            imputed=_worst_error(refusal.imputed_error for refusal in refusals),
-            unprofiled=_worst_error(refusal.unprofiled_error for refusal in refusals),
-        )
-    notes = dict.fromkeys(note for scene in scenes for note in scene.alpha.notes)
-    left_out = dict.fromkeys(f"a window is left out: {refusal.reason}" for refusal in refusals)
-    return ReplayFidelity(
-        windows=len(scenes),
-        imputed=_worst_error(scene.identity.error for scene in scenes),
-        unprofiled=_worst_error(scene.alpha.error for scene in scenes if scene.anchored),
-        alpha_ns=scenes[0].alpha.mid if scenes[0].anchored else None,
-        unexplained=max(scene.identity.unexplained for scene in scenes),
-        notes=(*left_out, *notes),
-    )
-
-
-def _worst_error(errors: Iterable[float | None]) -> float | None:
-    return max((error for error in errors if error is not None), key=abs, default=None)
