@@ -23,7 +23,6 @@ from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     NO_LOADER,
-    ZERO_FACTOR,
     Bucket,
     Change,
     CopyChange,
@@ -107,7 +106,7 @@ def _charge_change(evidence: Evidence, change: Change) -> Charge:  # noqa: PLR09
         case LoaderChange():
             return _charge_loader(evidence, change)
         case Bucket():
-            return _charge_leaves(evidence, HostChange(_EXCHANGE, ZERO_FACTOR))
+            return _charge_leaves(evidence, Drop(_EXCHANGE))
         case Delay():
             return Charge(0.0, 0.0)
 
@@ -184,9 +183,6 @@ def _hidden_share(evidence: Evidence) -> float:
     if step_account is None or not steps or not evidence.step_ns:
         return 0.0
     return max(0.0, step_account.hidden_ns / steps / evidence.step_ns)
-
-
-# ── Activities and calls, of windows ────────────────────────────────────────────────────────────
 
 
 def _charge_work(evidence: Evidence, change: Scale) -> Charge:
