@@ -21,15 +21,15 @@ from gapless.replay.graph.anchors import (
     stack_anchors,
     step_anchors,
 )
-from gapless.replay.graph.handoffs import find_bursts, hand_off_anchors
-from gapless.replay.graph.host_exchange import find_exchange
 from gapless.replay.graph.lags import Lags, find_lags, measure_unexplained
 from gapless.replay.graph.launch_order import EnqueuedWork, busy_leaves, collect_enqueued
 from gapless.replay.graph.nodes import Graph, GraphThread, GraphWork, Refusal
 from gapless.replay.graph.queue_capacity import QUEUE_CAPACITY, learn_queues
 from gapless.replay.graph.segments import build_thread, host_stretches, ledger_stretches
 from gapless.replay.graph.span import GraphSpan
-from gapless.replay.graph.syncs import sync_anchors
+from gapless.replay.graph.waits.handoffs import find_bursts, hand_off_anchors
+from gapless.replay.graph.waits.host_exchange import find_exchange
+from gapless.replay.graph.waits.syncs import sync_anchors
 
 ALL_STEPS: Final = slice(None)
 _MIN_LAUNCHED_SHARE: Final = 0.5  # of the activities: with fewer launch records nothing is replayed
