@@ -10,14 +10,14 @@ from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_r
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
-from gapless.model.change import Change, Drop, HostChange, Merge, Omit, Prediction, Scale
+from gapless.model.change import Bucket, Change, Drop, HostChange, Merge, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.recording import StackCount
 from gapless.model.study import Steps, Straggler
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.price import Prices, price_changes
-from gapless.pricing.simulators.multi_rank import JointSimulator, is_joint, marked_share
+from gapless.pricing.simulators.multi_rank import cap_by_joint, is_joint, marked_share
 from gapless.pricing.simulators.simulator import build_simulator
 from gapless.pricing.simulators.tracing_cost import remove_tracing, tracing_cost_ns
 from gapless.recorded.training.lines import lines_of_ranks
@@ -35,168 +35,44 @@ UNEVEN = evidence_of_ranks(
 )
 
 
-def play_jointly(evidence: Evidence, *changes: Change, hosts: bool = True) -> Prediction:
-    return JointSimulator(evidence, "not replayed", hosts=hosts).play(changes)
-
-
-def gain(evidence: Evidence, *changes: Change) -> Estimate:
-    prediction = play_jointly(evidence, *changes)
-    assert prediction.speedup is not None, prediction.refused
-    return prediction.speedup
-
-
-def test_a_gain_on_a_rank_that_waits_for_another_is_none() -> None:
-    assert gain(UNEVEN, PYTHON) == Estimate(1.0, 1.0, 1.0)
-
-
-def test_a_gain_on_the_slowest_rank_ends_where_another_decides() -> None:
-    evidence = evidence_of_ranks(
-        TWO_RANKS,
-        {"busy.math": 12, "comm.straggler_wait": 4},
-        {"busy.math": 8, "idle.host.python": 8},
-    )
-    assert gain(evidence, PYTHON).mid == pytest.approx(16 / 12)
-
-
-def test_what_all_ranks_have_is_gained_on_all() -> None:
-    evidence = evidence_of_ranks(TWO_RANKS, *[{"busy.math": 12, "idle.host.python": 4}] * 2)
-    assert gain(evidence, PYTHON).mid == pytest.approx(16 / 12)
-
-
-def test_without_its_surplus_the_next_slowest_rank_decides() -> None:
-    evidence = evidence_of_ranks(
-        TWO_RANKS,
-        {"busy.math": 16},
-        {"busy.math": 12, "comm.straggler_wait": 4},
-        {"busy.math": 8, "comm.straggler_wait": 8},
-    )
-    prediction = play_jointly(evidence, EVEN_RANKS)
-    assert prediction.family == "comm"
-    assert prediction.speedup is not None
-    assert prediction.speedup.mid == pytest.approx(16 / 12)
-    assert prediction.speedup.low < 16 / 12
-    assert "of the step that 3 ranks make together, of which the slowest" in prediction.notes[-1]
-
-
-def test_ranks_that_wait_in_turn_gain_nothing_from_being_evened() -> None:
-    slow_step, quick_step = {"busy.math": 16}, {"busy.math": 8}
-    waits = {**quick_step, "comm.straggler_wait": 8}
-    evidence = evidence_of_ranks(
-        TWO_RANKS,
-        [slow_step, waits, slow_step, quick_step],
-        [waits, slow_step, slow_step, quick_step],
-    )
-    assert gain(evidence, EVEN_RANKS).mid == pytest.approx(1.0)
-
-
-def test_what_ranks_wait_by_chance_stays_once_they_are_even() -> None:
-    """Of lengths 8 and 12, drawn for each of two ranks, the longer is 11 on average."""
-    varied = evidence_of_ranks(
-        TWO_RANKS,
-        [{"busy.math": 8, "comm.straggler_wait": 22}, {"busy.math": 12, "comm.straggler_wait": 18}],
-        [{"busy.math": 28}, {"busy.math": 32}],
-    )
-    assert gain(varied, EVEN_RANKS).mid == pytest.approx(30 / 11)
-
-
-def test_steps_that_differ_more_make_the_interval_wider() -> None:
-    waits = {"busy.math": 20}
-    steady = evidence_of_ranks(TWO_RANKS, {"busy.math": 10, "comm.straggler_wait": 10}, waits)
-    steps = [{"busy.math": ms, "comm.straggler_wait": 20 - ms} for ms in (4, 16, 6, 14, 10)]
-    varied = evidence_of_ranks(TWO_RANKS, steps, waits)
-    widths = [
-        estimate.high / estimate.low
-        for estimate in (gain(steady, EVEN_RANKS), gain(varied, EVEN_RANKS))
-    ]
-    assert widths[1] > 1.1 * widths[0]
-
-
-def test_who_meets_less_often_waits_less_often() -> None:
-    leaves = {"busy.math": 10, "comm.exposed": 2, "comm.straggler_wait": 4}
-    quarter = HostChange(("comm.", "idle.comm."), Estimate(0.25, 0.25, 0.25))
-    prediction = play_jointly(evidence_of_ranks(TWO_RANKS, leaves, leaves), quarter)
-    assert prediction.family == "comm"
-    assert prediction.speedup is not None
-    assert prediction.speedup.mid == pytest.approx(16 / 11.5)
-
-
-def test_what_carries_out_collectives_was_hardly_slowed_by_the_profiler() -> None:
-    evidence = evidence_of_ranks(TWO_RANKS, *[{"comm.exposed": 8, "idle.host.python": 8}] * 2)
-    of_comm, of_python = gain(evidence, HostChange(("comm.",), ZERO)), gain(evidence, PYTHON)
-    assert of_comm.mid == of_python.mid == pytest.approx(2.0)
-    assert of_comm.low > of_python.low
-
-
 def test_of_one_rank_alone_no_gain_is_sure() -> None:
     evidence = evidence_of(TWO_RANKS, {"busy.math": 12, "idle.host.python": 4})
     assert is_joint(evidence)
-    prediction = play_jointly(evidence, PYTHON)
+    prediction = build_simulator((), evidence).play((PYTHON,))
     assert prediction.speedup is not None
     assert prediction.speedup.low == 1.0
     assert prediction.speedup.mid == pytest.approx(16 / 12)
     assert "windows show only one rank" in prediction.notes[-1]
-    refusal = play_jointly(evidence, Merge(("Optimizer.step#*",), 1))
-    assert refusal.speedup is None
+    assert build_simulator((), evidence).play((Merge(("Optimizer.step#*",), 1),)).speedup is None
 
 
-def test_a_run_of_one_rank_is_not_joint() -> None:
-    assert not is_joint(evidence_of(cpu(), {"busy.math": 12}))
-    assert not is_joint(evidence_of(None, {"busy.math": 12}))
-
-
-def test_what_cannot_be_played_on_one_rank_is_refused() -> None:
-    assert play_jointly(UNEVEN, Merge(("Optimizer.step#*",), 1)).refused is not None
-    assert build_simulator((), UNEVEN).account([EVEN_RANKS]) is None
+def test_without_a_replay_of_all_ranks_nothing_is_predicted() -> None:
+    simulator = build_simulator((), UNEVEN)
+    for change in (EVEN_RANKS, PYTHON, Bucket(2)):
+        prediction = simulator.play((change,))
+        assert prediction.speedup is None
+        assert prediction.refused == "there is no window with steps"
+    assert simulator.account([EVEN_RANKS]) is None
 
 
 LOADER_PREDICTION = Prediction(Estimate(1.2, 1.4, 1.6), "feed")
 
 
-def cap_speedup(
-    evidence: Evidence, prediction: Prediction = LOADER_PREDICTION, *, hosts: bool = True
-) -> Estimate | None:
-    return (
-        JointSimulator(evidence, "not replayed", hosts=hosts).cap_by_data_wait(prediction).speedup
-    )
-
-
 def test_a_loader_gives_no_more_than_its_waits_on_the_rank_that_decides() -> None:
-    slow = {"busy.math": 16}
-    waiting = {"busy.math": 6, "idle.data.read": 4, "comm.straggler_wait": 6}
-    assert cap_speedup(evidence_of_ranks(TWO_RANKS, waiting, slow)) == Estimate(1.0, 1.0, 1.0)
-    speedup = cap_speedup(
-        evidence_of_ranks(TWO_RANKS, *[{"busy.math": 14, "idle.data.read": 2}] * 2)
-    )
-    assert speedup is not None
-    assert (speedup.low, speedup.mid) == (pytest.approx(16 / 14), pytest.approx(16 / 14))
-    assert 16 / 14 < speedup.high < 1.6
-    assert (
-        cap_speedup(evidence_of_ranks(TWO_RANKS, *[{"busy.math": 8, "idle.data.read": 8}] * 2))
-        == LOADER_PREDICTION.speedup
-    )
+    capped = cap_by_joint(LOADER_PREDICTION, Estimate(1.1, 1.15, 1.3))
+    assert capped.speedup == Estimate(1.15, 1.15, 1.3)
+    assert cap_by_joint(LOADER_PREDICTION, Estimate(1.5, 2.0, 2.5)) == LOADER_PREDICTION
 
 
-def test_a_loader_is_not_capped_by_what_is_not_known() -> None:
-    assert cap_speedup(evidence_of(TWO_RANKS, {"busy.math": 12})) == LOADER_PREDICTION.speedup
-    assert cap_speedup(UNEVEN, hosts=False) == LOADER_PREDICTION.speedup
-    assert cap_speedup(UNEVEN, Prediction(None, "feed", refused="no")) is None
+def test_where_ranks_are_not_replayed_a_loader_is_no_sure_gain() -> None:
+    assert cap_by_joint(LOADER_PREDICTION, None).speedup == Estimate(1.0, 1.4, 1.6)
+    refusal = Prediction(None, "feed", refused="no")
+    assert cap_by_joint(refusal, None) == refusal
 
 
-def test_on_devices_communication_alone_is_played() -> None:
-    on_gpu = evidence_of_ranks(
-        gpu(*WORLD),
-        {"busy.tc_math": 60, "comm.exposed": 20, "comm.straggler_wait": 20},
-        {"busy.tc_math": 80, "comm.exposed": 20},
-    )
-    half = Scale(Estimate(0.5, 0.5, 0.5), leaves=("comm.exposed",))
-    for changes in ((EVEN_RANKS,), (half,)):
-        assert play_jointly(on_gpu, *changes, hosts=False).speedup is not None
-    for change in (PYTHON, Scale(ZERO, names=("gemm",)), Omit(("aten::item",))):
-        assert play_jointly(on_gpu, change, hosts=False).refused == "not replayed"
-
-
-def test_the_steps_of_several_ranks_are_played_together() -> None:
-    assert build_simulator((), UNEVEN).play([EVEN_RANKS]).speedup == gain(UNEVEN, EVEN_RANKS)
+def test_a_run_of_one_rank_is_not_joint() -> None:
+    assert not is_joint(evidence_of(cpu(), {"busy.math": 12}))
+    assert not is_joint(evidence_of(None, {"busy.math": 12}))
 
 
 # ── What lies outside of windows ────────────────────────────────────────────────────────────────
@@ -333,3 +209,33 @@ def test_lines_are_told_by_rank_where_there_are_several() -> None:
         1: [8],
     }
     assert lines_of_ranks(processes[:1]) == {}
+
+
+# ── Steps that ranks made together ──────────────────────────────────────────────────────────────
+
+
+def test_steps_that_one_rank_alone_shows_are_left_out() -> None:
+    rows = UNEVEN.study.account.rows
+    rank_rows = [row for row in rows if row.row.rank == 0]
+    end = max(row.row.end for row in rank_rows)
+    later_rows = [
+        replace(row, row=replace(row.row, start=row.row.start + end, end=row.row.end + end))
+        for row in rank_rows
+    ]
+    account = replace(UNEVEN.study.account, rows=(*later_rows, *rows))
+    evidence = replace(UNEVEN, study=replace(UNEVEN.study, account=account))
+    assert [rank.rows for rank in rank_waits.find_ranks(evidence)] == [
+        rank.rows for rank in rank_waits.find_ranks(UNEVEN)
+    ]
+
+
+def test_without_a_common_clock_all_steps_count() -> None:
+    rows = tuple(
+        replace(row, row=replace(row.row, start=row.row.start + 10**12, end=row.row.end + 10**12))
+        if row.row.rank
+        else row
+        for row in UNEVEN.study.account.rows
+    )
+    account = replace(UNEVEN.study.account, rows=rows)
+    evidence = replace(UNEVEN, study=replace(UNEVEN.study, account=account))
+    assert [len(rank.rows) for rank in rank_waits.find_ranks(evidence)] == [10, 10]

@@ -8,7 +8,13 @@ import pytest
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gapless.capture.reread import MAX_EVENTS, StudiedCapture, choose_captures, reread_captures
+from gapless.capture.reread import (
+    MAX_EVENTS,
+    StudiedCapture,
+    choose_captures,
+    choose_joint_captures,
+    reread_captures,
+)
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded, with_steps
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
@@ -83,12 +89,19 @@ def test_the_windows_with_most_steps_are_replayed_as_far_as_they_fit() -> None:
         ([], "no window with steps"),
         ([capture(steps=0)], "no window has a whole step"),
         ([capture(events=MAX_EVENTS + 1)], "a window of 300,001 events is longer"),
-        ([capture(rank=0), capture(rank=1)], "several ranks"),
-        ([replace(capture(), world=2)], "several ranks"),
     ],
 )
 def test_why_no_window_is_replayed(captures: list[StudiedCapture], why: str) -> None:
     assert why in str(choose_captures(captures))
+
+
+def test_windows_of_several_ranks_are_replayed_with_all_of_them() -> None:
+    both = [capture(rank=0), capture(rank=1)]
+    assert choose_joint_captures(both) == (tuple(both),)
+    alone = choose_joint_captures([replace(capture(rank=0), world=2)])
+    assert alone == ("windows of the same steps show 1 of 2 ranks: how these wait is unknown")
+    long = [capture(rank=rank, events=MAX_EVENTS) for rank in (0, 1)]
+    assert "events of all ranks are more than what is replayed" in str(choose_joint_captures(long))
 
 
 @pytest.mark.parametrize("cached", [True, False])

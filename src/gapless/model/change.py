@@ -118,7 +118,17 @@ class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):
     ns: int
 
 
-Change = Drop | Omit | Scale | Merge | HostChange | CopyChange | LoaderChange | Delay
+class Bucket(msgspec.Struct, frozen=True, tag="bucket", tag_field="kind"):
+    """Gradients are reduced in so many buckets a step, each as soon as the backward pass has them.
+
+    ``transfer``: a bucket takes so many times what its gradients take beyond what each call takes.
+    """
+
+    count: int
+    transfer: Estimate = Estimate(0.8, 1.0, 1.3)
+
+
+Change = Drop | Omit | Scale | Merge | HostChange | CopyChange | LoaderChange | Delay | Bucket
 
 
 class Prediction(Struct, frozen=True):

@@ -23,6 +23,7 @@ from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_steps, rank_waits
 from gapless.model.change import (
     NO_LOADER,
+    Bucket,
     Change,
     CopyChange,
     Delay,
@@ -44,9 +45,9 @@ _HOST: Final = (
     *("idle.sync", "idle.host", "idle.launch", "idle.alloc", "idle.h2d", "idle.compile"),
     *("idle.comm", "idle.unknown", "step"),
 )
+_EXCHANGE: Final = ("comm.", "idle.comm.")
 _ALL_OF_HOST: Final = "idle.host"
-# no window shows its contents: what slows the whole host may slow all of it
-_UNSPLIT: Final = "step"
+_UNSPLIT: Final = "step"  # no window shows it: what slows the whole host may slow all of it
 _LUMPS: Final = ("idle.gc", "idle.io_main", "idle.profiler")  # known from the run's marks
 _DATA: Final = "idle.data."
 _OTHERS_LEAF: Final = "idle.device.wait"
@@ -89,7 +90,7 @@ def _charge_kind(change: Change) -> type[Change]:
             return Drop
 
 
-def _charge_change(evidence: Evidence, change: Change) -> Charge:
+def _charge_change(evidence: Evidence, change: Change) -> Charge:  # noqa: PLR0911 - one for each kind
     match change:
         case Drop() | HostChange():
             return _charge_leaves(evidence, change)
@@ -104,6 +105,8 @@ def _charge_change(evidence: Evidence, change: Change) -> Charge:
             )
         case LoaderChange():
             return _charge_loader(evidence, change)
+        case Bucket():
+            return _charge_leaves(evidence, Drop(_EXCHANGE))
         case Delay():
             return Charge(0.0, 0.0)
 
@@ -180,9 +183,6 @@ def _hidden_share(evidence: Evidence) -> float:
     if step_account is None or not steps or not evidence.step_ns:
         return 0.0
     return max(0.0, step_account.hidden_ns / steps / evidence.step_ns)
-
-
-# ── Activities and calls, of windows ────────────────────────────────────────────────────────────
 
 
 def _charge_work(evidence: Evidence, change: Scale) -> Charge:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from gapless.capture.source_lines import is_library
 from gapless.model.change import (
+    Bucket,
     Change,
     CopyChange,
     Delay,
@@ -81,7 +82,7 @@ def _locate_change(change: Change, evidence: Evidence) -> Location | None:  # no
             return _locate_calls(evidence, _COPIES)
         case Scale(leaves=leaves, names=names):
             return _locate_kernels(evidence, leaves, names)
-        case Delay():
+        case Delay() | Bucket():
             return None
 
 

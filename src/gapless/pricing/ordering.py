@@ -9,7 +9,7 @@ compared, not speed-ups: of a step that waits nearly always, 3 times as fast sav
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gapless.model.change import Change, Drop, HostChange, LoaderChange
+from gapless.model.change import Bucket, Change, Drop, HostChange, LoaderChange
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Finding
 from gapless.pricing.worth_trying import remedies_of, saved_share, value_of
@@ -68,6 +68,8 @@ def _waits_about(changes: Iterable[Change]) -> Iterator[object]:
         match change:
             case LoaderChange(loader=loader):
                 yield loader
+            case Bucket():
+                yield "comm.exposed"
             case Drop(leaves=leaves) | HostChange(leaves=leaves):
                 yield from (leaf for leaf in leaves if leaf.startswith(_WAITS))
             case _:

@@ -6,10 +6,10 @@ from gapless.capture.ranks.ranks import WindowPosition
 from gapless.capture.ranks.summary import CaptureSummary
 from gapless.model.recording import Window
 
-RankWindow = tuple[str, int | None, Window]  # a file, whose it is, its window
+RankedWindow = tuple[str, int | None, Window]  # a file, whose it is, its window
 
 
-def group_windows(windows: Sequence[RankWindow]) -> dict[str, WindowPosition]:
+def group_windows(windows: Sequence[RankedWindow]) -> dict[str, WindowPosition]:
     """Return which windows belong together: one per rank, of common steps at the same time.
 
     Ranks may differ in how many steps they recorded. A rank that was restarted counts its steps
@@ -39,13 +39,13 @@ def _is_member(window: Window, rank: int, group: Mapping[int, Window]) -> bool:
 
 
 def lacking_rank_notes(
-    windows: Sequence[RankWindow],
+    windows: Sequence[RankedWindow],
     places: Mapping[str, WindowPosition],
     summaries: Mapping[str, CaptureSummary],
 ) -> Iterator[str]:
     """Describe where ranks communicate, and some of them have no window of the same steps."""
     ranks = {rank for _, rank, _ in windows if rank is not None}
-    groups: dict[int, list[RankWindow]] = {}
+    groups: dict[int, list[RankedWindow]] = {}
     for ranked in windows:
         if ranked[0] in places and ranked[0] in summaries:
             groups.setdefault(places[ranked[0]].group, []).append(ranked)

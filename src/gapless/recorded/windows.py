@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.capture.assemble import assemble_study, read_summaries
+from gapless.capture.ranks.ranks import WindowPosition
 from gapless.capture.ranks.summary import CaptureSummary
 from gapless.capture.reread import StudiedCapture, captures
 from gapless.errors import GaplessError, UsageError
@@ -18,7 +19,7 @@ from gapless.model.study import Site, Study
 from gapless.model.tables import Line
 from gapless.recorded.clocks import clock_disagreement, clock_error_ns
 from gapless.recorded.loaders.strips import WindowClock, add_loading
-from gapless.recorded.shared_windows import group_windows, lacking_rank_notes
+from gapless.recorded.shared_windows import RankedWindow, group_windows, lacking_rank_notes
 from gapless.recorded.training.processes import Training, trainings
 
 _NO_STACKS: Final = "no Python stacks"  # of the windows, which others make up for
@@ -84,9 +85,8 @@ def study_windows(
         if adopted_files
         else [file for file in other_files if file.window and not file.window.stacks]
     )
-    study, summaries = _study_files(
-        [*plain_files, *adopted_files], options, report_progress, notes, peer_files
-    )
+    replayed_files = [*plain_files, *adopted_files]
+    study, summaries = _study_files(replayed_files, options, report_progress, notes, peer_files)
     lines_study, stacked_summaries = _study_files(stacked_files, options, report_progress, notes)
     summary_by_path = {**summaries, **stacked_summaries}
     notes += [note for file in own_files for note in _clock_notes(file, summary_by_path)]
@@ -108,7 +108,7 @@ def study_windows(
             (error_ns for error_ns in errors_ns if error_ns is not None), default=None
         ),
         notes=tuple(notes),
-        captures=captures(list(summaries.values())),
+        captures=captures(list(summaries.values()), _place_windows(replayed_files)),
     )
 
 
@@ -160,11 +160,7 @@ def _study_files(
     paths = list(dict.fromkeys(file.path for file in (*files, *peer_files)))
     file_options = options if peer_files else replace(options, rank=None)
     try:
-        rank_windows = [
-            (str(file.path), file.training.process.rank, file.window)
-            for file in (*files, *peer_files)
-            if file.window
-        ]
+        rank_windows = _rank_windows((*files, *peer_files))
         window_places = group_windows(rank_windows)
         summaries, failures = read_summaries(paths, file_options, report_progress, window_places)
         notes += [
@@ -185,6 +181,17 @@ def _study_files(
     health_notes = tuple(note for note in study.health.notes if not note.startswith(_SEVERAL_FILES))
     study = replace(study, health=replace(study.health, notes=health_notes))
     return study, {Path(summary.facts.path): summary for summary in summaries}
+
+
+def _rank_windows(files: Sequence[_ProfilerFile]) -> list[RankedWindow]:
+    return [
+        (str(file.path), file.training.process.rank, file.window) for file in files if file.window
+    ]
+
+
+def _place_windows(files: Sequence[_ProfilerFile]) -> dict[str, WindowPosition]:
+    """Return which windows are of the same steps."""
+    return group_windows(_rank_windows(files))
 
 
 def _drop_idle_windows(

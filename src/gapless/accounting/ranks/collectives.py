@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gapless.accounting.device.activities import COMM, collect_activities
@@ -46,6 +46,7 @@ class Arrivals(Struct, frozen=True):
     n_matched: int  # collectives that all ranks of their group are known for
     n_unmatched: int
     by_order: bool  # matched without sequence numbers
+    meeting: Int64 = field(default_factory=empty_column)  # the same number on all ranks that meet
 
 
 NO_ARRIVALS = Arrivals(empty_column(), empty_column(), empty_column(), 0, 0, by_order=False)
@@ -110,9 +111,12 @@ def match_collectives(captures: Sequence[Collectives]) -> tuple[Arrivals, ...]:
         for group, rows in _rows_by_group(capture).items():
             groups.setdefault(group, []).append(_Member(rank_index, rows))
     arrivals_by_rank: list[list[Arrivals]] = [[] for _ in captures]
+    n_meetings = 0
     for members in groups.values():
         for member, arrivals in zip(members, _match_group(members, captures), strict=True):
-            arrivals_by_rank[member.rank_index].append(arrivals)
+            numbered = replace(arrivals, meeting=arrivals.meeting + n_meetings)
+            arrivals_by_rank[member.rank_index].append(numbered)
+        n_meetings += max(len(member.rows) for member in members)
     return tuple(_concatenate(pieces) for pieces in arrivals_by_rank)
 
 
@@ -166,6 +170,7 @@ def _concatenate(pieces: Sequence[Arrivals]) -> Arrivals:
         sum(piece.n_matched for piece in all_pieces),
         sum(piece.n_unmatched for piece in all_pieces),
         any(piece.by_order for piece in all_pieces),
+        np.concatenate([piece.meeting for piece in all_pieces]),
     )
 
 
@@ -214,6 +219,7 @@ def _match_group(members: Sequence[_Member], captures: Sequence[Collectives]) ->
             int(is_met.sum()),
             len(members[index].rows) - int(is_met.sum()),
             not numbered and not stepped,
+            np.flatnonzero(is_met),
         )
         for index, (capture, row) in enumerate(zip(group_captures, rows, strict=True))
     ]

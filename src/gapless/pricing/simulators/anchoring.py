@@ -19,15 +19,17 @@ from gapless.recorded.steps.account import DEVICE_WORK
 from gapless.replay.predict.alpha import PlainSteps
 
 _DATA: Final = "idle.data"
-_OUTSIDE: Final = ("idle.io_main", "idle.gc")
+OUTSIDE: Final = ("idle.io_main", "idle.gc")
+REPLACED: Final = (*OUTSIDE, _DATA)
 _PROFILER_LEAF: Final = "idle.profiler"
 _MIN_MEDIAN_STEPS: Final = 3  # steps: with so many, replays are judged by the median
 
 
-def unprofiled_ns(evidence: Evidence) -> float | None:
+def unprofiled_ns(evidence: Evidence, leaves: tuple[str, ...] = REPLACED) -> float | None:
     """Return the mean un-profiled step, with waits and lumps as the windows have them.
 
-    ``None`` where no such step was recorded, or nothing would be left of it.
+    ``None`` where no such step was recorded, or nothing would be left of it. ``leaves``: what is as
+    in the windows, instead of what plain steps have of it.
     """
     steps, step_account = evidence.run_steps, evidence.step_account
     if step_account is None or steps is None:
@@ -35,11 +37,11 @@ def unprofiled_ns(evidence: Evidence) -> float | None:
     account, windows = step_account.account, evidence.study.account
     if steps.profiled_only or not account.steps:
         return None
-    removed_ns = _per_step(step_account, *_OUTSIDE, _DATA)
+    removed_ns = _per_step(step_account, *leaves)
     # Hooks cost the same in windows; starting a profiler makes a few steps longer than most.
     rare_ns = steps.mean_ns - steps.median_ns
     removed_ns += max(0.0, min(_per_step(step_account, _PROFILER_LEAF), rare_ns))
-    step_ns = account.wall_ns / account.steps - removed_ns + _windows_ns(windows)
+    step_ns = account.wall_ns / account.steps - removed_ns + _windows_ns(windows, leaves)
     if step_ns <= 0:
         return None
     return max(step_ns, device_step_ns(windows, steps))
@@ -114,14 +116,14 @@ def _per_step(step_account: StepAccount, *prefixes: str) -> float:
     return total_ns / (step_account.account.steps or 1)
 
 
-def _windows_ns(account: Account) -> float:
+def _windows_ns(account: Account, leaves: tuple[str, ...]) -> float:
     """Return the waits and lumps in a step of the windows: the median of several steps.
 
     The replay that is compared with it does the same (``replay.predict.alpha``): a checkpoint in
     one step of four is in neither.
     """
     row_ns = [
-        sum(ns for leaf, ns in row.leaves.items() if leaf.startswith((*_OUTSIDE, _DATA)))
+        sum(ns for leaf, ns in row.leaves.items() if leaf.startswith(leaves))
         for row in account.rows
     ]
     if len(row_ns) >= _MIN_MEDIAN_STEPS:

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from gapless.model.change import (
+    Bucket,
     Change,
     CopyChange,
     Delay,
@@ -38,6 +39,7 @@ _REFUSALS: Final[Mapping[type, str]] = {
     Merge: "what few large operators take instead of many small ones is not known: try it",
     CopyChange: "there is no device to copy to",
     LoaderChange: "its loader was not recorded",
+    Bucket: "how its ranks wait for one another is not replayed",
 }
 _WAIT_NOTE: Final = "workers are waited for: what the thread saves may be waited for instead"
 
@@ -136,7 +138,7 @@ def _removed_elsewhere(evidence: Evidence, change: Change) -> Estimate | str:
             return _removed_share(_WORK, _operator_share(evidence, names), factor)
         case Delay(ns=ns):
             return _delay_share(evidence, ns)
-        case Merge() | CopyChange() | LoaderChange():
+        case Merge() | CopyChange() | LoaderChange() | Bucket():
             return _REFUSALS[type(change)]
 
 

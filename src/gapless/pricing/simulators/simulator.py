@@ -6,16 +6,33 @@ save may become such a wait: then both are simulated together, even if no change
 loader.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.capture.reread import ReplayWindow, StudiedCapture, choose_captures, reread_captures
+from gapless.capture.reread import (
+    ReplayWindow,
+    StudiedCapture,
+    choose_captures,
+    choose_joint_captures,
+    is_of_ranks,
+    reread_captures,
+    reread_joint,
+)
 from gapless.catalogue.queries import between_operators
+from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.model.account import Account
-from gapless.model.change import NO_LOADER, Change, Delay, HostChange, LoaderChange, Prediction
+from gapless.model.change import (
+    NO_LOADER,
+    Change,
+    Delay,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Prediction,
+)
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
@@ -28,7 +45,9 @@ from gapless.pricing.simulators.anchoring import (
     most_waited_loader,
     unprofiled_ns,
 )
-from gapless.pricing.simulators.multi_rank import JointSimulator, is_joint
+from gapless.pricing.simulators.joint_windows import build_joint_scene
+from gapless.pricing.simulators.multi_rank import cap_by_joint, is_joint, qualify_one_rank
+from gapless.pricing.simulators.window_fidelity import empty_fidelity, measure_fidelity
 from gapless.replay.edits.copies import rates_of
 from gapless.replay.graph.nodes import Refusal
 from gapless.replay.graph.simulate import StuckError
@@ -41,6 +60,7 @@ from gapless.replay.predict.scene import Scene, make_scene
 _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be the limit
 # of a step: above that, more work of the thread means less waiting
 _MIN_HIDDEN_SHARE: Final = 0.005
+_DATA: Final = "idle.data"
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
 
@@ -87,8 +107,8 @@ class WindowSimulator(Struct, frozen=True):
             for change in changes
             if not (isinstance(change, LoaderChange) and change.loader in known_loaders)
         ]
-        if not inner_changes:
-            return None
+        if not inner_changes or self.longest_scene.ranks:
+            return None  # of several ranks none stands for all
         return predict_account(self.longest_scene, inner_changes, self.extra.rates)
 
     @property
@@ -108,7 +128,7 @@ class RunSimulator(Struct, frozen=True):
 
     loaders: tuple[LoaderInputs, ...] = ()
     windows: WindowSimulator | None = None  # that can be replayed
-    ranks: JointSimulator | None = None  # several, of which no window is replayed
+    is_joint: bool = False  # several ranks make the steps
     thread: Evidence | None = None  # of a training without a device
     plain: Evidence | None = None  # of one with a device: what samples show of plain steps
     # The account weighs several kinds of steps as often as they come, a window as it holds them.
@@ -119,9 +139,7 @@ class RunSimulator(Struct, frozen=True):
     @property
     def fidelity(self) -> ReplayFidelity | None:
         """Return how well unchanged steps are reproduced; ``None`` where there are no windows."""
-        if self.windows is not None:
-            return self.windows.fidelity
-        return self.unreplayed if self.ranks is None else self.ranks.fidelity
+        return self.unreplayed if self.windows is None else self.windows.fidelity
 
     def play(self, changes: Sequence[Change]) -> Prediction:
         """Predict the gain of changes together for an un-profiled step, or return why not."""
@@ -142,16 +160,14 @@ class RunSimulator(Struct, frozen=True):
             return Prediction(None, "feed", refused="several loaders are not replayed together")
         prediction = predict_loader(inputs[0], loader_changes)
         loaders_only = all(change.intra_op_threads is None for change in loader_changes)
-        return (
-            self.ranks.cap_by_data_wait(prediction)
-            if self.ranks is not None and loaders_only
-            else prediction
-        )
+        if not self.is_joint or not loaders_only:
+            return prediction
+        return cap_by_joint(prediction, self._play_steps((Drop((_DATA,)),)).speedup)
 
     def _play_steps(self, changes: Sequence[Change]) -> Prediction:
-        if self.ranks is not None:
-            return self.ranks.play(changes)
         windows, thread = self.windows, self.thread
+        if self.is_joint and windows is None and thread is not None:
+            return qualify_one_rank(host_model.predict_thread(thread, changes))
         if self.plain is not None and all(map(_is_sampled, changes)):
             return host_model.predict_thread(self.plain, changes)
         if thread is not None and (
@@ -170,7 +186,7 @@ class RunSimulator(Struct, frozen=True):
 
     def draw(self, changes: Sequence[Change]) -> Trace | None:
         """Return a window with changes made within it, as a trace; ``None``: not simulated."""
-        if self.windows is None:
+        if self.windows is None or self.windows.longest_scene.ranks:
             return None
         try:
             return predict_trace(self.windows.longest_scene, changes, self.windows.extra.rates)
@@ -186,32 +202,34 @@ def build_simulator(
     cached: bool = True,
 ) -> RunSimulator:
     """Return the simulator of a run's what-ifs; a foreign trace has no known loader."""
-    selected_captures = choose_captures(captures)
-    if isinstance(selected_captures, str):
-        fidelity = _empty_fidelity(selected_captures) if captures else None
-        return _without_windows(evidence, loaders, fidelity, selected_captures)
-    replays = [
-        _build_scene(window, evidence)
-        for window in reread_captures(selected_captures, cached=cached)
-    ]
+    replays = _replay_captures(captures, evidence, cached=cached)
+    if isinstance(replays, str):
+        fidelity = empty_fidelity(replays) if captures else None
+        return _without_windows(evidence, loaders, fidelity, replays)
     scenes = tuple(replay for replay in replays if isinstance(replay, Scene))
     reasons = [replay.reason for replay in replays if isinstance(replay, Refusal)]
     if not scenes:
         why = reasons[0] if reasons else "no window can be read again"
-        fidelity = replace(_measure_fidelity(replays), refused=why)
+        fidelity = replace(measure_fidelity(replays), refused=why)
         return _without_windows(evidence, loaders, fidelity, why)
     rates = rates_of(evidence.constants, _capability(evidence))
+    is_joint_run = any(scene.ranks for scene in scenes)
     extra = PredictionInputs(
-        rates, {loader_inputs.loader.id: loader_inputs for loader_inputs in loaders}
+        rates,
+        {}  # each rank has a loader of its own: they are not simulated together
+        if is_joint_run
+        else {loader_inputs.loader.id: loader_inputs for loader_inputs in loaders},
     )
     windows = WindowSimulator(
         scenes=scenes,
         extra=extra,
-        waited_loader=_most_waited_id(evidence, _MIN_WAIT_SHARE),
-        fidelity=_measure_fidelity(replays),
-        hiding_loader=_most_waited_id(evidence, _MIN_HIDDEN_SHARE),
+        waited_loader=None if is_joint_run else _most_waited_id(evidence, _MIN_WAIT_SHARE),
+        fidelity=measure_fidelity(replays),
+        hiding_loader=None if is_joint_run else _most_waited_id(evidence, _MIN_HIDDEN_SHARE),
         atypical=_atypical_steps(evidence),
     )
+    if is_joint_run:
+        return RunSimulator(loaders, windows, is_joint=True)
     return RunSimulator(
         loaders,
         windows,
@@ -219,6 +237,25 @@ def build_simulator(
         plain=evidence if evidence.on_device else None,
         is_weighed=_is_weighed(evidence),
     )
+
+
+def _replay_captures(
+    captures: Sequence[StudiedCapture], evidence: Evidence, *, cached: bool
+) -> list[Scene | Refusal] | str:
+    """Return the windows that can be replayed, and why others cannot; or why there are none."""
+    if is_of_ranks(captures):
+        groups = choose_joint_captures(captures)
+        if isinstance(groups, str):
+            return groups
+        windows = (reread_joint(group, cached=cached) for group in groups)
+        return [build_joint_scene(members, evidence) for members in windows if members]
+    selected_captures = choose_captures(captures)
+    if isinstance(selected_captures, str):
+        return selected_captures
+    return [
+        _build_scene(window, evidence)
+        for window in reread_captures(selected_captures, cached=cached)
+    ]
 
 
 def extend_to_all_steps(speedup: Estimate, atypical: UnlikeSteps) -> Estimate:
@@ -275,10 +312,6 @@ def _most_waited_id(evidence: Evidence, min_share: float) -> int | None:
     return None if use is None else use.id
 
 
-def _empty_fidelity(why: str | None = None) -> ReplayFidelity:
-    return ReplayFidelity(0, None, None, None, None, why)
-
-
 def _without_windows(
     evidence: Evidence,
     loaders: tuple[LoaderInputs, ...],
@@ -288,10 +321,12 @@ def _without_windows(
     """Return the simulator of a run of which no window can be replayed."""
     thread = _sole_thread(evidence)
     if is_joint(evidence):
-        ranks = JointSimulator(evidence, why, hosts=thread is not None)
-        return RunSimulator(loaders, ranks=ranks, refusal=why)
+        sole = None if find_ranks(evidence) else thread
+        return RunSimulator(
+            loaders, None, is_joint=True, thread=sole, unreplayed=fidelity, refusal=why
+        )
     plain = evidence if evidence.on_device and evidence.account.steps else None
-    return RunSimulator(loaders, None, None, thread, plain, unreplayed=fidelity, refusal=why)
+    return RunSimulator(loaders, None, thread=thread, plain=plain, unreplayed=fidelity, refusal=why)
 
 
 def _sole_thread(evidence: Evidence) -> Evidence | None:
@@ -301,33 +336,3 @@ def _sole_thread(evidence: Evidence) -> Evidence | None:
 
 def _capability(evidence: Evidence) -> tuple[int, int] | None:
     return evidence.facts.machine.capability
-
-
-def _measure_fidelity(replays: Sequence[Scene | Refusal]) -> ReplayFidelity:
-    """Return how well the unchanged windows are reproduced: the worst of several.
-
-    Windows that are refused because of plain steps tell how far off they are if no other is
-    left.
-    """
-    scenes = [replay for replay in replays if isinstance(replay, Scene)]
-    refusals = [replay for replay in replays if isinstance(replay, Refusal)]
-    if not scenes:
-        return replace(
-            _empty_fidelity(),
-            imputed=_worst_error(refusal.imputed_error for refusal in refusals),
-            unprofiled=_worst_error(refusal.unprofiled_error for refusal in refusals),
-        )
-    notes = dict.fromkeys(note for scene in scenes for note in scene.alpha.notes)
-    left_out = dict.fromkeys(f"a window is left out: {refusal.reason}" for refusal in refusals)
-    return ReplayFidelity(
-        windows=len(scenes),
-        imputed=_worst_error(scene.identity.error for scene in scenes),
-        unprofiled=_worst_error(scene.alpha.error for scene in scenes if scene.anchored),
-        alpha_ns=scenes[0].alpha.mid if scenes[0].anchored else None,
-        unexplained=max(scene.identity.unexplained for scene in scenes),
-        notes=(*left_out, *notes),
-    )
-
-
-def _worst_error(errors: Iterable[float | None]) -> float | None:
-    return max((error for error in errors if error is not None), key=abs, default=None)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gapless.accounting.intervals import NO_LANE, Lane, subtract
 from gapless.model.change import (
+    Bucket,
     Change,
     CopyChange,
     Delay,
@@ -48,6 +49,7 @@ class ChangeParams(Struct, frozen=True):
 
     rates: Rates = USUAL_RATES
     offset: float = MIDDLE_OFFSET  # which calls stay where a share of them does: ``call_selection``
+    hidden: float = 0.0  # of other ranks' work while they wait for a late one: ``evening``
 
 
 def apply_changes(
@@ -88,11 +90,12 @@ def _apply_change(view: ReplayView, draft: Draft, change: Change, params: Change
             _merge(view, draft, change)
         case HostChange():
             _scale_host(draft, leaf_mask(change.leaves), change.factor.mid)
+            _scale_exchange(draft, leaf_mask(change.leaves), change.factor.mid)
         case CopyChange():
             change_copies(view, draft, change, params.rates)
         case LoaderChange(wait=False):
             _scale_host(draft, leaf_mask(("idle.data.",)), 0.0)
-        case LoaderChange() | Omit() | Delay():
+        case LoaderChange() | Omit() | Delay() | Bucket():  # ``buckets`` for the last
             pass
 
 
@@ -149,6 +152,7 @@ def _scale(view: ReplayView, draft: Draft, change: Scale) -> None:
 def _scale_on_host(view: ReplayView, draft: Draft, change: Scale) -> None:
     """Scale the time of operators that run on the training thread itself."""
     _scale_host(draft, leaf_mask(change.leaves or ("none",)), change.factor.mid)
+    _scale_exchange(draft, leaf_mask(change.leaves or ("none",)), change.factor.mid)
     lanes = lanes_of(view, find_calls(view, change.names))
     for sheet in draft.sheets:
         lane = lanes.get(sheet.thread.track)
@@ -172,6 +176,14 @@ def _scale_host(draft: Draft, mask: Bool, factor: float) -> None:
                 sheet.own_ns[is_op] = np.rint(sheet.own_ns[is_op] * factor).astype(np.int64)
     if mask[_LATENCY]:
         draft.lag = np.rint(draft.lag * factor).astype(np.int64)
+
+
+def _scale_exchange(draft: Draft, mask: Bool, factor: float) -> None:
+    """Scale collectives that threads of the host carry out."""
+    if not draft.graph.on_device:
+        is_meant = mask[draft.graph.work.leaf]
+        scaled = np.rint(draft.duration[is_meant] * factor).astype(np.int64)
+        draft.duration[is_meant] = scaled
 
 
 def _delay(draft: Draft, ns: int) -> None:

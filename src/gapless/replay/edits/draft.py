@@ -94,6 +94,7 @@ def finish_draft(draft: Draft) -> Graph:
         late=draft.late[rows],
         slot=draft.slot[rows].astype(np.int8),
         hop=before.hop,
+        meeting=before.meeting[rows] if len(before.meeting) else before.meeting,
     )
     n_new = len(draft.streams) - len(draft.graph.streams)
     no_ends = np.empty(0, np.int64)

@@ -21,34 +21,43 @@ from gapless.replay.graph.anchors import (
     stack_anchors,
     step_anchors,
 )
-from gapless.replay.graph.handoffs import find_bursts, hand_off_anchors
 from gapless.replay.graph.lags import Lags, find_lags, measure_unexplained
 from gapless.replay.graph.launch_order import EnqueuedWork, busy_leaves, collect_enqueued
 from gapless.replay.graph.nodes import Graph, GraphThread, GraphWork, Refusal
-from gapless.replay.graph.queue_capacity import learn_queues
+from gapless.replay.graph.queue_capacity import QUEUE_CAPACITY, learn_queues
 from gapless.replay.graph.segments import build_thread, host_stretches, ledger_stretches
 from gapless.replay.graph.span import GraphSpan
-from gapless.replay.graph.syncs import sync_anchors
+from gapless.replay.graph.waits.handoffs import find_bursts, hand_off_anchors
+from gapless.replay.graph.waits.host_exchange import find_exchange
+from gapless.replay.graph.waits.syncs import sync_anchors
 
+ALL_STEPS: Final = slice(None)
 _MIN_LAUNCHED_SHARE: Final = 0.5  # of the activities: with fewer launch records nothing is replayed
 _MAX_LOST_SHARE: Final = 0.05  # of the span: with more of it unrecorded nothing is replayed
 
 
 def build_graph(
-    joined_trace: JoinedTrace, ledger: Ledger, stages: Stages = NO_STAGES
+    joined_trace: JoinedTrace,
+    ledger: Ledger,
+    stages: Stages = NO_STAGES,
+    kept_steps: slice = ALL_STEPS,
 ) -> Graph | Refusal:
     """Build the graph of a partitioned trace, or return why it cannot be replayed.
 
     Times are those of the trace, except lags and gaps, which are the usual ones of their class.
-    Without devices it is one thread, which is simulated exactly.
+    Without devices it is one thread, which is simulated exactly. ``kept_steps``: only these.
     """
     steps = find_steps(joined_trace.threads)
     if steps is None or not ledger.rows or len(steps.boundaries) < 2:  # noqa: PLR2004
         return Refusal("the trace holds nothing that can be replayed")
+    numbers = np.arange(len(steps.boundaries) - 1)[kept_steps]
+    if not len(numbers):
+        return Refusal("the trace holds no step of those that are replayed")
     span = GraphSpan(
         joined_trace,
         prepare_host(joined_trace.threads, joined_trace.activities, stages),
-        steps.boundaries,
+        steps.boundaries[numbers[0] : numbers[-1] + 2],
+        first_step=int(numbers[0]),
     )
     reason = _find_refusal(span, ledger)
     if reason is not None:
@@ -73,21 +82,23 @@ def _find_refusal(span: GraphSpan, ledger: Ledger) -> str | None:
 
 
 def _host_graph(span: GraphSpan, ledger: Ledger) -> Graph:
-    """Return the graph of a training without devices."""
-    main = span.joined_trace.threads.main
-    anchors = order_anchors(stack_anchors([step_anchors(span), batch_anchors(span)]), main, span)
-    no_rows = np.empty(0, np.int64)
+    """Return the graph of a training without devices; its collectives are activities."""
+    main, exchange = span.joined_trace.threads.main, find_exchange(span, ledger)
+    all_anchors = stack_anchors([step_anchors(span), batch_anchors(span), exchange.anchors])
+    anchors = order_anchors(all_anchors, main, span)
+    n_streams = len(exchange.streams)
     return Graph(
         threads=(build_thread(span, main, anchors, ledger_stretches(ledger)),),
-        work=_make_work(no_rows, no_rows, Lags(no_rows, no_rows, 0, (), no_rows)),
-        streams=(),
-        capacity=(),
-        backlog_ends=no_rows,
+        work=exchange.work,
+        streams=exchange.streams,
+        capacity=(QUEUE_CAPACITY,) * n_streams,
+        backlog_ends=exchange.backlog_ends,
         steps=span.bounds[1:],
         on_device=False,
         start=span.start,
         unexplained=0.0,
-        counted_steps=_counted_steps(ledger),
+        heads=(np.empty(0, np.int64),) * n_streams,
+        counted_steps=_counted_steps(ledger, span),
     )
 
 
@@ -107,7 +118,7 @@ def _device_graph(span: GraphSpan, ledger: Ledger) -> Graph:
     tracks = set(np.unique(all_anchors.track).tolist()) | {span.joined_trace.threads.main}
     handoffs = hand_off_anchors(span, find_bursts(span, tracks), all_anchors)
     all_anchors = stack_anchors([all_anchors, handoffs])
-    ends = _step_ends(ledger, len(span.bounds) - 1)
+    ends = _step_ends(ledger, span)
     span_ns = int(ends[-1]) - span.start
     graph = Graph(
         threads=tuple(_graph_threads(span, all_anchors, tracks)),
@@ -122,7 +133,7 @@ def _device_graph(span: GraphSpan, ledger: Ledger) -> Graph:
         start=span.start,
         unexplained=measure_unexplained(rows, waits.late) / span_ns if span_ns > 0 else 0.0,
         heads=stream_queues.heads,
-        counted_steps=_counted_steps(ledger),
+        counted_steps=_counted_steps(ledger, span),
     )
     return _name_work(graph, span, rows)
 
@@ -161,13 +172,16 @@ def _name_work(graph: Graph, span: GraphSpan, rows: EnqueuedWork) -> Graph:
     return replace(graph, work=work)
 
 
-def _step_ends(ledger: Ledger, count: int) -> Int64:
+def _step_ends(ledger: Ledger, span: GraphSpan) -> Int64:
     """Return when all devices were through with each step."""
-    ends = np.array([row.end for row in ledger.rows], np.int64).reshape(-1, count)
-    return ends.max(axis=0)
+    n_devices = len({row.device for row in ledger.rows})
+    ends = np.array([row.end for row in ledger.rows], np.int64).reshape(n_devices, -1)
+    first = span.first_step
+    return ends[:, first : first + len(span.bounds) - 1].max(axis=0)
 
 
-def _counted_steps(ledger: Ledger) -> tuple[int, ...]:
-    first_device = ledger.rows[0].device
+def _counted_steps(ledger: Ledger, span: GraphSpan) -> tuple[int, ...]:
+    first_device, first = ledger.rows[0].device, span.first_step
     rows = [row for row in ledger.rows if row.device == first_device]
-    return tuple(index for index, row in enumerate(rows) if not row.left_out)
+    kept_rows = rows[first : first + len(span.bounds) - 1]
+    return tuple(index for index, row in enumerate(kept_rows) if not row.left_out)

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from gapless.accounting.intervals import overlap, union
 from gapless.model.trace import Int64
-from gapless.replay.graph.event_waits import Waits, recorded_waits
 from gapless.replay.graph.imputation import Bool, impute, pair_keys
 from gapless.replay.graph.launch_order import MAX_WAIT_GAP, NEVER, EnqueuedWork, find_unrecorded
 from gapless.replay.graph.nodes import near_gaps
 from gapless.replay.graph.span import GraphSpan
+from gapless.replay.graph.waits.event_waits import Waits, recorded_waits
 
 # ns: later than that, something else was waited for (measured on 49 traces)
 MIN_LATE_NS: Final = 8_000

@@ -25,6 +25,10 @@ def _empty_leaves() -> Int8:
     return np.empty(0, np.int8)
 
 
+def _empty_meetings() -> Int32:
+    return np.empty(0, np.int32)
+
+
 class Op(IntEnum):
     """What an anchor does once its segment is over.
 
@@ -81,6 +85,9 @@ class GraphWork(Struct, frozen=True):
     # 1: a place in its stream's queue (of the kernels of a graph launch, the first alone has one).
     slot: Int8 = field(default_factory=_empty_leaves)
     hop: int = 0  # from the end of the last of ``after`` to the start
+    # The collective that each is one rank's part of: it ends its duration after the last rank's
+    # part has begun; −1: none.
+    meeting: Int32 = field(default_factory=_empty_meetings)
 
     @property
     def near_gap(self) -> Int64:
@@ -121,8 +128,16 @@ class SimulatedSteps(Struct, frozen=True):
     segment_starts: tuple[Int64, ...] = ()  # when the segment before it was
 
 
+class RankSpan(Struct, frozen=True):
+    """What of a joint graph is one rank's: its threads and streams (from, up to), its start."""
+
+    threads: tuple[int, int]
+    streams: tuple[int, int]
+    start: int
+
+
 class Graph(Struct, frozen=True):
-    """A window as it is simulated."""
+    """A window as it is simulated; of several ranks one graph (``joining.join_graphs``)."""
 
     threads: tuple[GraphThread, ...]  # the training thread first
     work: GraphWork
@@ -140,3 +155,21 @@ class Graph(Struct, frozen=True):
     counted_steps: tuple[int, ...] = ()  # the regular steps: figures are of these
     is_aligned: bool = False  # the counted steps have the same anchors in the same order
     pace: float = 1.0  # the host took so many times as long in the window as otherwise
+    ranks: tuple[RankSpan, ...] = ()  # of a joint graph
+
+    @property
+    def rank_spans(self) -> tuple[RankSpan, ...]:
+        """Return what is each rank's: all of it where there is one."""
+        whole = RankSpan((0, len(self.threads)), (0, len(self.streams)), self.start)
+        return self.ranks or (whole,)
+
+    @property
+    def opening_ns(self) -> int:
+        """Return when the first step begins: on a device, after what was enqueued before."""
+        if not self.on_device:
+            return self.start
+        ends = [
+            int(self.backlog_ends[slice(*span.streams)].max(initial=span.start))
+            for span in self.rank_spans
+        ]
+        return sum(ends) // len(ends)

@@ -4,6 +4,9 @@ Each thread has a clock; the one whose next anchor comes first goes on, until th
 before. Activities start when their launch has reached their stream, their stream is free and what
 they wait for has ended. A synchronisation waits for what is enqueued when it is called, not for
 what it waited for in the trace (as in Lumos, MLSys 2025). All times are integer nanoseconds.
+
+Ranks meet in collectives alone. So each is simulated by itself up to the first collective that
+another has not come to, and goes on once all have: its end is then known, whenever that is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +16,19 @@ from typing import Final
 import numpy as np
 from msgspec import Struct, field
 
-from gapless.model.leaf import LEAVES
-from gapless.model.trace import Int8, Int64
-from gapless.replay.graph.nodes import Graph, GraphThread, Op, SimulatedSteps
+from gapless.model.trace import Int64
+from gapless.replay.graph.nodes import Graph, GraphThread, RankSpan, SimulatedSteps
+from gapless.replay.graph.thread_costs import (
+    NO_SOURCES,
+    fill_column,
+    find_source,
+    pace_work,
+    thread_costs,
+)
 from gapless.replay.loader.queue import Source
 
 _ALWAYS: Final = -(1 << 62)
-_WAITS: Final = np.array([leaf.startswith(("idle.data", "comm.", "idle.comm.")) for leaf in LEAVES])
-NO_SOURCES: Final[Mapping[int, Source]] = {}
+_PAUSED: Final = -(1 << 61)  # in place of an end: another rank has not come to the collective
 
 
 class StuckError(Exception):
@@ -36,25 +44,28 @@ def simulate(
     that are asked, by id, instead of the waits that were recorded; −1 stands for any. Raises
     ``StuckError`` where threads would wait for ever.
     """
-    states = [_thread_state(thread, alpha, sources, graph.pace) for thread in graph.threads]
+    states = _make_states(graph, alpha, sources)
     simulator = _make_simulator(graph, states, sources)
     for thread_index, state in enumerate(states):
         if state.ops:
-            simulator.heap.append((graph.start + state.segments[0], thread_index))
-    heapify(simulator.heap)
-    while simulator.heap:
-        now, thread_index = heappop(simulator.heap)
-        simulator.advance(states[thread_index], now, thread_index)
+            first_ns = graph.rank_spans[state.rank].start + state.segments[0]
+            simulator.heaps[state.rank].append((first_ns, thread_index))
+    simulator.run()
     stuck = [state for state in states if state.position < len(state.ops)]
     if stuck:
         raise StuckError(f"{len(stuck)} of {len(states)} threads wait for ever")
     return SimulatedSteps(
-        steps=np.array(simulator.steps, np.int64),
+        steps=_mean_steps(simulator.steps),
         start=np.array(simulator.starts, np.int64),
         end=np.array(simulator.ends, np.int64),
         threads=tuple(np.array(state.end, np.int64) for state in states),
         segment_starts=tuple(np.array(state.begin, np.int64) for state in states),
     )
+
+
+def _mean_steps(steps_by_rank: Sequence[Sequence[int]]) -> Int64:
+    """Return when steps end on average over the ranks."""
+    return np.array([sum(ends) // len(ends) for ends in zip(*steps_by_rank, strict=True)], np.int64)
 
 
 class _ThreadState(Struct):
@@ -66,7 +77,17 @@ class _ThreadState(Struct):
     own_ns: list[int]
     begin: list[int]
     end: list[int]
+    rank: int
+    streams: slice  # of its rank
     position: int = 0
+
+
+class _Meeting(Struct):
+    """A collective: how many ranks have not come to it, when the last began, who waits."""
+
+    missing: int
+    last_start: int = _ALWAYS
+    paused_ranks: list[int] = field(default_factory=list[int])
 
 
 class _Simulator(Struct):
@@ -89,23 +110,47 @@ class _Simulator(Struct):
     queue_ends: list[list[int]]  # of each stream: the ends of what took a place in its queue
     starts: list[int]
     ends: list[int]
-    steps: list[int]
-    heap: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    steps: list[list[int]]  # of each rank
+    heaps: list[list[tuple[int, int]]]  # of each rank
+    meeting: list[int]
+    meetings: dict[int, _Meeting]
+    paused: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    runnable: list[int] = field(default_factory=list[int])  # ranks
     hand_off_ns: dict[int, int] = field(default_factory=dict[int, int])  # hand-offs
     waiting: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     actions: tuple[Callable[[_ThreadState, int, int], int | None], ...] = ()
+
+    def run(self) -> None:
+        """Simulate each rank as far as it comes without the others, in turns."""
+        for heap in self.heaps:
+            heapify(heap)
+        self.runnable = list(range(len(self.heaps)))
+        while self.runnable:
+            rank = self.runnable.pop()
+            heap = self.heaps[rank]
+            if rank in self.paused:
+                now, thread_index = self.paused.pop(rank)
+                self.advance(self.states[thread_index], now, thread_index)
+            while heap and rank not in self.paused:
+                now, thread_index = heappop(heap)
+                self.advance(self.states[thread_index], now, thread_index)
 
     def advance(self, state: _ThreadState, now: int, thread_index: int) -> None:
         """Advance a thread until another one's turn comes, it waits or it ends."""
         actions = self.actions
         ops, begin, end, segments = state.ops, state.begin, state.end, state.segments
-        position, count, heap = state.position, len(state.ops), self.heap
+        position, count, heap = state.position, len(state.ops), self.heaps[state.rank]
         while True:
             begin[position] = now
             end_ns = actions[ops[position]](state, position, now)
             if end_ns is None:
                 state.position = position
                 self.waiting.setdefault(state.args[position], []).append(thread_index)
+                return
+            if end_ns == _PAUSED:
+                state.position = position
+                self.paused[state.rank] = (now, thread_index)
+                self.meetings[self.meeting[state.args[position]]].paused_ranks.append(state.rank)
                 return
             end[position] = end_ns
             position += 1
@@ -132,17 +177,20 @@ class _Simulator(Struct):
             if n_over >= 0 and queue[n_over] > now:
                 now = queue[n_over]
         now += state.own_ns[position]
-        self.enqueue(job, now)
-        return now
+        return now if self.enqueue(job, now) else _PAUSED
 
     def copy(self, state: _ThreadState, position: int, now: int) -> int:
         """Enqueue a copy and wait for its end."""
         job = state.args[position]
-        self.enqueue(job, now)
+        if not self.enqueue(job, now):
+            return _PAUSED
         return self.ends[job] + state.own_ns[position]
 
-    def enqueue(self, job: int, now: int) -> None:
-        """Put an activity on its stream: what it waits for is known by now, or never will be."""
+    def enqueue(self, job: int, now: int) -> bool:
+        """Put an activity on its stream: what it waits for is known by now, or never will be.
+
+        False: it is a collective that another rank has not come to.
+        """
         stream = self.stream[job]
         arrival, free = now + self.lag[job], self.free[stream]
         start = free + self.gap[job] if free > arrival else max(arrival, free + self.near_gap[job])
@@ -150,15 +198,31 @@ class _Simulator(Struct):
             start = max(start, self.ends[earlier] + self.hop)
         start += self.late[job]
         end = start + self.duration[job]
+        if self.meeting[job] >= 0:
+            meeting = self.meetings[self.meeting[job]]
+            if not self.meet(job, start, meeting):
+                return False
+            end = max(start, meeting.last_start) + self.duration[job]
         self.starts[job] = start
         self.ends[job] = self.free[stream] = end
         if self.slot[job]:
             self.queue_ends[stream].append(end)
+        return True
+
+    def meet(self, job: int, start: int, meeting: _Meeting) -> bool:
+        """Note that a rank has come to a collective, and return whether all have."""
+        if self.starts[job] < 0:
+            self.starts[job] = start
+            meeting.missing -= 1
+            meeting.last_start = max(meeting.last_start, start)
+            if not meeting.missing:
+                self.runnable += meeting.paused_ranks
+        return not meeting.missing
 
     def sync(self, state: _ThreadState, position: int, now: int) -> int:
         """Wait for what is enqueued by now on a stream, or on all."""
         target = state.args[position]
-        until = self.free[target] if target >= 0 else max(self.free, default=now)
+        until = self.free[target] if target >= 0 else self.drained_ns(state, now)
         return max(now, until) + state.own_ns[position]
 
     def emit(self, state: _ThreadState, position: int, now: int) -> int:
@@ -174,7 +238,8 @@ class _Simulator(Struct):
             )
             waiter.position = waiter_position + 1
             if waiter.position < len(waiter.ops):
-                heappush(self.heap, (end_ns + waiter.segments[waiter.position], waiter_index))
+                heap = self.heaps[waiter.rank]
+                heappush(heap, (end_ns + waiter.segments[waiter.position], waiter_index))
         return now
 
     def wait(self, state: _ThreadState, position: int, now: int) -> int | None:
@@ -185,11 +250,15 @@ class _Simulator(Struct):
     def step(self, state: _ThreadState, position: int, now: int) -> int:
         """End a step: on a device, when it has drained what was launched by now."""
         now += state.own_ns[position]
-        number = state.args[position]
-        until = max(self.free, default=now) if self.on_device else now
-        before = self.steps[number - 1] if number else now
-        self.steps[number] = max(now, until, before)
+        number, steps = state.args[position], self.steps[state.rank]
+        until = self.drained_ns(state, now) if self.on_device else now
+        before = steps[number - 1] if number else now
+        steps[number] = max(now, until, before)
         return now
+
+    def drained_ns(self, state: _ThreadState, now: int) -> int:
+        """Return when the devices of a thread's rank are through with what is enqueued."""
+        return max(self.free[state.streams], default=now)
 
     def data(self, state: _ThreadState, position: int, now: int) -> int:
         """Take a batch: from its source, else as recorded (the wait is the segment)."""
@@ -207,18 +276,12 @@ class _Simulator(Struct):
         return max(now, self.ends[job] if job >= 0 else now) + state.own_ns[position]
 
 
-def find_source(sources: Mapping[int, Source], loader: int) -> Source | None:
-    """Return the source of a loader; for an unknown one, that for any, or the only one."""
-    source = sources.get(loader, sources.get(-1))
-    alone = loader < 0 and len(sources) == 1
-    return next(iter(sources.values())) if source is None and alone else source
-
-
 def _make_simulator(
     graph: Graph, states: list[_ThreadState], sources: Mapping[int, Source]
 ) -> _Simulator:
-    work = graph.work
+    work = pace_work(graph)
     count = len(work.stream)
+    meeting = fill_column(work.meeting, count, -1)
     heads: Sequence[Int64] = graph.heads or [np.empty(0, np.int64) for _ in graph.streams]
     return _Simulator(
         states=states,
@@ -238,19 +301,32 @@ def _make_simulator(
         queue_ends=[head.tolist() for head in heads],
         starts=[-1] * count,
         ends=[-1] * count,
-        steps=[graph.start] * len(graph.steps),
+        steps=[[span.start] * len(graph.steps) for span in graph.rank_spans],
+        heaps=[[] for _ in graph.rank_spans],
+        meeting=meeting.tolist(),
+        meetings={number: _Meeting(missing) for number, missing in _count_members(meeting)},
     )
 
 
-def fill_column(column: Int64 | Int8, count: int, value: int = 0) -> Int64:
-    """Return a column as it is, or if it was left out, one value throughout."""
-    return column.astype(np.int64) if len(column) else np.full(count, value, np.int64)
+def _count_members(meeting: Int64) -> list[tuple[int, int]]:
+    """Return each collective, and how many ranks are to come to it."""
+    numbers, counts = np.unique(meeting[meeting >= 0], return_counts=True)
+    return list(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+
+def _make_states(graph: Graph, alpha: float, sources: Mapping[int, Source]) -> list[_ThreadState]:
+    """Return the threads of all ranks before they begin."""
+    return [
+        _thread_state(thread, thread_costs(thread, alpha, sources, graph.pace), rank, span)
+        for rank, span in enumerate(graph.rank_spans)
+        for thread in graph.threads[slice(*span.threads)]
+    ]
 
 
 def _thread_state(
-    thread: GraphThread, alpha: float, sources: Mapping[int, Source], pace: float
+    thread: GraphThread, costs: tuple[Int64, Int64], rank: int, span: RankSpan
 ) -> _ThreadState:
-    segments, own_ns = thread_costs(thread, alpha, sources, pace)
+    segments, own_ns = costs
     count = len(thread.ops)
     return _ThreadState(
         ops=thread.ops.tolist(),
@@ -259,47 +335,6 @@ def _thread_state(
         own_ns=own_ns.tolist(),
         begin=[0] * count,
         end=[0] * count,
+        rank=rank,
+        streams=slice(*span.streams),
     )
-
-
-def thread_costs(
-    thread: GraphThread, alpha: float, sources: Mapping[int, Source] = NO_SOURCES, pace: float = 1.0
-) -> tuple[Int64, Int64]:
-    """Return the time of each segment and each anchor's own, less what tracing cost, in ns.
-
-    Where a source is asked, the recorded wait for it is left out. If tracing cost more than the
-    segment took, the excess is subtracted from the anchor's own time; stalls stay as they are.
-    ``pace``: of the host.
-    """
-    remaining = thread.amounts.sum(axis=1) - np.rint(alpha * thread.counts).astype(np.int64)
-    segment = np.maximum(remaining, 0)
-    own_ns = thread.own_ns - np.minimum(np.maximum(-remaining, 0), np.maximum(thread.own_ns, 0))
-    if pace != 1:
-        waits = _WAITS if thread.amounts.shape[1] == len(LEAVES) else slice(0)  # else: not split
-        wait_ns = np.minimum(thread.amounts[:, waits].sum(axis=1), segment)
-        segment = wait_ns + np.rint((segment - wait_ns) / pace).astype(np.int64)
-        own_ns = np.rint(own_ns / pace).astype(np.int64)
-    segment = segment + fill_column(thread.stall, len(remaining))
-    if sources:
-        waits = _wait_anchors(thread, sources)
-        segment[waits] = own_ns[waits] = 0
-    return segment, own_ns
-
-
-def _wait_anchors(thread: GraphThread, sources: Mapping[int, Source]) -> Int64:
-    """Return the anchors between an ask and its hand-over, of loaders that a source stands for.
-
-    Without an ask it is the hand-over alone.
-    """
-    rows: list[int] = []
-    ask_position = None
-    marks = np.flatnonzero((thread.ops == Op.DATA) | (thread.ops == Op.ASK))
-    for position, op, loader in zip(
-        marks.tolist(), thread.ops[marks].tolist(), thread.args[marks].tolist(), strict=True
-    ):
-        if op == Op.ASK:
-            ask_position = position
-        elif find_source(sources, loader) is not None:
-            rows += range(position if ask_position is None else ask_position + 1, position + 1)
-            ask_position = None
-    return np.array(rows, np.int64)

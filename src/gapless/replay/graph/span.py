@@ -13,6 +13,7 @@ class GraphSpan(Struct, frozen=True):
     joined_trace: JoinedTrace
     host: HostSide
     bounds: Int64  # S_0 … S_K, on the training thread
+    first_step: int = 0  # of the trace: the steps before are left out
 
     @property
     def start(self) -> int:

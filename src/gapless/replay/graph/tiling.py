@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.model.trace import Int64
+from gapless.model.trace import Int32, Int64
 from gapless.replay.graph.nodes import Graph, GraphThread, GraphWork, Op
 from gapless.replay.graph.simulate import fill_column
 
@@ -115,7 +115,17 @@ def _tile_work(work: GraphWork, tiling: _Tiling) -> GraphWork:
         event=work.event[source],
         late=fill_column(work.late, count)[source],
         slot=fill_column(work.slot, count, 1)[source].astype(np.int8),
+        meeting=_tile_meetings(work.meeting, tiling),
     )
+
+
+def _tile_meetings(meeting: Int32, tiling: _Tiling) -> Int32:
+    """Return the collectives of each turn, which are others than those of the turn before."""
+    if not len(meeting):
+        return meeting
+    numbers = meeting[tiling.source]
+    shift = tiling.turn * (int(meeting.max(initial=-1)) + 1)
+    return np.where(numbers >= 0, numbers + shift, -1).astype(np.int32)
 
 
 def _tile_waits(waits: tuple[int, ...], turn: int, tiling: _Tiling) -> tuple[int, ...]:

@@ -83,7 +83,4 @@ _LAUNCHES: Final = (Op.LAUNCH, Op.COPY)
 
 def step_lengths(graph: Graph, ends: Int64) -> Int64:
     """Return the lengths of the counted steps, of steps that end so."""
-    backlog_end = (
-        int(graph.backlog_ends.max(initial=graph.start)) if graph.on_device else graph.start
-    )
-    return np.diff(np.append(backlog_end, ends))[list(graph.counted_steps)]
+    return np.diff(np.append(graph.opening_ns, ends))[list(graph.counted_steps)]

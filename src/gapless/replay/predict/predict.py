@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gapless.model.change import (
+    Bucket,
     Change,
     CopyChange,
     Delay,
@@ -116,7 +117,7 @@ def _change_family(change: Change) -> str:
             return "copy"
         case LoaderChange():
             return "feed"
-        case Merge() | HostChange() | Delay():
+        case Merge() | HostChange() | Delay() | Bucket():
             return "host"
 
 
@@ -183,8 +184,11 @@ def _compare_steps(scene: Scene, changes: Sequence[Change], rates: Rates) -> Ste
     if any(isinstance(change, CopyChange) and change.ahead for change in changes):
         rates = replace(rates, slowdown=copy_interference(scene.view, rates.slowdown))
 
-    def play(with_changes: Sequence[Change] = changes, with_rates: Rates = rates) -> Float:
-        return scene.changed_steps(with_changes, alpha.mid, ChangeParams(with_rates))
+    def play(
+        with_changes: Sequence[Change] = changes, with_rates: Rates = rates, hidden: float = 0.0
+    ) -> Float:
+        params = ChangeParams(with_rates, hidden=hidden)
+        return scene.changed_steps(with_changes, alpha.mid, params)
 
     weighted_graphs = scene.weighted_graphs(changes, ChangeParams(rates))
     alphas = (
@@ -204,7 +208,10 @@ def _compare_steps(scene: Scene, changes: Sequence[Change], rates: Rates) -> Ste
         for low, high in _rate_ends(changes, rates)
     ]
     middle = average_steps(weighted_graphs, alpha.mid)
-    return StepComparison(scene.unchanged_steps(alpha.mid), middle, (alphas,), (*factors, *copies))
+    hidden = [BoundLengths(middle, play(hidden=1.0))] if scene.ranks else []
+    return StepComparison(
+        scene.unchanged_steps(alpha.mid), middle, (alphas,), (*factors, *copies, *hidden)
+    )
 
 
 def _rate_ends(changes: Sequence[Change], rates: Rates) -> list[tuple[Rates, Rates]]:

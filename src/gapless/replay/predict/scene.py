@@ -1,6 +1,6 @@
 """A window on which what-ifs are simulated: its graph, what tracing cost, whether to trust it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,11 +11,14 @@ from gapless.accounting.partition import JoinedTrace
 from gapless.model.change import Change
 from gapless.model.leaf import LEAVES, group_of
 from gapless.model.ledger import Ledger
+from gapless.replay.edits.buckets import bucket_collectives
 from gapless.replay.edits.call_selection import find_offsets
 from gapless.replay.edits.changes import ChangeParams, apply_changes
+from gapless.replay.edits.evening import even_out, evened_keep, is_evening_out
 from gapless.replay.edits.select import ReplayView, view_of
 from gapless.replay.graph.aligning import remove_stalls
-from gapless.replay.graph.build import build_graph
+from gapless.replay.graph.build import ALL_STEPS, build_graph
+from gapless.replay.graph.joining import RankGraph, join_graphs
 from gapless.replay.graph.nodes import Float, Graph, Refusal
 from gapless.replay.graph.simulate import simulate
 from gapless.replay.loader.baseline import LoaderBaseline
@@ -28,13 +31,21 @@ _UNANCHORED: Final = "no un-profiled step is known: the usual cost of tracing is
 _IS_UNKNOWN: Final = np.array([group_of(leaf) == "unknown" for leaf in LEAVES], bool)
 
 
+NO_CHECK: Final = IdentityCheck(None, (), 0.0, passes=False, refusal="not checked")
 WeightedGraphs = tuple[
     tuple[Graph, float], ...
 ]  # graphs, and the share of the steps that each stands for
 
 
+class RankScene(Struct, frozen=True):
+    """One rank of a joint window: what changes select from, and its graph."""
+
+    view: ReplayView
+    rank: RankGraph
+
+
 class Scene(Struct, frozen=True):
-    """A window, ready to be simulated with changes.
+    """A window, ready to be simulated with changes; of several ranks ``graph`` is the joint one.
 
     ``alternative``: the same window, by another explanation of how far it is off plain steps.
     """
@@ -45,6 +56,8 @@ class Scene(Struct, frozen=True):
     alpha: Alpha
     anchored: bool  # α comes from the run's own steps that no profiler saw
     alternative: "Scene | None" = None
+    ranks: tuple[RankScene, ...] = ()  # of a joint window, the first is that of ``view``
+    late_rank: int | None = None  # position of the one that the others wait for most
     lengths_by_alpha: dict[float, Float] = field(
         default_factory=dict[float, Float]
     )  # by α: lengths, unchanged
@@ -75,12 +88,31 @@ class Scene(Struct, frozen=True):
     ) -> WeightedGraphs:
         """Return the graphs with some changes made, and what share of the steps each stands for."""
         params = params or ChangeParams()
+        first_graph = self.ranks[0].rank.graph if self.ranks else self.graph
         return tuple(
-            (
-                apply_changes(self.view, self.graph, changes, ChangeParams(params.rates, offset)),
-                weight,
+            (self._change_graph(changes, replace(params, offset=offset)), weight)
+            for offset, weight in find_offsets(self.view, first_graph, changes)
+        )
+
+    def _change_graph(self, changes: Sequence[Change], params: ChangeParams) -> Graph:
+        if not self.ranks:
+            return apply_changes(self.view, self.graph, changes, params)
+        graphs = [member.rank.graph for member in self.ranks]
+        keep = evened_keep(changes)
+        if keep is not None and self.late_rank is not None:
+            graphs = even_out(graphs, self.late_rank, keep, params.hidden)
+        own_changes = [change for change in changes if not is_evening_out(change)]
+        changed_graphs = [
+            bucket_collectives(
+                member.view, apply_changes(member.view, graph, own_changes, params), own_changes
             )
-            for offset, weight in find_offsets(self.view, self.graph, changes)
+            for member, graph in zip(self.ranks, graphs, strict=True)
+        ]
+        return join_graphs(
+            [
+                replace(member.rank, graph=graph)
+                for member, graph in zip(self.ranks, changed_graphs, strict=True)
+            ]
         )
 
     def changed_steps(
@@ -114,32 +146,71 @@ def make_scene(
     steps the host made; ``drift``: by what share as few steps as these are off the usual one;
     ``None``: not known.
     """
-    graph = build_graph(joined_trace, ledger)
+    graph = build_explained_graph(joined_trace, ledger)
     if isinstance(graph, Refusal):
         return graph
-    reason = _refuse_unexplained(ledger)
-    if reason is not None:
-        return Refusal(reason)
-    check = check_identity(graph, simulate)
+    target = PlainTarget(unprofiled_ns, plain_steps, drift)
+    return fit_scene(
+        Scene(view_of(joined_trace, ledger), graph, NO_CHECK, usual_alpha(), anchored=False), target
+    )
+
+
+class PlainTarget(Struct, frozen=True):
+    """What is known of the steps that no profiler saw (``make_scene``)."""
+
+    step_ns: float | None = None
+    host_steps: PlainSteps | None = None
+    drift: float | None = None
+
+
+def build_explained_graph(
+    joined_trace: JoinedTrace, ledger: Ledger, kept_steps: slice = ALL_STEPS
+) -> Graph | Refusal:
+    """Build the graph of one rank's window, or return why it explains too little."""
+    graph = build_graph(joined_trace, ledger, kept_steps=kept_steps)
+    reason = None if isinstance(graph, Refusal) else _refuse_unexplained(ledger)
+    return graph if reason is None else Refusal(reason)
+
+
+def fit_scene(
+    scene: Scene, target: PlainTarget, adapt: Callable[[Scene], Scene] = lambda scene: scene
+) -> Scene | Refusal:
+    """Check that a window is reproduced, and find what tracing cost it.
+
+    ``adapt`` makes its steps like plain ones in what was measured of these, once it was checked.
+    """
+    check = check_identity(scene.graph, simulate)
     if check.refusal is not None:
         return Refusal(check.refusal, check.error)
-    graph = remove_stalls(graph)  # whole windows are reproduced, but gains are those of usual steps
+    # whole windows are reproduced, but gains are those of usual steps
+    scene = adapt(change_ranks(replace(scene, identity=check), remove_stalls))
     alpha = usual_alpha()
-    if unprofiled_ns is not None:
-        alpha = fit_alpha(graph, unprofiled_ns, simulate, plain_steps, drift)
+    if target.step_ns is not None:
+        alpha = fit_alpha(scene.graph, target.step_ns, simulate, target.host_steps, target.drift)
     if alpha.refused is not None:
         return Refusal(alpha.refused, check.error, alpha.error)
-    base_scene = Scene(
-        view_of(joined_trace, ledger), graph, check, alpha, anchored=unprofiled_ns is not None
-    )
-    alternative = None if alpha.alternative is None else _explain_by(base_scene, alpha.alternative)
-    return replace(_explain_by(base_scene, alpha), alternative=alternative)
+    scene = replace(scene, anchored=target.step_ns is not None)
+    alternative = None if alpha.alternative is None else _explain_by(scene, alpha.alternative)
+    return replace(_explain_by(scene, alpha), alternative=alternative)
 
 
-def _explain_by(base_scene: Scene, alpha: Alpha) -> Scene:
+def _explain_by(scene: Scene, alpha: Alpha) -> Scene:
     """Return a window by one explanation of how far it is off plain steps."""
-    graph = replace(ease_devices(base_scene.graph, alpha.device), pace=alpha.pace)
-    return Scene(base_scene.view, graph, base_scene.identity, alpha, anchored=base_scene.anchored)
+    eased = change_ranks(
+        scene, lambda graph: replace(ease_devices(graph, alpha.device), pace=alpha.pace)
+    )
+    return replace(eased, alpha=alpha, lengths_by_alpha={}, loader_steps={}, baselines={})
+
+
+def change_ranks(scene: Scene, change: Callable[[Graph], Graph]) -> Scene:
+    """Return a window with its graph changed, or the graph of each of its ranks."""
+    if not scene.ranks:
+        return replace(scene, graph=change(scene.graph))
+    ranks = tuple(
+        replace(member, rank=replace(member.rank, graph=change(member.rank.graph)))
+        for member in scene.ranks
+    )
+    return replace(scene, ranks=ranks, graph=join_graphs([member.rank for member in ranks]))
 
 
 def usual_alpha() -> Alpha:

@@ -36,7 +36,7 @@ def play_marks(ranks: tuple[Rank, ...], evidence: Evidence) -> tuple[Rank, ...]:
 
     As they are where there are no marks of all of them, or windows have the same.
     """
-    processes = _marked_processes(evidence)
+    processes = marked_processes(evidence)
     is_paired = len({len(rank.rows) for rank in ranks}) == 1
     if evidence.has_device or not is_paired or any(rank.rank not in processes for rank in ranks):
         return ranks
@@ -52,7 +52,7 @@ def play_marks(ranks: tuple[Rank, ...], evidence: Evidence) -> tuple[Rank, ...]:
     return _wait_anew(all_ranks, shifted_rows)
 
 
-def _marked_processes(evidence: Evidence) -> dict[int, ProcessTime]:
+def marked_processes(evidence: Evidence) -> dict[int, ProcessTime]:
     """Return the processes that stepped long enough for their marks to be typical, by rank."""
     return {
         process.rank: process
@@ -88,31 +88,33 @@ def marked_mean(rank: Rank) -> float:
 
 def _shift_rows(rank: Rank, process: ProcessTime) -> Rank:
     """Return a rank's steps with what its marks show of an average step."""
-    n_steps = sum(process.stepping.values()) / (process.mean_ns or 1)
     rows = rank.rows
-    for leaf, run_leaves in MARKED_LEAVES.items():
-        marked_ns = (
-            sum(ns for name, ns in process.stepping.items() if name.startswith(run_leaves))
-            / n_steps
-        )
-        rows = _scale_leaf(rows, leaf, marked_ns)
+    for leaf in MARKED_LEAVES:
+        rows = _scale_leaf(rows, leaf, marked_ns(process, leaf))
     return Rank(rank.rank, rows)
 
 
+def marked_ns(process: ProcessTime, leaf: str) -> float:
+    """Return what marks show of a leaf in a process's average step, in ns."""
+    n_steps = sum(process.stepping.values()) / (process.mean_ns or 1)
+    run_leaves = MARKED_LEAVES[leaf]
+    return sum(ns for name, ns in process.stepping.items() if name.startswith(run_leaves)) / n_steps
+
+
 def _scale_leaf(
-    rows: tuple[RowAccount, ...], prefix: str, marked_ns: float
+    rows: tuple[RowAccount, ...], prefix: str, mean_ns: float
 ) -> tuple[RowAccount, ...]:
     """Return rows that hold so much of a leaf on average, spread as it was, or evenly."""
     seen_ns = sum(
         ns for row in rows for leaf, ns in row.leaves.items() if leaf.startswith(prefix)
     ) / len(rows)
     if seen_ns <= 0:
-        added_ns, leaf_name = round(marked_ns), _NEW_LEAVES.get(prefix, prefix)
+        added_ns, leaf_name = round(mean_ns), _NEW_LEAVES.get(prefix, prefix)
         return tuple(
             replace(row, leaves={**row.leaves, leaf_name: added_ns}) if added_ns else row
             for row in rows
         )
-    factor = marked_ns / seen_ns
+    factor = mean_ns / seen_ns
     return tuple(
         replace(
             row,

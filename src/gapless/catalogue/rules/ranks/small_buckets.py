@@ -10,7 +10,6 @@ from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
-from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
@@ -18,8 +17,6 @@ from gapless.model.finding import Detection, Measure
 _USUAL_MIB: Final = 25.0  # torch's own
 _MIN_CALLS: Final = 4  # a step: fewer take next to nothing to start
 _MIN_STEP_SHARE: Final = 0.02  # of the step
-# Of the exchange, what bytes take rather than calls: of buckets below a mebibyte little.
-_BYTES_SHARE: Final = Estimate(0.0, 0.15, 0.5)
 _BUCKETS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-buckets")
 _WORLD: Final = example_facts.world(ranks=2)
 
@@ -72,8 +69,8 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
 
     ## How it is measured
     By the size that the wrapper was given, the exchanges that windows show, and the account:
-    transfers that no computing hides, and the host's time to start them. Of these remain the
-    starts of as many buckets as torch's own size makes, and what the bytes themselves take.
+    transfers that no computing hides, and the host's time to start them. The gain is that of the
+    ranks' windows, replayed together with as many buckets as torch's own size makes.
     """
     cap_mib = parallel.settings.get("bucket_cap_mb")
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
@@ -88,15 +85,12 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
         or lost_ns < _MIN_STEP_SHARE * step_ns
     ):
         return None
-    kept = n_usual / n_calls
-    bounds = (_BYTES_SHARE.low, _BYTES_SHARE.mid, _BYTES_SHARE.high)
-    remaining = Estimate(*(kept + (1 - kept) * share for share in bounds))
     return small_buckets.detection(
         f"Gradients are exchanged over {world.ranks} ranks in {windows.format_count(n_calls)} "
         f"buckets of at most {cap_mib:.2g} MiB a step: what no computing hides of that takes "
         f"{windows.format_step_part(evidence, lost_ns)}; buckets of {_USUAL_MIB:g} MiB would be "
         f"{n_usual}.",
-        collectives.change_exposed(evidence, remaining),
+        collectives.change_buckets(evidence, n_usual, cap_mib * 2**20),
         location=parallel.location,
         measures=(
             Measure("buckets, a step", n_calls, ""),

@@ -21,7 +21,9 @@ from gapless.model.finding import Detection, Measure
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MIN_SHARE: Final = 0.6  # of the time that ranks wait for one another
-_MIN_STANDARD_ERRORS: Final = 2.0  # standard errors: a smaller surplus may be chance
+# Standard errors, by the number of steps (Student's t, 95 %): a smaller surplus may be chance.
+_MIN_STANDARD_ERRORS: Final = {2: 6.3, 3: 2.9, 4: 2.4, 5: 2.1}
+_MANY_STEPS_ERRORS: Final = 2.0
 _MIN_MARKED_SHARE: Final = 0.5  # of the surplus: then marks of all steps show it, not chance
 _MIN_COMPUTE_SHARE: Final = 0.5  # of the surplus
 _MAX_TAKEN_CORES: Final = 0.5  # processors that others took
@@ -220,7 +222,9 @@ def _is_by_chance(ranks: tuple[Rank, ...], straggler: Rank) -> bool:
         [rank_marks.unmarked_lengths(rank) for rank in other_ranks], axis=0
     )
     error = float(varying.std(ddof=1)) / len(surplus) ** 0.5
-    return float(surplus.mean()) < _MIN_STANDARD_ERRORS * error
+    return float(surplus.mean()) < error * _MIN_STANDARD_ERRORS.get(
+        len(surplus), _MANY_STEPS_ERRORS
+    )
 
 
 def _is_shared(evidence: Evidence) -> bool:

@@ -1,5 +1,6 @@
 """Gradients that are exchanged one by one after the backward pass."""
 
+from math import ceil
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
@@ -7,9 +8,7 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.queries import optimizer_steps, windows
-from gapless.catalogue.queries.ranks import rank_waits
-from gapless.model.change import HostChange, Scale
-from gapless.model.estimate import Estimate
+from gapless.catalogue.queries.ranks import collectives, rank_waits
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
@@ -21,9 +20,8 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_CALLS: Final = 4  # a step: buckets need no more
 _MAX_HIDDEN_SHARE: Final = 0.1  # of their time on the device: above it, they overlap
 _MIN_RATIO: Final = 0.9  # of the parameters
-# What overlap and few large calls leave: nothing if the backward pass hides all, everything if it
-# is short and bytes take the time.
-_REMAINS: Final = Estimate(0.0, 0.5, 1.0)
+_BUCKET_BYTES: Final = 25 * 2**20  # of DistributedDataParallel; its first bucket is small
+_NUMBER_BYTES: Final = 4  # of a number
 _WRAPPER_KINDS: Final = ("ddp", "fsdp")
 _WORLD: Final = example_facts.world(ranks=2)
 
@@ -75,8 +73,10 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
 
     ## How it is measured
     By the calls of ``all_reduce`` in a step without ``DistributedDataParallel``, and by the
-    account: transfers that no computation overlaps, and the host's time to start them. Waits for a
-    late rank are another cause. How much of it the backward pass would hide is not known.
+    account: transfers that no computation overlaps, and the host's time to start them. The gain is
+    that of the ranks' windows, replayed together, with each bucket launched as soon as the backward
+    pass has its gradients; ranks that come late to many small collectives, one after another, meet
+    less often then.
     """
     is_wrapped = any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
     if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - no other rank
@@ -97,12 +97,12 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         if n_parameters and _MIN_RATIO * n_parameters <= n_calls <= n_parameters / _MIN_RATIO
         else ""
     )
-    leaves = (_TRANSFER_LEAF, _ISSUE_LEAVES)
+    n_bytes = _gradient_bytes(evidence)
     return unhidden_collectives.detection(
         f"Gradients are reduced over {world.ranks} ranks by {windows.format_count(n_calls)} calls "
         f"a step{match} and nothing is computed meanwhile: that takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        Scale(_REMAINS, leaves=leaves[:1]) if evidence.on_device else HostChange(leaves, _REMAINS),
+        collectives.change_buckets(evidence, 1 + ceil(n_bytes / _BUCKET_BYTES), n_bytes / n_calls),
         location=windows.find_calling_function(evidence, _REDUCE_CALL, "c10d::*"),
         measures=(
             Measure("calls of all_reduce, a step", n_calls, ""),
@@ -113,6 +113,12 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
             "hand: flatten them into one tensor, and reduce that by a single call"
         ),
     )
+
+
+def _gradient_bytes(evidence: Evidence) -> int:
+    """Return how many bytes all gradients have; 0 where no optimizer's numbers were counted."""
+    counts = [optimizer.parameters or 0 for optimizer in evidence.facts.optimizers]
+    return sum(counts) * _NUMBER_BYTES
 
 
 def _hidden_share(evidence: Evidence) -> float:

@@ -10,11 +10,11 @@ from gapless.accounting.ranks.peers import call_starts
 from gapless.model import category
 from gapless.model.trace import Events, Int64
 from gapless.replay.graph.anchors import Anchors
-from gapless.replay.graph.event_waits import wait_records
 from gapless.replay.graph.imputation import Bool
 from gapless.replay.graph.launch_order import NEVER, EnqueuedWork
 from gapless.replay.graph.nodes import Op
 from gapless.replay.graph.span import GraphSpan
+from gapless.replay.graph.waits.event_waits import wait_records
 
 _SYNC: Final = re.compile(r"^(cuda|hip|cu)(Device|Ctx|Stream|Event)Synchronize$")
 _DEVICE_WIDE: Final = re.compile(r"(Device|Ctx)Synchronize$|^(cuda|hip)Free$|^cuMemFree")
