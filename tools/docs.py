@@ -13,8 +13,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages import fix_pages, rule_pages
@@ -39,6 +40,7 @@ TRIAL: Final = ROOT / "tests/data/trials/remote.json"
 TRIED_FIXES: Final = "--fix more-workers=4 foreach"  # a trial keeps names without values
 STORY: Final = "2026-11-21T17-12-53-8a06"
 _PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
+_LANGUAGES: Final = {".sbatch": "bash", ".yaml": "yaml", ".py": "python"}
 _BLOCK: Final = re.compile(
     r"(?P<open><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL
 )
@@ -144,31 +146,51 @@ def _first_sentence(text: str) -> str:
 
 def study_schema() -> str:
     """Return the JSON Schema of what ``gapless open --json`` prints."""
-    return json.dumps(schema(StudyObject), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(schema(StudyObject))
 
 
 def comparison_schema() -> str:
     """Return the JSON Schema of what ``gapless compare --json`` prints."""
-    return json.dumps(schema(ComparisonObject), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(schema(ComparisonObject))
 
 
 def watch_schema() -> str:
     """Return the JSON Schema of what ``gapless watch --once --json`` prints."""
-    return json.dumps(live_schema(), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(live_schema())
 
 
 def attach_schema() -> str:
     """Return the JSON Schema of what ``gapless attach --json`` prints."""
-    return json.dumps(attached_schema(), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(attached_schema())
 
 
 def data_schema() -> str:
     """Return the JSON Schema of what ``gapless data --json`` prints."""
-    return json.dumps(input_schema(), indent=1, ensure_ascii=False) + "\n"
+    return _format_schema(input_schema())
+
+
+def _format_schema(root: Mapping[str, object]) -> str:
+    """Return a JSON Schema with a line for each of its definitions."""
+    definitions = root.get("$defs")
+    if not isinstance(definitions, dict):
+        return json.dumps(root, ensure_ascii=False) + "\n"
+    lines = (
+        f"  {json.dumps(name)}: {json.dumps(definition, ensure_ascii=False)}"
+        for name, definition in cast("dict[str, object]", definitions).items()
+    )
+    rest = json.dumps({**root, "$defs": None}, ensure_ascii=False)
+    body = "{\n" + ",\n".join(lines) + "\n }"
+    return rest.replace('"$defs": null', f'"$defs": {body}') + "\n"
 
 
 def _fence(text: str) -> str:
     return f"```text\n{text}\n```"
+
+
+def recipe(name: str) -> str:
+    """Return a file of the recipes as a block."""
+    text = (ROOT / "docs/recipes" / name).read_text(encoding="utf-8").strip()
+    return f"```{_LANGUAGES[Path(name).suffix]}\n{text}\n```"
 
 
 PAGES: Final[Mapping[str, Makers]] = {
@@ -202,6 +224,12 @@ PAGES: Final[Mapping[str, Makers]] = {
         "watching": costs.watching_sentence,
     },
     "docs/predictions.md": {"families": accuracy.families},
+    "docs/clusters.md": {
+        "recipe-slurm": partial(recipe, "train.sbatch"),
+        "recipe-pytorchjob": partial(recipe, "pytorchjob.yaml"),
+        "recipe-jobset": partial(recipe, "jobset.yaml"),
+        "recipe-ray": partial(recipe, "ray_train.py"),
+    },
     "docs/cli.md": {"commands": command_pages},
     "docs/doctor.md": {"checks": doctor_pages.check_table, "peaks": doctor_pages.peak_table},
     "docs/development.md": {"rooms": rooms.room_map, "house": house.house_table},

@@ -35,7 +35,8 @@ _OPENS: Final = re.compile(
     r"(?: --(?:html [a-z.]+|csv kernels|json|leaf idle\.sync|by-shape|sort device-total|top \d+"
     r"|rank 3|steps 10-20))*"
     r"|gapless compare [-./a-zT\d]+ [-./a-z\d]+(?: --json| --top \d+)?"
-    r"|gapless report last --rank 3|gapless runs delete 2026-11-20 --force"
+    r"|gapless report last --rank 3|gapless report (?:/shared/runs|node0/runs node1/runs)"
+    r"|gapless runs delete 2026-11-20 --force"
 )
 OPENING: Final = [command for command in COMMANDS if _OPENS.fullmatch(command)]
 RECORDING: Final = tuple(
@@ -99,6 +100,11 @@ def add_runs(path: Path) -> None:
     }
     drawing.write_run(home / "2026-11-20T09-00-00-0001", ranks)
     drawing.write_run(home / "2026-11-22T09-00-00-0002", ranks, started_unix_ns=_LATER_NS)
+    for number in (0, 1):
+        job = {"run": "7", "master": "node0:1", "node": number, "nodes": 2, "restart": 0}
+        head = drawing.process(7, rank=number, world=2, job=job)
+        for folder in (f"node{number}/runs", "shared/runs"):
+            drawing.write_run(path / folder / f"run{number}", {"rank0.log": head + training})
 
 
 @pytest.mark.parametrize("command", OPENING)
@@ -110,7 +116,8 @@ def test_commands_that_open_traces_run(
 ) -> None:
     monkeypatch.chdir(traces)
     monkeypatch.setenv("GAPLESS_CACHE", str(traces / "cache"))
-    assert cli.main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    words = shlex.split(command.replace(" /shared", f" {traces}/shared"))
+    assert cli.main(words[1:]) == 0, capsys.readouterr().err
     output = capsys.readouterr()
     assert output.out or output.err
 

@@ -9,6 +9,7 @@ from gapless import wire
 from gapless.model.recording import (
     Batches,
     Fact,
+    JobPlace,
     Manifest,
     Marks,
     Process,
@@ -45,6 +46,8 @@ class Log(Struct):
     unobserved: list[Unobserved] = field(default_factory=list[Unobserved])
     sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
     batch_sums: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
+    job: JobPlace | None = None
+    host: str | None = None
 
     def add_mark(self, kind: str, start: float, end: float | None = None, **columns: int) -> None:
         """Note a mark: subject, value, flags, thread as in ``wire``."""
@@ -144,6 +147,8 @@ class Log(Struct):
             written=(),
             mark_sums=_sums(self.sums, wire.MARK_SUM_FIELDS),
             batch_sums=_sums(self.batch_sums, wire.BATCH_SUM_FIELDS),
+            job=self.job,
+            host=self.host,
         )
 
 

@@ -10,6 +10,7 @@ from gapless.accounting.ranks.collectives import (
     Collectives,
     gather_collectives,
     match_collectives,
+    pair_ends,
 )
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "gather_collectives",
     "join_trace",
     "match_collectives",
+    "pair_ends",
     "partition",
     "sort_threads",
     "sum_ledgers",

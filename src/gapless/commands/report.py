@@ -2,6 +2,8 @@
 
 RUN is the folder of a run, a folder of runs (its last one), an id, the beginning of it, or "last",
 which is what is printed without one. A run that goes on is reported as far as it is recorded.
+Of a job on several machines each has its own run: several RUNs are joined, and so are those of the
+last job in a folder that the machines share.
 
 Examples:
   gapless report                               the first screen: why, where, three causes, what next
@@ -9,6 +11,7 @@ Examples:
   gapless report --section loaders --section machine
   gapless report 2026-11-21 --price 2.5        an hour of one GPU costs 2.5
   gapless report last --rank 3
+  gapless report node0/runs node1/runs         a job on two machines
   gapless report --json | jq .timeline
   gapless report --markdown > report.md
   gapless report --html run.html               a page: account, steps, timeline, tables
@@ -23,10 +26,10 @@ SUMMARY = "print where the time of a recorded run went"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless report``."""
-    parser.usage = "gapless report [RUN] [options]"
+    parser.usage = "gapless report [RUN ...] [options]"
     from gapless.commands.options import add_depth, add_forms, add_selection
 
-    parser.add_argument("run", metavar="RUN", nargs="?", default="last", help="folder or id (last)")
+    parser.add_argument("run", metavar="RUN", nargs="*", help="folders or ids (last)")
     parser.add_argument(
         "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs (.gapless/runs)"
     )
@@ -43,16 +46,25 @@ def main(arguments: argparse.Namespace) -> int:
 
     from gapless.commands.options import check_file, give_study, progress, study_options
     from gapless.store.run import runs
-    from gapless.study import open_run
+    from gapless.study import open_job
 
     check_file(arguments)
-    named_path = Path(arguments.run)
-    runs_folder = arguments.place or runs.home()
-    if named_path.is_dir():
-        folder = named_path if runs.is_run(named_path) else runs.find(named_path, "last")
-    else:
-        folder = runs.find(runs_folder, arguments.run)
+    home = arguments.place or runs.home()
+    folders = [folder for name in arguments.run or ["last"] for folder in _find_runs(name, home)]
     with progress() as say:
-        study = open_run(folder, replace(study_options(arguments), price=arguments.price), say)
+        study = open_job(folders, replace(study_options(arguments), price=arguments.price), say)
     give_study(study, arguments)
     return 0
+
+
+def _find_runs(name: str, home: Path) -> tuple[Path, ...]:
+    """Return the run of a name; of a folder of runs the last one, and those of the same job."""
+    from gapless.store.run import jobs, runs
+
+    named_path = Path(name)
+    if named_path.is_dir() and runs.is_run(named_path):
+        return (named_path,)
+    if named_path.is_dir():
+        return jobs.find_job_runs(runs.find(named_path, runs.LAST_RUN))
+    folder = runs.find(home, name)
+    return jobs.find_job_runs(folder) if name == runs.LAST_RUN else (folder,)

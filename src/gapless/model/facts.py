@@ -167,6 +167,8 @@ class World(Struct, frozen=True):
     steps: int
     step_ns: int | None  # un-profiled, median
     local_ranks: int | None = None  # processes of one host
+    hosts: tuple[str, ...] = ()  # of the training processes that are here, by rank
+    links: Mapping[str, int] = field(default_factory=dict[str, int])  # Mbit/s, slowest seen
 
 
 class Repeat(Struct, frozen=True):

@@ -110,6 +110,16 @@ class Window(Struct, frozen=True):
     detached: bool = False  # the profiler from the device's driver, behind it
 
 
+class JobPlace(Struct, frozen=True):
+    """Which job a process is a part of, and where in it; ``None``: its launcher does not say."""
+
+    run: str | None  # the id that torchrun's agents met by
+    master: str | None  # address and port at which the ranks meet
+    node: int | None
+    nodes: int | None
+    restart: int | None  # how often torchrun had started the ranks of its node before
+
+
 class Process(Struct, frozen=True):
     """One process that stepped or loaded."""
 
@@ -139,6 +149,9 @@ class Process(Struct, frozen=True):
     trial: "ArmObservation | None" = None  # in a trial's arm
     setup_stacks: tuple[StackCount, ...] = ()  # since torch was looked for, until it trained
     rare_stacks: tuple[StackCount, ...] = ()  # without frames: sums, by thread, of what is not kept
+    job: JobPlace | None = None
+    host: str | None = None
+    unix_offset_ns: int | None = None  # Unix time less the clock of its times, as it began
 
 
 class ArmObservation(Struct, frozen=True):
@@ -208,11 +221,32 @@ class Manifest(Struct, frozen=True):
     adopted: tuple[AdoptedTrace, ...] = ()
 
 
+class Node(Struct, frozen=True):
+    """One of the machines of a job, each of which was recorded into a folder of its own.
+
+    Times are on the clock of the first of them; an offset is a clock less that one.
+    """
+
+    host: str
+    path: str
+    number: int | None  # as its launcher counts nodes
+    ranks: tuple[int, ...]
+    status: str
+    restarts: int | None
+    first_gpu: int | None  # the number that its GPU 0 has in the job; None: none was sampled
+    gpus: int
+    clock_offset_ns: int
+    clock_error_ns: int | None  # the offset is off by no more; None: not known
+    clock_source: str  # "the first" | "the same machine" | "collectives" | "steps" | "wall clock"
+    clock_count: int  # of the collectives or steps
+
+
 class Recording(Struct, frozen=True):
-    """A run, as its folder holds it."""
+    """A run, as its folder holds it; of a job on several machines, as their folders do."""
 
     path: str
     manifest: Manifest
     processes: tuple[Process, ...]
     samples: Samples
     unobserved: tuple[Unobserved, ...]
+    nodes: tuple[Node, ...] = ()  # those of one folder have none

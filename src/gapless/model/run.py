@@ -13,7 +13,7 @@ from gapless.model.calls import CallTree
 from gapless.model.footprint import Footprint
 from gapless.model.host_code import CallLine, FetchWait, HostCode, HotLine
 from gapless.model.picture import Pace
-from gapless.model.recording import Unobserved
+from gapless.model.recording import Node, Unobserved
 from gapless.model.rhythm import LongSteps, Phase, Sighting, UnlikeSteps
 
 
@@ -282,6 +282,7 @@ class RecordedRun(Struct, frozen=True):
     fetch_waits: tuple[FetchWait, ...] = ()  # of making batches, most first
     calls: tuple[CallTree, ...] = ()  # of whole processes, by rank; of workers last
     pace: Pace | None = None  # where it was asked for (``Options.pictured``)
+    nodes: tuple[Node, ...] = ()  # of a job whose machines were recorded one by one
 
 
 # Of a mere trace: a run of which nothing was noted.

@@ -15,7 +15,9 @@ _HEAD = 1 << 14  # of /proc/cpuinfo, which is long: the first processor
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
-_machine = keep_fields(values={})  # read once a process
+_NETWORK, _FABRIC = "/sys/class/net", "/sys/class/infiniband"
+_MAX_LINKS = 16  # that are looked at
+_machine = keep_fields(values={}, links=None)  # read once a process
 
 
 def values(torch: Any) -> dict[str, Any]:
@@ -32,6 +34,34 @@ def values(torch: Any) -> dict[str, Any]:
             bf16=_bf16(torch),
         )
     return {**_machine.values, **_device(torch)}
+
+
+def links() -> dict[str, int]:
+    """Return the speeds of the machine's network links that are up, in Mbit/s, by their names."""
+    if _machine.links is None:
+        ethernet = {name: _speed(name) for name in _names(_NETWORK) if name != "lo"}
+        fabric = {name: _fabric_rate(name) for name in _names(_FABRIC)}
+        speeds = {**ethernet, **fabric}
+        _machine.links = {name: speed for name, speed in speeds.items() if speed}
+    return dict(_machine.links)
+
+
+def _names(folder: str) -> list[str]:
+    with tracebacks.suppress(OSError):
+        return sorted(os.listdir(folder))[:_MAX_LINKS]
+    return []
+
+
+def _speed(name: str) -> int | None:
+    """Return what the driver of an interface says; a virtual one says nothing, or −1."""
+    text = _line(os.path.join(_NETWORK, name, "speed"))
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _fabric_rate(name: str) -> int | None:
+    text = _line(os.path.join(_FABRIC, name, "ports", "1", "rate")) or ""
+    match = re.match(r"(\d+(?:\.\d+)?) Gb/sec", text)
+    return None if match is None else round(float(match.group(1)) * 1000)
 
 
 def _bf16(torch: Any) -> bool | None:

@@ -27,7 +27,7 @@ from gapless.model.facts import (
 from gapless.model.recording import Fact, Recording
 from gapless.recorded.loaders.facts import loaders
 from gapless.recorded.training.processes import Training, counted_steps, select_steppers, trainings
-from gapless.recorded.values import as_bool, as_int, as_text, source_location
+from gapless.recorded.values import as_bool, as_int, as_object, as_text, source_location
 
 _RATIO_COUNTERS: Final = {"steps", "passes"}  # of the counted calls: the sample of the ratio
 _PARALLEL: Final = ("ddp", "fsdp", "data_parallel")
@@ -125,7 +125,20 @@ def _world(
         steps=first_training.edges.count,
         step_ns=_median_step_ns(first_training),
         local_ranks=as_int(distributed.get("local_world")) or n_ranks,
+        hosts=tuple(dict.fromkeys(t.process.host for t in trainings if t.process.host)),
+        links=_slowest_links(trainings),
     )
+
+
+def _slowest_links(trainings: tuple[Training, ...]) -> dict[str, int]:
+    """Return the links of the job's machines by name: of several machines the slowest of each."""
+    speeds: dict[str, int] = {}
+    for training in trainings:
+        for name, speed in as_object(_fact_values(training, "distributed").get("links")).items():
+            mbit = as_int(speed)
+            if mbit is not None:
+                speeds[name] = min(mbit, speeds.get(name, mbit))
+    return speeds
 
 
 def _parse_version(version: str | None) -> tuple[int, int] | None:

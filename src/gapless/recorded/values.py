@@ -1,5 +1,8 @@
 """Values as processes recorded them, if they are of the expected kind."""
 
+from collections.abc import Mapping
+from typing import cast
+
 from gapless.model.edit import Location
 from gapless.model.recording import Fact
 
@@ -24,3 +27,8 @@ def as_bool(value: object) -> bool | None:
 def as_text(value: object) -> str | None:
     """Return a text as it was recorded; ``None`` for anything else."""
     return value if isinstance(value, str) else None
+
+
+def as_object(value: object) -> Mapping[str, object]:
+    """Return keys and values as they were recorded; none for anything else."""
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}

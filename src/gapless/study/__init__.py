@@ -6,6 +6,6 @@ process of its own if there are many ranks (``capture.ranks``); only summaries t
 """
 
 from gapless.model.options import Options
-from gapless.study.opening import open_run, open_study, study_ended_run, study_recording
+from gapless.study.opening import open_job, open_run, open_study, study_ended_run, study_recording
 
-__all__ = ["Options", "open_run", "open_study", "study_ended_run", "study_recording"]
+__all__ = ["Options", "open_job", "open_run", "open_study", "study_ended_run", "study_recording"]

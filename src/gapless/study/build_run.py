@@ -40,6 +40,7 @@ from gapless.recorded.machine.samples import (
     used_gpus,
 )
 from gapless.recorded.machine.shareable import shareable_share
+from gapless.recorded.nodes.join import lacking_nodes
 from gapless.recorded.steps.account import join_windows
 from gapless.recorded.steps.loader_use import loader_uses
 from gapless.recorded.steps.occasions import add_occasions
@@ -138,6 +139,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
         calls=call_trees(rank_trainings),
         pace=step_pace(stepping_trainings, span) if options.pictured else None,
+        nodes=recording.nodes,
     )
     study = replace(
         base,
@@ -327,5 +329,6 @@ def _sum_unobserved(recording: Recording) -> tuple[Unobserved, ...]:
 def _iter_unobserved(recording: Recording) -> Iterable[Unobserved]:
     yield from recording.unobserved
     yield from recording.samples.unobserved
+    yield from lacking_nodes(recording)
     for process in recording.processes:
         yield from process.unobserved

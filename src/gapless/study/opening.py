@@ -26,7 +26,8 @@ def open_study(
 ) -> Study:
     """Read the traces below some paths and return their study: one rank or many.
 
-    The folder of a recorded run gives the study of the run. Raises ``GaplessError`` where there is
+    The folder of a recorded run gives the study of the run, those of several machines that of
+    their job. Raises ``GaplessError`` where there is
     nothing to read, or none of it can be read.
     """
     study_options, report_progress = options or Options(), progress or _ignore_progress
@@ -35,6 +36,8 @@ def open_study(
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
     if len(names) == 1 and _may_be_run(Path(names[0])):
         return open_run(names[0], study_options, report_progress)
+    if len(names) > 1 and all(_may_be_run(Path(name)) for name in names):
+        return open_job(names, study_options, report_progress)
     from gapless.formats import find, spool  # not needed for a run
     from gapless.formats.text.source import is_stream
 
@@ -67,6 +70,46 @@ def open_run(
 
     report_progress("reading the run")
     return study_ended_run(load(folder), run_options, report_progress)
+
+
+def open_job(
+    folders: Sequence[str | os.PathLike[str]],
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Read the folders that the machines of one job recorded; return the study of the job.
+
+    Raises ``GaplessError`` for folders that are not of one job.
+    """
+    run_options, report_progress = options or Options(), progress or _ignore_progress
+    paths = [Path(name) for name in dict.fromkeys(os.fspath(folder) for folder in folders)]
+    if len(paths) == 1:
+        return open_run(paths[0], run_options, report_progress)
+    key, name = _job_key(paths, run_options), memo.blob_name(list(map(str, paths)), run_options)
+    study = None if key is None else memo.recall(key, name)
+    if study is not None:
+        return study
+    from gapless.recorded.nodes.join import join_recordings  # not needed where the cache has it
+    from gapless.store.run.recordings import load
+
+    recordings: list[Recording] = []
+    for count, path in enumerate(paths, 1):
+        report_progress(f"reading nodes: {count} of {len(paths)}")
+        recordings.append(load(path))
+    recording = join_recordings(recordings, run_options, report_progress)
+    study = study_recording(recording, run_options, report_progress)
+    key = _job_key(paths, run_options)
+    if key is not None:
+        memo.remember(key, name, study)
+    return study
+
+
+def _job_key(folders: Sequence[Path], options: Options) -> str | None:
+    """Return by what a job is known in the cache; ``None`` where a part of it goes on."""
+    if not options.cache:
+        return None
+    keys = [key for folder in folders if (key := ended_run_key(folder)) is not None]
+    return memo.content_key(keys) if len(keys) == len(folders) else None
 
 
 def study_ended_run(recording: Recording, options: Options, progress: Progress) -> Study:

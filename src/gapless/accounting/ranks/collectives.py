@@ -116,6 +116,40 @@ def match_collectives(captures: Sequence[Collectives]) -> tuple[Arrivals, ...]:
     return tuple(_concatenate(pieces) for pieces in arrivals_by_rank)
 
 
+def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:
+    """Return when the collectives that two ranks have in common ended, each on its own axis.
+
+    Their process groups need not be complete. Empty where nothing shows which belong together.
+    """
+    seconds_by_group = _rows_by_group(second)
+    pairs: list[tuple[int, int]] = []
+    for group, rows in _rows_by_group(first).items():
+        members = [_Member(0, rows), _Member(1, seconds_by_group.get(group, []))]
+        captures = (first, second)
+        numbered, stepped = _match_manner(members, captures)
+        if not members[1].rows or not (numbered or stepped or _has_same_order(members, captures)):
+            continue
+        tables = [
+            _key_rows(member.rows, _match_heads(captures[member.rank_index], numbered, stepped))
+            for member in members
+        ]
+        pairs += [(tables[0][key], tables[1][key]) for key in _common_keys(tables, stepped=stepped)]
+    rows = np.array(pairs, np.int64).reshape(-1, 2)
+    return first.end[rows[:, 0]], second.end[rows[:, 1]]
+
+
+def _match_manner(members: Sequence[_Member], captures: Sequence[Collectives]) -> tuple[bool, bool]:
+    """Return whether collectives are matched by their numbers, and whether by their steps."""
+    pairs = [(captures[member.rank_index], member) for member in members]
+    numbered = all(
+        capture.calls[row].seq is not None for capture, member in pairs for row in member.rows
+    )
+    stepped = not numbered and all(
+        (capture.step[member.rows] >= 0).any() for capture, member in pairs
+    )
+    return numbered, stepped
+
+
 def _rows_by_group(capture: Collectives) -> dict[_GroupKey, list[int]]:
     rows_by_group: dict[_GroupKey, list[int]] = {}
     for row, call in enumerate(capture.calls):
@@ -139,12 +173,7 @@ def _match_group(members: Sequence[_Member], captures: Sequence[Collectives]) ->
     """Match the collectives of one process group, if all of its ranks are there."""
     group_captures = [captures[member.rank_index] for member in members]
     pairs = list(zip(group_captures, members, strict=True))
-    numbered = all(
-        capture.calls[row].seq is not None for capture, member in pairs for row in member.rows
-    )
-    stepped = not numbered and all(
-        (capture.step[member.rows] >= 0).any() for capture, member in pairs
-    )
+    numbered, stepped = _match_manner(members, captures)
     tables = [
         _key_rows(member.rows, _match_heads(capture, numbered, stepped))
         for capture, member in pairs

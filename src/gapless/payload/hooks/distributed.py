@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from .. import declare, patching, recorder
+from .. import declare, patching, recorder, surroundings
 from ..process_state import keep
 from ..stacks import locations
 from . import calls, models
@@ -149,6 +149,8 @@ def _look() -> None:
         "local_rank": _number("LOCAL_RANK"),
         "local_world": local,
         "nodes": _number("GROUP_WORLD_SIZE") or _nodes(world, local),
+        "host": os.uname().nodename,
+        "links": surroundings.links(),
     }
     recorder.fact("distributed", _group, values, None)
 

@@ -97,7 +97,24 @@ def description() -> dict[str, Any]:
         "unix_ns": time.time_ns(),
         "versions": _versions(),
         "hostname": os.uname().nodename,
+        "job": _job(),
     }
+
+
+def _job() -> dict[str, Any]:
+    """Return by what this process knows its job, which may be on several machines."""
+    address, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+    return {
+        "run": os.environ.get("TORCHELASTIC_RUN_ID"),
+        "master": f"{address}:{port}" if address and port else None,
+        "node": _first_number("GROUP_RANK", "NODE_RANK", "SLURM_NODEID"),
+        "nodes": _first_number("GROUP_WORLD_SIZE", "NNODES", "SLURM_NNODES"),
+        "restart": _number("TORCHELASTIC_RESTART_COUNT"),
+    }
+
+
+def _first_number(*names: str) -> int | None:
+    return next((number for number in map(_number, names) if number is not None), None)
 
 
 def _number(name: str) -> int | None:

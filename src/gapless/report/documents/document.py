@@ -24,7 +24,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.finding import Abstention, ReplayFidelity
 from gapless.model.footprint import AllocatorUse, CallUse, FileUse, SyncUse
 from gapless.model.host_code import HostCode, HotLine
-from gapless.model.recording import Unobserved
+from gapless.model.recording import Node, Unobserved
 from gapless.model.rhythm import Phase, UnlikeSteps
 from gapless.model.run import (
     CpuContention,
@@ -208,6 +208,7 @@ class StudyObject(Struct, frozen=True):
     files: FileUse | None = None
     calls: tuple[CallUse, ...] | None = None  # lines that save, or log
     devices_seen: tuple[DeviceState, ...] | None = None
+    nodes: tuple[Node, ...] | None = None  # the machines of a job; of one folder there are none
     proposals: tuple[ProposalObject, ...] | None = None  # what would help, or was asked to be tried
     trials: tuple[TrialObject, ...] | None = None
     findings: tuple[FindingObject, ...] | None = None  # most valuable first; null: not looked for

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from gapless import wire
 from gapless.errors import RunFolderError
-from gapless.model.recording import Batches, Marks, Process, Sums, Unobserved
+from gapless.model.recording import Batches, JobPlace, Marks, Process, Sums, Unobserved
 from gapless.model.trace import Int64
 from gapless.store.logs import packed
 from gapless.store.logs.fields import Object, integer, members, parse, text, texts
@@ -148,7 +148,24 @@ def _process(name: str, group: _ProcessFrames, records: Mapping[int, Columns]) -
         trial=process_log.trial,
         setup_stacks=process_log.setup_stacks,
         rare_stacks=process_log.rare_stacks,
+        job=job_place(head),
+        host=text(head.get("hostname")),
+        unix_offset_ns=_unix_offset_ns(head),
     )
+
+
+def job_place(head: Object) -> JobPlace | None:
+    """Return which job the writer of a PROCESS frame is a part of; ``None``: it does not say."""
+    job = members(head.get("job"))
+    if not job:
+        return None
+    node, nodes, restart = (integer(job.get(name)) for name in ("node", "nodes", "restart"))
+    return JobPlace(text(job.get("run")), text(job.get("master")), node, nodes, restart)
+
+
+def _unix_offset_ns(head: Object) -> int | None:
+    unix_ns, monotonic_ns = integer(head.get("unix_ns")), integer(head.get("monotonic_ns"))
+    return None if unix_ns is None or monotonic_ns is None else unix_ns - monotonic_ns
 
 
 def _sums(columns: Columns) -> Sums | None:
