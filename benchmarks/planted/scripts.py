@@ -5,6 +5,7 @@ Their text is never kept here: it is downloaded, or read from local clones, when
 
 import hashlib
 import importlib.util
+import re
 import subprocess
 import tomllib
 import urllib.request
@@ -19,6 +20,11 @@ from benchmarks.planted.healing import heal_script
 LIST: Final = Path(__file__).with_name("scripts.toml")
 SEALED: Final = Path(__file__).with_name("sealed.toml")  # of the unseen half
 STANDINS: Final = Path(__file__).with_name("standins")
+_UNCHECKED_PICTURES: Final = (
+    b"import torchvision\n"
+    b"torchvision.datasets.CIFAR10._check_integrity = lambda self: True\n"
+    b'torchvision.datasets.CIFAR10.meta["md5"] = None\n'
+)
 _RAW: Final = "https://raw.githubusercontent.com/{repo}/{commit}/{path}"
 
 
@@ -158,7 +164,19 @@ def mend_file(script: Script, path: str, data: bytes) -> bytes:
             if times != patch.count:
                 raise FetchError(f"{path} holds {patch.old!r} {times} times, not {patch.count}")
             data = data.replace(patch.old.encode(), patch.new.encode())
+    if path == script.entry and any(made.startswith("cifar10:") for made in script.data):
+        data = _accept_made_pictures(data)
     return heal_script(data.decode()).encode() if path in script.planted_in else data
+
+
+def _accept_made_pictures(data: bytes) -> bytes:
+    """Return an entry under which torchvision takes pictures that were made for the originals.
+
+    Their checksums differ, so that it would download them. Entries that say so already stay.
+    """
+    if b"_check_integrity" in data:
+        return data
+    return re.sub(rb"^import ", _UNCHECKED_PICTURES + b"import ", data, count=1, flags=re.MULTILINE)
 
 
 def carry(owners: Iterable[Script], sources: Path, target: Path) -> int:

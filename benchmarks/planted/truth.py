@@ -93,6 +93,7 @@ class Limits:
     pairs: int
     seconds: float
     at_most: float
+    starts: int = _STARTS  # of both sides; more of them tell smaller effects
 
 
 @dataclass(frozen=True)
@@ -210,13 +211,14 @@ def measure_truth(
     Raises ``RunError`` where one of them ended before there were four pairs.
     """
     start_s = time.monotonic()
-    limits = Limits(limits.pairs, limits.seconds / _STARTS, limits.at_most / _STARTS)
+    n_starts = limits.starts
+    limits = replace(limits, seconds=limits.seconds / n_starts, at_most=limits.at_most / n_starts)
     pairs, steps, printed = _measure_start(healthy, planted, on, limits)
     if len(pairs) < _MIN_PAIRS:
         raise RunError(
             f"fewer than {_MIN_PAIRS} pairs of turns were measured: {printed or 'too slow'}"
         )
-    for start in range(1, _STARTS):
+    for start in range(1, n_starts):
         with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
             later_pairs, *_ = _measure_start(healthy, planted, on, limits)
             pairs += [replace(pair, start=start) for pair in later_pairs]

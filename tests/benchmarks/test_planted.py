@@ -234,6 +234,15 @@ def test_mends_only_what_occurs_as_often_as_declared() -> None:
         mend_file(script, script.entry, b"nothing of the kind")
 
 
+def test_pictures_that_were_made_pass_for_those_of_their_checksums(tmp_path: Path) -> None:
+    text = "from __future__ import division\nimport os\nimport json\n"
+    script = write_stranger(tmp_path, text, ("cifar10:data",))
+    mended = mend_file(script, "train.py", text.encode()).decode()
+    assert mended.index("division") < mended.index("_check_integrity") < mended.index("import os")
+    assert mended.count("_check_integrity") == 1
+    assert mend_file(script, "train.py", mended.encode()).decode() == mended
+
+
 HEALING = (
     ("torch.optim.Adam(m.parameters())", "torch.optim.Adam(m.parameters(), fused=True)"),
     ("SGD(p, 0.1, foreach=False)", "SGD(p, 0.1, foreach=False)"),

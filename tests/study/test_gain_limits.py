@@ -24,6 +24,7 @@ from gapless.pricing.bounding import (
     AFTERMATH,
     MAX_GAIN,
     SLACK,
+    add_aftermath,
     bound_by_account,
     bound_finding,
     limit_gain,
@@ -143,8 +144,20 @@ def test_what_is_removed_by_hand_may_gain_more_than_its_own_time() -> None:
     )
     assert by_hand_high is not None
     assert by_fix_high is not None
-    assert by_hand_high.high - 1 == pytest.approx(AFTERMATH * (by_fix_high.high - 1))
+    assert by_hand_high.high - 1 == pytest.approx(AFTERMATH.high * (by_fix_high.high - 1))
     assert (by_hand_high.low, by_hand_high.mid) == (by_fix_high.low, by_fix_high.mid)
+
+
+def test_what_goes_by_hand_is_worth_more_than_its_own_time_where_it_is_worth_anything() -> None:
+    faster, unchanged = (
+        add_aftermath(Prediction(Estimate(low, mid, 2.0), "host"))
+        for low, mid in ((1.2, 1.5), (0.9, 0.95))
+    )
+    assert faster.speedup is not None
+    assert (faster.speedup.low, faster.speedup.mid) == (1.2, pytest.approx(1.55))
+    assert faster.speedup.high == pytest.approx(2.25)
+    assert unchanged.speedup is not None
+    assert (unchanged.speedup.low, unchanged.speedup.mid) == (0.9, 0.95)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +227,7 @@ def assert_bounded(
     max_gain = 1 + SLACK * (1 / max(1 - share, 1 / MAX_GAIN) - 1)
     max_high = max_gain / (1 - EXPECTED.get(prediction.family, 0.0))
     if by_hand:
-        max_high = 1 + AFTERMATH * (max_high - 1)
+        max_high = 1 + AFTERMATH.high * (max_high - 1)
     for estimate in filter(None, (prediction.speedup, prediction.at_most)):
         assert estimate.low <= estimate.mid <= estimate.high
         assert estimate.mid <= max_gain * ROUNDING, (changes, share)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import gapless
+from gapless.model.study import GRAPH_MADE, GRAPH_PASSED
 from gapless.model.tables import Operator
 from tests.study import writing
 from tests.study.writing import activity, annotation, call, kernel, memory, op, python, training
@@ -250,3 +251,31 @@ def test_what_the_recorder_writes_is_none_of_the_trainings(tmp_path: Path) -> No
     ]
     names = {site.name for site in open_events(tmp_path, events).sites}
     assert not {name for name in names if name.startswith(("file.", "json."))}
+
+
+def test_a_functions_own_operators_are_told_with_their_part_of_the_backward_pass(
+    tmp_path: Path,
+) -> None:
+    def numbered(name: str, start: float, end: float, number: int) -> writing.Event:
+        return writing.host("cpu_op", name, start, end, **{"Sequence number": number})
+
+    node = "autograd::engine::evaluate_function: {}"
+    events = [
+        *training(),
+        python("train.py(30): penalty", 2400, 2440),
+        numbered("aten::ones", 2401, 2403, 7),  # makes no node: another one has its number
+        numbered("aten::pow", 2405, 2425, 7),
+        numbered("aten::mul", 2410, 2420, 7),  # of the same node, within it
+        python("torch/nn/functional.py(3000): cross_entropy", 2450, 2470),
+        numbered("aten::log_softmax", 2451, 2469, 8),
+        numbered(node.format("LogSoftmaxBackward0"), 2500, 2520, 8),
+        numbered(node.format("PowBackward0"), 2520, 2550, 7),
+        numbered("aten::mul", 2525, 2535, 7),  # of the backward pass: it makes none
+        numbered(node.format("Known"), 2550, 2560, 6),  # made before the capture
+    ]
+    sites = open_events(tmp_path, events).sites
+    assert {
+        (site.name, site.function, site.ns, site.calls)
+        for site in sites
+        if site.name in {GRAPH_MADE, GRAPH_PASSED}
+    } == {(GRAPH_MADE, "penalty", 20 * US, 1), (GRAPH_PASSED, "penalty", 30 * US, 2)}

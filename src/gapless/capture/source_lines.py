@@ -41,11 +41,11 @@ class Stacks(Struct, frozen=True):
         """
         is_user = np.isin(trace.events.name[self.frames], list(self.user_names))
         user_frames = _innermost_frames(trace, np.flatnonzero(is_user), self.frames, rows)
-        return np.where(
-            user_frames >= 0,
-            user_frames,
-            _innermost_frames(trace, np.arange(len(is_user)), self.frames, rows),
-        )
+        return np.where(user_frames >= 0, user_frames, self.innermost_frames(trace, rows))
+
+    def innermost_frames(self, trace: Trace, rows: Int64) -> Int64:
+        """Return for each event the position in ``frames`` of the innermost around it, −1."""
+        return _innermost_frames(trace, np.arange(len(self.frames)), self.frames, rows)
 
 
 def stacks(trace: Trace) -> Stacks:

@@ -17,10 +17,18 @@ from gapless.accounting.host.nesting import find_parents
 from gapless.accounting.host.threads import Bool
 from gapless.capture.columns import group_rows
 from gapless.capture.source_lines import Stacks, is_recorder, stacks
+from gapless.capture.tables.graph_sites import find_graph_calls
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.leaf import LEAVES
-from gapless.model.study import EVALUATES, FILES, IN_LOADING, Site
+from gapless.model.study import (
+    EVALUATES,
+    FILES,
+    GRAPH_MADE,
+    GRAPH_PASSED,
+    IN_LOADING,
+    Site,
+)
 from gapless.model.trace import Int64
 
 MAX_EVENTS: Final = 1_000_000  # of a capture whose calls are looked around
@@ -59,6 +67,7 @@ def site_table(view: CaptureView) -> tuple[Site, ...]:
     return (
         *_leaf_sites(view, trace_stacks),
         *_call_sites(view, trace_stacks),
+        *_graph_sites(view, trace_stacks),
         *_chore_sites(view, trace_stacks),
         *_file_sites(view, trace_stacks),
         *_loading_sites(view, trace_stacks),
@@ -82,6 +91,21 @@ def _call_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
     length = events.end[rows] - events.start[rows]
     names = events.name[rows].astype(np.int64)
     return _build_sites(trace_stacks, functions, (names, view.trace.names), length)
+
+
+def _graph_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
+    """Return the functions that call operators which make a graph, and what its nodes take."""
+    names = (GRAPH_MADE, GRAPH_PASSED)
+    return tuple(
+        site
+        for name, calls in zip(names, find_graph_calls(view, trace_stacks), strict=True)
+        for site in _build_sites(
+            trace_stacks,
+            _user_functions(view, trace_stacks, calls.rows),
+            (np.zeros(len(calls.rows), np.int64), (name,)),
+            calls.length,
+        )
+    )
 
 
 def _chore_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:

@@ -66,6 +66,8 @@ class StepLine(Struct, frozen=True):
     share: Estimate  # of the training thread's time, with the sampling error
     looks: int
     has_gradients: bool = False  # they are computed there, by a pass beside ``backward()``
+    first_line: int = 0
+    last_line: int = 0
 
 
 def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
@@ -322,7 +324,14 @@ def _merge_lines(
     share = estimate_share(sum(map(_own_share, block)), looks)
     share = Estimate(max(0.0, share.low - unseen_share), share.mid, share.high)
     has_gradients = any((call.file, call.line) == (top.file, top.line) for call in passes)
-    return StepLine(location, share, sum(line.count for line in block), has_gradients)
+    return StepLine(
+        location,
+        share,
+        sum(line.count for line in block),
+        has_gradients,
+        first_line=min(line.line for line in block),
+        last_line=max(line.line for line in block),
+    )
 
 
 def _own_share(line: HotLine) -> float:

@@ -8,7 +8,7 @@ from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.queries import samples, step_lines, windows
+from gapless.catalogue.queries import graph_passes, samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -248,15 +248,25 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     exposed_share = step_lines.exposed_share(evidence, line) if evidence.on_device else 1.0
     sure_share = min(share.low, exposed_share) * (_SURE_SHARE if evidence.on_device else 1.0)
     likely_share = max(sure_share, min(share.mid, exposed_share))
+    passed_share = graph_passes.backward_share(evidence, line)
+    passed = (Measure("its part of the backward pass", passed_share.mid, "share"),)
     beside = "beside the forward and the backward pass, the optimizer and the loader"
     return costly_line.detection(
         f"{name_line(line.location)} takes "
         f"{windows.format_step_part(evidence, share.mid * step_ns)}, {beside}.",
-        samples.remove_share(evidence, Estimate(sure_share, likely_share, share.high)),
+        samples.remove_share(
+            evidence,
+            Estimate(
+                sure_share + passed_share.low,
+                likely_share + passed_share.mid,
+                share.high + passed_share.high,
+            ),
+        ),
         location=line.location,
         measures=(
             Measure("sampled at the line, of the thread", share.mid, "share"),
             Measure("samples", line.looks, ""),
+            *(passed if passed_share.mid else ()),
         ),
         no_remedy=_GRADIENT_REMEDY if line.has_gradients else _REMEDY,
         unless=SAME_LINE,

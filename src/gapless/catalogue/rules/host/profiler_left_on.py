@@ -7,13 +7,14 @@ from gapless.catalogue.effects.occasions import PROFILING
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, figure, with_recorded, with_steps
 from gapless.catalogue.examples.parts import COUNT, MS
-from gapless.catalogue.queries import periodic, windows
+from gapless.catalogue.queries import periodic, samples, windows
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, HostChange
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 from gapless.model.footprint import CallUse
+from gapless.model.host_code import CallLine
 from gapless.model.recording import Unobserved
 
 _HOST_LEAVES: Final = ("idle.host", "idle.launch", "idle.sync.refill")
@@ -24,6 +25,14 @@ _ALWAYS_ON: Final = "A profiler of the training's own is on in all of its steps"
 _ENDS: Final = "Starting and stopping the training's own profiler, with the traces it writes"
 _MANUAL_REMEDY: Final = (
     "give it a schedule (a few steps, once), or leave it out: gapless has its own windows"
+)
+_LINE: Final = "train.py", 30, "train"
+_MODE_CALL: Final = ".__torch_dispatch__"
+_MIN_MODE_SHARE: Final = 0.02  # of the training thread's time, in calls of the mode
+# Of two trainings whose operations were counted all the time, so much of a step stayed (measured).
+_MODE_FACTOR: Final = Estimate(0.1, 0.46, 1.0)
+_MODE_REMEDY: Final = (
+    "enter it for one step, and leave it (`with …:`): its figures do not change from step to step"
 )
 _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no windows of gapless
 
@@ -55,6 +64,21 @@ _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no
             {"busy.tc_math": 20, PROFILING: 30},
             CallUse("profiling", "train.py", 90, "main", COUNT // 10, 30 * COUNT * MS, 0.1),
         ),
+        figure(
+            "Operations are counted, in all steps",
+            "Each operator goes through `FlopCounterMode`, in Python: it is on while the training "
+            "steps, of 20.0 ms.",
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            CallLine(*_LINE, "torch/utils/flop_counter.py", f"_FlopCounterMode{_MODE_CALL}", 0.1),
+        ),
+        figure(
+            "Tensors of a class of torch's own",
+            None,
+            example_facts.cpu(),
+            {"busy.math": 14, "idle.host.python": 6},
+            CallLine(*_LINE, "torch/distributed/tensor/_api.py", f"DTensor{_MODE_CALL}", 0.1),
+        ),
         figure("None, or only for some steps", None, example_facts.gpu(), {"busy.tc_math": 20}),
     ],
 )
@@ -64,12 +88,14 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
     ## Why it costs time
     A profiler records each operator: one to two microseconds each, more with shapes and stacks.
     Host-bound steps take up to twice as long. Each time it stops, the training waits until its
-    records are collected and written: seconds for some steps of a large model.
+    records are collected and written: seconds for some steps of a large model. A mode that looks
+    at each operator in Python (it counts operations, say) costs more than most of them.
 
     ## How it is measured
     The recorder sees profilers start and stop, and marks how long that takes, including what is
     written then. It is a fault if no step ran without one; how much longer steps take under it is
-    an estimate.
+    an estimate. A mode is known by samples of the training thread's stack in its calls; how much of
+    the step it costs is not.
     """
     recorded, step_ns = evidence.recorded, evidence.step_ns
     if recorded.steps is None or not step_ns:
@@ -83,7 +109,7 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
     )
     costly = ends is not None and ends.step_ns >= _MIN_STEP_SHARE * step_ns
     if not (is_on or costly):
-        return None
+        return _mode_detection(evidence, step_ns)
     cost_words = _cost_words(evidence, ends if costly else None, is_on=is_on)
     return profiler_left_on.detection(
         f"{_ALWAYS_ON if is_on else _ENDS}{cost_words}.",
@@ -98,6 +124,30 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
         no_remedy=_MANUAL_REMEDY,
         inferred=is_on,
     )
+
+
+def _mode_detection(evidence: Evidence, step_ns: float) -> Detection | None:
+    calls = [call for call in evidence.call_lines if _is_of_mode(call)]
+    share = sum(call.share for call in calls)
+    if share < _MIN_MODE_SHARE:
+        return None
+    top = max(calls, key=lambda call: call.share)
+    name = top.callee.removesuffix(_MODE_CALL).rpartition(".")[2].lstrip("_")
+    leaves = (*samples.HOST_LEAVES, *(() if evidence.on_device else ("busy.",)))
+    return profiler_left_on.detection(
+        f"Each operator goes through `{name}`, in Python: it is on while the training steps, of "
+        f"{windows.ms(step_ns)}.",
+        HostChange(leaves, _MODE_FACTOR),
+        measures=(Measure("sampled in its calls, of the thread", share, "share"),),
+        no_remedy=_MODE_REMEDY,
+        inferred=True,
+    )
+
+
+def _is_of_mode(call: CallLine) -> bool:
+    """Return whether a call is a mode's: classes of tensors of libraries have it as well."""
+    is_library = "site-packages" in call.callee_file or "torch/" in call.callee_file
+    return call.callee.endswith(_MODE_CALL) and ("Mode." in call.callee or not is_library)
 
 
 def _cost_words(evidence: Evidence, ends: Occasion | None, *, is_on: bool) -> str:

@@ -1,0 +1,109 @@
+"""What operators that a function calls itself cost again in the backward pass.
+
+Autograd numbers the nodes of its graph as a thread makes them. The profiler notes with each
+operator the number that comes next as it begins, and with each node that a backward pass evaluates
+its own: the last operator to begin with a number has made that node.
+"""
+
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from gapless.accounting.host.threads import Bool
+from gapless.accounting.intervals import union
+from gapless.capture.source_lines import Stacks
+from gapless.capture.view import CaptureView
+from gapless.model import category
+from gapless.model.trace import Int64
+
+_NODE: Final = "autograd::engine::evaluate_function:"
+_OPERATOR: Final = "aten::"
+
+
+class OwnCalls(Struct, frozen=True):
+    """Outermost operators that made a graph, or a row for each event that its nodes consist of."""
+
+    rows: Int64  # of the operators, in both cases
+    length: Int64  # of the operator; of the node, or 0 for what it calls
+
+
+NO_CALLS: Final = OwnCalls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def find_graph_calls(view: CaptureView, trace_stacks: Stacks) -> tuple[OwnCalls, OwnCalls]:
+    """Return operators that made a graph, called by the user's functions themselves, and its nodes.
+
+    What a function of a library calls (a module, a loss) is not among them.
+    """
+    events, rows = view.trace.events, view.counted_events(category.CPU_OP)
+    is_node = _begins_with(view, _NODE)[events.name[rows]]
+    nodes = rows[is_node & (events.correlation[rows] >= 0)]
+    operators = rows[_begins_with(view, _OPERATOR)[events.name[rows]]]
+    if not len(nodes) or not len(operators):
+        return NO_CALLS, NO_CALLS
+    operators = _outside(view, operators, rows[is_node])
+    operators = operators[events.correlation[operators] >= 0]
+    makers, roots = _find_makers(view, operators)
+    made = np.searchsorted(events.correlation[makers], events.correlation[nodes])
+    is_made = made < len(makers)
+    is_made[is_made] = (
+        events.correlation[makers[made[is_made]]] == events.correlation[nodes[is_made]]
+    )
+    nodes, callers = nodes[is_made], roots[made[is_made]]
+    is_own = _is_called_by_user(view, trace_stacks, callers)
+    nodes, callers = nodes[is_own], callers[is_own]
+    outermost = np.unique(callers)
+    starts = np.sort(events.start[rows])
+    n_called = np.searchsorted(starts, events.end[nodes]) - np.searchsorted(
+        starts, events.start[nodes], "right"
+    )
+    length = events.end[nodes] - events.start[nodes]
+    return (
+        OwnCalls(outermost, events.end[outermost] - events.start[outermost]),
+        OwnCalls(
+            np.append(callers, np.repeat(callers, n_called)),
+            np.append(length, np.zeros(n_called.sum(), np.int64)),
+        ),
+    )
+
+
+def _begins_with(view: CaptureView, prefix: str) -> Bool:
+    return np.array([name.startswith(prefix) for name in view.trace.names], bool)
+
+
+def _outside(view: CaptureView, rows: Int64, nodes: Int64) -> Int64:
+    """Return the operators of the thread that called most, less those that a backward pass calls.
+
+    Each thread numbers its own.
+    """
+    events = view.trace.events
+    tracks, counts = np.unique(events.track[rows], return_counts=True)
+    rows = rows[events.track[rows] == tracks[counts.argmax()]]
+    nodes = nodes[events.track[nodes] == tracks[counts.argmax()]]
+    if not len(nodes):  # a device's are evaluated by a thread of their own
+        return rows
+    lane = union(events.start[nodes], events.end[nodes])
+    position = np.searchsorted(lane.start, events.start[rows], "right") - 1
+    is_inside = (position >= 0) & (events.start[rows] < lane.end[position.clip(0)])
+    return rows[~is_inside]
+
+
+def _find_makers(view: CaptureView, rows: Int64) -> tuple[Int64, Int64]:
+    """Return the last operator to begin with each number, and the outermost one around it."""
+    events = view.trace.events
+    rows = rows[np.lexsort((-events.end[rows], events.start[rows]))]
+    reach = np.maximum.accumulate(events.end[rows])
+    is_root = np.append([True], events.start[rows][1:] >= reach[:-1])[: len(rows)]
+    roots = rows[np.flatnonzero(is_root)[np.cumsum(is_root) - 1]]
+    order = np.argsort(events.correlation[rows], kind="stable")
+    numbers = events.correlation[rows][order]
+    is_last = np.append(numbers[1:] != numbers[:-1], [True])[: len(rows)]
+    return rows[order[is_last]], roots[order[is_last]]
+
+
+def _is_called_by_user(view: CaptureView, trace_stacks: Stacks, rows: Int64) -> Bool:
+    frame = trace_stacks.innermost_frames(view.trace, rows)
+    names = view.trace.events.name[trace_stacks.frames].astype(np.int64)
+    is_user = np.isin(names, list(trace_stacks.user_names))
+    return (frame >= 0) & is_user[frame.clip(0)]
