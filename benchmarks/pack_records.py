@@ -1,4 +1,4 @@
-"""Convert the windows in records to packed columns, in place: a sixth of the profiler's JSON.
+"""Convert the windows in records to packed columns, in place: a seventh of the profiler's JSON.
 
 A record is replaced only after it was read again and each window gave the same trace as before,
 compared column by column and table by table. All other files in a record keep their bytes::
@@ -38,7 +38,7 @@ from gapless.store.trace_tables import column_groups, make_tables
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDERS: Final = (Path("tests/zoo/records"), Path("tests/strangers/records"))
 NAME: Final = "run.tar.zst"
-_LEVEL: Final = 19  # of zstandard; a record is written once and read often
+_LEVEL: Final = 22  # of zstandard; a record is written once and read often
 _TEXT_SUFFIXES: Final = (".gz", ".zst")
 _Members = Mapping[str, bytes]
 
@@ -128,10 +128,10 @@ def _bare_name(name: str) -> str:
 
 
 def _pack_member(name: str, body: bytes, tick_ns: int) -> tuple[str, bytes]:
-    if not _is_window(name) or (name.endswith(columns.SUFFIX) and tick_ns == 1):
+    if not _is_window(name):
         return name, body
     trace = round_times(_read(name, body), tick_ns)
-    return _bare_name(name) + columns.SUFFIX, columns.encode_trace(trace)
+    return _bare_name(name) + columns.SUFFIX, columns.encode_trace(trace, archived=True)
 
 
 def round_times(trace: Trace, tick_ns: int) -> Trace:

@@ -33,6 +33,7 @@ def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are th
     steps: int | str | None = None,
     leaf: str | None = None,
     pieces: int = 10,
+    step: str | None = None,
     cache: bool = True,
 ) -> "Study":
     """Read traces (files, folders, patterns: the ranks of one job) and return the study of them.
@@ -41,6 +42,7 @@ def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are th
 
     ``rank`` and ``steps`` select by number or by text ("3-7"); ``by_shape`` splits operators by
     their input shapes; ``leaf`` asks for the ``pieces`` longest pieces of one leaf;
+    ``step`` names the ranges that are steps ("train*");
     ``cache=False`` neither reads nor writes the cache. Raises ``GaplessError`` where a path names
     nothing, or nothing that can be read.
     """
@@ -52,6 +54,7 @@ def open(  # noqa: A001, PLR0913 - it is called gapless.open; the options are th
         steps=None if steps is None else str(steps),
         leaf=leaf,
         pieces=pieces,
+        step=step,
         cache=cache,
     )
     return open_study(paths, options)

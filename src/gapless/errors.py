@@ -28,7 +28,8 @@ A path, a pattern or a rank names nothing.
 
 - Look at the path as the message prints it. A pattern in quotes is expanded by gapless,
   without them by the shell.
-- A folder is searched for traces (`*.json`, `*.json.gz`, `*.json.zst`) at any depth.
+- A folder is searched for traces (`*.json`, `*.json.gz`, `*.json.zst`, and what
+  [other profilers](foreign-traces.md) write) at any depth.
 - `--rank` takes numbers of ranks that are among the files; the message lists those that are.
 - `account.to_frame()` needs narwhals and one of polars, pandas and pyarrow:
   `pip install 'gapless[frame]'`.
@@ -43,8 +44,10 @@ class NotATraceError(GaplessError):
 The file was read, and holds no trace events: it is empty, or something else.
 
 - gapless reads the JSON that `torch.profiler` writes (`export_chrome_trace`,
-  `tensorboard_trace_handler`), not `.pt.trace` folders of other tools, memory snapshots (`.pickle`)
-  or Nsight Systems files.
+  `tensorboard_trace_handler`) and what other profilers write
+  ([traces of others](foreign-traces.md)), not memory snapshots (`.pickle`).
+- A report of Nsight Systems (`.nsys-rep`) must be exported first, unless `nsys` is installed here:
+  `nsys export --type sqlite`.
 - A file that `torch.profiler` is still writing can be empty. Wait until the training has closed it.
 - A cut file is no error: what is whole in it is used, and the health lines say so.
 """

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from gapless import cli
 from gapless.agents import processes, tools
 from gapless.agents.confinement import confine
 from gapless.agents.messages import MAX_LINE
@@ -20,6 +21,7 @@ from gapless.agents.processes import CancelledError, ToolCall
 from gapless.agents.server import AgentServer
 from gapless.agents.tools import AgentRights
 from gapless.errors import GaplessError
+from tests.house.test_commands_stood_in import commands as commands_of_docs
 
 RUNS: Final = Path(__file__).parents[1] / "data/runs"
 RUN: Final = "2026-11-21T17-12-53-8a06"
@@ -161,7 +163,11 @@ def test_rubbish_is_refused_and_the_session_goes_on(
 
 
 def test_answers_and_unknown_notifications_are_passed_over(project: Path) -> None:
-    messages = ({"id": 4, "result": {}}, {"method": "notifications/other"}, {"method": "ping"})
+    messages: tuple[object, ...] = (
+        {"id": 4, "result": {}},
+        {"method": "notifications/other"},
+        {"method": "ping"},
+    )
     assert Client(AgentRights(confine([project]))).send(*messages) == []
 
 
@@ -291,12 +297,16 @@ def test_a_call_can_be_cancelled(project: Path, monkeypatch: pytest.MonkeyPatch)
     assert Client(AgentRights(confine([project]))).send(*messages) == []
 
 
+def pass_over(_: object) -> None:
+    """Print nothing of what a thread raised."""
+
+
 def test_a_mistake_of_ours_is_an_answer(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run_command(*_: object) -> str:
         raise ZeroDivisionError
 
     monkeypatch.setattr(tools, "run_command", run_command)
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    monkeypatch.setattr(threading, "excepthook", pass_over)
     (answer,) = Client(AgentRights(confine([project]))).send(
         request("tools/call", {"name": "runs"})
     )
@@ -323,6 +333,21 @@ def test_a_command_that_goes_on_is_ended(
         processes.run_command(["try"], project, 1.0, call)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize("command", commands_of_docs("mcp"))
+def test_commands_of_the_docs_serve(
+    command: str,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: Any,  # noqa: ANN401
+) -> None:
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Slowly([b'{"id": 1, "method": "ping"}'])))
+    for folder in ("/my/project", "/shared/runs"):
+        command = command.replace(folder, str(project))
+    assert cli.main(command.split()[1:]) == 0
+    assert json.loads(capfdbinary.readouterr().out)["id"] == 1
 
 
 def test_the_example_is_a_client(project: Path) -> None:

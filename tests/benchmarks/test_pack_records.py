@@ -51,10 +51,12 @@ def test_a_record_becomes_small_and_keeps_what_it_says(record: Path, tmp_path: P
 def test_a_record_that_would_say_something_else_is_not_replaced(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def encode_shifted(trace: Trace) -> bytes:
+    def encode_shifted(trace: Trace, **options: bool) -> bytes:
         end = trace.events.end.copy()
         end[0] += 1
-        return encode_trace(replace(trace, events=replace(trace.events, end=end), rank=9))
+        return encode_trace(
+            replace(trace, events=replace(trace.events, end=end), rank=9), **options
+        )
 
     monkeypatch.setattr(columns, "encode_trace", encode_shifted)
     content = record.read_bytes()
@@ -85,8 +87,8 @@ def test_a_trace_is_replaced_only_by_its_equal(
     assert not path.exists()
     path = Path(shutil.copy(TRACES["compiled"], tmp_path))
 
-    def encode_other_rank(trace: Trace) -> bytes:
-        return encode_trace(replace(trace, rank=9))
+    def encode_other_rank(trace: Trace, **options: bool) -> bytes:
+        return encode_trace(replace(trace, rank=9), **options)
 
     monkeypatch.setattr(columns, "encode_trace", encode_other_rank)
     with pytest.raises(UnequalError, match=r"compiled\.json\.gz: rank$"):

@@ -1,7 +1,8 @@
 """Commands of the docs that open and compare traces, or record a training, are run as they stand.
 
 Those that read a recorded run are in ``test_commands.py``, those that start a training many times
-in ``test_commands_stood_in.py``, those of ``fix`` and ``pack`` in ``tests/commands``.
+in ``test_commands_stood_in.py``, those of ``fix`` and ``pack`` in ``tests/commands``, of
+``mcp`` in ``tests/agents``.
 """
 
 import gzip
@@ -23,6 +24,9 @@ import pytest
 from gapless import cli
 from gapless.model.tuning import Tuning
 from gapless.store.run.tunings import tuning_object
+from tests.formats.nsight_writing import loop_rows, write_database
+from tests.formats.proto_writing import gpu_profile, perfetto_trace
+from tests.formats.rocprof_writing import rocprof_json
 from tests.house.test_commands import IN_BLOCKS, IN_SENTENCES, ROOT, RUN, collect
 from tests.house.test_commands_stood_in import STOOD_IN, commands
 from tests.store import drawing
@@ -31,7 +35,9 @@ DATA: Final = ROOT / "tests/data"
 _LATER_NS: Final = 1_900_000_000_000_000_000
 COMMANDS: Final = collect([*IN_BLOCKS, *IN_SENTENCES])
 _OPENS: Final = re.compile(
-    r"gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|trace\.json(?:\.gz)?)"
+    r"gapless open (?:report\.sqlite(?: --step \"train\*\")?|logs/plugins/profile"
+    r"|out_results\.json|trace\.pftrace)"
+    r"|gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|trace\.json(?:\.gz)?)"
     r"(?: --(?:html [a-z.]+|csv kernels|json|leaf idle\.sync|by-shape|sort device-total|top \d+"
     r"|rank 3|steps 10-20))*"
     r"|gapless compare [-./a-zT\d]+ [-./a-z\d]+(?: --json| --top \d+)?"
@@ -70,6 +76,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("trace", "before", "after"):
         shutil.copy(packed, path / f"{name}.json.gz")
         shutil.copy(packed, path / f"{name}.json")  # what is packed is known by its first bytes
+    write_database(path / "report.sqlite", loop_rows(4, label="train_step {}"))
+    (path / "logs/plugins/profile").mkdir(parents=True)
+    (path / "logs/plugins/profile/host.xplane.pb").write_bytes(gpu_profile())
+    (path / "out_results.json").write_bytes(rocprof_json())
+    (path / "trace.pftrace").write_bytes(perfetto_trace())
     for folder in ("log", "log-main", "log-branch", "runs/resnet"):
         (path / folder).mkdir(parents=True)
         for rank in (0, 1):
@@ -126,7 +137,7 @@ def test_every_command_in_a_block_is_run() -> None:
     assert len(OPENING) > 10
     assert set(RECORDING) | set(AFTERWARDS) <= set(COMMANDS)
     elsewhere = {line for name in STOOD_IN for line in commands(name)}
-    elsewhere |= {*RUN, *commands("fix"), *commands("pack")}
+    elsewhere |= {*RUN, *commands("fix"), *commands("pack"), *commands("mcp")}
     assert set(IN_BLOCKS) <= {*OPENING, *RECORDING, *AFTERWARDS, *elsewhere, *SENTENCES}
 
 

@@ -53,6 +53,18 @@ def test_tables_of_every_kind_come_back_equal(trace: Trace, tmp_path: Path) -> N
     assert loaded_trace.health.dropped != ()
 
 
+def test_windows_of_one_run_share_their_tables_in_an_archive(trace: Trace, tmp_path: Path) -> None:
+    path = tmp_path / "rank0-step1.json.columns"
+    content = columns.encode_trace(trace, archived=True)
+    path.write_bytes(content)
+    assert differences(trace, columns.load(path)) == []
+    assert b"TensorList" in content
+    assert b"TensorList" not in columns.encode_trace(trace)
+    path.write_bytes(content[:-1])
+    with pytest.raises(NotATraceError, match="damaged columns"):
+        columns.load(path)
+
+
 def test_times_come_back_whatever_they_are(trace: Trace, tmp_path: Path) -> None:
     """Also times that overlap on a track, decrease, or are as far apart as integers can be."""
     numbers = np.random.default_rng(0)

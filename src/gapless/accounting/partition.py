@@ -25,6 +25,7 @@ from gapless.accounting.device.facets import (
 from gapless.accounting.device.windows import device_windows, find_incomplete, irregular_windows
 from gapless.accounting.host.host import HostSide, prepare_host
 from gapless.accounting.host.host_row import host_pieces
+from gapless.accounting.host.input_stages import find_input_stages
 from gapless.accounting.host.stages import NO_STAGES, Stages
 from gapless.accounting.host.steps import StepBounds, find_steps
 from gapless.accounting.host.threads import Threads, sort_threads
@@ -120,7 +121,8 @@ def _charge_trace(
     release_memory()
     with ThreadPoolExecutor(1) as pool:  # NumPy lets the other thread run meanwhile
         facets_job = pool.submit(lambda: joined_trace.activity_facets)
-        host_side = prepare_host(joined_trace.threads, acts, stages)
+        own_stages = stages if len(stages.wait) else find_input_stages(joined_trace.threads)
+        host_side = prepare_host(joined_trace.threads, acts, own_stages)
     joined_trace.threads.forget_operators()
     release_memory()
     notes = _make_notes(host_side, arrivals)

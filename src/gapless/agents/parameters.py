@@ -50,8 +50,8 @@ def check_arguments(parameters: Sequence[Parameter], arguments: Mapping[str, obj
     names = {parameter.name: parameter for parameter in parameters}
     for name, value in arguments.items():
         if name not in names:
-            known = ", ".join(names) or "none"
-            raise UsageError(f"there is no argument {name[:80]!r}; there are: {known}")
+            names_text = ", ".join(names) or "none"
+            raise UsageError(f"there is no argument {name[:80]!r}; there are: {names_text}")
         _check_value(names[name], value)
     for parameter in parameters:
         if parameter.required and arguments.get(parameter.name) is None:

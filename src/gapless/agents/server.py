@@ -116,9 +116,8 @@ class AgentServer:
         self, message: RpcMessage, tool: AgentTool | None, arguments: object
     ) -> RpcError | None:
         if tool is None:
-            named = str(message.params.get("name"))[:80]
-            known = ", ".join(self._tools)
-            return RpcError(INVALID_PARAMS, f"there is no tool {named!r}; there are: {known}")
+            name, names_text = str(message.params.get("name"))[:80], ", ".join(self._tools)
+            return RpcError(INVALID_PARAMS, f"there is no tool {name!r}; there are: {names_text}")
         if not isinstance(arguments, dict):
             return RpcError(INVALID_PARAMS, "arguments are one object")
         if message.id in self._calls:

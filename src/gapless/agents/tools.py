@@ -62,12 +62,13 @@ def _list_runs(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str
 def _read_account(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str:
     document = _read_study(arguments, rights, call)
     for name in ("account", "step_account"):
-        (document.get(name) or {}).pop("rows", None)
-    return _shorten(document, _ACCOUNT_KEYS)
+        account: dict[str, Any] = document.get(name) or {}
+        account.pop("rows", None)
+    return _pick_members(document, _ACCOUNT_KEYS)
 
 
 def _read_findings(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str:
-    return _shorten(_read_study(arguments, rights, call), _FINDING_KEYS)
+    return _pick_members(_read_study(arguments, rights, call), _FINDING_KEYS)
 
 
 def _read_report(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str:
@@ -87,7 +88,7 @@ def _try_fixes(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str
     words = ["try", str(run), "--json", "--in", str(run.parent), "--budget", f"{budget_s:.0f}s"]
     words += ["--fix", *arguments["fixes"]] if arguments.get("fixes") else []
     document = json.loads(_run(words, rights, call, budget_s + _SPARE_S))
-    return _shorten(document, ("run", "trials", "proposals"))
+    return _pick_members(document, ("run", "trials", "proposals"))
 
 
 def _draft_fix(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str:
@@ -127,7 +128,7 @@ def _read_study(arguments: Arguments, rights: AgentRights, call: ToolCall) -> di
     return json.loads(_run([*_subject(arguments, rights), "--json"], rights, call))
 
 
-def _shorten(document: Arguments, keys: tuple[str, ...]) -> str:
+def _pick_members(document: Arguments, keys: tuple[str, ...]) -> str:
     members = {key: document[key] for key in keys if document.get(key) not in (None, [], {})}
     return json.dumps(members, ensure_ascii=False)
 

@@ -93,7 +93,7 @@ def _summarise_file(path: str, options: Options, report_progress: Progress) -> C
             report_progress(f"reading: {count / 1e6:.1f} million events")
 
     key = cache.content_key(path) if options.cache else None
-    trace = load_trace(path, key, report_entries=report_entries)
+    trace = load_trace(path, key, report_entries=report_entries, step=options.step)
     require_rank(options, [trace.rank])
     report_progress("accounting")
     joined = join_trace(trace)

@@ -10,6 +10,16 @@ from gapless.model.study import StudyHealth
 from gapless.model.trace import Count
 
 _COLLECTIVES_PREFIX: Final = "collectives "  # notes that concern no single rank
+_FOREIGN: Final = {  # by source: profilers whose formats have neither shapes nor stacks
+    "nsight": "Nsight Systems",
+    "xla": "XLA",
+    "perfetto": "Perfetto",
+    "rocprof": "rocprof",
+}
+_FOREIGN_WORDS: Final = {
+    "input shapes": "why tensor cores stay unused",
+    "Python stacks": "lines of source",
+}
 _NOTABLE: Final = 0.02  # of the wall time: smaller shares of what is unsure are only in the account
 
 
@@ -112,7 +122,10 @@ def _absence_notes(captures: Sequence[CaptureFacts], account: Account) -> Iterat
     if not has_host:
         yield "no host events: idle time has no cause here, and there are no operators"
     if account.steps is None:
-        yield "no steps (no ProfilerStep#, no optimizer, no repeating range): no figures per step"
+        yield (
+            "no steps (no ProfilerStep#, no optimizer, no repeating range): no figures per step; "
+            "--step RANGE names the ranges that are steps"
+        )
     if has_devices and has_host:
         yield from _launch_notes(captures)
     lacking = [
@@ -123,8 +136,10 @@ def _absence_notes(captures: Sequence[CaptureFacts], account: Account) -> Iterat
         )
         if not is_present
     ]
+    if all(capture.source == "xla" for capture in captures):
+        yield "causes and fixes are those of PyTorch: none is looked for in a profile of XLA"
     if has_host and lacking:
-        yield _describe_lacking(lacking)
+        yield _describe_lacking(lacking, captures)
 
 
 def _launch_notes(captures: Sequence[CaptureFacts]) -> Iterator[str]:
@@ -139,7 +154,12 @@ def _launch_notes(captures: Sequence[CaptureFacts]) -> Iterator[str]:
     if any(capture.streams > 1 for capture in captures) and not any(
         capture.has_sync_records for capture in captures
     ):
-        yield "several streams, but waits between them are not recorded (enable_cuda_sync_events)"
+        hint = (
+            ""
+            if all(capture.source in _FOREIGN for capture in captures)
+            else " (enable_cuda_sync_events)"
+        )
+        yield f"several streams, but waits between them are not recorded{hint}"
 
 
 def _format_percent(share: float) -> str:
@@ -147,7 +167,14 @@ def _format_percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
-def _describe_lacking(lacking: Sequence[str]) -> str:
+def _describe_lacking(lacking: Sequence[str], captures: Sequence[CaptureFacts]) -> str:
+    foreign = sorted(
+        {_FOREIGN[capture.source] for capture in captures if capture.source in _FOREIGN}
+    )
+    if foreign:
+        words = " and ".join(_FOREIGN_WORDS[name] for name in lacking)
+        writers = " and ".join(foreign)
+        return f"no {' and no '.join(lacking)} in what {writers} wrote: not said are {words}"
     unsaid = {
         "input shapes": "why tensor cores stay unused (record_shapes=True)",
         "Python stacks": "lines of source (with_stack=True)",

@@ -31,6 +31,7 @@ class StudiedCapture(Struct, frozen=True):
     events: int
     steps: int  # counted
     world: int | None = None
+    step: str | None = None  # the ranges that the user says are steps
 
 
 class ReplayWindow(Struct, frozen=True):
@@ -50,6 +51,7 @@ def captures(summaries: Sequence[CaptureSummary]) -> tuple[StudiedCapture, ...]:
             summary.facts.events,
             len(summary.account.rows),
             summary.facts.world,
+            summary.facts.step,
         )
         for summary in summaries
         if summary.account.steps is not None
@@ -85,7 +87,8 @@ def reread_captures(
     windows: list[ReplayWindow] = []
     for capture in studied_captures:
         try:
-            trace = load_trace(capture.path, cache.content_key(capture.path) if cached else None)
+            key = cache.content_key(capture.path) if cached else None
+            trace = load_trace(capture.path, key, step=capture.step)
         except GaplessError:
             continue
         joined = join_trace(trace)

@@ -45,7 +45,7 @@ def summarise_capture(joined: JoinedTrace, ledger: Ledger, options: Options) -> 
     release_memory()
     view = build_view(joined, ledger, capture_account)
     return CaptureSummary(
-        facts=_capture_facts(view),
+        facts=_capture_facts(view, options),
         account=capture_account,
         tables=add_updates(add_passes(build_tables(view, by_shape=options.by_shape), view), view),
         leaf=describe_leaf(view, options),
@@ -100,7 +100,7 @@ def _step_spans(side: Threads, capture_account: Account) -> tuple[Int64, Int64]:
     return steps.boundaries[:-1][keep], steps.boundaries[1:][keep]
 
 
-def _capture_facts(view: CaptureView) -> CaptureFacts:
+def _capture_facts(view: CaptureView, options: Options) -> CaptureFacts:
     trace, ledger, acts = view.trace, view.ledger, view.acts
     kinds = np.bincount(trace.events.category, minlength=len(category.LABELS))
     devices = [device for device in trace.devices if device.name]
@@ -130,6 +130,7 @@ def _capture_facts(view: CaptureView) -> CaptureFacts:
         has_sync_records=bool(kinds[category.SYNC]),
         streams=_count_streams(view),
         syncs=_count_syncs(view),
+        step=options.step,
     )
 
 

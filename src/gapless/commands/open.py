@@ -1,12 +1,13 @@
-"""Read traces of torch.profiler and print where every nanosecond of each step went.
+"""Read traces of torch.profiler, or of others, and print where every nanosecond of a step went.
 
-PATH is a file (JSON, gzip or zstd), a folder, a pattern in quotes, or - for standard input.
-Several files are taken as the ranks of one job. What was read is kept in the cache, so that
-opening it again takes no time.
+PATH is a file (JSON, gzip or zstd; what Nsight Systems, XLA, rocprof and Perfetto write), a folder,
+a pattern in quotes, or - for standard input. Several files are taken as the ranks of one job. What
+was read is kept in the cache, so that opening it again takes no time.
 
 Examples:
   gapless open trace.json.gz
   gapless open ./log --rank 3 --steps 10-20
+  gapless open report.sqlite --step "train*"        of Nsight Systems; the steps by their name
   gapless open trace.json --leaf idle.sync          the longest of them, and what is to blame
   gapless open trace.json --by-shape --sort device-total --top 30
   gapless open trace.json --json | jq .account.groups
@@ -29,6 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("paths", metavar="PATH", nargs="+", help="file, folder, pattern, or -")
     add_selection(parser)
+    parser.add_argument(
+        "--step", metavar="RANGE", help="ranges of this name, or pattern (*, ?), are the steps"
+    )
     parser.add_argument(
         "--sort", metavar="KEY", help="order tables by self-host, device-total, calls …"
     )

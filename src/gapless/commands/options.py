@@ -102,6 +102,7 @@ def study_options(arguments: argparse.Namespace) -> "Options":
         rank=arguments.rank,
         steps=arguments.steps,
         leaf=getattr(arguments, "leaf", None),
+        step=getattr(arguments, "step", None),
         pieces=arguments.top,
         cache=not arguments.no_cache,
         pictured=any(getattr(arguments, name, None) is not None for name in _PICTURED),

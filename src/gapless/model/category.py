@@ -19,6 +19,7 @@ GPU_USER_ANNOTATION: Final = 9  # the shadow of a user annotation on a device: n
 SYNC: Final = 10  # cuda_sync records on device tracks: not work
 OVERHEAD: Final = 11  # the profiler's own, pid −1
 MARKER: Final = 12  # gapless's own marks on a host thread
+OS_CALL: Final = 13  # a call of the operating system's runtime: read, poll, sem_wait
 
 LABELS: Final = (
     "other",
@@ -34,7 +35,8 @@ LABELS: Final = (
     "sync",
     "overhead",
     "marker",
+    "os_call",
 )
 ACTIVITIES: Final = (KERNEL, MEMCPY, MEMSET)
 CALLS: Final = (RUNTIME, DRIVER)
-HOST_CALLS: Final = (CPU_OP, RUNTIME, DRIVER, PYTHON_FUNCTION, USER_ANNOTATION, MARKER)
+HOST_CALLS: Final = (CPU_OP, RUNTIME, DRIVER, PYTHON_FUNCTION, USER_ANNOTATION, MARKER, OS_CALL)

@@ -62,6 +62,7 @@ class Options(Struct, frozen=True):
     cache: bool = True
     price: float | None = None  # of a GPU for an hour
     pictured: bool = False  # with what only a page draws
+    step: str | None = None  # the ranges that are steps: a name, or a pattern with * and ?
     diagnose: bool = True  # look for causes, unless steps or a leaf are selected
 
     def __post_init__(self) -> None:

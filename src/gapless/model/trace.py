@@ -5,6 +5,8 @@ nanoseconds since the Unix epoch where the file says so (it aligns processes, no
 of one class have equal length and are read-only. In an index column −1 means "none".
 """
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
@@ -131,13 +133,25 @@ class Count(Struct, frozen=True):
 class Health(Struct, frozen=True):
     """How far a trace can be trusted, as its reader saw it."""
 
-    source: str  # "kineto", "chrome"
+    source: str  # "kineto", "chrome", "nsight", "xla", "perfetto", "rocprof"
     dropped: tuple[Count, ...] = ()  # events that could not be read, by reason
     repaired: tuple[Count, ...] = ()  # events that were mended, by what was done
     truncated: bool = False
     resolution_ns: int = 1
     notes: tuple[str, ...] = ()
     lost: tuple[tuple[int, int], ...] = ()  # spans of host time in which events are missing
+
+
+class Roles(Struct, frozen=True):
+    """What names and tracks mean, where the reader of a format or the user knows it."""
+
+    steps: tuple[str, ...] = ()  # names of ranges that are steps
+    inputs: tuple[str, ...] = ()  # names of frames that hand over batches
+    main: int = -1  # → Trace.tracks: the training thread
+    executors: tuple[int, ...] = ()  # → Trace.tracks: threads that compute for the training thread
+
+
+NO_ROLES: Final = Roles()
 
 
 class Trace(Struct, frozen=True):
@@ -159,3 +173,4 @@ class Trace(Struct, frozen=True):
     versions: tuple[tuple[str, str], ...]  # what the file says: ("cuda_runtime", "13000") …
     health: Health
     written_events: int = field(default=0)  # all entries of traceEvents, of every phase
+    roles: Roles = NO_ROLES

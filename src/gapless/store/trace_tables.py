@@ -7,6 +7,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from gapless.model.trace import (
+    NO_ROLES,
     Collective,
     Device,
     Distributed,
@@ -15,6 +16,7 @@ from gapless.model.trace import (
     GpuColumns,
     Health,
     MemoryColumns,
+    Roles,
     Shape,
     Trace,
     Track,
@@ -48,6 +50,7 @@ class TraceTables(Struct):
     versions: tuple[tuple[str, str], ...]
     health: Health
     written_events: int
+    roles: Roles = NO_ROLES
 
 
 def column_groups(trace: Trace) -> dict[str, Events | GpuColumns | MemoryColumns]:
@@ -79,6 +82,7 @@ def make_tables(trace: Trace) -> TraceTables:
         versions=trace.versions,
         health=trace.health,
         written_events=trace.written_events,
+        roles=trace.roles,
     )
 
 
@@ -103,4 +107,5 @@ def make_trace(tables: TraceTables, columns: Columns) -> Trace:
         versions=tables.versions,
         health=tables.health,
         written_events=tables.written_events,
+        roles=tables.roles,
     )

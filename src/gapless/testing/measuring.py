@@ -114,8 +114,8 @@ def _count_syncs(recording: Recording) -> float | None:
         return None
     copies = sum(copy.calls for copy in study.tables.copies if copy.direction == _TO_HOST)
     marks = sum(int((process.marks.kind == wire.SYNC).sum()) for process in _trainings(recording))
-    stepped = 0 if study.recorded.steps is None else study.recorded.steps.count
-    return copies / max(1, study.account.steps) + marks / max(1, stepped)
+    n_steps = 0 if study.recorded.steps is None else study.recorded.steps.count
+    return copies / max(1, study.account.steps) + marks / max(1, n_steps)
 
 
 def _trainings(recording: Recording) -> tuple[Process, ...]:

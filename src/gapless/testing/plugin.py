@@ -58,7 +58,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     if marker.args:
         pytest.fail(f"a budget has a name: {_HELP}", pytrace=False)
-    with _budgeted(item, marker.kwargs):
+    with _hold_budget(item, marker.kwargs):
         return (yield)
 
 
@@ -68,13 +68,13 @@ def gapless_budget(request: pytest.FixtureRequest) -> Budgeting:
     item: pytest.Item = request.node
 
     def budget(**limits: object) -> AbstractContextManager[Path]:
-        return _budgeted(item, limits)
+        return _hold_budget(item, limits)
 
     return budget
 
 
 @contextmanager
-def _budgeted(item: pytest.Item, values: Mapping[str, object]) -> Generator[Path]:
+def _hold_budget(item: pytest.Item, values: Mapping[str, object]) -> Generator[Path]:
     """Measure a block, and fail the test with a sentence for each budget that it breaks."""
     from gapless.testing.limits import read_limits
     from gapless.testing.measuring import record_block

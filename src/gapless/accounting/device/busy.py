@@ -22,6 +22,9 @@ CAST_OPERATORS = frozenset({"aten::to", "aten::_to_copy", "aten::copy_"})
 MATH_OPERATOR = re.compile(
     r"convolution|conv\dd|::_?(scaled_)?(add|badd)?b?mm(_|$)|::(linear|matmul|einsum)$"
     r"|scaled_dot_product|_attention_(forward|backward)"
+    # of TensorFlow, of XLA
+    r"|^(_Fused|Batch|Sparse)*MatMul(V\d)?$|^Conv\dD|^Einsum$|^dot(_general)?(_\w+)?$"
+    r"|^(convolution|custom-call_gemm|(\w+_)?(dot|gemm|conv)_fusion)"
 )
 BY_NAME = tuple(
     (leaf, re.compile(pattern))
@@ -31,23 +34,31 @@ BY_NAME = tuple(
             (
                 r"(?i)batch_?norm|bn_[fb]w|layer_?norm|rms_?norm|group_?norm|softmax|reduce_kernel"
                 r"|cub::(?!.*sort)|mean|sum|GammaBeta|pool|_loss|triton_(red|per)"
+                r"|^(wrapped_|loop_|input_)*reduce"
             ),
         ),
         ("busy.index", r"(?i)index|gather|scatter|embedding|sort|topk|unique|nonzero"),
-        ("busy.rng", r"(?i)distribution_|philox|dropout"),
-        ("busy.elementwise", r"(?i)elementwise|vectorized|triton_poi"),
+        ("busy.rng", r"(?i)distribution_|philox|dropout|threefry|rng_"),
+        (
+            "busy.elementwise",
+            r"(?i)elementwise|vectorized|triton_poi|_fusion(_\d+)?$|^wrapped_|^fusion",
+        ),
     )
 )
 _OPTIMIZER = re.compile(r"multi_tensor_apply|fused_adam")
-_MEMORY = re.compile(r"CatArray|FillFunctor")
-_LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|transposeNCHW|convertTensor_kernel|im2col")
+_XLA = r"^(wrapped_|loop_|input_)*"  # how XLA names a fused kernel: by its form, then what it does
+_MEMORY = re.compile(rf"CatArray|FillFunctor|{_XLA}(copy|broadcast|concatenate|pad)")
+_LAYOUT = re.compile(
+    rf"nchwToNhwc|nhwcToNchw|transposeNCHW|convertTensor_kernel|im2col|{_XLA}transpose"
+)
+_CAST = re.compile(rf"{_XLA}convert")
 _TENSOR_CORE = re.compile(
     r"tensorop|hmma|16816|[hs]1688|[hs]884|gmma|nvjet|flash|fmha|xmma_.*(tf32|f16|bf16|e4m3)"
 )
 _FP32 = re.compile(r"ffma|simt|sgemm|dgemm")
 _YET_TENSOR_CORE = re.compile(r"tf32|s1688")
 _PROBE = re.compile(r"^gapless:(?!(iter|save|logging|eval|gc)$)")  # those are the training's own
-_MATH_KERNEL = re.compile(r"gemm|gemv|splitKreduce|conv")
+_MATH_KERNEL = re.compile(r"gemm|gemv|splitKreduce|conv(?!ert)|^dot(_|$)|Cijk_")
 _TENSOR_CORES_SINCE = (7, 0)
 
 
@@ -93,7 +104,10 @@ def _leaf_tests(
         ("busy.zero_grad", _is_within(threads, acts, ZERO_GRAD)),
         ("busy.mem", is_move | kernel.matches(_MEMORY)),
         ("busy.layout", restrided | kernel.matches(_LAYOUT)),
-        ("busy.cast", operator.is_in(CAST_OPERATORS) & op_inputs.recast[detail]),
+        (
+            "busy.cast",
+            (operator.is_in(CAST_OPERATORS) & op_inputs.recast[detail]) | kernel.matches(_CAST),
+        ),
         ("busy.tc_math", tensor_core),
         ("busy.tc_eligible_not_used", math),
         *((leaf, kernel.matches(pattern)) for leaf, pattern in BY_NAME),

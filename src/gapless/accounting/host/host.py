@@ -229,6 +229,8 @@ def _engine_bursts(
         lane = thread_lane.lane
         if len(lane) <= 1:
             continue
+        if track in threads.trace.roles.executors:  # no engine: what it waits for is unknown
+            continue
         x, y, after = lane.end[:-1], lane.start[1:], lane.owner[1:]
         if track == threads.main:
             node_start, node_end = _node_edges(threads)

@@ -40,6 +40,11 @@ _ELEMENTWISE = re.compile(
     r"^aten::_?(foreach_)?(add|sub|rsub|mul|div|neg|abs|exp|log|sqrt|rsqrt|pow|square|relu|gelu|silu|elu|leaky_relu"
     r"|hardtanh|hardswish|sigmoid|tanh|erf|clamp(_min|_max)?|threshold|threshold_backward|where|maximum|minimum"
     r"|lerp|addcmul|addcdiv|masked_fill|sign|eq|ne|lt|le|gt|ge|logical_\w+|bitwise_\w+)_?(_backward)?$"
+    # of TensorFlow, of XLA
+    r"|^(Add(V2)?|Sub|Mul|(Real)?Div|Neg|Exp|Log|R?Sqrt|Square|Pow|Relu|ReluGrad|Tanh|Sigmoid|Select(V2)?"
+    r"|Assign(Add|Sub)?VariableOp|BiasAdd|Minimum|Maximum|Cast)$"
+    r"|^(wrapped_)?(add|subtract|multiply|divide|negate|exponential|log|rsqrt|sqrt|tanh|select|compare|maximum"
+    r"|minimum|power)(_\w+)?$"
 )
 _BY_FRAME = (LEAF["idle.host.dispatch"], LEAF["idle.host.optimizer"])
 
@@ -104,11 +109,12 @@ def _charge_collectives(
 
 
 def _engine_threads(threads: Threads) -> list[int]:
-    """Return the threads other than main that evaluate autograd nodes."""
+    """Return the threads other than main that compute for it: autograd's, an executor's."""
     events = threads.trace.events
     nodes = np.array([name.startswith("autograd::engine::") for name in threads.trace.names], bool)
     is_node = nodes[events.name] & (events.category == category.CPU_OP)
-    return [track for track in np.unique(events.track[is_node]).tolist() if track != threads.main]
+    tracks = [*np.unique(events.track[is_node]).tolist(), *threads.trace.roles.executors]
+    return [track for track in dict.fromkeys(tracks) if track != threads.main]
 
 
 def _charge_operators(threads: Threads, track: int, thread_charges: Charges) -> Charges:

@@ -88,6 +88,20 @@ def find_period(threads: Threads) -> Recurrence:
     return boundaries, f"a period of {period} operators"
 
 
+def outermost_ranges(threads: Threads, ranges: Int64) -> Int64:
+    """Return of some ranges those of the most frequent kind that lie in no other of them.
+
+    Numbers in names are passed over. Where only one kind is, all of its outermost.
+    """
+    events = threads.trace.events
+    if not len(ranges):
+        return ranges
+    outer = ranges[find_parents(events.start[ranges], events.end[ranges]) < 0]
+    kinds = [_NUMBER.sub("#", label) for label in _event_names(threads, outer)]
+    frequent = Counter(kinds).most_common(1)[0][0]
+    return outer[[kind == frequent for kind in kinds]]
+
+
 def _find_outermost(threads: Threads, candidates: Int64, names: Sequence[str]) -> Recurrence:
     """Return the starts of the outermost ranges of a name that recurs, and the end of the last."""
     events = threads.trace.events

@@ -1,5 +1,9 @@
 """Where steps begin and end on the training thread (docs: the account, 3)."""
 
+import itertools
+import re
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct
 
@@ -8,16 +12,21 @@ from gapless.accounting.host.recurring import (
     find_module_calls,
     find_period,
     find_user_range,
+    outermost_ranges,
 )
 from gapless.accounting.host.threads import (
     OPTIMIZER_STEP,
     OWN_STEP,
     PROFILER_STEP,
     Threads,
+    step_ranges,
     user_ranges,
 )
 from gapless.model import category
 from gapless.model.trace import Int64, Trace
+
+_LAST_NUMBER = re.compile(r"(\d{1,18})\D*$")
+_NUMBERED = re.compile(r"#?\d{1,18}(?=\D*$)")
 
 
 class StepBounds(Struct, frozen=True):
@@ -37,6 +46,7 @@ def find_steps(threads: Threads) -> StepBounds | None:
     """Find the steps by the first rule that applies; ``None`` without any interval."""
     for rule in (
         _steps_by_marks,
+        _steps_by_names,
         _steps_by_profiler,
         _steps_by_optimizer,
         _steps_by_recurrence,
@@ -56,6 +66,37 @@ def _steps_by_marks(threads: Threads) -> StepBounds | None:
     if len(marks) < 2:  # noqa: PLR2004 - one edge bounds nothing
         return None
     return StepBounds(events.end[marks], tuple(range(1, len(marks))), "gapless:step")
+
+
+def _steps_by_names(threads: Threads) -> StepBounds | None:
+    """Take the ranges that are steps by name: those that the user chose, or the reader knows."""
+    events, names = threads.trace.events, threads.trace.names
+    ranges = step_ranges(threads.trace)
+    ranges = outermost_ranges(threads, ranges[events.track[ranges] == threads.main])
+    if len(ranges) < 2:  # noqa: PLR2004 - one range is no loop
+        return None
+    rows: list[int] = events.name[ranges].tolist()
+    labels = [names[row] for row in rows]
+    ends = np.append(events.start[ranges], events.end[ranges[-1]])
+    return StepBounds(ends, _step_numbers(labels), _rule_of(labels))
+
+
+def _step_numbers(labels: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers that names end with, if they rise; else the places of the ranges."""
+    matches = [_LAST_NUMBER.search(label) for label in labels]
+    numbers = [int(match[1]) for match in matches if match is not None]
+    rises = len(numbers) == len(labels) and all(
+        low < high for low, high in itertools.pairwise(numbers)
+    )
+    return tuple(numbers) if rises else tuple(range(len(labels)))
+
+
+def _rule_of(labels: Sequence[str]) -> str:
+    """Return the name that ranges have, with # for numbers if they differ."""
+    first_label = labels[0]
+    if all(label == first_label for label in labels):
+        return first_label
+    return _NUMBERED.sub("#", first_label)
 
 
 def _steps_by_profiler(threads: Threads) -> StepBounds | None:

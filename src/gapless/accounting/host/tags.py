@@ -13,7 +13,7 @@ from gapless.model.leaf import LEAF
 from gapless.model.trace import Int8, Trace
 
 # The order of the tags: the smallest that is open on a thread is charged.
-PROFILER, GC, ALLOC, COMPILE, DATA, SYNC, IO, COPY, COMM, OPTIMIZER, OPERATOR = range(11)
+PROFILER, GC, ALLOC, COMPILE, DATA, SYNC, IO, COPY, COMM, OPTIMIZER, OPERATOR, OUTSIDE = range(12)
 PYTHON: Final = 98  # an untagged Python function: only ever a culprit
 NOT_A_FRAME: Final = 99
 
@@ -32,7 +32,7 @@ _ALLOC = (
 )
 _COMPILE = (
     r"torch/_dynamo/(convert_frame|symbolic_convert)|torch/_inductor/compile|triton/compiler"
-    r"|torch/_functorch/_aot_autograd|^cuModuleLoad|^cuLibraryLoad|^nvrtc"
+    r"|torch/_functorch/_aot_autograd|^cuModuleLoad|^cuLibraryLoad|^nvrtc|^compile: "
 )
 _SYNC = r"^(cuda|hip)(Device|Stream|Event)Synchronize$|^cu(Ctx|Stream|Event)Synchronize$"
 
@@ -56,7 +56,7 @@ _NAMES: Final = tuple(
         (COMPILE, "idle.compile", _COMPILE),
         (DATA, "idle.data.main", rf"^enumerate\(DataLoader\)#{SINGLE_PROCESS}\.__next__$"),
         (DATA, "idle.data.unstaged", r"^enumerate\(DataLoader\)#.*\.__next__$"),
-        (SYNC, "idle.sync.return", _SYNC),
+        (SYNC, "idle.sync.return", rf"{_SYNC}|^wait for the device: "),
     )
 )
 _IN_PYTHON: Final = tuple(
@@ -74,7 +74,7 @@ COLLECTIVE_FUNCTION: Final = r"^_(All(Reduce|Gather|GatherBase|ToAll)|ReduceScat
 _LOW_PRIORITY: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (
-        (COPY, "idle.h2d.host", r"^aten::pin_memory$"),
+        (COPY, "idle.h2d.host", r"^aten::pin_memory$|^to the device: "),
         (COMM, "idle.comm.host", rf"^c10d::|^nccl|^gloo:|record_param_comms|{COLLECTIVE_FUNCTION}"),
         (OPTIMIZER, "idle.host.optimizer", r"^Optimizer\.(step|zero_grad)#"),
     )
@@ -106,6 +106,9 @@ def tag_events(trace: Trace) -> Tags:
     leaf = np.where(is_operation, LEAF["idle.host.dispatch"], named_leaf)
     order = np.where(is_operation, OPERATOR, named_order)
     order = np.where(is_python & (order == NOT_A_FRAME), PYTHON, order)
+    is_outside = events.category == category.OS_CALL
+    order = np.where(is_outside, OUTSIDE, order)
+    leaf = np.where(is_outside, LEAF["idle.host.unframed"], leaf)
     other_gc = (events.category == category.OTHER_KIND) & (order == GC)
     host = (np.isin(events.category, category.HOST_CALLS) | other_gc) & (events.end > events.start)
     return Tags(np.where(host, order, NOT_A_FRAME), leaf)
@@ -116,8 +119,11 @@ def _tag_names(trace: Trace, rows: npt.NDArray[np.bool_], *, python: bool) -> In
     tags = np.empty((len(trace.names), 2), np.int8)
     tags[:] = _NO_TAG
     names: list[int] = np.unique(trace.events.name[rows]).tolist()
+    inputs = frozenset(trace.roles.inputs)
     for name in names:
         tags[name] = _look_up(trace.names[name], python=python)
+        if tags[name, 0] == NOT_A_FRAME and trace.names[name] in inputs:
+            tags[name] = DATA, LEAF["idle.data.unstaged"]
     return tags
 
 

@@ -130,9 +130,28 @@ def user_ranges(trace: Trace, pattern: re.Pattern[str]) -> Int64:
     return rows[np.argsort(events.start[rows], kind="stable")]
 
 
+def step_ranges(trace: Trace) -> Int64:
+    """Return the ranges that are steps by name, as reader or user say, in order of time."""
+    events, chosen = trace.events, frozenset(trace.roles.steps)
+    if not chosen:
+        return np.empty(0, np.int64)
+    names = np.array([name in chosen for name in trace.names], bool)
+    rows = np.flatnonzero(
+        names[events.name]
+        & np.isin(events.category, (category.USER_ANNOTATION, category.CPU_OP))
+        & (events.end > events.start)
+    )
+    return rows[np.argsort(events.start[rows], kind="stable")]
+
+
 def _find_main(trace: Trace) -> int:
-    """Find the training thread: of step marks, of Optimizer.step#, of the most operators."""
+    """Find the training thread: of named steps, of step marks, of the most operators."""
     track = trace.events.track
+    steps = step_ranges(trace)
+    if len(steps):
+        return int(np.bincount(track[steps]).argmax())
+    if trace.roles.main >= 0:
+        return trace.roles.main
     for pattern in (OWN_STEP, PROFILER_STEP, OPTIMIZER_STEP):
         marks = user_ranges(trace, pattern)
         if len(marks):

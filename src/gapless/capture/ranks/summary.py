@@ -44,6 +44,7 @@ class CaptureFacts(Struct, frozen=True):
     has_sync_records: bool
     streams: int  # on which the busiest device worked
     syncs: int  # in counted steps
+    step: str | None = None  # the ranges that the user says are steps
 
 
 class CaptureSummary(Struct, frozen=True):

@@ -18,6 +18,7 @@ from gapless.accounting import (
     partition,
 )
 from gapless.accounting.clock import cut_open_ranges
+from gapless.capture.ranks.steps import choose_steps
 from gapless.capture.ranks.summary import CaptureSummary
 from gapless.capture.reading import read_trace
 from gapless.capture.summarize import summarise_capture
@@ -58,23 +59,27 @@ def load_trace(
     key: str | None,
     processes: int | None = None,
     report_entries: Callable[[int], None] = lambda _: None,
+    step: str | None = None,
 ) -> Trace:
-    """Return the trace in a file, from the cache if it has the key. Raises ``GaplessError``."""
-    if key is None:
-        trace = read_trace(path, processes=processes, report_entries=report_entries)
-        return cut_open_ranges(trace)
-    trace = cache.load(key)
+    """Return the trace in a file, from the cache if it has the key; ``step`` names its steps.
+
+    Raises ``GaplessError``.
+    """
+    trace = cache.load(key) if key is not None else None
     if trace is not None:
-        return cut_open_ranges(replace(trace, path=path))
-    trace = read_trace(path, processes=processes, report_entries=report_entries)
-    cache.save(key, trace)
-    return cut_open_ranges(trace)
+        trace = replace(trace, path=path)
+    else:
+        trace = read_trace(path, processes=processes, report_entries=report_entries)
+        if key is not None:
+            cache.save(key, trace)
+    return cut_open_ranges(trace if step is None else choose_steps(trace, step))
 
 
 def perform_task(task: Task) -> Answer:
     """Do what a task asks. Raises ``GaplessError``."""
     key = task.key or cache.content_key(task.path)
-    trace = load_trace(task.path, key, processes=1)
+    step = None if task.options is None else task.options.step
+    trace = load_trace(task.path, key, processes=1, step=step)
     if task.options is None:
         return Answer(
             head=Head(key, trace.rank, trace.origin_ns, gather_collectives(trace, task.first_step))

@@ -6,17 +6,22 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from gapless.errors import GaplessError, NotATraceError, NotFoundError, UsageError
+from gapless.formats.kinds import Kind, kind_of
 from gapless.formats.text import chunks
 from gapless.formats.text.stream import TraceText
 from gapless.model.options import STANDARD_INPUT
 
-_NAMED_LIKE_A_TRACE: Final = re.compile(r"\.json(?:\.gz|\.zst|\.zstd)?$", re.IGNORECASE)
+_NAMED_LIKE_A_TRACE: Final = re.compile(
+    r"\.json(?:\.gz|\.zst|\.zstd)?$|\.xplane\.pb(?:\.gz)?$|\.(?:pftrace|perfetto-trace)(?:\.gz)?$|\.sqlite$|\.nsys-rep$|\.qdrep$",
+    re.IGNORECASE,
+)
+_VIEWED: Final = re.compile(r"\.trace\.json(?:\.gz)?$")
 _RANK: Final = re.compile(r"(?:^|[^a-z])rank[-_.= ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,9})$")
 _MAX_NUMBER: Final = 2**31 - 1
@@ -80,7 +85,18 @@ def _traces_in_folder(folder: Path) -> list[Path]:
         for name in names
         if _NAMED_LIKE_A_TRACE.search(name)
     ]
-    return [file for file in sorted(files) if _looks_like_a_trace(file)]
+    names = {str(file) for file in files}
+    return [
+        file
+        for file in sorted(files)
+        if not _has_profile(file, names) and _looks_like_a_trace(file)
+    ]
+
+
+def _has_profile(file: Path, names: Container[str]) -> bool:
+    """Return whether a file is what XLA's viewer made of a profile that lies beside it."""
+    stem = _VIEWED.sub("", str(file))
+    return stem != str(file) and f"{stem}.xplane.pb" in names
 
 
 def _raise_unless_gone(error: OSError) -> None:
@@ -104,7 +120,11 @@ def _expand_pattern(pattern: str) -> list[Path]:
 
 def _looks_like_a_trace(path: Path) -> bool:
     try:
-        return path.is_file() and chunks.starts_like_a_trace(TraceText(path).pieces())
+        if not path.is_file():
+            return False
+        if kind_of(path) is not Kind.CHROME:
+            return True
+        return chunks.starts_like_a_trace(TraceText(path).pieces())
     except FileNotFoundError:
         return False
     except OSError:

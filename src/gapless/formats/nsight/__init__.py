@@ -1,0 +1,1 @@
+"""What Nsight Systems exports (``nsys export --type sqlite``) → a trace."""

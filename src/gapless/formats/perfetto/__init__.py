@@ -1,0 +1,1 @@
+"""Perfetto's traces (``.pftrace``, ``.perfetto-trace``) → a trace."""

@@ -1,0 +1,1 @@
+"""What rocprofv3 writes as JSON → a trace."""
