@@ -37,6 +37,7 @@ COMMANDS: Final = (
     "runs",
     "watch",
     "attach",
+    "mcp",
     "demo",
 )
 _BUG: Final = 70

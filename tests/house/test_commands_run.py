@@ -1,7 +1,8 @@
 """Commands of the docs that open and compare traces, or record a training, are run as they stand.
 
 Those that read a recorded run are in ``test_commands.py``, those that start a training many times
-in ``test_commands_stood_in.py``, those of ``fix`` and ``pack`` in ``tests/commands``.
+in ``test_commands_stood_in.py``, those of ``fix`` and ``pack`` in ``tests/commands``, of
+``mcp`` in ``tests/agents``.
 """
 
 import gzip
@@ -136,7 +137,7 @@ def test_every_command_in_a_block_is_run() -> None:
     assert len(OPENING) > 10
     assert set(RECORDING) | set(AFTERWARDS) <= set(COMMANDS)
     elsewhere = {line for name in STOOD_IN for line in commands(name)}
-    elsewhere |= {*RUN, *commands("fix"), *commands("pack")}
+    elsewhere |= {*RUN, *commands("fix"), *commands("pack"), *commands("mcp")}
     assert set(IN_BLOCKS) <= {*OPENING, *RECORDING, *AFTERWARDS, *elsewhere, *SENTENCES}
 
 

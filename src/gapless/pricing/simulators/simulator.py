@@ -166,6 +166,8 @@ class RunSimulator(Struct, frozen=True):
 
     def _play_steps(self, changes: Sequence[Change]) -> Prediction:
         windows, thread = self.windows, self.thread
+        if any(isinstance(change, Bucket) for change in changes):
+            return Prediction(None, "replay", refused=_UNKNOWN_OVERLAP)
         if self.is_joint and windows is None and thread is not None:
             return qualify_one_rank(host_model.predict_thread(thread, changes))
         if self.plain is not None and all(map(_is_sampled, changes)):

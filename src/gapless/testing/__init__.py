@@ -1,0 +1,1 @@
+"""The plugin of pytest: what a test trains must stay within budgets."""
