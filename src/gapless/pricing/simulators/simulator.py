@@ -62,7 +62,9 @@ _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be 
 # of a step: above that, more work of the thread means less waiting
 _MIN_HIDDEN_SHARE: Final = 0.005
 # On two H200s it was foretold as 1.68 and 1.30, and measured to be 1.14 and 1.08.
-_UNKNOWN_OVERLAP: Final = "what the backward pass hides of reductions is replayed too well: try it"
+_UNKNOWN_OVERLAP: Final = (
+    "how much of its reductions the backward pass would hide is not known: try it"
+)
 _DATA: Final = "idle.data"
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
@@ -169,8 +171,6 @@ class RunSimulator(Struct, frozen=True):
 
     def _play_steps(self, changes: Sequence[Change]) -> Prediction:
         windows, thread = self.windows, self.thread
-        if any(isinstance(change, Bucket) for change in changes):
-            return Prediction(None, "replay", refused=_UNKNOWN_OVERLAP)
         if self.is_joint and windows is None and thread is not None:
             return qualify_one_rank(host_model.predict_thread(thread, changes))
         if self.plain is not None and all(map(_is_sampled, changes)):
@@ -183,6 +183,8 @@ class RunSimulator(Struct, frozen=True):
                 return prediction
         if windows is None:
             return Prediction(None, "host", refused=self.refusal)
+        if any(isinstance(change, Bucket) for change in changes):
+            return Prediction(None, "replay", refused=_UNKNOWN_OVERLAP)
         return windows.play(changes)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
