@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.machine import machine, write_result
+from benchmarks.machine import machine, versions, write_result
 from gapless.export.catching import EVALUATION, FORMATS, ExportPlan
 from gapless.export.measuring import ExportTask, export_model
 
@@ -73,7 +73,8 @@ def main() -> None:
         words = ["--wide"] * arguments.wide
         models[model] = measure(model, arguments.to, arguments.seconds, words)
         print(f"{model}: {time.monotonic() - start:.0f} s")
-        write_result({"machine": machine(), "models": models}, arguments.out)
+        versioned = {**machine(), "torch": versions(("torch",))["torch"]}
+        write_result({"machine": versioned, "models": models}, arguments.out)
 
 
 if __name__ == "__main__":

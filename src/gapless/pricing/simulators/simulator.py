@@ -26,7 +26,6 @@ from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.model.account import Account
 from gapless.model.change import (
     NO_LOADER,
-    Bucket,
     Change,
     Delay,
     Drop,
@@ -39,7 +38,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
 from gapless.model.rhythm import UnlikeSteps
 from gapless.model.trace import Trace
-from gapless.pricing.simulators import host_model
+from gapless.pricing.simulators import host_model, multi_rank
 from gapless.pricing.simulators.anchoring import (
     ahead_of,
     drift_of,
@@ -47,7 +46,6 @@ from gapless.pricing.simulators.anchoring import (
     unprofiled_ns,
 )
 from gapless.pricing.simulators.joint_windows import build_joint_scene
-from gapless.pricing.simulators.multi_rank import cap_by_joint, is_joint, qualify_one_rank
 from gapless.pricing.simulators.window_fidelity import empty_fidelity, measure_fidelity
 from gapless.replay.edits.copies import rates_of
 from gapless.replay.graph.nodes import Refusal
@@ -61,10 +59,6 @@ from gapless.replay.predict.scene import Scene, make_scene
 _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be the limit
 # of a step: above that, more work of the thread means less waiting
 _MIN_HIDDEN_SHARE: Final = 0.005
-# On two H200s it was foretold as 1.68 and 1.30, and measured to be 1.14 and 1.08.
-_UNKNOWN_OVERLAP: Final = (
-    "how much of its reductions the backward pass would hide is not known: try it"
-)
 _DATA: Final = "idle.data"
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
@@ -167,12 +161,12 @@ class RunSimulator(Struct, frozen=True):
         loaders_only = all(change.intra_op_threads is None for change in loader_changes)
         if not self.is_joint or not loaders_only:
             return prediction
-        return cap_by_joint(prediction, self._play_steps((Drop((_DATA,)),)).speedup)
+        return multi_rank.cap_by_joint(prediction, self._play_steps((Drop((_DATA,)),)).speedup)
 
     def _play_steps(self, changes: Sequence[Change]) -> Prediction:
         windows, thread = self.windows, self.thread
         if self.is_joint and windows is None and thread is not None:
-            return qualify_one_rank(host_model.predict_thread(thread, changes))
+            return multi_rank.qualify_one_rank(host_model.predict_thread(thread, changes))
         if self.plain is not None and all(map(_is_sampled, changes)):
             return host_model.predict_thread(self.plain, changes)
         if thread is not None and (
@@ -183,9 +177,7 @@ class RunSimulator(Struct, frozen=True):
                 return prediction
         if windows is None:
             return Prediction(None, "host", refused=self.refusal)
-        if any(isinstance(change, Bucket) for change in changes):
-            return Prediction(None, "replay", refused=_UNKNOWN_OVERLAP)
-        return windows.play(changes)
+        return multi_rank.refuse_overlap(changes) or windows.play(changes)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
         """Return the account of a window with changes made within it; ``None``: not simulated."""
@@ -327,7 +319,7 @@ def _without_windows(
 ) -> RunSimulator:
     """Return the simulator of a run of which no window can be replayed."""
     thread = _sole_thread(evidence)
-    if is_joint(evidence):
+    if multi_rank.is_joint(evidence):
         sole = None if find_ranks(evidence) else thread
         return RunSimulator(
             loaders, None, is_joint=True, thread=sole, unreplayed=fidelity, refusal=why
