@@ -6,7 +6,8 @@ read what is below --root, wherever links lead, and write nothing: try is there 
 applies only with --allow-writes.
 
 For a client that is configured by JSON:
-  {"mcpServers": {"gapless": {"command": "gapless", "args": ["mcp", "--root", "/my/project"]}}}
+  {"mcpServers": {"gapless": {
+    "command": "gapless", "args": ["mcp", "--root", "/my/project"]}}}
 
 Examples:
   gapless mcp
