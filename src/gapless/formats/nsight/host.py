@@ -31,8 +31,8 @@ def add_host(database: Database, names: Names, parts: TraceParts) -> None:
     """Add what threads did."""
     _add_calls(database, names, parts)
     _add_ranges(database, names, parts)
-    _add_os_calls(database, names, parts)
-    _add_overhead(database, names, parts)
+    _add_thread_rows(database, names, parts, "OSRT_API", c.OS_CALL)
+    _add_thread_rows(database, names, parts, "PROFILER_OVERHEAD", c.OVERHEAD)
 
 
 def _add_calls(database: Database, names: Names, parts: TraceParts) -> None:
@@ -134,22 +134,15 @@ def _remember_range(
     return entry
 
 
-def _add_os_calls(database: Database, names: Names, parts: TraceParts) -> None:
-    table = "OSRT_API"
+def _add_thread_rows(
+    database: Database, names: Names, parts: TraceParts, table: str, category: int
+) -> None:
+    """Add a table in which each row is what a thread was in, by name."""
     if not database.has(table, "start", "end"):
         return
     start, end, thread, label = database.integers(table, ("start", "end", "globalTid", "nameId"))
     name = name_rows(parts, [label], names.label)
-    parts.add(EventBlock(c.OS_CALL, start, end, name, thread_tracks(parts, thread)))
-
-
-def _add_overhead(database: Database, names: Names, parts: TraceParts) -> None:
-    table = "PROFILER_OVERHEAD"
-    if not database.has(table, "start", "end"):
-        return
-    start, end, thread, label = database.integers(table, ("start", "end", "globalTid", "nameId"))
-    name = name_rows(parts, [label], names.label)
-    parts.add(EventBlock(c.OVERHEAD, start, end, name, thread_tracks(parts, thread)))
+    parts.add(EventBlock(category, start, end, name, thread_tracks(parts, thread)))
 
 
 def thread_tracks(parts: TraceParts, serialized: Int64) -> Int64:
