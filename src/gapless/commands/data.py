@@ -21,10 +21,11 @@ Examples:
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gapless.model.recording import Recording
 
 COMMAND_AFTER = "--"  # what follows is not an option of ours (cli)
@@ -36,7 +37,7 @@ _SECONDS = 45.0
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless data``."""
-    from gapless.commands.options import add_forms, budget, positive
+    from gapless.commands.options import add_takeover, positive
 
     parser.usage = "gapless data [RUN] [options] [-- COMMAND ...]"
     parser.allow_abbrev = False  # --s may be an option of the command's
@@ -44,20 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples", metavar="N", type=positive, default=_SAMPLES, help=f"samples ({_SAMPLES})"
     )
-    parser.add_argument(
-        "--seconds",
-        metavar="TIME",
-        type=budget,
-        default=_SECONDS,
-        help=f"for measuring, beside the command's start ({_SECONDS:.0f})",
-    )
-    parser.add_argument(
-        "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
-        help="the command may write there, outside the working folder",
-    )  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="ask nothing")
-    parser.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
-    add_forms(parser)
+    add_takeover(parser, _SECONDS, "the command's start")
 
 
 def main(arguments: argparse.Namespace) -> int:

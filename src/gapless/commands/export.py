@@ -37,7 +37,7 @@ _FORMATS = ("torch-export", "onnx", "aoti", "tensorrt")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless export``."""
-    from gapless.commands.options import add_forms, budget, positive
+    from gapless.commands.options import add_takeover, positive
 
     parser.usage = "gapless export [RUN] --to FORMAT ... --out DIR [options] [-- COMMAND ...]"
     parser.allow_abbrev = False  # --s may be an option of the command's
@@ -66,20 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=_STEPS,
         help=f"forwards of training to wait for an evaluation ({_STEPS})",
     )
-    parser.add_argument(
-        "--seconds",
-        metavar="TIME",
-        type=budget,
-        default=_SECONDS,
-        help=f"for timing, beside all else ({_SECONDS:.0f})",
-    )
-    parser.add_argument(
-        "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
-        help="the command may write there, outside the working folder",
-    )  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="ask nothing")
-    parser.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
-    add_forms(parser)
+    add_takeover(parser, _SECONDS, "all else")
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -73,6 +73,27 @@ def add_depth(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_takeover(parser: argparse.ArgumentParser, seconds: float, beside: str) -> None:
+    """Add the options of commands that run a training as far as what they measure in its place.
+
+    ``seconds``: for measuring unless the user says otherwise; ``beside``: what these leave out.
+    """
+    parser.add_argument(
+        "--seconds",
+        metavar="TIME",
+        type=budget,
+        default=seconds,
+        help=f"for measuring, beside {beside} ({seconds:.0f})",
+    )
+    parser.add_argument(
+        "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
+        help="the command may write there, outside the working folder",
+    )  # fmt: skip
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
+    add_forms(parser)
+
+
 def positive(text: str) -> int:
     """Parse a positive number. Raises what argparse turns into a usage error."""
     if not text.isascii() or not text.isdigit() or not int(text[:10]) > 0:
