@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ... import wire
-from .. import compiling, imports, patching, recorder, tracebacks
+from .. import compiling, imports, patching, tracebacks
 from ..feeding.result import Result
 from ..hooks import models
 from ..log import process
@@ -219,15 +219,7 @@ def _take_over(record: ForwardRecord) -> NoReturn:
     """Export, if this is the first rank, and leave."""
     _state.is_taken = True
     result = Result(os.environ.get(wire.SPOOL, ""))
-    try:
-        recorder.begin()
-        if first_rank.rank():
-            first_rank.wait_for_it(result)
-        else:
-            _export(record, result)
-    except BaseException as error:  # whatever it is, the training does not go on
-        result.fail_by(error)
-    stop.leave_at_once()
+    first_rank.act_and_leave(result, functools.partial(_export, record, result))
 
 
 def _export(record: ForwardRecord, result: Result) -> None:

@@ -98,16 +98,12 @@ def _take_over(loader: Any) -> NoReturn:
     """Measure, if this is the first rank, and leave."""
     _state.is_taken = True
     result = Result(os.environ.get(wire.SPOOL, ""))
-    try:
-        recorder.begin()
-        if first_rank.rank():
-            first_rank.wait_for_it(result)
-        else:
-            from . import session
+    first_rank.act_and_leave(result, functools.partial(_measure, loader, result))
 
-            file, line = _location(loader)
-            result.describe(file=file, line=line)
-            session.measure(loader, _state.plan, result)
-    except BaseException as error:  # whatever it is, the training does not go on
-        result.fail_by(error)
-    stop.leave_at_once()
+
+def _measure(loader: Any, result: Result) -> None:
+    from . import session
+
+    file, line = _location(loader)
+    result.describe(file=file, line=line)
+    session.measure(loader, _state.plan, result)

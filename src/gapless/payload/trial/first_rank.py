@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .. import recorder
+from . import stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _WAIT_S = 1_800.0
 _POLL_S = 0.2
@@ -17,6 +23,19 @@ def rank() -> int:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
     return int(os.environ.get("RANK") or 0)
+
+
+def act_and_leave(result: Any, act: Callable[[], None]) -> NoReturn:
+    """Let the first rank act in the training's place, and end the process."""
+    try:
+        recorder.begin()
+        if rank():
+            wait_for_it(result)
+        else:
+            act()
+    except BaseException as error:  # whatever it is, the training does not go on
+        result.fail_by(error)
+    stop.leave_at_once()
 
 
 def wait_for_it(result: Any) -> None:
