@@ -24,6 +24,7 @@ from gapless.report.text.wrap import fold
 
 _QUIET: Final = "bright_black"
 _BATCH_CELLS: Final = 11
+_MAX_SPREAD: Final = 10.0  # of an interval's ends: beyond it the middle says nothing
 _WAY_CELLS: Final = 14
 _COLUMNS: Final = (("p50", 10), ("p99", 10), ("rows/s", 11), ("times eager", 24), ("calls", 8))
 _MIN_WIDE: Final = 88  # cells, for all columns
@@ -161,7 +162,8 @@ def _cells(cost: WayCost) -> dict[str, str]:
     if speedup is not None:
         doubt = "?" if speedup.low <= 1 <= speedup.high else ""
         low, mid, high = (_ratio(value) for value in (speedup.low, speedup.mid, speedup.high))
-        times = f"{mid}×{doubt} [{low}–{high}]"
+        is_steady = speedup.high <= _MAX_SPREAD * speedup.low
+        times = f"{mid}×{doubt} [{low}–{high}]" if is_steady else "too unsteady to say"
     return {
         "p50": "" if cost.p50_ns is None else span(cost.p50_ns),
         "p99": "" if cost.p99_ns is None else span(cost.p99_ns),
