@@ -121,11 +121,10 @@ class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):
 class Bucket(msgspec.Struct, frozen=True, tag="bucket", tag_field="kind"):
     """Gradients are reduced in so many buckets a step, each as soon as the backward pass has them.
 
-    ``transfer``: a bucket takes so many times what its gradients take beyond what each call takes.
+    It is named with what is at stake, and tried: how much the pass would hide is not foretold.
     """
 
     count: int
-    transfer: Estimate = Estimate(0.8, 1.0, 1.3)
 
 
 Change = Drop | Omit | Scale | Merge | HostChange | CopyChange | LoaderChange | Delay | Bucket

@@ -95,7 +95,7 @@ def _apply_change(view: ReplayView, draft: Draft, change: Change, params: Change
             change_copies(view, draft, change, params.rates)
         case LoaderChange(wait=False):
             _scale_host(draft, leaf_mask(("idle.data.",)), 0.0)
-        case LoaderChange() | Omit() | Delay() | Bucket():  # ``buckets`` for the last
+        case LoaderChange() | Omit() | Delay() | Bucket():  # the last is not priced
             pass
 
 

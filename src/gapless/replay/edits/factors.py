@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gapless.model.change import Bucket, Change, HostChange, Merge, Scale
+from gapless.model.change import Change, HostChange, Merge, Scale
 from gapless.model.estimate import Estimate
 
 
@@ -29,8 +29,6 @@ def _factor_of(change: Change) -> Estimate | None:
             return change.factor
         case Merge():
             return change.device
-        case Bucket():
-            return change.transfer
         case _:
             return None
 
@@ -48,7 +46,5 @@ def _fix_change(change: Change, end: int) -> Change:
             return HostChange(change.leaves, exact)
         case Merge():
             return Merge(change.names, change.launches, exact)
-        case Bucket():
-            return Bucket(change.count, exact)
         case _:
             return change

@@ -11,7 +11,6 @@ from gapless.accounting.partition import JoinedTrace
 from gapless.model.change import Change
 from gapless.model.leaf import LEAVES, group_of
 from gapless.model.ledger import Ledger
-from gapless.replay.edits.buckets import bucket_collectives
 from gapless.replay.edits.call_selection import find_offsets
 from gapless.replay.edits.changes import ChangeParams, apply_changes
 from gapless.replay.edits.evening import even_out, evened_keep, is_evening_out
@@ -103,9 +102,7 @@ class Scene(Struct, frozen=True):
             graphs = even_out(graphs, self.late_rank, keep, params.hidden)
         own_changes = [change for change in changes if not is_evening_out(change)]
         changed_graphs = [
-            bucket_collectives(
-                member.view, apply_changes(member.view, graph, own_changes, params), own_changes
-            )
+            apply_changes(member.view, graph, own_changes, params)
             for member, graph in zip(self.ranks, graphs, strict=True)
         ]
         return join_graphs(

@@ -8,7 +8,8 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.queries import optimizer_steps, windows
-from gapless.catalogue.queries.ranks import collectives, rank_waits
+from gapless.catalogue.queries.ranks import rank_waits
+from gapless.model.change import Bucket
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
@@ -73,10 +74,8 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
 
     ## How it is measured
     By the calls of ``all_reduce`` in a step without ``DistributedDataParallel``, and by the
-    account: transfers that no computation overlaps, and the host's time to start them. The gain is
-    that of the ranks' windows, replayed together, with each bucket launched as soon as the backward
-    pass has its gradients; ranks that come late to many small collectives, one after another, meet
-    less often then.
+    account: transfers that no computation overlaps, and the host's time to start them. What
+    the backward pass would hide of it is not foretold: a trial shows it.
     """
     is_wrapped = any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
     if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - no other rank
@@ -102,7 +101,7 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         f"Gradients are reduced over {world.ranks} ranks by {windows.format_count(n_calls)} calls "
         f"a step{match} and nothing is computed meanwhile: that takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        collectives.change_buckets(evidence, 1 + ceil(n_bytes / _BUCKET_BYTES), n_bytes / n_calls),
+        Bucket(1 + ceil(n_bytes / _BUCKET_BYTES)),
         location=windows.find_calling_function(evidence, _REDUCE_CALL, "c10d::*"),
         measures=(
             Measure("calls of all_reduce, a step", n_calls, ""),
