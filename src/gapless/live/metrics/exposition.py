@@ -162,7 +162,7 @@ def _pace_samples(pace: PaceView, labels: Labels) -> Iterator[Sample]:
 def _account_samples(account: Account, labels: Labels) -> Iterator[Sample]:
     if not account.steps:
         return
-    scale = _NS / account.steps
+    scale = _NS / account.divisor()
     for group, ns in account.groups.items():
         yield Sample("gapless_group_seconds", ns * scale, {**labels, "group": group})
         for leaf, leaf_ns in account.parts.get(group, {}).items():
