@@ -39,6 +39,11 @@ BASES_OF_LIBRARIES: Final = {
     "App",
     "ModalScreen",
     "TBPlugin",
+    "ThreadingHTTPServer",
+    "BaseHTTPRequestHandler",
+    "Callback",  # Lightning's
+    "TrainerCallback",  # of Transformers
+    "GeneralTracker",  # Accelerate's
 }  # FunctionProxy: for another; App and ModalScreen: Textual's; TBPlugin: TensorBoard's
 CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
