@@ -23,6 +23,7 @@ from gapless.model.study import Study
 FOLDER = Path(__file__).parent
 LIST = FOLDER / "foreign_traces.toml"
 RESULT = FOLDER / "results" / "foreign_traces.json"
+_MAX_LETTERS = 40  # of the name of a range: some hold a whole call stack
 NSYS_VERSIONS = "nsys", "nsys_schema"
 
 
@@ -102,7 +103,7 @@ def file_figures(file: ForeignFile, study: Study, seconds: float) -> OpenedFile:
         is_shown=None if file.planted is None else largest == file.planted,
         events=health.events,
         steps=account.steps,
-        step_rule=study.steps.rule if study.steps is not None else None,
+        step_rule=study.steps.rule[:_MAX_LETTERS] if study.steps is not None else None,
         wall_ns=account.wall_ns,
         unknown=round(shares.get("unknown", 0.0), 4),
         launches_recorded=health.launches_recorded,
