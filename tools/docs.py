@@ -22,6 +22,7 @@ from gapless.catalogue.pages import fix_pages, rule_pages
 from gapless.catalogue.rules import RULES
 from gapless.cli import COMMANDS
 from gapless.doctor import pages as doctor_pages
+from gapless.live.metrics.exposition import FAMILIES
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
 from gapless.report.documents.document import ComparisonObject, StudyObject, schema
 from gapless.report.documents.input_costs import input_schema
@@ -141,6 +142,13 @@ def fix_index() -> str:
     return "\n".join(rows)
 
 
+def metric_table() -> str:
+    """Return the table of what ``gapless watch --serve`` answers."""
+    rows = ["| metric | |", "|---|---|"]
+    rows += [f"| `{family}` | {text} |" for family, text in FAMILIES.items()]
+    return "\n".join(rows)
+
+
 def _first_sentence(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
 
@@ -248,6 +256,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/start.md": {"walk": walks.walk_table},
     "docs/tuning.md": {"tunings": tunings.tuning_table},
     "docs/run-folder.md": {"schema": database_schema},
+    "docs/integrations.md": {"metrics": metric_table},
     "docs/watch.md": {"watching": costs.watching_sentence},
 }
 FILES: Final[Makers] = {

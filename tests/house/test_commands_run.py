@@ -2,7 +2,7 @@
 
 Those that read a recorded run are in ``test_commands.py``, those that start a training many times
 in ``test_commands_stood_in.py``, those of ``fix`` and ``pack`` in ``tests/commands``, of
-``mcp`` in ``tests/agents``.
+``mcp`` in ``tests/agents``, of ``watch --serve`` in ``tests/live``.
 """
 
 import gzip
@@ -137,6 +137,7 @@ def test_every_command_in_a_block_is_run() -> None:
     assert len(OPENING) > 10
     assert set(RECORDING) | set(AFTERWARDS) <= set(COMMANDS)
     elsewhere = {line for name in STOOD_IN for line in commands(name)}
+    elsewhere |= {line for line in IN_BLOCKS if line.startswith("gapless watch --serve")}
     elsewhere |= {*RUN, *commands("fix"), *commands("pack"), *commands("mcp")}
     assert set(IN_BLOCKS) <= {*OPENING, *RECORDING, *AFTERWARDS, *elsewhere, *SENTENCES}
 

@@ -39,6 +39,8 @@ BASES_OF_LIBRARIES: Final = {
     "App",
     "ModalScreen",
     "TBPlugin",
+    "ThreadingHTTPServer",
+    "BaseHTTPRequestHandler",
 }  # FunctionProxy: for another; App and ModalScreen: Textual's; TBPlugin: TensorBoard's
 CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {

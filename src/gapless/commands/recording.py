@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gapless.commands.options import add_depth, positive, progress, tell
+from gapless.commands.tracking import add_log_to, check_log_to, log_to_trackers
 from gapless.errors import GaplessError, UsageError
 
 _NOTHING_SEEN: Final = 2
@@ -42,6 +43,7 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
     )
     add_depth(parser)
     parser.add_argument("--price", metavar="P", type=float, help="what an hour of one GPU costs")
+    add_log_to(parser)
     parser.add_argument(
         "command_line", metavar="COMMAND", nargs=argparse.REMAINDER, help="any command, as it is"
     )
@@ -95,6 +97,10 @@ def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
     from gapless.launch.run.running import run
     from gapless.launch.unobserved import contain_failures
 
+    try:
+        check_log_to(arguments)
+    except UsageError as error:  # the training is not to fail for it
+        tell(f"{error}; the command runs")
     gc.enable()  # this process may live for weeks
     try:
         command_result = run(replace(run_spec, on_idle=import_end_modules))
@@ -107,8 +113,7 @@ def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
             outcome = _finish_run(command_result, arguments)
         except KeyboardInterrupt:
             speak("interrupted; `gapless report` shows what was recorded", arguments)
-    for error in failures:
-        speak(_fault_text(error), arguments)
+    _speak_faults(failures, arguments)
     if outcome is None and command_result.sidecar is not None:
         _join_threads(command_result.sidecar)
     return _exit_code(command_result, outcome, is_check=run_spec.settings.check)
@@ -119,6 +124,11 @@ def _join_threads(sidecar: "Sidecar") -> None:
     sidecar.stop.set()
     for thread in sidecar.threads:
         thread.join(_PATIENCE_S)
+
+
+def _speak_faults(failures: list[Exception], arguments: argparse.Namespace) -> None:
+    for error in failures:
+        speak(_fault_text(error), arguments)
 
 
 def _fault_text(error: Exception) -> str:
@@ -185,6 +195,7 @@ def _finish_run(
 def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     """Derive what is needed later, and print the report."""
     from gapless.commands.heap import settle_heap
+    from gapless.launch.unobserved import contain_failures
     from gapless.report.forms import write_ended_run
     from gapless.report.run.sentences import relative_path
     from gapless.store.run.recordings import finish
@@ -197,16 +208,20 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
         OSError
     ):  # without it gapless fix cannot know what has changed since, and says so
         write_sources(recording)
-    if not outcome.recorded or arguments.quiet:
+    if not outcome.recorded or (arguments.quiet and not arguments.log_to):
         subject = "recorded" if outcome.recorded else "what was seen is"
         speak(f"{subject} in {relative_path(outcome.folder)}", arguments)
         return
     with progress() as say:
         study = study_ended_run(recording, Options(price=arguments.price), say)
-    with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
-        sys.stderr.write("\n")
-    speak(f"recorded in {relative_path(outcome.folder)}", arguments)
-    write_ended_run(study, arguments, sys.stderr)
+    if not arguments.quiet:
+        with suppress(OSError):  # a progress bar may have left the cursor in the middle of a line
+            sys.stderr.write("\n")
+        speak(f"recorded in {relative_path(outcome.folder)}", arguments)
+        write_ended_run(study, arguments, sys.stderr)
+    with contain_failures() as failures:  # of a tracker: the run was recorded all the same
+        log_to_trackers(study, arguments)
+    _speak_faults(failures, arguments)
 
 
 def speak(sentence: str, arguments: argparse.Namespace) -> None:

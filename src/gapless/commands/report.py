@@ -28,6 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless report``."""
     parser.usage = "gapless report [RUN ...] [options]"
     from gapless.commands.options import add_depth, add_forms, add_selection
+    from gapless.commands.tracking import add_log_to
 
     parser.add_argument("run", metavar="RUN", nargs="*", help="folders or ids (last)")
     parser.add_argument(
@@ -38,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", metavar="KEY", help="order tables by self-host, calls …")
     add_depth(parser)
     add_forms(parser, of_study=True)
+    add_log_to(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -45,15 +47,18 @@ def main(arguments: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     from gapless.commands.options import check_file, give_study, progress, study_options
+    from gapless.commands.tracking import check_log_to, log_to_trackers
     from gapless.store.run import runs
     from gapless.study import open_job
 
     check_file(arguments)
+    check_log_to(arguments)
     home = arguments.place or runs.home()
     folders = [folder for name in arguments.run or ["last"] for folder in _find_runs(name, home)]
     with progress() as say:
         study = open_job(folders, replace(study_options(arguments), price=arguments.price), say)
     give_study(study, arguments)
+    log_to_trackers(study, arguments)
     return 0
 
 

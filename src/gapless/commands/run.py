@@ -12,6 +12,7 @@ Examples:
   gapless run --early python train.py             a first verdict after a minute
   gapless run --quiet --out /data/runs python train.py
   gapless run --price 2.5 python train.py         what the waiting costs
+  gapless run --log-to wandb python train.py      account and findings as metrics there
   gapless run --with tuned.json python train.py   with proven fixes applied (gapless tune)
 
 """

@@ -14,6 +14,7 @@ Examples:
   gapless watch --machine                 in place of nvidia-smi dmon, htop and iotop
   gapless watch --once                    the same as text, once; no terminal is needed
   gapless watch --once --json | jq .view.run.cause
+  gapless watch --serve 9464              metrics for Prometheus (docs/integrations.md)
 
 """
 
@@ -25,7 +26,9 @@ from typing import TYPE_CHECKING
 from gapless.errors import UsageError
 
 if TYPE_CHECKING:
-    from gapless.screen.once import Watcher
+    from collections.abc import Callable
+
+    from gapless.live.view import LiveView, Watcher
 
 SUMMARY = "watch a running training, or the machine, on a screen"
 
@@ -47,11 +50,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", metavar="S", type=positive, default=2, help="seconds between looks (2)"
     )
     parser.add_argument("--width", metavar="N", type=positive, help="with --once: columns")
+    parser.add_argument(
+        "--serve",
+        metavar="[HOST:]PORT",
+        type=_address,
+        help="no screen: serve metrics for Prometheus (127.0.0.1)",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Watch until the user ends it, or print what is to be seen once."""
     _check_form(arguments)
+    if arguments.serve is not None:
+        from gapless.commands.options import tell
+        from gapless.live.metrics.serving import serve_metrics
+
+        serve_metrics(arguments.serve, _follow_runs(arguments), arguments.interval, tell)
     watcher = _watcher(arguments)
     if arguments.once:
         from gapless.screen.once import print_once
@@ -66,6 +80,10 @@ def _check_form(arguments: argparse.Namespace) -> None:
         raise UsageError("--machine watches the machine; leave out RUN or --machine")
     if arguments.json and not arguments.once:
         raise UsageError("--json prints one moment; add --once")
+    if arguments.serve is not None:
+        if arguments.once:
+            raise UsageError("--serve goes on until it is ended; leave out --once")
+        return
     streams = (sys.stdin, sys.stdout, sys.stderr)  # Textual draws on the last
     if not arguments.once and not all(stream.isatty() for stream in streams):
         raise UsageError("this is no terminal; gapless watch --once prints the same as text")
@@ -79,6 +97,35 @@ def _watcher(arguments: argparse.Namespace) -> "Watcher":
         return MachineWatcher()
     folder = _find_run(arguments)
     return MachineWatcher() if folder is None else RunWatcher(folder)
+
+
+def _follow_runs(arguments: argparse.Namespace) -> "Callable[[LiveView | None], Watcher]":
+    """Return what says whom to ask next: without RUN, the newest run that goes on."""
+    from gapless.live.watching import RunWatcher
+
+    watcher = _watcher(arguments)
+    is_free = arguments.run is None and not arguments.machine
+
+    def next_watcher(view: "LiveView | None") -> "Watcher":
+        nonlocal watcher
+        is_over = view is not None and (view.run is None or view.run.status != "running")
+        folder = _find_run(arguments) if is_free and is_over else None
+        if folder is not None and not (
+            isinstance(watcher, RunWatcher) and watcher.folder == folder
+        ):
+            watcher = RunWatcher(folder)
+        return watcher
+
+    return next_watcher
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Parse where to listen: 9464, 0.0.0.0:9464, [::1]:9464. Raises what argparse reports."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and int(port[:6]) < 1 << 16
+    if not is_port or (":" in host and not host.startswith("[")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no [HOST:]PORT; for example 9464")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _find_run(arguments: argparse.Namespace) -> Path | None:

@@ -15,6 +15,7 @@ from gapless.recorded.training.edges import fact_of, loader_kind
 from gapless.recorded.training.processes import Training
 from gapless.recorded.values import as_int
 
+_LATE_NS: Final = 1_000_000  # a batch that is ready is handed over sooner
 _N_FETCHES: Final = 8  # the latest, which figures of a worker are of
 Look = Callable[[int], Activity | None]  # what the first thread of a process does
 
@@ -24,6 +25,7 @@ class _RunningIteration(Struct, frozen=True):
 
     begin_ns: int  # 0: before what is looked at
     handed: int | None  # batches that were handed over in it; None: not known
+    waits_ns: Int64  # of the latest hand-overs that are recorded one by one
 
 
 def loader_views(trainings: Sequence[Training], look: Look) -> tuple[LoaderView, ...]:
@@ -48,7 +50,12 @@ def _rank_loaders(training: Training, look: Look) -> Iterator[LoaderView]:
             ready=ready,
             capacity=capacity,
             workers=tuple(_worker_view(worker, look, is_full=is_full) for worker in workers),
+            late_share=_late_share(iteration.waits_ns),
         )
+
+
+def _late_share(waits_ns: Int64) -> float | None:
+    return float((waits_ns > _LATE_NS).mean()) if len(waits_ns) else None
 
 
 def _newest_loaders(process: Process) -> list[int]:
@@ -69,11 +76,12 @@ def _running_iteration(process: Process, loader: int) -> _RunningIteration:
     is_handed = is_loader & (marks.kind == wire.NEXT) & ((marks.flags & wire.EXHAUSTED) == 0)
     rows = np.flatnonzero(is_handed & (marks.start >= begin_ns))
     last_ns = int(marks.end[rows[-1]]) if len(rows) else begin_ns
+    handed = 0 if len(begins) else None
     if _has_summed_waits(process, loader, last_ns):
-        return _RunningIteration(begin_ns, None)
-    if len(rows):
-        return _RunningIteration(begin_ns, int(marks.value[rows[-1]]) + 1)
-    return _RunningIteration(begin_ns, 0 if len(begins) else None)
+        handed = None
+    elif len(rows):
+        handed = int(marks.value[rows[-1]]) + 1
+    return _RunningIteration(begin_ns, handed, (marks.end - marks.start)[is_handed])
 
 
 def _has_summed_waits(process: Process, loader: int, since_ns: int) -> bool:

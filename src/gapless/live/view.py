@@ -4,6 +4,7 @@ Times are integer nanoseconds, shares fractions; ``None`` is what is not known.
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -33,6 +34,7 @@ class LoaderView(Struct, frozen=True):
     ready: int | None  # batches that are made, and not handed over yet
     capacity: int | None  # batches that may be under way: workers × prefetch_factor
     workers: tuple[WorkerView, ...]
+    late_share: float | None = None  # of the latest batches: waited for over 1 ms
 
 
 class RankView(Struct, frozen=True):
@@ -114,3 +116,19 @@ class LiveView(Struct, frozen=True):
     processes: tuple[ProcessView, ...]  # without a run; trainings first
     notes: tuple[str, ...]
     cores: tuple[float, ...] = ()  # without a run: how busy each processor was, as shares
+
+
+class Watcher(Protocol):
+    """Whatever can be looked at: a run, the machine."""
+
+    def look(self) -> LiveView:
+        """Return what is to be seen now."""
+        ...
+
+    def await_window(self, n_windows: int) -> None:
+        """Be quick to show what a window adds that was asked for."""
+        ...
+
+    def study_when_due(self) -> bool:
+        """Do what takes longer, if it is due; return whether it was."""
+        ...

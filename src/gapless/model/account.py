@@ -37,6 +37,13 @@ class Account(Struct, frozen=True):
         """Return the nanoseconds in which devices worked (``busy.*``), copies apart."""
         return sum(ns for leaf, ns in self.leaves.items() if leaf.startswith("busy."))
 
+    def divisor(self) -> int:
+        """Return how many steps the sums are of: 1 where there are none.
+
+        That is the number of rows; an account without rows is already the sum of its steps.
+        """
+        return max(1, len(self.rows) or self.steps) if self.steps is not None else 1
+
     def to_frame(self, by: Literal["leaf", "group"] = "leaf") -> Any:  # noqa: ANN401
         """Build a frame of polars, pandas or pyarrow: a line for each part of each row.
 

@@ -17,9 +17,8 @@ from textual.widgets import Footer, Static
 
 from gapless.errors import GaplessError
 from gapless.live.asking import ask_for_window
-from gapless.live.view import LiveView
+from gapless.live.view import LiveView, Watcher
 from gapless.report.text.console import Pen, pen_for
-from gapless.screen.once import Watcher
 from gapless.screen.page import page_sections
 from gapless.screen.process_lines import ORDERS
 

@@ -2,30 +2,14 @@
 
 import sys
 import time
-from typing import Final, Protocol
+from typing import Final
 
-from gapless.live.view import LiveView
+from gapless.live.view import Watcher
 from gapless.report.text.console import pen_for
 from gapless.screen.document import live_json
 from gapless.screen.page import page_lines
 
 _BETWEEN_LOOKS_S: Final = 1.0  # rates are what counters grew between two looks
-
-
-class Watcher(Protocol):
-    """Whatever can be looked at: a run, the machine."""
-
-    def look(self) -> LiveView:
-        """Return what is to be seen now."""
-        ...
-
-    def await_window(self, n_windows: int) -> None:
-        """Be quick to show what a window adds that was asked for."""
-        ...
-
-    def study_when_due(self) -> bool:
-        """Do what takes longer, if it is due; return whether it was."""
-        ...
 
 
 def print_once(watcher: Watcher, *, as_json: bool, width: int | None = None) -> None:

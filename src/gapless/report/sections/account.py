@@ -41,12 +41,8 @@ class AccountSheet(Struct, frozen=True):
 
 
 def account_sheet(account: Account) -> AccountSheet:
-    """Lay out an account, the largest group first: a mean step, or the whole capture.
-
-    The divisor is the number of its rows; an account without rows is already the sum of its
-    steps.
-    """
-    rows = max(1, len(account.rows) or account.steps) if account.steps is not None else 1
+    """Lay out an account, the largest group first: a mean step, or the whole capture."""
+    rows = account.divisor()
     unit = unit_for(account.wall_ns / rows)
     total = unit.digits(account.wall_ns / rows)
     names = _order_groups(account.groups)

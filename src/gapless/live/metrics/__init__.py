@@ -1,0 +1,1 @@
+"""A moment as metrics that Prometheus collects, and the server that answers it."""
