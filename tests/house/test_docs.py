@@ -26,6 +26,9 @@ PAGES: Final = sorted(
     if not any(component.startswith(".") for component in path.relative_to(ROOT).parts)
 )
 LONGEST_REPORT: Final = 16  # lines
+FRAMEWORKS: Final = tuple(
+    f"integrations.{name}" for name in ("lightning", "transformers", "accelerate")
+)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _RULE_CODE: Final = re.compile(r"\bG\d{3}\b")
@@ -74,8 +77,8 @@ def descendants(kind: type[GaplessError]) -> Iterator[type[GaplessError]]:
 
 def test_every_error_has_a_heading_of_its_own() -> None:
     for module in pkgutil.walk_packages(gapless.__path__, "gapless."):
-        # The plugin is imported by TensorBoard, which need not be there.
-        if not module.name.endswith(("__main__", "tab.plugin")):
+        # What TensorBoard and other frameworks import: these need not be there.
+        if not module.name.endswith(("__main__", "tab.plugin", *FRAMEWORKS)):
             importlib.import_module(module.name)
     slugs = {kind.slug for kind in descendants(GaplessError)}
     assert slugs <= anchors(ROOT / "docs/errors.md")

@@ -41,6 +41,9 @@ BASES_OF_LIBRARIES: Final = {
     "TBPlugin",
     "ThreadingHTTPServer",
     "BaseHTTPRequestHandler",
+    "Callback",  # Lightning's
+    "TrainerCallback",  # of Transformers
+    "GeneralTracker",  # Accelerate's
 }  # FunctionProxy: for another; App and ModalScreen: Textual's; TBPlugin: TensorBoard's
 CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
