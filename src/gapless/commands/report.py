@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price", metavar="P", type=float, help="what an hour of one GPU costs")
     add_selection(parser)
     parser.add_argument("--sort", metavar="KEY", help="order tables by self-host, calls …")
+    parser.add_argument("--by", choices=["host"], help="compare the machines of a job, alone")
     add_depth(parser)
     add_forms(parser, of_study=True)
     add_log_to(parser)
