@@ -101,7 +101,8 @@ def _watcher(arguments: argparse.Namespace) -> "Watcher":
 
 
 def _follow_runs(arguments: argparse.Namespace) -> "Callable[[LiveView | None], Watcher]":
-    """Return what says whom to ask next: without RUN, the newest run that goes on."""
+    """Return what says whom to ask next: without RUN, the newest run that goes on, if any."""
+    from gapless.live.machine_watcher import MachineWatcher
     from gapless.live.pauses import Pause
     from gapless.live.watching import RunWatcher
 
@@ -115,9 +116,10 @@ def _follow_runs(arguments: argparse.Namespace) -> "Callable[[LiveView | None], 
             return watcher
         with pause.measure():
             folder = _find_run(arguments)
-        watched = watcher.folder if isinstance(watcher, RunWatcher) else None
-        if folder is not None and folder != watched:
+        if folder is not None:
             watcher = RunWatcher(folder)
+        elif isinstance(watcher, RunWatcher):
+            watcher = MachineWatcher()
         return watcher
 
     return next_watcher
