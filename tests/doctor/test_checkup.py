@@ -229,6 +229,17 @@ def test_the_command_prints_one_object_and_ends_with_1_if_a_check_is_bad(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_named_checks_are_run_and_none_of_them_starts_an_interpreter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert cli.main(["doctor", "--json", "--only", "shared-memory, gpu"]) in {0, 1}
+    document = json.loads(capsys.readouterr().out)
+    assert {check["name"] for check in document["checks"]} == {"shared-memory", "gpu"}
+    assert document["python"] is None
+    assert document["notes"] == []
+
+
 def test_a_python_without_torch_is_named(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
@@ -243,6 +254,8 @@ def test_what_cannot_be_followed_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert cli.main(["doctor", "--fast", "--data", "."]) == 2
     assert cli.main(["doctor", "--data", "/nowhere/at/all"]) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
+    assert cli.main(["doctor", "--only", "gpu,products", "--fast"]) == 2
+    assert "--only products: no such check here" in capsys.readouterr().err
 
 
 def test_an_interrupt_ends_what_was_started(tmp_path: Path) -> None:

@@ -202,6 +202,14 @@ def test_shared_memory(space: Space | None, verdict: str, tmp_path: Path) -> Non
     assert (result.remedy is None) == (verdict in {"ok", "unknown"})
 
 
+@pytest.mark.parametrize(("limit", "verdict"), [(2, "warn"), (8, "ok"), (32, "ok")])
+def test_shared_memory_is_memory_of_the_group(limit: int, verdict: str, tmp_path: Path) -> None:
+    group = {"memory.max": str(limit * GIB), "memory.current": str(GIB + (1 << 20))}
+    files = {f"sys/fs/cgroup/{name}": text for name, text in group.items()}
+    result = check("shared-memory", draw(tmp_path, files, shared_memory=Space(16 * GIB, 15 * GIB)))
+    assert (result.verdict, "control group" in result.evidence) == (verdict, limit < 16)
+
+
 def test_locked_memory_counts_where_there_is_infiniband(tmp_path: Path) -> None:
     limit = Limit(8 << 20, 8 << 20)
     assert check("locked-memory", draw(tmp_path, locked_memory=limit)).verdict == "ok"

@@ -13,6 +13,7 @@ Examples:
   gapless doctor --data ./imagenet       also: what the storage of the data can feed
   gapless doctor --python ~/venv/bin/python
   gapless doctor --full                  also what is well
+  gapless doctor --only gpu,shared-memory   these checks alone: cheap enough to repeat
   gapless doctor --json | jq '.checks[] | select(.verdict == "bad")'
 
 """
@@ -20,6 +21,10 @@ Examples:
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gapless.doctor.interpreter import InterpreterChoice
 
 SUMMARY = "check the machine and its software"
 
@@ -40,6 +45,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the interpreter that runs trainings (of the last run, else on PATH)",
     )
+    parser.add_argument(
+        "--only", metavar="NAMES", help="these checks alone, parted by commas (docs/doctor.md)"
+    )
     parser.add_argument("--full", action="store_true", help="print also what is well")
     parser.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
     add_forms(parser)
@@ -47,13 +55,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Check the machine, print the results, and return 1 if one is bad."""
-    import os
     import time
 
     began_s = time.monotonic()
     from gapless.commands.options import progress
+    from gapless.doctor.checks import wants_measuring
     from gapless.doctor.checkup import CheckupRequest, check_machine
-    from gapless.doctor.interpreter import choose_interpreter
     from gapless.errors import NotFoundError, UsageError
     from gapless.model.checkup import CheckVerdict
     from gapless.report.checkup import checkup_lines
@@ -64,9 +71,10 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError("--fast measures nothing; leave it out, or --data")
     if arguments.data is not None and not arguments.data.exists():
         raise NotFoundError(f"{arguments.data}: there is no such file or folder")
-    recorded = None if arguments.python else _find_recorded(arguments.place)
-    choice = choose_interpreter(arguments.python, recorded, os.environ.get("PATH"))
-    request = CheckupRequest(choice, began_s, arguments.fast, arguments.data)
+    names = _parse_names(arguments)
+    choice = _choose(arguments, names)
+    is_fast = arguments.fast or not wants_measuring(names)
+    request = CheckupRequest(choice, began_s, is_fast, arguments.data, names)
     with progress() as say:
         checkup = check_machine(request, say)
     if arguments.json:
@@ -75,6 +83,35 @@ def main(arguments: argparse.Namespace) -> int:
         pen = pen_for(sys.stdout, arguments.width)
         pen.write(checkup_lines(checkup, pen, is_full=arguments.full))
     return int(any(result.verdict is CheckVerdict.BAD for result in checkup.results))
+
+
+def _parse_names(arguments: argparse.Namespace) -> frozenset[str]:
+    """Return the checks of ``--only``; raise ``UsageError`` for one that cannot be run."""
+    from gapless.doctor.checks import list_checks
+    from gapless.errors import UsageError
+
+    if arguments.only is None:
+        return frozenset()
+    names = frozenset(name.strip() for name in arguments.only.split(","))
+    checks = list_checks(is_measured=not arguments.fast, has_data=arguments.data is not None)
+    unknown = sorted(names - checks.keys())
+    if unknown:
+        words = "gapless explain lists them; what is measured is not in --fast, data needs --data"
+        raise UsageError(f"--only {','.join(unknown)}: no such check here: {words}")
+    return names
+
+
+def _choose(arguments: argparse.Namespace, names: frozenset[str]) -> "InterpreterChoice":
+    """Return the interpreter to ask; none, at no cost, where no wanted check needs one."""
+    import os
+
+    from gapless.doctor.checks import needs_interpreter
+    from gapless.doctor.interpreter import InterpreterChoice, choose_interpreter
+
+    if not needs_interpreter(names):
+        return InterpreterChoice(None, "none was asked", is_guess=False)
+    recorded = None if arguments.python else _find_recorded(arguments.place)
+    return choose_interpreter(arguments.python, recorded, os.environ.get("PATH"))
 
 
 def _find_recorded(place: Path | None) -> str | None:

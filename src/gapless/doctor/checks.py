@@ -1,6 +1,6 @@
 """All checks, by name, and how they are run: what fails in one becomes its answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from gapless.doctor.answers import CheckAnswer, unknown
@@ -116,14 +116,35 @@ GROUPS: Final[Mapping[str, Mapping[str, Examine]]] = {
 _ORDER: Final = tuple(CheckVerdict)  # worst first
 
 
-def run_checks(subject: CheckSubject, *, is_measured: bool) -> tuple[CheckResult, ...]:
-    """Run the checks, the worst results first; equal ones in the order of their groups."""
-    names = {**SOFTWARE, **HOST, **GPU}
-    if is_measured:
-        names |= MEASURED
-    if subject.has_data:
-        names |= DATA
-    results = [_run_check(name, examine, subject) for name, examine in names.items()]
+def list_checks(*, is_measured: bool, has_data: bool) -> Mapping[str, Examine]:
+    """Return the checks that can be run, by name."""
+    checks = {**SOFTWARE, **HOST, **GPU}
+    return checks | (MEASURED if is_measured else {}) | (DATA if has_data else {})
+
+
+def needs_interpreter(names: Collection[str]) -> bool:
+    """Return whether one of these checks asks the interpreter; no names stand for all checks."""
+    return not names or any(name in SOFTWARE for name in names) or wants_measuring(names)
+
+
+def wants_measuring(names: Collection[str]) -> bool:
+    """Return whether one of these checks is about what is measured; no names: all checks."""
+    return not names or any(name in {**MEASURED, **DATA} for name in names)
+
+
+def run_checks(
+    subject: CheckSubject, *, is_measured: bool, names: Collection[str] = ()
+) -> tuple[CheckResult, ...]:
+    """Run the checks, the worst results first; equal ones in the order of their groups.
+
+    ``names``: only these; without any, all.
+    """
+    checks = list_checks(is_measured=is_measured, has_data=subject.has_data)
+    results = [
+        _run_check(name, examine, subject)
+        for name, examine in checks.items()
+        if not names or name in names
+    ]
     return tuple(sorted(results, key=lambda result: _ORDER.index(result.verdict)))
 
 

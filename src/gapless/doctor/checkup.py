@@ -51,6 +51,7 @@ class CheckupRequest(Struct, frozen=True):
     began_s: float  # seconds of ``time.monotonic``: what --fast may take counts from there
     is_fast: bool = False
     data: Path | None = None
+    names: frozenset[str] = frozenset()  # of the checks that are wanted; none: all of them
 
 
 def check_machine(request: CheckupRequest, say: Say) -> Checkup:
@@ -64,10 +65,12 @@ def read_machine(request: CheckupRequest, say: Say) -> CheckSubject:
     say("reading the machine")
     patience_s = _FAST_S if request.is_fast else _PATIENCE_S
     with InterpreterQuery(request.choice, subject.environment) as query:
-        look = read_processor_times()
+        is_looking = not request.names or "neighbours" in request.names  # it takes half a second
+        look = read_processor_times() if is_looking else None
         survey = _survey(subject.environment.get("CUDA_VISIBLE_DEVICES"))
         use = find_processor_use(look)
-        say(f"asking {request.choice.python} for its packages")
+        if request.choice.python is not None:
+            say(f"asking {request.choice.python} for its packages")
         report = query.wait(request.began_s + patience_s - time.monotonic())
     subject = replace(subject, survey=survey, use=use, interpreter=report)
     return subject if request.is_fast else _measure(subject, request.data, say)
@@ -77,10 +80,10 @@ def judge_machine(request: CheckupRequest, subject: CheckSubject) -> Checkup:
     """Run the checks on what was read."""
     return Checkup(
         _describe(subject),
-        run_checks(subject, is_measured=not request.is_fast),
+        run_checks(subject, is_measured=not request.is_fast, names=request.names),
         time.monotonic() - request.began_s,
         request.choice.python,
-        tuple(_list_notes(subject, is_fast=request.is_fast)),
+        tuple(_list_notes(subject, is_fast=request.is_fast and not request.names)),
     )
 
 
