@@ -1,11 +1,11 @@
 """Many ranks in a few lines: quantiles, who stands out, a map."""
 
-from gapless.report.ranks.spread import Member, spread_lines
+from gapless.report.ranks.spread import StepMakeup, spread_lines
 
 
 def _lines(work_ms: list[float]) -> list[str]:
     members = [
-        Member(f"rank {rank}", 10e6, {"compute": 2e6, "waiting for data": work * 1e6})
+        StepMakeup(f"rank {rank}", 10e6, {"compute": 2e6, "waiting for data": work * 1e6})
         for rank, work in enumerate(work_ms)
     ]
     return list(spread_lines(members, "ranks"))
@@ -26,5 +26,5 @@ def test_who_differs_by_little_does_not_stand_out() -> None:
 
 
 def test_ranks_that_only_wait_have_no_map() -> None:
-    members = [Member(f"rank {rank}", 1e6, {}) for rank in range(9)]
+    members = [StepMakeup(f"rank {rank}", 1e6, {}) for rank in range(9)]
     assert len(list(spread_lines(members, "ranks"))) == 1

@@ -20,7 +20,7 @@ _WAITING_GROUP: Final = "communication"
 _MAP_CELLS: Final = 64  # members in a line of the map
 
 
-class Member(Struct, frozen=True):
+class StepMakeup(Struct, frozen=True):
     """A rank or a host: its mean step, and by name what it does of it by itself, in ns.
 
     Waiting for other ranks is no part: it is what all but the late one do.
@@ -54,7 +54,7 @@ def own_parts(groups: Mapping[str, float]) -> dict[str, float]:
     return {PRINTED[group]: ns for group, ns in groups.items() if group != _WAITING_GROUP}
 
 
-def spread_lines(members: Sequence[Member], noun: str) -> Iterator[str]:
+def spread_lines(members: Sequence[StepMakeup], noun: str) -> Iterator[str]:
     """Describe many members without listing them; ``noun`` is what they are, in the plural."""
     lengths_ns = [member.length_ns for member in members]
     longest = max(members, key=lambda member: member.length_ns)
@@ -68,7 +68,7 @@ def spread_lines(members: Sequence[Member], noun: str) -> Iterator[str]:
     yield from _map_lines(members)
 
 
-def _outlier_lines(members: Sequence[Member]) -> Iterator[str]:
+def _outlier_lines(members: Sequence[StepMakeup]) -> Iterator[str]:
     """Name who does something much longer than the others, the longest first."""
     min_excess_ns = _MIN_EXCESS * float(np.median([member.length_ns for member in members]))
     excesses: dict[str, tuple[float, str, float]] = {}  # by member: its largest, of which part
@@ -91,7 +91,7 @@ def _outlier_lines(members: Sequence[Member]) -> Iterator[str]:
         yield f"{len(names) - _MAX_OUTLIERS:,} more stand out, by less"
 
 
-def _map_lines(members: Sequence[Member]) -> Iterator[str]:
+def _map_lines(members: Sequence[StepMakeup]) -> Iterator[str]:
     """Draw what each does by itself, a sign each."""
     work_ns = [sum(member.parts.values()) for member in members]
     top_ns = max(work_ns)

@@ -6,7 +6,7 @@ from typing import Final
 
 from gapless.model.run import ProcessTime, RecordedRun
 from gapless.model.study import Study
-from gapless.report.ranks.spread import MAX_LISTED, Member, mean_steps, own_parts, spread_lines
+from gapless.report.ranks.spread import MAX_LISTED, StepMakeup, mean_steps, own_parts, spread_lines
 from gapless.report.run.sentences import PHASES
 from gapless.report.text.names import process_name
 from gapless.report.text.numbers import duration, percent, span, unit_for
@@ -64,10 +64,10 @@ def _nouns(processes: Sequence[ProcessTime]) -> str:
 
 def _members(
     study: Study, named_processes: Sequence[tuple[str, Sequence[ProcessTime]]]
-) -> list[Member]:
+) -> list[StepMakeup]:
     """Return ranks, or hosts with several, by their light marks and, where these are, windows."""
     window_steps = mean_steps(study.account.rows)
-    members: list[Member] = []
+    members: list[StepMakeup] = []
     for name, processes in named_processes:
         sums = Counter[str]()
         for process in processes:
@@ -78,7 +78,7 @@ def _members(
             sums.update(own_parts({group: ns for group, ns in groups.items() if group != "data"}))
         length_ns = sum(process.mean_ns or 0 for process in processes) / len(processes)
         parts = {part: ns / len(processes) for part, ns in sums.items()}
-        members.append(Member(name, length_ns, parts))
+        members.append(StepMakeup(name, length_ns, parts))
     return members
 
 

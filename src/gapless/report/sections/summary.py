@@ -6,7 +6,7 @@ from typing import Final
 from gapless.model.account import Account, RowAccount
 from gapless.model.leaf import PRINTED
 from gapless.model.study import Steps, Study, StudyHealth
-from gapless.report.ranks.spread import MAX_LISTED, Member, mean_steps, own_parts, spread_lines
+from gapless.report.ranks.spread import MAX_LISTED, StepMakeup, mean_steps, own_parts, spread_lines
 from gapless.report.sections.account import AccountSheet
 from gapless.report.text.numbers import Unit, count, duration, percent, unit_for
 from gapless.report.text.text import clean
@@ -104,7 +104,7 @@ def rank_lines(study: Study) -> Iterator[str]:
     lengths_ns = {rank: sum(groups.values()) for rank, groups in steps.items()}
     if len(steps) > MAX_LISTED:
         members = [
-            Member(f"rank {rank}", lengths_ns[rank], own_parts(groups))
+            StepMakeup(f"rank {rank}", lengths_ns[rank], own_parts(groups))
             for rank, groups in steps.items()
         ]
         yield from spread_lines(members, "ranks")
