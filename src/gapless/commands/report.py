@@ -12,6 +12,7 @@ Examples:
   gapless report 2026-11-21 --price 2.5        an hour of one GPU costs 2.5
   gapless report last --rank 3
   gapless report node0/runs node1/runs         a job on two machines
+  gapless report s3://bucket/job               what gapless run --gather has copied there
   gapless report --json | jq .timeline
   gapless report --markdown > report.md
   gapless report --html run.html               a page: account, steps, timeline, tables
@@ -64,13 +65,31 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _find_runs(name: str, home: Path) -> tuple[Path, ...]:
-    """Return the run of a name; of a folder of runs the last one, and those of the same job."""
+    """Return the run of a name; of a folder of runs the last one, and those of the same job.
+
+    What lies elsewhere is brought here first.
+    """
+    from gapless.remote.files import is_url, strip_file_url
     from gapless.store.run import jobs, runs
 
-    named_path = Path(name)
+    named_path = _fetch_runs(name, home) if is_url(name) else Path(strip_file_url(name))
     if named_path.is_dir() and runs.is_run(named_path):
         return (named_path,)
     if named_path.is_dir():
         return jobs.find_job_runs(runs.find(named_path, runs.LAST_RUN))
     folder = runs.find(home, name)
     return jobs.find_job_runs(folder) if name == runs.LAST_RUN else (folder,)
+
+
+def _fetch_runs(url: str, home: Path) -> Path:
+    """Return the copy of a remote folder; what was brought before is not brought again."""
+    from hashlib import sha256
+
+    from gapless.commands.options import progress
+    from gapless.remote.folders import fetch_folder
+
+    folder = home.parent / "gathered" / sha256(url.encode()).hexdigest()[:12]
+    with progress() as say:
+        say("fetching runs")
+        fetch_folder(url, folder)
+    return folder
