@@ -50,12 +50,12 @@ def read_messages(stream: BinaryIO) -> Generator[RpcMessage | RpcError]:
 def _read_line(line: bytes) -> Generator[RpcMessage | RpcError]:
     """Yield the message of a line, or those of a batch, each of which is answered by itself."""
     try:
-        value: object = json.loads(line)
+        document: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         yield RpcError(PARSE_ERROR, f"this is no JSON: {error}")
         return
-    batch = cast("list[object]", value) if isinstance(value, list) and value else [value]
-    for entry in batch:
+    batch = cast("list[object]", document) if isinstance(document, list) else []
+    for entry in batch or cast("list[object]", [document]):
         message = _read_message(entry)
         if message is not None:
             yield message
