@@ -13,10 +13,10 @@ def _lines(work_ms: list[float]) -> list[str]:
 
 def test_a_thousand_ranks_are_a_screen() -> None:
     lines = _lines([1 + 0.01 * (rank % 7) + 4 * (rank == 700) for rank in range(1024)])
-    assert len(lines) == 3 + 1024 // 64
+    assert len(lines) == 3 + 22  # of 48 ranks
     assert lines[0].startswith("1,024 ranks: a step takes 10.00 ms (median; p10 10.00, p90 10.00)")
     assert lines[1] == "rank 700 stands out: waiting for data 5.000 ms a step, others 1.030"
-    assert lines[3 + 700 // 64] == f"rank 640 … {'▄' * 60}█{'▄' * 3}"
+    assert lines[3 + 700 // 48] == f"rank 672 … {'▄' * 28}█{'▄' * 19}"
 
 
 def test_who_differs_by_little_does_not_stand_out() -> None:

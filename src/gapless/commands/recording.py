@@ -195,15 +195,19 @@ def _finish_run(
 
 
 def _gather_run(folder: Path, arguments: argparse.Namespace) -> None:
-    """Copy a run to where those of all machines are gathered. Raises ``GaplessError``."""
+    """Copy a run to where those of all machines are gathered; a failure is said, even if quiet."""
     from platform import node
 
     from gapless.errors import mask_secrets
     from gapless.remote.folders import upload_folder
 
-    with progress() as say:
-        say("copying the run")
-        url = upload_folder(folder, arguments.gather, f"{folder.name}-{node()}")
+    try:
+        with progress() as say:
+            say("copying the run")
+            url = upload_folder(folder, arguments.gather, f"{folder.name}-{node()}")
+    except GaplessError as error:
+        tell(f"the run is here alone: {_fault_text(error)}")
+        return
     speak(f"the run is in {mask_secrets(url)}", arguments)
 
 

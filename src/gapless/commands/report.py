@@ -3,7 +3,7 @@
 RUN is the folder of a run, a folder of runs (its last one), an id, the beginning of it, or "last",
 which is what is printed without one. A run that goes on is reported as far as it is recorded.
 Of a job on several machines each has its own run: several RUNs are joined, and so are those of the
-last job in a folder that the machines share.
+last job in a folder that the machines share, or at the URL where gapless run --gather copied them.
 
 Examples:
   gapless report                               the first screen: why, where, three causes, what next
@@ -12,7 +12,6 @@ Examples:
   gapless report 2026-11-21 --price 2.5        an hour of one GPU costs 2.5
   gapless report last --rank 3
   gapless report node0/runs node1/runs         a job on two machines
-  gapless report s3://bucket/job               what gapless run --gather has copied there
   gapless report --json | jq .timeline
   gapless report --markdown > report.md
   gapless report --html run.html               a page: account, steps, timeline, tables

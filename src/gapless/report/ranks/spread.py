@@ -17,7 +17,7 @@ _MAX_OUTLIERS: Final = 5
 _FENCE: Final = 1.5  # Tukey's: quartile ranges above the third quartile
 _MIN_EXCESS: Final = 0.05  # of the median step: less does not stand out
 _WAITING_GROUP: Final = "communication"
-_MAP_CELLS: Final = 64  # members in a line of the map
+_MAP_CELLS: Final = 48  # members in a line of the map, which fits 80 cells
 
 
 class StepMakeup(Struct, frozen=True):
