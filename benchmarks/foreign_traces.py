@@ -2,11 +2,12 @@
 
 ``python -m benchmarks.foreign_traces --folder FOLDER`` opens what lies in FOLDER/KIND (nsight, xla,
 perfetto, rocprof), writes ``results/foreign_traces.json`` and prints the table. Where a file came
-from is in ``foreign_traces.toml``: public files by their address, own ones by the script that
-records them.
+from is in ``foreign_traces.toml``: public files by their address and SHA-256, own ones by the
+script that records them.
 """
 
 import argparse
+import hashlib
 import json
 import sys
 import time
@@ -22,6 +23,8 @@ from gapless.model.study import Study
 FOLDER = Path(__file__).parent
 LIST = FOLDER / "foreign_traces.toml"
 RESULT = FOLDER / "results" / "foreign_traces.json"
+_MAX_LETTERS = 40  # of the name of a range: some hold a whole call stack
+NSYS_VERSIONS = "nsys", "nsys_schema"
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,9 @@ class ForeignFile:
     kind: str
     name: str
     origin: str
+    sha256: str | None = None  # of a public file
     planted: str | None = None  # the group or leaf that the file was made to show
+    refused: str | None = None  # the error with which it is to be refused
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class OpenedFile:
     origin: str
     seconds: float
     problem: str | None = None
+    refused: str | None = None  # the error with which it was refused, as it should be
+    version: str | None = None  # of nsys and of its schema
     planted: str | None = None
     is_shown: bool | None = None  # the planted cause is the largest of what keeps it waiting
     events: int | None = None
@@ -66,10 +73,14 @@ def open_file(file: ForeignFile, folder: Path) -> OpenedFile:
     path = folder / file.kind / file.name
     if not path.exists():
         return OpenedFile(file.kind, file.name, file.origin, 0.0, "not there")
+    if file.sha256 not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
+        return OpenedFile(file.kind, file.name, file.origin, 0.0, "another file")
     start_s = time.perf_counter()
     try:
         study = gapless.open(path, cache=False)
     except gapless.GaplessError as error:
+        if error.slug == file.refused:
+            return OpenedFile(file.kind, file.name, file.origin, 0.0, refused=error.slug)
         return OpenedFile(file.kind, file.name, file.origin, 0.0, f"{error.slug}: {error}")
     return file_figures(file, study, time.perf_counter() - start_s)
 
@@ -79,6 +90,7 @@ def file_figures(file: ForeignFile, study: Study, seconds: float) -> OpenedFile:
     account, health = study.account, study.health
     shares = {group: ns / account.wall_ns for group, ns in account.groups.items()}
     waits = {group: share for group, share in shares.items() if group != "compute"}
+    versions = dict(study.run.versions)
     largest = max(waits, key=waits.__getitem__, default=None)
     return OpenedFile(
         kind=file.kind,
@@ -86,11 +98,12 @@ def file_figures(file: ForeignFile, study: Study, seconds: float) -> OpenedFile:
         origin=file.origin,
         seconds=round(seconds, 2),
         problem=find_imbalance(account),
+        version=" ".join(versions[key] for key in NSYS_VERSIONS if key in versions) or None,
         planted=file.planted,
         is_shown=None if file.planted is None else largest == file.planted,
         events=health.events,
         steps=account.steps,
-        step_rule=study.steps.rule if study.steps is not None else None,
+        step_rule=study.steps.rule[:_MAX_LETTERS] if study.steps is not None else None,
         wall_ns=account.wall_ns,
         unknown=round(shares.get("unknown", 0.0), 4),
         launches_recorded=health.launches_recorded,
@@ -103,7 +116,7 @@ def file_figures(file: ForeignFile, study: Study, seconds: float) -> OpenedFile:
 def table_row(file: OpenedFile) -> str:
     """Write one row of the Markdown table."""
     if file.wall_ns is None:
-        return f"| {file.kind} | {file.name} | {file.problem} |" + " |" * 5
+        return f"| {file.kind} | {file.name} | {file.problem or file.refused} |" + " |" * 5
     planted = "" if file.planted is None else f"{file.planted}: {'yes' if file.is_shown else 'NO'}"
     cells = [
         file.kind,
@@ -116,6 +129,11 @@ def table_row(file: OpenedFile) -> str:
         planted,
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def is_public(file: OpenedFile) -> bool:
+    """Return whether a file can be had by its address."""
+    return file.origin.startswith("https://")
 
 
 def results_rows(results: list[OpenedFile]) -> list[dict[str, object]]:
@@ -138,7 +156,11 @@ def main() -> int:
     results = [open_file(file, parser.parse_args().folder) for file in read_list()]
     problems = [file for file in results if file.problem]
     counts = {
-        kind: sum(file.kind == kind for file in results)
+        kind: {
+            "public": sum(file.kind == kind and is_public(file) for file in results),
+            "own": sum(file.kind == kind and not is_public(file) for file in results),
+            "refused": sum(file.kind == kind and file.refused is not None for file in results),
+        }
         for kind in dict.fromkeys(file.kind for file in results)
     }
     document = {
@@ -156,7 +178,9 @@ def main() -> int:
     print("| kind | file | steps | wall ms | unknown | launches | dropped | planted |")
     print("|---|---|---|--:|--:|--:|--:|---|")
     print("\n".join(map(table_row, results)))
-    print(f"\n{len(results) - len(problems)} of {len(results)} open and sum.")
+    n_refused = sum(file.refused is not None for file in results)
+    n_open = len(results) - len(problems) - n_refused
+    print(f"\n{n_open} of {len(results)} open and sum, {n_refused} are refused as they should be.")
     return min(len(problems), 1)
 
 

@@ -32,7 +32,7 @@ from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
 from gapless.screen.document import attached_schema, live_schema
 from gapless.store.run import database, trials
-from tools import accuracy, costs, gates, house, rooms, spoken, tunings, walks
+from tools import accuracy, costs, exports, foreign, gates, house, rooms, spoken, tunings, walks
 
 Makers = Mapping[str, Callable[[], str]]
 
@@ -247,6 +247,11 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/cli.md": {"commands": command_pages},
     "docs/doctor.md": {"checks": doctor_pages.check_table, "peaks": doctor_pages.peak_table},
     "docs/development.md": {"rooms": rooms.room_map, "house": house.house_table},
+    "docs/export.md": {"exported-cpu": exports.cpu_table, "exported-gpu": exports.gpu_table},
+    "docs/foreign-traces.md": {
+        "versions": foreign.nsight_versions,
+        "opened": foreign.opened_table,
+    },
     "docs/errors.md": {"errors": rule_pages.error_pages},
     "docs/fixes.md": {"fixes": fix_index},
     "docs/opening-traces.md": {"cost": reading_costs},

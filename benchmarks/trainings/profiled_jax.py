@@ -1,6 +1,7 @@
 """Record small profiles of JAX, each a kind of training, some with a planted cause.
 
-``OUT=folder python jax_record.py`` writes ``$OUT/jax_profiles.tgz``, within 90 s.
+``OUT=folder python -m benchmarks.trainings.profiled_jax`` writes ``$OUT/jax_profiles.tgz``, within
+90 s; on the CPU with smaller models, so that those that wait for their input do.
 """
 
 import itertools
@@ -88,7 +89,12 @@ def conv_step(params: Any, x: Any, y: Any) -> Any:
 RNG = np.random.default_rng(0)
 
 
-def batch(width: int = 1024, rows: int = 512) -> Any:
+ON_CPU = jax.default_backend() == "cpu"
+WIDTH, ROWS = (256, 128) if ON_CPU else (1024, 512)
+PARTS = 4 if ON_CPU else 1  # of a side of what convolutions and attention get
+
+
+def batch(width: int = WIDTH, rows: int = ROWS) -> Any:
     return (
         RNG.standard_normal((rows, width), dtype=np.float32),
         RNG.standard_normal((rows, width), dtype=np.float32),
@@ -107,7 +113,7 @@ def decoded_batch() -> Any:
             raw = RNG.integers(0, 255, (2048, 1024), dtype=np.uint8)
             image = np.sort(raw, axis=1).astype(np.float32)
         x, y = batch()
-        return x + image[: len(x)] * 1e-9, y
+        return x + image[: len(x), :WIDTH] * 1e-9, y
 
 
 def run(
@@ -143,14 +149,16 @@ def run(
     print(f"{name}: {time.monotonic() - BEGAN:.1f} s")
 
 
-def recompiling(params: Any, x: Any, y: Any, row_counts: Any = itertools.count(511, -1)) -> Any:
+def recompiling(
+    params: Any, x: Any, y: Any, row_counts: Any = itertools.count(ROWS - 1, -1)
+) -> Any:
     rows = next(row_counts)
     return mlp_step(params, x[:rows], y[:rows])
 
 
 def main() -> None:
     print(jax.__version__, jax.devices(), sys.version.split()[0])
-    mlp, small = layers(1024, 6), layers(256, 4)
+    mlp, small = layers(WIDTH, 6), layers(256, 4)
     device_batch = tuple(map(jnp.asarray, batch()))
     run("mlp_device_resident", mlp_step, mlp, lambda: device_batch, count=10)
     run("mlp_host_batches", mlp_step, mlp, batch)
@@ -160,11 +168,14 @@ def main() -> None:
     run("mlp_no_steps_marked", mlp_step, mlp, lambda: device_batch, annotate=False)
     run("mlp_recompiles", recompiling, mlp, lambda: device_batch, count=4)
     run("mlp_python_tracer", mlp_step, small, lambda: batch(256, 128), count=4, python_level=1)
-    tokens = tuple(jnp.asarray(RNG.standard_normal((16, 256, 256), dtype=np.float32)) for _ in "xy")
+    tokens = tuple(
+        jnp.asarray(RNG.standard_normal((16, 256 // PARTS, 256), dtype=np.float32)) for _ in "xy"
+    )
     run("attention", attention_step, small, lambda: tokens)
     kernels = [jnp.asarray(RNG.standard_normal((3, 3, 32, 32), dtype=np.float32)) * 0.05] * 4
     images = tuple(
-        jnp.asarray(RNG.standard_normal((16, 64, 64, 32), dtype=np.float32)) for _ in "xy"
+        jnp.asarray(RNG.standard_normal((16, 64 // PARTS, 64 // PARTS, 32), dtype=np.float32))
+        for _ in "xy"
     )
     run("conv", conv_step, kernels, lambda: images)
     run(

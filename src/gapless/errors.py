@@ -3,8 +3,19 @@
 ``page`` of a class is its page: what ``gapless explain SLUG`` prints, and docs/errors.md shows.
 """
 
+import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_USER: Final = re.compile(r"(?<=://)[^/@\s]+@")
+_QUERY: Final = re.compile(r"""(://[^\s?]*)\?[^\s'"]*=[^\s'"]*?(?=[:,;.)]*(?:[\s'"]|$))""")
+
+
+def mask_secrets(text: str) -> str:
+    """Return a text in which no URL shows a user, a password, or the values of a query."""
+    if "://" not in text:
+        return text
+    return _QUERY.sub(r"\1?***", _USER.sub("***@", text))
 
 
 class GaplessError(Exception):
@@ -17,6 +28,9 @@ class GaplessError(Exception):
     page: ClassVar[str] = """\
 The kind that all others are special cases of. What it says is all there is to say.
 """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(mask_secrets(message))
 
 
 class NotFoundError(GaplessError):
@@ -50,6 +64,22 @@ The file was read, and holds no trace events: it is empty, or something else.
   `nsys export --type sqlite`.
 - A file that `torch.profiler` is still writing can be empty. Wait until the training has closed it.
 - A cut file is no error: what is whole in it is used, and the health lines say so.
+"""
+
+
+class RemoteError(GaplessError):
+    """A remote file or folder that cannot be reached, or not be had whole."""
+
+    slug = "remote"
+    page = """\
+A file or folder at an URL (`s3://`, `gs://`, `hdfs://`, `https://` …) cannot be listed, or not be
+fetched whole.
+
+- A package is missing: the message names it. gapless brings fsspec (`pip install
+  'gapless[remote]'`); which file systems it knows is for you to choose: s3fs, gcsfs, adlfs.
+- Credentials are taken from where that package looks for them (`AWS_PROFILE`, `AWS_ENDPOINT_URL`,
+  `GOOGLE_APPLICATION_CREDENTIALS` …). No message shows them: of an URL neither user nor query.
+- *cut after …*: the connection broke several times; each time it was gone on with from there.
 """
 
 

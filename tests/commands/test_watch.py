@@ -11,13 +11,15 @@ import pytest
 
 from gapless import cli
 from gapless.commands import watch
+from gapless.screen import once
 from tests.live.growing import GrowingRun
 
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in an empty folder, 100 columns wide."""
+    """Stand in an empty folder, 100 columns wide; two looks follow one another soon."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(once, "_BETWEEN_LOOKS_S", 0.1)
     monkeypatch.setenv("COLUMNS", "100")
     return tmp_path / ".gapless" / "runs"
 

@@ -122,6 +122,15 @@ def test_old_and_reduced_schemas_are_read(tmp_path: Path) -> None:
     assert trace.origin_ns == 0
 
 
+def test_pages_that_the_driver_moved_are_told(tmp_path: Path) -> None:
+    rows = loop_rows(2)
+    for row in rows["CUPTI_ACTIVITY_KIND_MEMCPY"]:
+        row |= {"copyKind": 11, "correlationId": 0}
+    trace = read(write_database(tmp_path / "report.sqlite", rows))
+    assert names_of(trace, c.MEMCPY) == ["Memcpy HtoD (unified memory)"] * 2
+    assert "2 copies are pages of unified memory that the driver moved" in trace.health.notes[0]
+
+
 def test_what_is_not_recorded_is_absent(tmp_path: Path) -> None:
     path = write_database(
         tmp_path / "kernels.sqlite",
@@ -205,6 +214,32 @@ def test_views_are_not_run(tmp_path: Path) -> None:
             "(SELECT 1, 2 UNION ALL SELECT start + 1, end + 1 FROM n) SELECT * FROM n"
         )
     assert c.KERNEL not in read(path).events.category
+
+
+def test_pages_that_are_in_several_places_end(tmp_path: Path) -> None:
+    path = tmp_path / "report.sqlite"
+    size, depth = 512, 12
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {size}")
+        connection.execute("CREATE TABLE OSRT_API (start, end, globalTid, nameId)")
+        rows = [(time, time + 1, THREAD, 1) for time in range(1000)]
+        connection.executemany("INSERT INTO OSRT_API VALUES (?, ?, ?, ?)", rows)
+        connection.commit()
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
+    data = bytearray(path.read_bytes())
+    page = data[(root - 1) * size : root * size]
+    count = int.from_bytes(page[3:5], "big")
+    for level in range(depth):  # each page holds the next one, as many times as it has children
+        child = (root + level + 1).to_bytes(4, "big")
+        for cell in range(count):
+            at = int.from_bytes(page[12 + 2 * cell : 14 + 2 * cell], "big")
+            page[at : at + 4] = child
+        page[8:12] = child
+        data[(root + level - 1) * size : (root + level) * size] = page
+    path.write_bytes(data)
+    health = read(path).health
+    assert health.truncated
+    assert "pages are in several places" in health.notes[0]
 
 
 def test_report_that_is_not_exported_says_how(

@@ -81,6 +81,14 @@ def test_records_of_wrong_types_are_dropped_and_counted(tmp_path: Path) -> None:
     assert "kernel -1" in trace.names
 
 
+def test_further_processes_of_a_file_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "out_results.json"
+    document = rocprof_document(2)
+    document["rocprofiler-sdk-tool"] *= 2
+    path.write_text(json.dumps(document))
+    assert "the file holds 2 processes: only the first is read" in read(path).health.notes
+
+
 def test_document_without_processes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "out_results.json"
     for text in (

@@ -119,14 +119,36 @@ def test_launches_named_after_kernels_are_launches(tmp_path: Path) -> None:
 def test_infeed_is_a_copy_and_loops_hold_other_operations(tmp_path: Path) -> None:
     device = PlaneWriter("/device:TPU:0").add_line(
         "XLA Ops",
-        [("%while.3", 0, 900, {}), ("infeed.1", 0, 300, {}), ("fusion.7", 300, 500, {})],
+        [
+            ("%while.3 = (s32[], f32[8]{0:T(128)}) while(%tuple.2)", 0, 900, {}),
+            ("infeed.1", 0, 300, {}),
+            ("fusion.7", 300, 500, {}),
+            ("%all-reduce.2 = f32[8]{0:T(128)} all-reduce(%copy.1)", 800, 400, {}),
+        ],
     )
     path = tmp_path / "host.xplane.pb"
     path.write_bytes(device.bytes())
     trace = read(path)
-    assert names_of(trace, c.KERNEL) == ["fusion"]
+    assert names_of(trace, c.KERNEL) == ["fusion", "all-reduce"]
     assert names_of(trace, c.MEMCPY) == ["infeed HtoD"]
-    assert trace.written_events == 3
+    assert trace.written_events == 4
+    assert gapless.open(path, cache=False).account.groups["communication"] == 400
+
+
+def test_what_lies_in_the_runtime_is_no_range_of_the_users(tmp_path: Path) -> None:
+    host = PlaneWriter("/host:CPU").add_line(
+        "python",
+        [
+            ("evaluate", 0, 900, {}),
+            ("ArrayImpl.copy_to_host_async", 100, 300, {}),
+            ("AllocateDestinationBuffer", 150, 50, {}),
+            ("TfrtTpuCompiler::Compile", 500, 300, {}),
+            ("DCE", 600, 50, {}),
+        ],
+    )
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(host.bytes())
+    assert names_of(read(path), c.USER_ANNOTATION) == ["evaluate"]
 
 
 def test_folder_of_a_profile_gives_its_hosts(tmp_path: Path) -> None:

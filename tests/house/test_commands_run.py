@@ -37,7 +37,7 @@ COMMANDS: Final = collect([*IN_BLOCKS, *IN_SENTENCES])
 _OPENS: Final = re.compile(
     r"gapless open (?:report\.sqlite(?: --step \"train\*\")?|logs/plugins/profile"
     r"|out_results\.json|trace\.pftrace)"
-    r"|gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|trace\.json(?:\.gz)?)"
+    r"|gapless open (?:'runs/\*/rank\*\.json\.gz'|runs/resnet/|\./log|s3://bucket/job/log|trace\.json(?:\.gz)?)"
     r"(?: --(?:html [a-z.]+|csv kernels|json|leaf idle\.sync|by-shape|sort device-total|top \d+"
     r"|rank 3|steps 10-20))*"
     r"|gapless compare [-./a-zT\d]+ [-./a-z\d]+(?: --json| --top \d+)?"
@@ -127,7 +127,8 @@ def test_commands_that_open_traces_run(
 ) -> None:
     monkeypatch.chdir(traces)
     monkeypatch.setenv("GAPLESS_CACHE", str(traces / "cache"))
-    words = shlex.split(command.replace(" /shared", f" {traces}/shared"))
+    remote_command = command.replace("s3://bucket/job", f"local://{traces}")  # through fsspec, too
+    words = shlex.split(remote_command.replace(" /shared", f" {traces}/shared"))
     assert cli.main(words[1:]) == 0, capsys.readouterr().err
     output = capsys.readouterr()
     assert output.out or output.err

@@ -49,6 +49,7 @@ CATCH_ALL: Final = {"Exception", "BaseException"}
 MAY_CATCH_ALL: Final = {
     "src/gapless/cli.py",
     "src/gapless/launch/unobserved.py",
+    "src/gapless/remote/files.py",  # a file system may raise anything: it is said with its URL
     "src/gapless/packer/session.py",  # the user's data set may raise anything: it is an answer
     "src/gapless/parts/device_prefetcher.py",  # raised later, where its batch would have come
     "src/gapless/probe/session.py",  # whatever a measurement fails with is why there is none

@@ -40,7 +40,7 @@ def child(code: str, **variables: str) -> Generator[int]:
         process.wait()
 
 
-def look_at(pid: int, seconds: float = 1.5) -> Attached:
+def look_at(pid: int, seconds: float = 0.8) -> Attached:
     return attach(pid, seconds, lambda _: None)
 
 
@@ -50,7 +50,7 @@ def test_a_busy_process_works_or_waits_for_a_processor() -> None:
     thread = attached.main.thread
     assert thread.share(thread.on_processor_ns) + thread.share(thread.ready_ns) > 0.8
     assert attached.workers == ()
-    assert attached.seconds == pytest.approx(1.5, rel=0.5)
+    assert attached.seconds == pytest.approx(0.8, rel=0.5)
 
 
 def test_a_sleeping_process_waits() -> None:

@@ -60,6 +60,7 @@ def test_what_is_known_is_a_figure(view: LiveView) -> None:
     leaves = [value for name, value in values.items() if "leaf_seconds" in name]
     assert sum(groups) == pytest.approx(STEP_NS / 1e9, rel=0.01)
     assert sum(leaves) == pytest.approx(sum(groups))
+    assert all(groups)
     assert values["gapless_group_seconds group=data"] == pytest.approx(0.03, rel=0.02)
     assert values["gapless_steps_total rank=0 pid=None"] == 60
     loader = {name: value for name, value in values.items() if "loader" in name}
@@ -75,6 +76,17 @@ def test_what_is_not_known_has_no_line(view: LiveView) -> None:
     text = exposition(replace(view, run=run, machine={}, held={}, processors=None))
     names = set(re.findall(r"^gapless\w+", text, re.MULTILINE))
     assert names == {"gapless_build_info", "gapless_run_info", "gapless_record_age_seconds"}
+
+
+def test_of_a_run_that_is_over_it_says_how_it_ended(view: LiveView) -> None:
+    assert view.run is not None
+    names = {sample.name for sample in samples(replace(view, run=replace(view.run, status="gone")))}
+    assert names == {
+        "gapless_build_info",
+        "gapless_run_info",
+        "gapless_run_elapsed_seconds",
+        "gapless_record_age_seconds",
+    }
 
 
 def test_a_parser_of_openmetrics_reads_all_of_it(view: LiveView) -> None:
@@ -115,8 +127,10 @@ def get(address: str, path: str) -> tuple[int, str | None, str]:
 def test_a_scrape_gets_the_run_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The machine is served until a run begins; a scrape stands where the server would sleep."""
+    """The machine is served before a run and behind it; a scrape stands where it would sleep."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gapless.live.pauses.Pause.is_due", Mock(return_value=True))
+    growing = GrowingRun(tmp_path / ".gapless/runs/2026-run")
     said: list[str] = []
     answers: list[tuple[int, str | None, str]] = []
 
@@ -126,10 +140,11 @@ def test_a_scrape_gets_the_run_that_goes_on(
         answers.append(get(address, "/metrics"))
         if len(answers) == 1:
             assert get(address, "/etc/passwd")[0] == 404
-            growing = GrowingRun(tmp_path / ".gapless/runs/2026-run")
             growing.begin()
             growing.grow(20)
         if len(answers) == 3:
+            growing.end()
+        if len(answers) == 5:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(serving, "time", Mock(sleep=scrape))
@@ -138,7 +153,10 @@ def test_a_scrape_gets_the_run_that_goes_on(
     assert {answer[:2] for answer in answers} == {(200, CONTENT_TYPE)}
     texts = [text for _, _, text in answers]
     assert "gapless_run_info" not in texts[0]
-    assert all('status="running"' in text for text in texts[1:])
+    assert all('status="running"' in text for text in texts[1:3])
+    assert "gapless_step_seconds" not in texts[3]
+    assert "gapless_run_info" not in texts[4]
+    assert "gapless_processors{} " in texts[4]
     assert 'gapless_steps_total{run="2026-run",rank="0"} 20' in texts[1]
     assert all(text.endswith("# EOF\n") for text in texts)
 

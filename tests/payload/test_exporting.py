@@ -166,6 +166,11 @@ def test_a_refusal_names_the_users_line(kind: type[nn.Module], construct: str, s
     assert failure["help"]
 
 
+def test_errors_are_told_without_their_colours() -> None:
+    failure = failures.describe(ValueError("Failed. \x1b[96mThis is step 2/3\x1b[0m"))
+    assert failure["error"] == "ValueError: Failed. This is step 2/3"
+
+
 def test_an_error_of_nobodys_has_no_line() -> None:
     failure = failures.describe(RuntimeError(""))
     assert failure["error"] == "RuntimeError"
@@ -202,6 +207,29 @@ def test_a_program_is_written_read_again_compared_and_timed(
     assert document["subject"]["inputs"][0]["free"] == [0]
     assert all(len(rounds) >= 3 for rounds in document["series"]["8"].values())
     assert "compiled" not in document["series"]["8"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about itself
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("onnx", "model.onnx"),
+        pytest.param("aoti", "model.aoti.pt2", marks=pytest.mark.slow),  # compiles for seconds
+    ],
+)
+def test_what_runs_without_torch_or_python_gives_the_same(
+    name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    document, files = export(subject_of(Net(), 6, 4), tmp_path, monkeypatch, name)
+    entry = document["subject"]["ways"][name]
+    assert entry["failure"] is None
+    assert file in files
+    assert entry["parity"]["within"]
+    assert entry["parity"]["share"] < 1e-5
+    assert all(len(document["series"][size][name]) >= 3 for size in ("1", "6", "8"))
 
 
 def test_what_is_refused_keeps_none_of_the_others_back(

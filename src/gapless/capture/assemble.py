@@ -1,7 +1,6 @@
 """Summaries of ranks, read and put together as one study."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from gapless.accounting import join_trace, partition
@@ -19,7 +18,7 @@ from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
 from gapless.capture.ranks.tasks import load_trace
 from gapless.capture.summarize import summarise_capture
 from gapless.capture.tables import merge_tables
-from gapless.errors import NotATraceError
+from gapless.errors import NotATraceError, mask_secrets
 from gapless.model.account import Account, RowAccount
 from gapless.model.options import Options, Progress
 from gapless.model.study import RunInfo, Steps, Study
@@ -30,16 +29,15 @@ _MIN_SAID_ENTRIES: Final = 200_000  # fewer are read at once: their number is no
 
 
 def read_summaries(
-    files: Sequence[Path],
+    files: Sequence[str],
     options: Options,
     report_progress: Progress,
     positions: WindowPositions | None = None,
 ) -> tuple[list[CaptureSummary], list[UnreadableFile]]:
     """Read traces; return their summaries, and what could not be read. Raises ``GaplessError``."""
-    paths = list(map(str, files))
-    if len(paths) == 1:
-        return [_summarise_file(paths[0], options, report_progress)], []
-    return summarise_files(paths, options, report_progress, positions)
+    if len(files) == 1:
+        return [_summarise_file(files[0], options, report_progress)], []
+    return summarise_files(files, options, report_progress, positions)
 
 
 def assemble_study(
@@ -54,7 +52,7 @@ def assemble_study(
     worlds = [facts.world for facts in capture_facts if facts.world is not None]
     return Study(
         run=RunInfo(
-            paths=tuple(facts.path for facts in capture_facts),
+            paths=tuple(mask_secrets(facts.path) for facts in capture_facts),
             ranks=tuple(sorted({facts.rank for facts in capture_facts if facts.rank is not None})),
             world=max(worlds, default=None),
             device=next((facts.device for facts in capture_facts if facts.device), None),

@@ -1,12 +1,14 @@
 """Read traces of torch.profiler, or of others, and print where every nanosecond of a step went.
 
 PATH is a file (JSON, gzip or zstd; what Nsight Systems, XLA, rocprof and Perfetto write), a folder,
-a pattern in quotes, or - for standard input. Several files are taken as the ranks of one job. What
-was read is kept in the cache, so that opening it again takes no time.
+a pattern in quotes, or - for standard input; or the URL of one (s3://, gs://, https:// …). Several
+files are taken as the ranks of one job. What was read is kept in the cache, so that opening it
+again takes no time.
 
 Examples:
   gapless open trace.json.gz
   gapless open ./log --rank 3 --steps 10-20
+  gapless open s3://bucket/job/log                  remote files: pip install 'gapless[remote]' s3fs
   gapless open report.sqlite --step "train*"        of Nsight Systems; the steps by their name
   gapless open trace.json --leaf idle.sync          the longest of them, and what is to blame
   gapless open trace.json --by-shape --sort device-total --top 30

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gapless.live.view import LiveView, Watcher
 
 SUMMARY = "watch a running training, or the machine, on a screen"
+_FIND_RATIO = 100  # times what a look for a running run takes: until the next one
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,20 +101,25 @@ def _watcher(arguments: argparse.Namespace) -> "Watcher":
 
 
 def _follow_runs(arguments: argparse.Namespace) -> "Callable[[LiveView | None], Watcher]":
-    """Return what says whom to ask next: without RUN, the newest run that goes on."""
+    """Return what says whom to ask next: without RUN, the newest run that goes on, if any."""
+    from gapless.live.machine_watcher import MachineWatcher
+    from gapless.live.pauses import Pause
     from gapless.live.watching import RunWatcher
 
-    watcher = _watcher(arguments)
+    watcher, pause = _watcher(arguments), Pause(_FIND_RATIO, 0.0)
     is_free = arguments.run is None and not arguments.machine
 
     def next_watcher(view: "LiveView | None") -> "Watcher":
         nonlocal watcher
         is_over = view is not None and (view.run is None or view.run.status != "running")
-        folder = _find_run(arguments) if is_free and is_over else None
-        if folder is not None and not (
-            isinstance(watcher, RunWatcher) and watcher.folder == folder
-        ):
+        if not is_free or not is_over or not pause.is_due():
+            return watcher
+        with pause.measure():
+            folder = _find_run(arguments)
+        if folder is not None:
             watcher = RunWatcher(folder)
+        elif isinstance(watcher, RunWatcher):
+            watcher = MachineWatcher()
         return watcher
 
     return next_watcher

@@ -44,6 +44,10 @@ class Account(Struct, frozen=True):
         """
         return max(1, len(self.rows) or self.steps) if self.steps is not None else 1
 
+    def nonzero_groups(self) -> dict[str, int]:
+        """Return the groups that have time: of a step that no window splits, others are unknown."""
+        return {group: ns for group, ns in self.groups.items() if ns}
+
     def to_frame(self, by: Literal["leaf", "group"] = "leaf") -> Any:  # noqa: ANN401
         """Build a frame of polars, pandas or pyarrow: a line for each part of each row.
 

@@ -162,7 +162,9 @@ def _study_files(
     try:
         rank_windows = _rank_windows((*files, *peer_files))
         window_places = group_windows(rank_windows)
-        summaries, failures = read_summaries(paths, file_options, report_progress, window_places)
+        summaries, failures = read_summaries(
+            list(map(str, paths)), file_options, report_progress, window_places
+        )
         notes += [
             f"a window cannot be read: {failure.path}: {failure.reason}" for failure in failures
         ]

@@ -15,6 +15,7 @@ from typing import Final
 
 from gapless.errors import NotFoundError
 from gapless.model.trace import Trace
+from gapless.remote.files import identify_url, is_url, name_in_folder
 from gapless.store import folder, layout
 
 _PIECE: Final = 8 << 20  # hashed at once, several on several processors
@@ -28,8 +29,12 @@ _HEAD: Final = struct.Struct("<16sQI")
 def content_key(path: str | os.PathLike[str]) -> str:
     """Return the key of a file: its content, the names that may state its rank, and our code.
 
-    Raises ``NotFoundError`` if the file cannot be read.
+    A remote file is known by what its file system says of it. Raises ``NotFoundError`` if the file
+    cannot be read, ``RemoteError`` if it is remote and cannot be reached.
     """
+    if is_url(name := os.fspath(path)):
+        digest = hashlib.sha256(identify_url(name) + _code() + os.fsencode(name_in_folder(name)))
+        return digest.hexdigest()[:40]
     file_path = Path(path)
     try:
         content = _content(file_path)

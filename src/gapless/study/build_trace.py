@@ -1,7 +1,6 @@
 """Build a study, where the cache has none."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from gapless.capture.assemble import assemble_study, read_summaries
@@ -16,7 +15,7 @@ from gapless.pricing.simulators.simulator import build_simulator
 _OTHER_FRAMEWORKS: Final = "xla"  # the source of profiles of JAX and TensorFlow
 
 
-def make_study(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
+def make_study(files: Sequence[str], options: Options, report_progress: Progress) -> Study:
     """Read traces and return their study: one rank or many. Raises ``GaplessError``."""
     summaries, unreadable = read_summaries(files, options, report_progress)
     study = assemble_study(summaries, unreadable, options)

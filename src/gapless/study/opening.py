@@ -5,16 +5,18 @@ import sys
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from msgspec.structs import replace
 
 from gapless.capture import memo
-from gapless.errors import GaplessError, NotFoundError, UsageError
+from gapless.errors import GaplessError, NotFoundError, RemoteError, UsageError
 from gapless.model.options import STANDARD_INPUT, Options, Progress
 from gapless.model.recording import Recording
 from gapless.model.study import Study
+from gapless.remote.files import find_urls, is_url, strip_file_url
 from gapless.store import cache
 from gapless.store.run.ended_runs import ended_run_key
 
@@ -31,22 +33,22 @@ def open_study(
     nothing to read, or none of it can be read.
     """
     study_options, report_progress = options or Options(), progress or _ignore_progress
-    names = [os.fspath(path) for path in paths]
+    names = [strip_file_url(os.fspath(path)) for path in paths]
     if not names:
         raise NotFoundError("no path is given; name a file, a folder or a pattern")
     if len(names) == 1 and _may_be_run(Path(names[0])):
         return open_run(names[0], study_options, report_progress)
     if len(names) > 1 and all(_may_be_run(Path(name)) for name in names):
         return open_job(names, study_options, report_progress)
-    from gapless.formats import find, spool  # not needed for a run
+    from gapless.formats import spool  # not needed for a run
     from gapless.formats.text.source import is_stream
 
     if len(names) > 1 or not is_stream(names[0]):
         report_progress("looking for traces")
-        return _open_files(find(names), study_options, report_progress)
+        return _open_files(_find_files(names), study_options, report_progress)
     with _stream(names[0]) as stream, spool(stream) as file:
         try:
-            study = _open_files(find([str(file)]), study_options, report_progress)
+            study = _open_files([str(file)], study_options, report_progress)
         except GaplessError as error:  # which names the file that will be gone
             shown_name = "standard input" if names[0] == STANDARD_INPUT else names[0]
             raise type(error)(str(error).replace(str(file), shown_name)) from error
@@ -156,15 +158,28 @@ def _pipe(name: str) -> BinaryIO:
         raise NotFoundError(f"{name}: {error.strerror or error}") from error
 
 
-def _open_files(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
+def _find_files(names: Sequence[str]) -> list[str]:
+    from gapless.formats import find
+    from gapless.formats.text.source import is_named_like_a_trace
+
+    local_names = [name for name in names if not is_url(name)]
+    files = list(map(str, find(local_names))) if local_names else []
+    urls = (find_urls(name, is_named_like_a_trace) for name in names if is_url(name))
+    return list(dict.fromkeys([*files, *chain.from_iterable(urls)]))
+
+
+def _open_files(files: Sequence[str], options: Options, report_progress: Progress) -> Study:
     if not options.cache:
         return _make_uncached(files, options, report_progress)
     try:
         with ThreadPoolExecutor() as pool:
             key = memo.content_key(list(pool.map(cache.content_key, files)))
-    except NotFoundError:  # one that cannot be read: of many it is left out, with a note
+    except (
+        NotFoundError,
+        RemoteError,
+    ):  # one that cannot be read: of many it is left out, with a note
         return _make_uncached(files, options, report_progress)
-    name = memo.blob_name(list(map(str, files)), options)
+    name = memo.blob_name(files, options)
     study = memo.recall(key, name)
     if study is None:
         study = _make_uncached(files, options, report_progress)
@@ -172,7 +187,7 @@ def _open_files(files: Sequence[Path], options: Options, report_progress: Progre
     return study
 
 
-def _make_uncached(files: Sequence[Path], options: Options, report_progress: Progress) -> Study:
+def _make_uncached(files: Sequence[str], options: Options, report_progress: Progress) -> Study:
     from gapless.study.build_trace import make_study  # not needed where the cache has the study
 
     return make_study(files, options, report_progress)

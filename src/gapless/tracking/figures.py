@@ -67,7 +67,7 @@ def _account_figures(account: Account) -> Iterator[Figure]:
     if account.steps is None or not account.wall_ns:
         return
     per_step = 1e6 * account.divisor()
-    for group, ns in account.groups.items():
+    for group, ns in account.nonzero_groups().items():
         yield Figure(f"gapless/group_ms/{group}", ns / per_step)
         yield Figure(f"gapless/group_share/{group}", ns / account.wall_ns)
         for leaf, leaf_ns in account.parts.get(group, {}).items():

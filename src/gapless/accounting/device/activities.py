@@ -14,7 +14,10 @@ from gapless.model.trace import Int64, Trace
 KINDS = ("compute", "comm", "h2d", "d2h", "p2p")  # in the order in which they own a device
 COMPUTE, COMM, H2D, D2H, P2P = range(5)
 BLOCK_SLACK, BLOCK_MIN = 25_000, 40_000  # ns; a call that blocks ends with its copy, and is long
-_COMM = re.compile(r"(?i)^(nccl|rccl|mscclpp|nvshmem)|ncclDevKernel|ncclKernel")
+_COMM = re.compile(
+    r"(?i)^(nccl|rccl|mscclpp|nvshmem)|ncclDevKernel|ncclKernel"
+    r"|^(all-(reduce|gather|to-all)|reduce-scatter|collective-(permute|broadcast))\b"  # of XLA
+)
 
 
 class Activities(Struct, frozen=True):

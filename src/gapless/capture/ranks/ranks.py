@@ -17,7 +17,7 @@ from gapless.accounting import Arrivals, match_collectives
 from gapless.capture.ranks.pool import Ask, crew
 from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
 from gapless.capture.ranks.tasks import Answer, Head, Task
-from gapless.errors import NotATraceError, NotFoundError
+from gapless.errors import NotATraceError, NotFoundError, mask_secrets
 from gapless.formats.processes import count_processors
 from gapless.model.options import Options, Progress
 
@@ -35,7 +35,7 @@ WindowPositions = Mapping[str, WindowPosition]  # by path
 
 
 def summarise_files(
-    paths: list[str],
+    paths: Sequence[str],
     options: Options,
     report_progress: Progress,
     positions: WindowPositions | None = None,
@@ -116,7 +116,8 @@ def _keep_readable(
         if answer.refused is None:
             yield path, answer
         else:
-            unreadable.append(UnreadableFile(path, answer.refused.removeprefix(f"{path}: ")))
+            name = mask_secrets(path)
+            unreadable.append(UnreadableFile(name, answer.refused.removeprefix(f"{name}: ")))
 
 
 def _require_readable(readable: Iterable[object], unreadable: Sequence[UnreadableFile]) -> None:

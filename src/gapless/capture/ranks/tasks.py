@@ -66,12 +66,11 @@ def load_trace(
     Raises ``GaplessError``.
     """
     trace = cache.load(key) if key is not None else None
-    if trace is not None:
-        trace = replace(trace, path=path)
-    else:
+    if trace is None:
         trace = read_trace(path, processes=processes, report_entries=report_entries)
         if key is not None:
             cache.save(key, trace)
+    trace = replace(trace, path=path)
     return cut_open_ranges(trace if step is None else choose_steps(trace, step))
 
 

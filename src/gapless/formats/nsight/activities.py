@@ -142,6 +142,12 @@ def _add_copies(database: Database, names: Names, parts: TraceParts) -> None:
     name = name_rows(parts, columns[6:9], _copy_label)
     gpu = {"bytes": columns[9], "graph_node": _positive(columns[10])}
     _add_block(parts, names, _DeviceRows(c.MEMCPY, columns[:6], name, gpu))
+    n_moved = int(np.count_nonzero(np.isin(columns[6], tuple(_UNIFIED))))
+    if n_moved:
+        parts.notes.append(
+            f"{n_moved:,} copies are pages of unified memory that the driver moved: no call "
+            "launches these"
+        )
 
 
 def _copy_label(kind: int, source: int, target: int) -> str:

@@ -24,9 +24,10 @@ _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS = 8, 10, 11, 12, 13
 _CLOCKS, _CLEARED, _COMPRESSED, _CLOCK_ID, _DEFAULTS, _TRACK = 6, 41, 50, 58, 59, 60
 _LOST: Final = 42  # packets before this one
 _STATE_CLEARED: Final = 1  # bit of the flags
-_REALTIME, _BOOTTIME = 1, 6  # clocks that all sequences share
-_FIRST_OWN_CLOCK: Final = 64
-_MAX_INFLATED: Final = 1 << 28  # bytes of one compressed packet
+_REALTIME, _BOOTTIME = 1, 6  # clocks of the system, below all that writers make up
+_FIRST_OWN_CLOCK, _FIRST_COMMON_CLOCK = 64, 128  # of one sequence; of all that name it
+_FREE_BYTES: Final = 1 << 28  # that compressed packets may have, however small the file is
+_MAX_RATIO: Final = 100  # of inflated to stored; traces have 3 to 20
 _MAX_PACKETS: Final = 50_000_000
 _FLOWS: Final = (36, 47, 48)
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
@@ -68,7 +69,7 @@ class Sequence(Struct):
 
 
 class OwnClock(Struct):
-    """A clock of a sequence: what it showed, and when that was."""
+    """A clock beside boot time: what it showed, and when that was."""
 
     value: int
     base_ns: int
@@ -81,16 +82,22 @@ class PerfettoTrace(Struct):
 
     tracks: dict[int, TrackDescription] = field(default_factory=dict[int, TrackDescription])
     sequences: dict[int, Sequence] = field(default_factory=dict[int, Sequence])
+    clocks: dict[int, "OwnClock"] = field(default_factory=dict[int, "OwnClock"])  # of all sequences
     realtime_offset_ns: int = 0  # from boot time to Unix time; 0 unknown
     n_damaged: int = 0
     n_lost: int = 0  # times that the writer says it lost packets
     n_packets: int = 0
+    inflatable_bytes: int = _FREE_BYTES
 
 
 def read_events(data: bytes, trace: PerfettoTrace) -> Iterator[TrackEvent]:
     """Yield the track events of a file in order; the rest goes into ``trace``."""
+    trace.inflatable_bytes = _FREE_BYTES + _MAX_RATIO * len(data)
     for number, value in _whole_fields(data, trace):
-        if number == _PACKET and isinstance(value, bytes) and trace.n_packets < _MAX_PACKETS:
+        if number == _PACKET and isinstance(value, bytes):
+            if trace.n_packets >= _MAX_PACKETS:
+                trace.n_damaged += 1
+                return
             trace.n_packets += 1
             yield from _read_packet(value, trace)
 
@@ -122,7 +129,7 @@ def _read_packet(data: bytes, trace: PerfettoTrace) -> Iterator[TrackEvent]:
         _read_clocks(as_bytes(fields[_CLOCKS]), sequence, trace)
     if _TRACK in fields:
         _read_track(as_bytes(fields[_TRACK]), trace)
-    time_ns = _packet_time(fields, sequence)
+    time_ns = _packet_time(fields, sequence, trace)
     if _EVENT in fields:
         yield _read_event(as_bytes(fields[_EVENT]), time_ns, sequence, trace)
 
@@ -130,14 +137,17 @@ def _read_packet(data: bytes, trace: PerfettoTrace) -> Iterator[TrackEvent]:
 def _inflate_packets(data: bytes, trace: PerfettoTrace) -> Iterator[TrackEvent]:
     inflater = zlib.decompressobj()
     try:
-        packets = inflater.decompress(data, _MAX_INFLATED)
+        packets = inflater.decompress(data, max(1, trace.inflatable_bytes))
     except zlib.error:
         trace.n_damaged += 1
         return
+    trace.inflatable_bytes -= len(packets)
     if inflater.unconsumed_tail:
         trace.n_damaged += 1
     for number, value in _whole_fields(packets, trace):
         # what is compressed twice could grow without bounds
+        if trace.n_packets >= _MAX_PACKETS:
+            return
         if number == _PACKET and isinstance(value, bytes) and not _is_compressed(value):
             trace.n_packets += 1
             yield from _read_packet(value, trace)
@@ -150,12 +160,13 @@ def _is_compressed(packet: bytes) -> bool:
         return False
 
 
-def _packet_time(fields: dict[int, Value], sequence: Sequence) -> int:
+def _packet_time(fields: dict[int, Value], sequence: Sequence, trace: PerfettoTrace) -> int:
     """Return when a packet was written, in nanoseconds of boot time; −1 where it does not say."""
     if _TIMESTAMP not in fields:
         return -1
     stamp = as_signed(fields[_TIMESTAMP])
-    clock = sequence.clocks.get(as_signed(fields.get(_CLOCK_ID, sequence.default_clock)))
+    clock_id = as_signed(fields.get(_CLOCK_ID, sequence.default_clock))
+    clock = sequence.clocks.get(clock_id, trace.clocks.get(clock_id))
     if clock is None:
         return stamp
     if clock.is_incremental:
@@ -185,26 +196,37 @@ def _read_defaults(data: bytes, sequence: Sequence, trace: PerfettoTrace) -> Non
 
 
 def _read_clocks(data: bytes, sequence: Sequence, trace: PerfettoTrace) -> None:
-    """Read what clocks showed at one moment: shared ones give that moment, own ones start there."""
+    """Read what clocks showed at one moment: boot time gives that moment, the others start there.
+
+    A snapshot without boot time is placed by a clock that is known already.
+    """
     snapshots = [
         dict(_whole_fields(as_bytes(value), trace))
         for number, value in _whole_fields(data, trace)
         if number == 1
     ]
     values = {as_signed(fields.get(1, 0)): as_signed(fields.get(2, 0)) for fields in snapshots}
-    boot_ns = values.get(_BOOTTIME, 0)
+    known = [
+        clock.base_ns + (values[number] - clock.value) * clock.unit_ns
+        for number, clock in trace.clocks.items()
+        if number in values
+    ]
+    boot_ns = values.get(_BOOTTIME, known[0] if known else 0)
     if _REALTIME in values and _BOOTTIME in values and not trace.realtime_offset_ns:
         trace.realtime_offset_ns = values[_REALTIME] - boot_ns
     for fields in snapshots:
         clock = as_signed(fields.get(1, 0))
-        if clock >= _FIRST_OWN_CLOCK:
-            is_incremental = bool(fields.get(3))
-            sequence.clocks[clock] = OwnClock(
-                value=0 if is_incremental else values[clock],
-                base_ns=boot_ns,
-                unit_ns=max(1, as_signed(fields.get(4, 1))),
-                is_incremental=is_incremental,
-            )
+        is_own = _FIRST_OWN_CLOCK <= clock < _FIRST_COMMON_CLOCK
+        if clock == _BOOTTIME or (not is_own and _BOOTTIME not in values):
+            continue
+        is_incremental = is_own and bool(fields.get(3))
+        clocks = sequence.clocks if is_own else trace.clocks
+        clocks[clock] = OwnClock(
+            value=0 if is_incremental else values[clock],
+            base_ns=boot_ns,
+            unit_ns=max(1, as_signed(fields.get(4, 1))),
+            is_incremental=is_incremental,
+        )
 
 
 def _read_track(data: bytes, trace: PerfettoTrace) -> None:

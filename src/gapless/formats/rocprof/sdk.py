@@ -38,8 +38,10 @@ Record = dict[str, Any]
 
 def read_rocprof(path: Path) -> Trace:
     """Read a file. Raises ``NotATraceError`` if it is none, or holds nothing."""
-    tool, damage = _read_tool(path)
-    parts = TraceParts()
+    tools, damage = _read_tools(path)
+    tool, parts = tools[0], TraceParts()
+    if len(tools) > 1:
+        parts.notes.append(f"the file holds {len(tools)} processes: only the first is read")
     if damage is not None:
         parts.notes.append(damage)
     agents = _agents(tool)
@@ -57,8 +59,8 @@ def read_rocprof(path: Path) -> Trace:
     return build_trace(path, parts, facts)
 
 
-def _read_tool(path: Path) -> tuple[Record, str | None]:
-    """Return what one process wrote, and what was wrong with the file."""
+def _read_tools(path: Path) -> tuple[list[Record], str | None]:
+    """Return what each process wrote, and what was wrong with the file."""
     file = read_whole(path)
     data, damage = file.data, file.damage
     document = _decode(data)
@@ -70,7 +72,7 @@ def _read_tool(path: Path) -> tuple[Record, str | None]:
     entries = _records(tools)
     if not entries:
         raise NotATraceError(f"{path}: JSON of rocprofv3 without a process in it, or damaged")
-    return entries[0], damage
+    return entries, damage
 
 
 class _Broken(Struct, frozen=True):

@@ -78,12 +78,17 @@ def _files(path: str) -> list[Path]:
     return [entry] if os.path.lexists(entry) else _expand_pattern(path)
 
 
+def is_named_like_a_trace(name: str) -> bool:
+    """Return whether a name ends as those of traces do."""
+    return _NAMED_LIKE_A_TRACE.search(name) is not None
+
+
 def _traces_in_folder(folder: Path) -> list[Path]:
     files = [
         Path(folder_path, name)
         for folder_path, _, names in os.walk(folder, onerror=_raise_unless_gone)
         for name in names
-        if _NAMED_LIKE_A_TRACE.search(name)
+        if is_named_like_a_trace(name)
     ]
     names = {str(file) for file in files}
     return [

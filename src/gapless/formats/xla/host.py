@@ -47,6 +47,7 @@ WITH_DEVICE: Final = {
     Meaning.WAIT: c.RUNTIME,
 }
 WITHOUT_DEVICE: Final = {Meaning.CALL: c.USER_ANNOTATION}
+_INSIDE: Final = frozenset({Meaning.RUNTIME, Meaning.COMPILE, Meaning.COPY, Meaning.WAIT})
 # The account knows such frames by these words: XLA has many names for them, and new ones.
 PREFIXES: Final = {
     Meaning.COMPILE: "compile: ",
@@ -78,8 +79,11 @@ def add_host(profile: Profile, plane: XPlane) -> None:
 def _add_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) -> None:
     name = kind.name
     meaning = _find_meaning(profile, name, stats)
-    if _EXECUTING.fullmatch(name):
+    is_executing = _EXECUTING.fullmatch(name) is not None
+    if is_executing:
         profile.executing.setdefault(placed.track, []).append((placed.start, placed.end))
+    if is_executing or meaning in _INSIDE:
+        profile.inside.setdefault(placed.track, []).append((placed.start, placed.end))
     correlation = integer_stat(stats, "correlation_id")
     if meaning is Meaning.API or correlation > 0:
         category = c.RUNTIME if name.startswith(("cuda", "hip")) else c.DRIVER
@@ -174,12 +178,12 @@ def settle_threads(profile: Profile) -> None:
 
 
 def _settle_ranges(profile: Profile) -> None:
-    """Tell the user's ranges from the runtime's, which lie in what executes."""
+    """Tell the user's ranges from the runtime's, which lie in what it does otherwise."""
     starts_by_track: dict[int, list[int]] = {}
     for placed, _ in profile.ranges:
         starts_by_track.setdefault(placed.track, []).append(placed.start)
     inside = {
-        track: iter(_are_within(np.array(starts, np.int64), profile.executing.get(track, [])))
+        track: iter(_are_within(np.array(starts, np.int64), profile.inside.get(track, [])))
         for track, starts in starts_by_track.items()
     }
     for placed, name in profile.ranges:

@@ -54,6 +54,8 @@ _RUNTIME: Final = re.compile(
     r"|Memory(Allocation|Deallocation)|ThenExecuteCallback|Thunk\w*.*|end: .*|.* linkage"
     r"|PJRT_\w+.*|GetOrCreate\w+|ScheduleLoop|InstantiatedCapturedFunction.*|Executor\w+"
     r"|cpp_pjit\w*|\w*Semaphore\w*|shard_args?|CheckArgs.*|Schedul\w+.*|BFC\w*.*|Prepare\w*|Launch\w*"
+    r"|ArrayImpl\..*|(Xla)?(Del|L)inearize\w*|ParallelTranspose|MapDmaBuffer|ReadSyncFlag"
+    r"|CompleteCallbacks"
 )
 _SUFFIX: Final = re.compile(r"(\.clone)?(\.\d+)+(\.kd)?$|\.kd$")
 _MAX_LETTERS: Final = 1000  # of a name that are looked at
@@ -67,9 +69,10 @@ _COPY_NAMES: Final = (
 )
 _COPY_ANY: Final = re.compile(r"(?i)memcpy")
 _MEMSET: Final = re.compile(r"(?i).*memset")
-_CONTAINER: Final = re.compile(r"%?(while|conditional|call|fusion_call)(\.\d+)?\b.*")
-_INFEED: Final = re.compile(r"%?(infeed|recv|host-?transfer)(-start|-done)?(\.\d+)?\b.*")
-_OUTFEED: Final = re.compile(r"%?(outfeed|send)(-start|-done)?(\.\d+)?\b.*")
+_HLO: Final = re.compile(r"%([\w.-]+)( = .*)?")  # a TPU's operations: their text in HLO
+_CONTAINER: Final = re.compile(r"(while|conditional|call|fusion_call)(\.\d+)?\b.*")
+_INFEED: Final = re.compile(r"(infeed|recv|host-?transfer)(-start|-done)?(\.\d+)?\b.*")
+_OUTFEED: Final = re.compile(r"(outfeed|send)(-start|-done)?(\.\d+)?\b.*")
 _TRANSFERS: Final = (
     (c.MEMSET, _MEMSET, ""),
     (c.MEMCPY, _INFEED, " HtoD"),
@@ -149,6 +152,8 @@ def stream_of(plane: str, line: str, number: int) -> int:
 
 def device_event(name: str, details: str) -> tuple[int, str] | None:
     """Return category and name of what a device did; ``None`` for what holds other events."""
+    hlo = _HLO.fullmatch(name)
+    name = name if hlo is None else hlo[1]
     if _CONTAINER.fullmatch(name):
         return None
     plain_name = _SUFFIX.sub("", name) or name

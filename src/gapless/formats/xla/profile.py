@@ -25,6 +25,7 @@ class Profile(Struct):
     rows: dict[int, Rows] = field(default_factory=dict[int, Rows])
     has_device: bool = False
     executing: dict[int, Spans] = field(default_factory=dict[int, Spans])  # by track: launching
+    inside: dict[int, Spans] = field(default_factory=dict[int, Spans])  # by track: in the runtime
     api: dict[int, list[int]] = field(default_factory=dict[int, list[int]])  # by track: starts
     calls: dict[int, list["ModuleCall"]] = field(default_factory=dict[int, list["ModuleCall"]])
     operations: list["ModuleOperation"] = field(default_factory=list["ModuleOperation"])

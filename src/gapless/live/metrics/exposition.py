@@ -12,6 +12,7 @@ from msgspec import Struct
 from gapless.live.view import LiveView, LoaderView, PaceView, RankView, RunView
 from gapless.model.account import Account
 from gapless.model.version import version
+from gapless.store.run.manifest import RUNNING
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _NS: Final = 1e-9  # seconds
@@ -93,10 +94,15 @@ def exposition(view: LiveView) -> str:
 
 
 def samples(view: LiveView) -> Iterator[Sample]:
-    """Yield all that is known at a moment."""
+    """Yield all that is known at a moment: of a run that is over, how it ended.
+
+    What its last steps took, and the machine did then, is no figure of now.
+    """
     yield Sample("gapless_build_info", 1, {"version": version()})
     if view.run is not None:
         yield from _run_samples(view.run, view.host)
+    if view.run is not None and view.run.status != RUNNING:
+        return
     yield from _gpu_samples(view)
     yield from _machine_samples(view)
 
@@ -137,6 +143,8 @@ def _run_samples(run: RunView, host: str) -> Iterator[Sample]:
         run_elapsed_seconds=_seconds(run.elapsed_ns),
         record_age_seconds=_seconds(run.behind_ns),
     )
+    if run.status != RUNNING:
+        return
     if run.recent is not None:
         yield from _pace_samples(run.recent, labels)
     if run.recent_account is not None:
@@ -163,7 +171,7 @@ def _account_samples(account: Account, labels: Labels) -> Iterator[Sample]:
     if not account.steps:
         return
     scale = _NS / account.divisor()
-    for group, ns in account.groups.items():
+    for group, ns in account.nonzero_groups().items():
         yield Sample("gapless_group_seconds", ns * scale, {**labels, "group": group})
         for leaf, leaf_ns in account.parts.get(group, {}).items():
             leaf_labels = {**labels, "group": group, "leaf": leaf}

@@ -15,6 +15,7 @@ import traceback
 from typing import Any, NamedTuple
 
 _MAX_WORDS = 300  # characters of an error
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # torch.onnx colours its errors
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 
 
@@ -129,7 +130,7 @@ def _list_chain(error: BaseException) -> list[BaseException]:
 
 
 def _first_words(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines() if line.strip()]
     words = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return words[:_MAX_WORDS]
 
@@ -156,7 +157,15 @@ def _is_machinery(file: str) -> bool:
         return True
     ours = os.path.dirname(os.path.dirname(__file__))
     folders = [ours, sysconfig.get_path("stdlib")]
-    packages = ("torch", "onnxscript", "onnx_ir", "onnx", "onnxruntime", "torch_tensorrt")
+    packages = (
+        "torch",
+        "onnxscript",
+        "onnx_ir",
+        "onnx",
+        "onnxruntime",
+        "torch_tensorrt",
+        "typing_extensions",
+    )
     for name in packages:
         origin = getattr(sys.modules.get(name), "__file__", None)
         if origin:

@@ -1,0 +1,1 @@
+"""Files that lie elsewhere (s3://, gs://, https:// …): listed, known by content, fetched."""

@@ -1,0 +1,200 @@
+"""Remote files through fsspec, which is imported once the first of them is named.
+
+Credentials may stand in an URL. It travels whole within gapless, and whatever is shown of it goes
+through ``errors.mask_secrets``.
+"""
+
+import hashlib
+import re
+import time
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Final, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+from gapless.errors import GaplessError, NotFoundError, RemoteError
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z0-9+.-]+)*://")
+_LOCAL: Final = "file://"
+_PIECE: Final = 16 << 20  # bytes of a request: what is lost where a connection breaks
+_MAX_TRIES: Final = 5
+_PAUSE_S: Final = 0.2  # before the second try; doubled before each further one
+_MAX_WORDS: Final = 200  # characters of what a file system complains of
+_PACKAGES: Final = {  # by protocol, where fsspec needs one
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "hdfs": "pyarrow",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "az": "adlfs",
+    "abfs": "adlfs",
+}
+# What changes when a file of the same size does, as file systems name it.
+_VERSIONS: Final = re.compile(
+    r"etag|md5|crc32|digest|checksum|generation|version|modified|mtime|created|updated",
+    re.IGNORECASE,
+)
+
+
+class _Place(NamedTuple):
+    """A file system of fsspec, which has no types, and the path on it."""
+
+    system: Any
+    path: str
+
+
+def is_url(name: str) -> bool:
+    """Return whether a name is that of a remote file, folder or pattern."""
+    return _URL.match(name) is not None and not name.startswith(_LOCAL)
+
+
+def strip_file_url(name: str) -> str:
+    """Return the path of a ``file://`` URL; any other name as it is."""
+    return unquote(urlsplit(name).path) if name.startswith(_LOCAL) else name
+
+
+def find_urls(url: str, is_wanted: Callable[[str], object]) -> tuple[str, ...]:
+    """List the files at a URL: itself, else those below a folder, or that a pattern matches.
+
+    Of folders and patterns only those whose names are wanted. Raises ``RemoteError`` where the
+    place cannot be listed, ``NotFoundError`` where nothing is there.
+    """
+    with _errors_of(url):
+        place = _open_place(url)
+        place.system.invalidate_cache()  # of listings: who asks again wants what is there now
+        paths = sorted(_list_paths(place, is_wanted))
+    if not paths:
+        raise NotFoundError(f"{url}: no trace there (*.json, *.json.gz, *.json.zst …)")
+    base = url.rstrip("/")
+    protocol = url[: url.index("://") + 3]
+    root = base[: -len(place.path)] if base.endswith(place.path) else protocol
+    return tuple(path if is_url(path) else root + path for path in paths)
+
+
+def identify_url(url: str) -> bytes:
+    """Return what changes when the file at a URL does; another each time where nothing tells that.
+
+    Raises ``GaplessError``.
+    """
+    with _errors_of(url):
+        system, path = _open_place(url)
+        info: dict[str, object] = system.info(path)
+    versions = {key: str(info[key]) for key in sorted(info) if _VERSIONS.search(key) and info[key]}
+    if not versions:
+        return uuid.uuid4().bytes
+    parts = urlsplit(url)
+    identity = (
+        parts.scheme,
+        parts.netloc.rpartition("@")[2],
+        parts.path,
+        info.get("size"),
+        versions,
+    )
+    return hashlib.sha256(repr(identity).encode()).digest()
+
+
+def name_in_folder(url: str) -> str:
+    """Return the last two names of a URL's path, which may state a rank."""
+    return "/".join(unquote(urlsplit(url).path).strip("/").split("/")[-2:]) or "trace.json"
+
+
+@contextmanager
+def local_file(name: str) -> Generator[Path]:
+    """Yield the file of a name: a remote one is fetched, and removed afterwards.
+
+    Errors name the file as the caller did. Raises ``GaplessError`` where it cannot be had whole.
+    """
+    if not is_url(name):
+        yield Path(name)
+        return
+    with TemporaryDirectory(prefix="gapless-") as folder:
+        copy = Path(folder, "remote", name_in_folder(name))
+        copy.parent.mkdir(parents=True)
+        _fetch(name, copy)
+        try:
+            yield copy
+        except GaplessError as error:
+            raise type(error)(str(error).replace(str(copy), name)) from error
+
+
+def _fetch(url: str, target: Path) -> None:
+    """Copy a remote file; where the connection breaks, go on from there."""
+    failure: Exception | None = None
+    with _errors_of(url), target.open("wb") as file:
+        place = _open_place(url)
+        size: int | None = place.system.info(place.path).get("size")
+        for count in range(_MAX_TRIES):
+            time.sleep(_PAUSE_S * (2**count - 1))
+            failure = _copy_rest(place, file)
+            if failure is None and size in (None, file.tell()):
+                return
+        total = "an unknown number of" if size is None else f"{size:,}"
+        cause = "the connection ended" if failure is None else _describe(failure)
+        raise RemoteError(f"{url}: cut after {file.tell():,} of {total} bytes: {cause}")
+
+
+def _copy_rest(place: _Place, file: IO[bytes]) -> Exception | None:
+    """Append what is not there yet; return what ended it before the end."""
+    try:
+        with place.system.open(place.path, "rb", cache_type="none") as source:
+            try:
+                source.seek(file.tell())
+            except ValueError:  # a server that cannot begin in the middle
+                file.seek(0)
+                file.truncate()
+            while piece := source.read(_PIECE):
+                file.write(piece)
+    except (FileNotFoundError, PermissionError, ImportError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a file system breaks off with
+        return error
+    return None
+
+
+def _open_place(url: str) -> _Place:
+    fsspec = cast("Any", import_module("fsspec"))  # not needed for files of this machine
+    return _Place(*fsspec.url_to_fs(url))
+
+
+def _list_paths(place: _Place, is_wanted: Callable[[str], object]) -> list[str]:
+    system, path = place
+    is_web = is_url(path)  # paths of http(s), where "?" begins a query and only "/" ends a folder
+    if any(sign in path for sign in ("*[" if is_web else "*?[")):
+        found: dict[str, dict[str, Any]] = system.glob(path, detail=True)
+        folders = [name for name, info in found.items() if info["type"] == "directory"]
+        files = [name for name in found if name not in folders]
+    elif path.endswith("/") if is_web else system.info(path)["type"] == "directory":
+        folders, files = [path], list[str]()
+    else:
+        return [path]
+    names = {*files, *(name for folder in folders for name in system.find(folder))}
+    return [name for name in names if is_wanted(name)]
+
+
+@contextmanager
+def _errors_of(url: str) -> Generator[None]:
+    """Say of what fails in a file system which URL it was about. Raises ``GaplessError``."""
+    try:
+        yield
+    except GaplessError:
+        raise
+    except FileNotFoundError as error:
+        cause = error.__cause__  # of the web: it could not be asked
+        reason = "" if cause is None else f": {_describe(cause)}"
+        raise NotFoundError(f"{url}: no such file or folder{reason}") from error
+    except ImportError as error:
+        package = _PACKAGES.get(url.split("://", maxsplit=1)[0].rpartition("::")[2], "")
+        advice = f"pip install 'gapless[remote]' {package}".rstrip()
+        raise RemoteError(f"{url}: {_describe(error)}; {advice}") from error
+    except Exception as error:  # whatever a file system raises
+        raise RemoteError(f"{url}: {_describe(error)}") from error
+
+
+def _describe(error: BaseException) -> str:
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= _MAX_WORDS else f"{words[:_MAX_WORDS]}…"
