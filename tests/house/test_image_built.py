@@ -45,7 +45,8 @@ for features, labels in DataLoader(Slow(), batch_size=16, num_workers=1):
 _ASK: Final = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=9).read())"
 _SSH: Final = "ssh -p 2222 -o StrictHostKeyChecking=no localhost"
 _SERVE_SSH: Final = """
-ssh-keygen -q -t ed25519 -N '' -f /work/key && cp /work/key.pub /work/keys
+ssh-keygen -q -t ed25519 -N '' -f key && cp key.pub keys
+export SSH_KEYS=$PWD/keys
 exec /opt/gapless/deploy/entry.sh serve-ssh
 """
 
@@ -186,6 +187,6 @@ def test_services_answer(start: Start) -> None:
 def test_ssh_takes_keys_alone(image: str, start: Start, place: Path) -> None:
     refused = run(*podman_run("--rm", place=place), image, "serve-ssh", code=2)
     assert "/keys/authorized_keys cannot be read" in refused
-    name = start("bash", "-c", _SERVE_SSH, options=("--env", "SSH_KEYS=/work/keys"))
-    wait_for(name, f"{_SSH} -i /work/key 'id -un; which gapless'", "gapless\n/opt/venv/bin/gapless")
+    name = start("bash", "-c", _SERVE_SSH)
+    wait_for(name, f"{_SSH} -i key 'id -un; which gapless'", "gapless\n/opt/venv/bin/gapless")
     wait_for(name, f"{_SSH} -o PubkeyAuthentication=no true", "Permission denied (publickey)")
