@@ -16,7 +16,7 @@ def test_a_thousand_ranks_are_a_screen() -> None:
     assert len(lines) == 3 + 22  # of 48 ranks
     assert lines[0].startswith("1,024 ranks: a step takes 10.00 ms (median; p10 10.00, p90 10.00)")
     assert lines[1] == "rank 700 stands out: waiting for data 5.000 ms a step, others 1.030"
-    assert lines[3 + 700 // 48] == f"rank 672 … {'▄' * 28}█{'▄' * 19}"
+    assert lines[3 + 700 // 48] == f"rank 672  … {'▄' * 28}█{'▄' * 19}"
 
 
 def test_who_differs_by_little_does_not_stand_out() -> None:
