@@ -30,9 +30,37 @@ def test_nodes_are_gathered_and_reported_as_one(
     fetch_folder("memory://job", next((tmp_path / ".gapless/gathered").iterdir()))
 
 
+def test_only_runs_are_fetched_and_nothing_is_written_elsewhere(
+    memory: Any, tmp_path: Path
+) -> None:
+    for name in ("run/run.json", "run/logs/1.log", "run/../../../out", "model.pt"):
+        memory.pipe(f"/job/{name}", b"x")
+    fetch_folder("memory://job", tmp_path / "a/b")
+    files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert files == {"a/b/run/run.json", "a/b/run/logs/1.log"}
+
+
+def test_the_manifest_is_copied_last(
+    memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.log", "run.json", "windows"):
+        (tmp_path / name).touch()
+    put: list[str] = []
+
+    def put_file(_: object, source: str, target: str) -> None:
+        put.append(Path(source).name if target else "")
+
+    monkeypatch.setattr(type(memory), "put_file", put_file)
+    upload_folder(tmp_path, "memory://job", "run")
+    assert put == ["a.log", "windows", "run.json"]
+
+
 def test_a_place_without_runs_is_refused(memory: Any, tmp_path: Path) -> None:
     memory.pipe("/job/run.json", b"{}")
     with pytest.raises(GaplessError, match=r"memory://job/run\.json: is a file"):
         fetch_folder("memory://job/run.json", tmp_path)
     with pytest.raises(GaplessError, match="no such file or folder"):
+        fetch_folder("memory://none", tmp_path)
+    memory.pipe("/none/model.pt", b"x")
+    with pytest.raises(GaplessError, match="no run there"):
         fetch_folder("memory://none", tmp_path)
