@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-_USER: Final = re.compile(r"(?<=://)[^/@\s]+@")
+_USER: Final = re.compile(  # a key may hold "/" and "@", as they should not stand in an URL
+    r"""(?<=://)(?:[^/\s]*@|[^/\s:@]+:(?!\d+/)[^\s?'"]*@)"""
+)
 _QUERY: Final = re.compile(r"""(://[^\s?]*)\?[^\s'"]*=[^\s'"]*?(?=[:,;.)]*(?:[\s'"]|$))""")
 
 

@@ -33,10 +33,11 @@ def test_urls_are_told_from_paths() -> None:
     assert all(map(is_url, ("s3://b/x", "https://h/x", "simplecache::s3://b/x", "gs://b")))
     assert not any(map(is_url, ("log/x.json", "/a/b", "C:/x", "-", "file:///a", "a:b")))
     assert strip_file_url("file:///a%20b/c.json") == "/a b/c.json"
+    assert strip_file_url("file://localhost/a#1/rank?.json") == "/a#1/rank?.json"
 
 
 def test_folders_and_patterns_give_what_is_named_like_a_trace(memory: Any) -> None:
-    for name in ("/log/rank1/t.json", "/log/rank0/t.json.gz", "/log/notes.txt", "/log/t.pt"):
+    for name in ("/log/rank1/t.json", "/log/rank0/t.json.gz", "/log/notes.txt", "/log/t[1].pt"):
         memory.pipe(name, b"x")
     every = ("memory://log/rank0/t.json.gz", "memory://log/rank1/t.json")
 
@@ -47,6 +48,8 @@ def test_folders_and_patterns_give_what_is_named_like_a_trace(memory: Any) -> No
     assert find_urls("memory://log/rank*", wants) == every
     assert find_urls("memory://log/*/t.json", wants) == every[1:]
     assert find_urls("memory://log/notes.txt", wants) == ("memory://log/notes.txt",)
+    assert find_urls("memory://log/t[1].pt", bool) == ("memory://log/t[1].pt",)
+    assert find_urls("memory://", wants) == tuple(name.replace("//", "///") for name in every)
     with pytest.raises(NotFoundError, match="no trace there"):
         find_urls("memory://log/*.bin", wants)
     with pytest.raises(NotFoundError, match="no such file"):
@@ -77,6 +80,10 @@ def test_what_tells_no_version_is_never_taken_for_what_was_read(
     memory.pipe("/a/t.json", b"x")
     _set_answer(monkeypatch, memory, "info", lambda: {"size": 1, "type": "file"})
     assert identify_url("memory:///a/t.json") != identify_url("memory:///a/t.json")
+    for version, is_known in ({"ETag": "1"}, True), ({"Last-Modified": "today"}, False):
+        _set_answer(monkeypatch, memory, "info", lambda version=version: version)
+        urls = ("memory:///a/get?rank=0", "memory:///a/get?rank=1")
+        assert (identify_url(urls[0]) == identify_url(urls[1])) is is_known
 
 
 def _set_answer(
@@ -134,10 +141,22 @@ def test_nothing_shows_user_password_or_query() -> None:
     assert mask_secrets(f"{_SIGNED_URL}: gone (a=b?c=d)") == (
         "https://***@host/log/rank3/t.json?***: gone (a=b?c=d)"
     )
+    for key in ("key:a@b", "key:a/b", "key"):
+        assert mask_secrets(f"no s3://{key}@bucket/x: a@b") == "no s3://***@bucket/x: a@b"
+    assert mask_secrets("http://host:80/a@b") == "http://host:80/a@b"
     assert str(NotFoundError(f"'{_SIGNED_URL}'")) == "'https://***@host/log/rank3/t.json?***'"
     assert mask_secrets("s3://bucket/rank?.json") == "s3://bucket/rank?.json"
 
 
+def test_a_long_message_is_cut_after_its_secrets() -> None:
+    message = f"{'x' * 180} s3://key:hunter2hunter2hunter2@bucket"
+    with pytest.raises(RemoteError) as error, files.errors_of("memory://a"):
+        raise OSError(message)
+    assert "hunter2" not in str(error.value)
+
+
 def test_a_missing_package_is_named() -> None:
+    with pytest.raises(RemoteError, match=r"adlfs is not installed; pip install .* adlfs"):
+        files.check_packages("simplecache::az://c/x")
     with pytest.raises(RemoteError, match=r"pip install 'gapless\[remote\]' gcsfs"):
         find_urls("gs://bucket/log", bool)

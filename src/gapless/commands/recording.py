@@ -97,10 +97,11 @@ def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
     from gapless.launch.run.running import run
     from gapless.launch.unobserved import contain_failures
 
-    try:
-        check_log_to(arguments)
-    except UsageError as error:  # the training is not to fail for it
-        tell(f"{error}; the command runs")
+    for check in (check_log_to, _check_gather):
+        try:
+            check(arguments)
+        except GaplessError as error:  # the training is not to fail for it
+            tell(f"{error}; the command runs")
     gc.enable()  # this process may live for weeks
     try:
         command_result = run(replace(run_spec, on_idle=import_end_modules))
@@ -192,6 +193,14 @@ def _finish_run(
     if outcome.recorded and getattr(arguments, "gather", None) is not None:
         _gather_run(outcome.folder, arguments)
     return outcome
+
+
+def _check_gather(arguments: argparse.Namespace) -> None:
+    """Raise ``RemoteError`` if a package is missing: it is needed at the end."""
+    if getattr(arguments, "gather", None) is not None:
+        from gapless.remote.files import check_packages
+
+        check_packages(arguments.gather)
 
 
 def _gather_run(folder: Path, arguments: argparse.Namespace) -> None:

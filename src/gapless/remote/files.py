@@ -11,15 +11,18 @@ import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-from gapless.errors import GaplessError, NotFoundError, RemoteError
+from gapless.errors import GaplessError, NotFoundError, RemoteError, mask_secrets
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z0-9+.-]+)*://")
 _LOCAL: Final = "file://"
+_HOST: Final = re.compile(r"file://[^/]*")
+_MAX_WEB_DEPTH: Final = 16  # of folders: a page of the web may link to itself by another name
 _PIECE: Final = 16 << 20  # bytes of a request: what is lost where a connection breaks
 _MAX_TRIES: Final = 5
 _PAUSE_S: Final = 0.2  # before the second try; doubled before each further one
@@ -35,10 +38,8 @@ _PACKAGES: Final = {  # by protocol, where fsspec needs one
     "abfs": "adlfs",
 }
 # What changes when a file of the same size does, as file systems name it.
-_VERSIONS: Final = re.compile(
-    r"etag|md5|crc32|digest|checksum|generation|version|modified|mtime|created|updated",
-    re.IGNORECASE,
-)
+_CONTENTS: Final = re.compile(r"etag|md5|crc32|digest|checksum|generation|version", re.IGNORECASE)
+_TIMES: Final = re.compile(r"modified|mtime|created|updated", re.IGNORECASE)
 
 
 class Place(NamedTuple):
@@ -55,7 +56,7 @@ def is_url(name: str) -> bool:
 
 def strip_file_url(name: str) -> str:
     """Return the path of a ``file://`` URL; any other name as it is."""
-    return unquote(urlsplit(name).path) if name.startswith(_LOCAL) else name
+    return unquote(_HOST.sub("", name, count=1)) if name.startswith(_LOCAL) else name
 
 
 def find_urls(url: str, is_wanted: Callable[[str], object]) -> tuple[str, ...]:
@@ -70,9 +71,10 @@ def find_urls(url: str, is_wanted: Callable[[str], object]) -> tuple[str, ...]:
         paths = sorted(_list_paths(place, is_wanted))
     if not paths:
         raise NotFoundError(f"{url}: no trace there (*.json, *.json.gz, *.json.zst …)")
-    base = url.rstrip("/")
+    folder, base = place.path.rstrip("/"), url.rstrip("/")
     protocol = url[: url.index("://") + 3]
-    root = base[: -len(place.path)] if base.endswith(place.path) else protocol
+    is_below = base.endswith(folder) and len(base) - len(folder) >= len(protocol) - 1
+    root = base.removesuffix(folder) if is_below else protocol
     return tuple(path if is_url(path) else root + path for path in paths)
 
 
@@ -84,23 +86,29 @@ def identify_url(url: str) -> bytes:
     with errors_of(url):
         system, path = open_place(url)
         info: dict[str, object] = system.info(path)
-    versions = {key: str(info[key]) for key in sorted(info) if _VERSIONS.search(key) and info[key]}
-    if not versions:
+    contents, times = (
+        {key: str(info[key]) for key in sorted(info) if pattern.search(key) and info[key]}
+        for pattern in (_CONTENTS, _TIMES)
+    )
+    if not contents and not times:
         return uuid.uuid4().bytes
     parts = urlsplit(url)
     identity = (
         parts.scheme,
         parts.netloc.rpartition("@")[2],
         parts.path,
+        "" if contents else parts.query,  # it may be a signature, new each time, or name the file
         info.get("size"),
-        versions,
+        contents,
+        times,
     )
     return hashlib.sha256(repr(identity).encode()).digest()
 
 
 def name_in_folder(url: str) -> str:
     """Return the last two names of a URL's path, which may state a rank."""
-    return "/".join(unquote(urlsplit(url).path).strip("/").split("/")[-2:]) or "trace.json"
+    names = unquote(urlsplit(url).path).strip("/").split("/")[-2:]
+    return "/".join(name for name in names if name.strip(".")) or "trace.json"
 
 
 @contextmanager
@@ -114,8 +122,8 @@ def local_file(name: str) -> Generator[Path]:
         return
     with TemporaryDirectory(prefix="gapless-") as folder:
         copy = Path(folder, "remote", name_in_folder(name))
-        copy.parent.mkdir(parents=True)
         with errors_of(name):
+            copy.parent.mkdir(parents=True)
             place = open_place(name)
         copy_file(name, place, copy)
         try:
@@ -169,7 +177,7 @@ def open_place(url: str) -> Place:
 def _list_paths(place: Place, is_wanted: Callable[[str], object]) -> list[str]:
     system, path = place
     is_web = is_url(path)  # paths of http(s), where "?" begins a query and only "/" ends a folder
-    if any(sign in path for sign in ("*[" if is_web else "*?[")):
+    if any(sign in path for sign in ("*[" if is_web else "*?[")) and not system.exists(path):
         found: dict[str, dict[str, Any]] = system.glob(path, detail=True)
         folders = [name for name, info in found.items() if info["type"] == "directory"]
         files = [name for name in found if name not in folders]
@@ -177,7 +185,8 @@ def _list_paths(place: Place, is_wanted: Callable[[str], object]) -> list[str]:
         folders, files = [path], list[str]()
     else:
         return [path]
-    names = {*files, *(name for folder in folders for name in system.find(folder))}
+    depth = {"maxdepth": _MAX_WEB_DEPTH} if is_web else {}  # without it, buckets list at once
+    names = {*files, *(name for folder in folders for name in system.find(folder, **depth))}
     return [name for name in names if is_wanted(name)]
 
 
@@ -193,13 +202,26 @@ def errors_of(url: str) -> Generator[None]:
         reason = "" if cause is None else f": {_describe(cause)}"
         raise NotFoundError(f"{url}: no such file or folder{reason}") from error
     except ImportError as error:
-        package = _PACKAGES.get(url.split("://", maxsplit=1)[0].rpartition("::")[2], "")
-        advice = f"pip install 'gapless[remote]' {package}".rstrip()
-        raise RemoteError(f"{url}: {_describe(error)}; {advice}") from error
+        raise RemoteError(f"{url}: {_describe(error)}; {_install_command(url)}") from error
     except Exception as error:  # whatever a file system raises
         raise RemoteError(f"{url}: {_describe(error)}") from error
 
 
+def check_packages(url: str) -> None:
+    """Raise ``RemoteError`` if a package is missing that an URL needs; nothing is imported."""
+    for package in ("fsspec", _package_of(url)):
+        if package and find_spec(package) is None:
+            raise RemoteError(f"{url}: {package} is not installed; {_install_command(url)}")
+
+
+def _install_command(url: str) -> str:
+    return f"pip install 'gapless[remote]' {_package_of(url)}".rstrip()
+
+
+def _package_of(url: str) -> str:
+    return _PACKAGES.get(url.split("://", maxsplit=1)[0].rpartition("::")[2], "")
+
+
 def _describe(error: BaseException) -> str:
-    words = " ".join(str(error).split()) or type(error).__name__
+    words = mask_secrets(" ".join(str(error).split())) or type(error).__name__
     return words if len(words) <= _MAX_WORDS else f"{words[:_MAX_WORDS]}…"
