@@ -78,8 +78,9 @@ def crew(size: int, environment: dict[str, str]) -> Generator[Ask]:
             workers.start()
         yield lambda tasks: pool.map(workers.ask, tasks)
     finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # else the next task waits for a process
         workers.stop()
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown()
 
 
 def _errors() -> int | None:

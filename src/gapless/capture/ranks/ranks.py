@@ -89,9 +89,10 @@ def require_rank(options: Options, file_ranks: Iterable[int | None]) -> None:
 
 @contextmanager
 def _open_crew(files: int, options: Options) -> Generator[Ask]:
-    """Start a process for each core; without the user's cache, with a folder that is removed.
+    """Start a process for each core, with a folder of temporary files that is removed.
 
-    Or connect to the cluster on which ranks are to be read.
+    It is the cache, too, where the user's is not to be used. Or connect to the cluster on which
+    ranks are to be read.
     """
     if options.on is not None:
         from gapless.capture.ranks.ray_pool import ray_crew  # noqa: PLC0415  seldom used
@@ -100,12 +101,10 @@ def _open_crew(files: int, options: Options) -> Generator[Ask]:
             yield ask
         return
     size = min(files, count_processors())
-    if options.cache:
-        with crew(size, {}) as ask:
-            yield ask
-        return
-    with TemporaryDirectory(prefix="gapless-") as folder:
-        environment = {"GAPLESS_CACHE": folder, "GAPLESS_CACHE_SIZE": _CACHE_SIZE}
+    with TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
+        environment = {"TMPDIR": folder}
+        if not options.cache:
+            environment |= {"GAPLESS_CACHE": folder, "GAPLESS_CACHE_SIZE": _CACHE_SIZE}
         with crew(size, environment) as ask:
             yield ask
 
