@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
+from posixpath import dirname  # of URLs as of paths
 from typing import Final
 
 from msgspec import Struct
@@ -262,7 +262,7 @@ def _next_of_trace(study: Study, rows: Sequence[CauseRow]) -> tuple[str, str]:
 def _open_command(study: Study) -> str:
     """Return the command that opens the same traces again; for many, their folders."""
     paths = study.run.paths
-    folders = tuple(dict.fromkeys(str(PurePath(path).parent) for path in paths))
+    folders = tuple(dict.fromkeys(dirname(path) or "." for path in paths))
     return f"gapless open {shlex.join(paths if len(paths) <= _MAX_TRACES else folders)}"
 
 
