@@ -145,6 +145,7 @@ def test_rights_add_tools(project: Path) -> None:
         (b"[" * 100_000, -32700),
         (b"\xff\xfe", -32700),
         (b"[]", -32600),
+        (b"[1]", -32600),
         (b'{"id": 1, "method": 3}', -32600),
         (b'{"id": [], "method": "ping"}', -32600),
         (b'{"id": 1, "method": "ping", "params": []}', -32600),
@@ -160,6 +161,12 @@ def test_rubbish_is_refused_and_the_session_goes_on(
     refused, ping = Client(AgentRights(confine([project]))).send(message, request("ping", None, 9))
     assert refused["error"]["code"] == code
     assert ping["id"] == 9
+
+
+def test_messages_of_a_batch_are_answered_one_by_one(project: Path) -> None:
+    batch = [request("ping", None, 1), {"method": "notifications/other"}, request("ping", None, 2)]
+    answers = Client(AgentRights(confine([project]))).send(batch)
+    assert [answer["id"] for answer in answers] == [1, 2]
 
 
 def test_answers_and_unknown_notifications_are_passed_over(project: Path) -> None:
@@ -203,8 +210,9 @@ def test_nothing_is_applied_without_the_right(project: Path, commands: list[list
 def test_trials_are_bounded(project: Path, commands: list[list[str]]) -> None:
     assert "code" in Client(AgentRights(confine([project]))).call("try")
     client = Client(AgentRights(confine([project]), trials=True))
-    client.call("try", fixes=["foreach"], seconds=999_999)
-    assert commands[-1][-4:] == ["--budget", "1800s", "--fix", "foreach"]
+    for seconds in (999_999, 10**400):
+        client.call("try", fixes=["foreach"], seconds=seconds)
+        assert commands[-1][-4:] == ["--budget", "1800s", "--fix", "foreach"]
     assert "--yes" not in commands[-1]
 
 
@@ -215,6 +223,7 @@ def test_trials_are_bounded(project: Path, commands: list[list[str]]) -> None:
         ("account", {"run": "--version"}),
         ("account", {"run": "a\0b"}),
         ("account", {"run": "x" * 5000}),
+        ("try", {"fixes": ["\ud800"]}),
         ("account", {"run": "last", "trace": "x.json"}),
         ("report", {"sections": ["-x"]}),
         ("report", {"sections": ["x"] * 60}),
@@ -257,6 +266,22 @@ def test_nothing_outside_the_roots_is_read(project: Path, commands: list[list[st
         assert "not below" in text_of(result) or "no runs" in text_of(result), result
     assert client.call("runs", folder="..")["isError"]
     assert commands == []
+
+
+def test_links_inside_a_run_lead_nowhere_else(project: Path, commands: list[list[str]]) -> None:
+    run = project / ".gapless/runs" / RUN
+    (project.parent / "secret").write_text("")
+    (run / "windows").mkdir()
+    (run / "windows/trace.json").symlink_to(project.parent / "secret")
+    (run / "log").symlink_to("run.json")
+    client = Client(AgentRights(confine([project])))
+    for arguments in ({"run": RUN}, {"run": f"./.gapless/runs/{RUN}"}, {"trace": "./.gapless"}):
+        result = client.call("account", **arguments)
+        assert "leads out of" in text_of(result), result
+    assert client.call("runs")["isError"]
+    (run / "windows/trace.json").unlink()
+    assert not client.call("account", run=RUN)["isError"]
+    assert len(commands) == 1
 
 
 def test_sources_outside_the_roots_are_not_shown(

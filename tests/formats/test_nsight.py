@@ -202,6 +202,10 @@ def test_other_databases_are_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE users (name TEXT)")
     with pytest.raises(NotATraceError, match="none of Nsight Systems"):
         read(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE rocpd_kernel_dispatch_0a1b (id INTEGER)")
+    with pytest.raises(NotATraceError, match=r"rocpd convert -i other\.sqlite"):
+        read(path)
 
 
 def test_views_are_not_run(tmp_path: Path) -> None:

@@ -245,6 +245,32 @@ def test_what_is_refused_keeps_none_of_the_others_back(
     assert "eager" in next(iter(document["series"].values()))
 
 
+def test_outputs_that_cannot_be_compared_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [{"within": True}]  # of the model with itself
+
+    def compare(*_: object, **__: object) -> dict[str, Any]:
+        if not answers:
+            raise NotImplementedError("of a sparse layout")
+        return answers.pop()
+
+    subject = subject_of(Net(), 6, 4)
+    monkeypatch.setattr(parity, "compare_outputs", compare)
+    document, _ = export(subject, tmp_path, monkeypatch, "torch-export")
+    entry = document["subject"]["ways"]["torch-export"]
+    assert not entry["parity"]["within"]
+    assert "cannot be compared: NotImplementedError: of a sparse layout" in entry["parity"]["why"]
+
+
+def test_old_torch_reads_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "best.pt")
+    torch.save(Net().state_dict(), path)
+    monkeypatch.delattr(torch.compiler, "set_stance")
+    with pytest.raises(weights.WeightsError, match=r"may run code of a checkpoint"):
+        weights.load_file(Net(), path)
+
+
 def test_weights_are_found_below_shells_and_lacks_are_named(tmp_path: Path) -> None:
     model, trained = Net(), Net()
     state = {f"module._orig_mod.{name}": value for name, value in trained.state_dict().items()}
@@ -260,4 +286,9 @@ def test_weights_are_found_below_shells_and_lacks_are_named(tmp_path: Path) -> N
         weights.load_file(model, path)
     torch.save([1], path)
     with pytest.raises(weights.WeightsError, match="no dictionary of tensors"):
+        weights.load_file(model, path)
+    circle: dict[str, Any] = {}
+    circle["model"] = circle
+    torch.save(circle, path)
+    with pytest.raises(weights.WeightsError, match="cannot be read: RecursionError"):
         weights.load_file(model, path)

@@ -189,6 +189,20 @@ def test_runs_of_different_jobs_are_not_joined(job: JobPlace | None) -> None:
         join(changed(node(0), job=place(0) if job else None), changed(node(1), job=job))
 
 
+def test_a_run_of_no_job_is_not_joined_to_one() -> None:
+    with pytest.raises(RunFolderError, match="nothing shows that run1 is of the same job as run0"):
+        join(node(0), changed(node(1), job=None))
+
+
+def test_a_rank_is_joined_once_unless_it_was_started_anew() -> None:
+    copied = replace(node(0), path="copy")
+    with pytest.raises(RunFolderError, match="rank 0 is in run0 and in copy at the same time"):
+        join(node(0), node(1), copied)
+    unix_ns = copied.manifest.started_unix_ns + 1990 * MS
+    later = replace(copied, manifest=replace(copied.manifest, started_unix_ns=unix_ns))
+    assert len(join(node(0), node(1), later).nodes) == 3
+
+
 def test_a_job_without_a_rendezvous_id_is_known_by_its_address() -> None:
     unnamed = [changed(node(number), job=place(number, run="none")) for number in (0, 1)]
     assert len(join(*unnamed).nodes) == 2

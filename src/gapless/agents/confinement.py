@@ -1,5 +1,6 @@
 """Which paths tools may read: those below the given roots, wherever links lead."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -38,21 +39,34 @@ class Confinement(Struct, frozen=True):
         real_path = (self.roots[0] / path).resolve()
         return any(real_path.is_relative_to(root) for root in self.roots)
 
+    def resolve_whole(self, text: str) -> Path:
+        """Return a path that is there, as ``resolve`` does, if no link below it leads outside.
+
+        Raises ``UsageError`` otherwise: a command reads all that is in a folder.
+        """
+        path = self.resolve(text)
+        for folder, folders, files in os.walk(path):
+            for entry in map(Path(folder).joinpath, (*folders, *files)):
+                if entry.is_symlink() and not self.holds(entry):
+                    raise UsageError(f"a link in {text[:200]!r} leads out of {self._roots_text()}")
+        return path
+
     def find_run(self, name: str, folder: str | None) -> Path:
         """Return the folder of a run: by a path, or by name in a folder of runs.
 
         Raises ``GaplessError``.
         """
         if "/" in name or name.startswith("."):
-            run = self.resolve(name)
+            run = self.resolve_whole(name)
             if not runs.is_run(run):
                 raise UsageError(f"{name[:200]!r} is not the folder of a run")
             return run
         home = self.resolve(folder or str(runs.HOME))
-        return self.resolve(str(runs.find_here(home, name)))
+        return self.resolve_whole(str(runs.find_here(home, name)))
 
     def check_source(self, run: Path) -> None:
         """Raise ``UsageError`` if the working folder that a run names is not below a root."""
+        self.check_paths([str(run.parent)])  # where arms and patches are kept
         folder = manifest.read(run).manifest.folder
         if not folder or not self.holds(Path(folder)):
             raise UsageError(

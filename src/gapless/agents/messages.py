@@ -44,17 +44,25 @@ def read_messages(stream: BinaryIO) -> Generator[RpcMessage | RpcError]:
                 line = stream.readline(MAX_LINE)
             yield RpcError(INVALID_REQUEST, f"a message is longer than {MAX_LINE} bytes")
         elif line.strip():
-            message = _read_message(line)
-            if message is not None:
-                yield message
+            yield from _read_line(line)
 
 
-def _read_message(line: bytes) -> RpcMessage | RpcError | None:
-    """Return one message; ``None``: an answer, of which this server asks for none."""
+def _read_line(line: bytes) -> Generator[RpcMessage | RpcError]:
+    """Yield the message of a line, or those of a batch, each of which is answered by itself."""
     try:
-        value: object = json.loads(line)
+        document: object = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return RpcError(PARSE_ERROR, f"this is no JSON: {error}")
+        yield RpcError(PARSE_ERROR, f"this is no JSON: {error}")
+        return
+    batch = cast("list[object]", document) if isinstance(document, list) else []
+    for entry in batch or cast("list[object]", [document]):
+        message = _read_message(entry)
+        if message is not None:
+            yield message
+
+
+def _read_message(value: object) -> RpcMessage | RpcError | None:
+    """Return one message; ``None``: an answer, of which this server asks for none."""
     if not isinstance(value, dict):
         return RpcError(INVALID_REQUEST, "a message is one object a line")
     fields = cast("dict[str, Any]", value)

@@ -66,9 +66,14 @@ def _check_value(parameter: Parameter, value: object) -> None:
         raise UsageError(f"{parameter.name!r} must be a number above 0")
     texts = cast("list[object]", value) if isinstance(value, list) else [value]
     for text in texts if parameter.kind in {TEXT, TEXTS} else []:
-        if not isinstance(text, str) or len(text) > _MAX_TEXT or "\0" in text:
+        if not isinstance(text, str) or len(text) > _MAX_TEXT or not _is_plain(text):
             raise UsageError(f"{parameter.name!r} takes texts of at most {_MAX_TEXT} characters")
         if text.startswith("-"):
             raise UsageError(f"{parameter.name!r}: {text[:80]!r} begins like an option")
     if len(texts) > _MAX_TEXTS:
         raise UsageError(f"{parameter.name!r} takes at most {_MAX_TEXTS} texts")
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text can be an argument of a command: no zero, no half of a pair."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -55,7 +55,7 @@ def list_tools(rights: AgentRights) -> tuple[AgentTool, ...]:
 
 
 def _list_runs(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str:
-    folder = rights.confinement.resolve(arguments.get("folder", ".gapless/runs"))
+    folder = rights.confinement.resolve_whole(arguments.get("folder", ".gapless/runs"))
     return _run(["runs", "list", "--json", "--in", str(folder)], rights, call)
 
 
@@ -84,7 +84,7 @@ def _try_fixes(arguments: Arguments, rights: AgentRights, call: ToolCall) -> str
     """Measure edits; refused where an arm would write outside a private view of its folder."""
     run = _find_run(arguments, rights)
     rights.confinement.check_source(run)
-    budget_s = min(float(arguments.get("seconds", _TRIAL_S)), _MAX_TRIAL_S)
+    budget_s = float(min(arguments.get("seconds", _TRIAL_S), _MAX_TRIAL_S))
     words = ["try", str(run), "--json", "--in", str(run.parent), "--budget", f"{budget_s:.0f}s"]
     words += ["--fix", *arguments["fixes"]] if arguments.get("fixes") else []
     document = json.loads(_run(words, rights, call, budget_s + _SPARE_S))
@@ -121,7 +121,7 @@ def _subject(arguments: Arguments, rights: AgentRights) -> list[str]:
         return ["report", str(_find_run(arguments, rights))]
     if arguments.get("run") is not None:
         raise UsageError("name a run or a trace, not both")
-    return ["open", str(rights.confinement.resolve(arguments["trace"]))]
+    return ["open", str(rights.confinement.resolve_whole(arguments["trace"]))]
 
 
 def _read_study(arguments: Arguments, rights: AgentRights, call: ToolCall) -> dict[str, Any]:

@@ -220,7 +220,8 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
         speak(f"recorded in {relative_path(outcome.folder)}", arguments)
         write_ended_run(study, arguments, sys.stderr)
     with contain_failures() as failures:  # of a tracker: the run was recorded all the same
-        log_to_trackers(study, arguments)
+        for sentence in log_to_trackers(study, arguments):
+            speak(sentence, arguments)
     _speak_faults(failures, arguments)
 
 

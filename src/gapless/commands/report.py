@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Read the run and print the study of it."""
     from msgspec.structs import replace
 
-    from gapless.commands.options import check_file, give_study, progress, study_options
+    from gapless.commands.options import check_file, give_study, progress, study_options, tell
     from gapless.commands.tracking import check_log_to, log_to_trackers
     from gapless.store.run import runs
     from gapless.study import open_job
@@ -58,7 +58,8 @@ def main(arguments: argparse.Namespace) -> int:
     with progress() as say:
         study = open_job(folders, replace(study_options(arguments), price=arguments.price), say)
     give_study(study, arguments)
-    log_to_trackers(study, arguments)
+    for sentence in log_to_trackers(study, arguments):
+        tell(sentence)
     return 0
 
 

@@ -1,9 +1,9 @@
 """The option ``--log-to``: what a study found goes to experiment trackers, too."""
 
 import argparse
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gapless.commands.options import tell
 from gapless.tracking import KINDS
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def check_log_to(arguments: argparse.Namespace) -> None:
             check_tracker(kind)
 
 
-def log_to_trackers(study: "Study", arguments: argparse.Namespace) -> None:
-    """Log a study to each tracker, and say where. Raises ``UsageError`` where one refuses."""
+def log_to_trackers(study: "Study", arguments: argparse.Namespace) -> Iterator[str]:
+    """Log a study to each tracker, and yield where. Raises ``UsageError`` where one refuses."""
     if arguments.log_to:
         from gapless.tracking.figures import track_study
         from gapless.tracking.trackers import log_study
 
         for kind, target in arguments.log_to:
-            tell(log_study(track_study(study), kind, target))
+            yield log_study(track_study(study), kind, target)

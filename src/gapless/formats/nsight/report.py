@@ -27,6 +27,12 @@ def read_nsight(path: Path) -> Trace:
     with open_database(path) as database:
         if not database.columns:
             raise NotATraceError(f"{path}: the database has no tables")
+        if any(name.startswith("rocpd_") for name in database.columns):
+            raise NotATraceError(
+                f"{path}: a database of rocprofv3 (rocpd), which is not read; record with "
+                "--output-format json, or convert it: "
+                f"rocpd convert -i {path.name} --output-format pftrace"
+            )
         if not any(name.startswith(("CUPTI_", "NVTX_", "OSRT_")) for name in database.columns):
             raise NotATraceError(
                 f"{path}: a database, but none of Nsight Systems: it has no table of CUDA, NVTX or "

@@ -144,9 +144,13 @@ class _ExportSession:
 
     def _add_parity(self, way: Way, batch: str, output: Any) -> None:
         """Keep how far a way is off, for the batch size at which it is farthest."""
-        difference = parity.compare_outputs(
-            self._outputs[batch], output, is_short=self._subject.is_short()
-        )
+        try:
+            difference = parity.compare_outputs(
+                self._outputs[batch], output, is_short=self._subject.is_short()
+            )
+        except Exception as error:  # sparse, nested, of a class of its own
+            why = f"they cannot be compared: {describe_error(error)}"
+            difference = {"within": False, "output": None, "why": why}
         difference["batch"] = batch
         entry = self._entries[way.name]
         if entry["parity"] is None or parity.badness(difference) > parity.badness(entry["parity"]):

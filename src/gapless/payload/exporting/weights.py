@@ -16,13 +16,15 @@ class WeightsError(Exception):
 def load_file(module: Any, path: str) -> None:
     """Load the weights of a checkpoint into a model. Raises ``WeightsError``."""
     try:
-        content = _read(path)
+        states = _list_states(_read(path))
+    except WeightsError:
+        raise
     except Exception as error:
         raise WeightsError(
             f"{path} cannot be read: {type(error).__name__}: {error}"[:300]
         ) from None
     names = set(module.state_dict())
-    candidates = [_strip(state, names) for state in _list_states(content)]
+    candidates = [_strip(state, names) for state in states]
     if not candidates:
         raise WeightsError(f"{path} holds no dictionary of tensors")
     best = max(candidates, key=lambda state: len(names & set(state)))
@@ -44,7 +46,13 @@ def _read(path: str) -> Any:
         import importlib
 
         return importlib.import_module("safetensors.torch").load_file(path)
-    return sys.modules["torch"].load(path, map_location="cpu", weights_only=True)
+    torch = sys.modules["torch"]
+    if not hasattr(getattr(torch, "compiler", None), "set_stance"):  # before 2.6
+        raise WeightsError(
+            f"torch {torch.__version__} may run code of a checkpoint (CVE-2025-32434); torch 2.6 "
+            "does not, and neither does a file of .safetensors"
+        )
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def _list_states(content: Any) -> list[dict[str, Any]]:

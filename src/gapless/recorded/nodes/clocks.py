@@ -71,10 +71,11 @@ def find_offset(first: Recording, peer: Recording, options: Options) -> ClockOff
 
 def _wall_offset_ns(first: Recording, peer: Recording) -> int:
     """Return the offset if both machines had the same time of day."""
-    return _unix_offset_ns(first) - _unix_offset_ns(peer)
+    return unix_offset_ns(first) - unix_offset_ns(peer)
 
 
-def _unix_offset_ns(recording: Recording) -> int:
+def unix_offset_ns(recording: Recording) -> int:
+    """Return Unix time less the clock of a recording, as its machine knows it; 0 unknown."""
     manifest = recording.manifest
     if manifest.started_unix_ns:
         return manifest.started_unix_ns - manifest.started

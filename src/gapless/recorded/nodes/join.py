@@ -18,7 +18,12 @@ from gapless.model.recording import (
     Samples,
     Unobserved,
 )
-from gapless.recorded.nodes.clocks import ClockOffset, find_offset, order_recordings
+from gapless.recorded.nodes.clocks import (
+    ClockOffset,
+    find_offset,
+    order_recordings,
+    unix_offset_ns,
+)
 from gapless.recorded.nodes.shift import shift_recording
 
 _ADVICE: Final = "give the run folders of all nodes (gapless report A B …)"
@@ -66,7 +71,7 @@ def join_recordings(
 
 
 def _require_one_job(recordings: Sequence[Recording]) -> None:
-    """Refuse recordings that name different jobs, or in which one rank is on two machines."""
+    """Refuse recordings that name different jobs, or none, or in which a rank is twice at once."""
     jobs = {
         recording.path: job_name
         for recording in recordings
@@ -83,6 +88,46 @@ def _require_one_job(recordings: Sequence[Recording]) -> None:
             f"nothing shows that these runs are of one job: {paths}; no process in them was "
             "started by torchrun, or with MASTER_ADDR and MASTER_PORT"
         )
+    for recording in recordings:
+        if recording.path not in jobs and _trained(recording):
+            raise RunFolderError(
+                f"nothing shows that {recording.path} is of the same job as {', '.join(jobs)}; "
+                "give the run folders of one job"
+            )
+    _require_ranks_once(recordings)
+
+
+def _trained(recording: Recording) -> list[Process]:
+    return [process for process in recording.processes if process.role == "training"]
+
+
+def _require_ranks_once(recordings: Sequence[Recording]) -> None:
+    """Refuse recordings of which two have the same rank at the same time.
+
+    An elastic job may start a rank on another machine once the first is gone.
+    """
+    spans: dict[int, list[tuple[int, int, Recording]]] = {}
+    for recording in recordings:
+        offset_ns = unix_offset_ns(recording)
+        for process in _trained(recording):
+            if process.rank is None:
+                continue
+            start, end = process.start + offset_ns, _last_known(process) + offset_ns
+            for other_start, other_end, other in spans.setdefault(process.rank, []):
+                common_ns = min(end, other_end) - max(start, other_start)
+                shorter_ns = min(end - start, other_end - other_start)
+                if other is not recording and common_ns > shorter_ns // 2:
+                    raise RunFolderError(
+                        f"rank {process.rank} is in {other.path} and in {recording.path} at the "
+                        "same time; give the run folder of each machine once"
+                    )
+            spans[process.rank].append((start, end, recording))
+
+
+def _last_known(process: Process) -> int:
+    if process.end is not None:
+        return process.end
+    return int(process.marks.end.max()) if len(process.marks.end) else process.start
 
 
 def _job_names(recording: Recording) -> Iterator[str]:
