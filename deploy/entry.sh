@@ -11,7 +11,7 @@ serve_ssh() { # of the container's user, by key alone
   keys=${SSH_KEYS:-/keys/authorized_keys}
   host_key=$HOME/.host-key
   [ -x /usr/sbin/sshd ] || die "this image has no SSH: build it with --build-arg SSH=yes"
-  [ -r "$keys" ] || die "$keys cannot be read: mount your public keys there"
+  { [ -r "$keys" ] && [ -s "$keys" ]; } || die "$keys cannot be read, or is empty: mount your public keys there"
   [ -f "$host_key" ] || ssh-keygen -q -t ed25519 -N '' -f "$host_key"
   exec /usr/sbin/sshd -D -e -f /dev/null -p 2222 -h "$host_key" \
     -o AuthorizedKeysFile="$keys" -o StrictModes=no -o PidFile=none -o UsePAM=no \

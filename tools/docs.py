@@ -32,7 +32,19 @@ from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
 from gapless.screen.document import attached_schema, live_schema
 from gapless.store.run import database, trials
-from tools import accuracy, costs, exports, foreign, gates, house, rooms, spoken, tunings, walks
+from tools import (
+    accuracy,
+    costs,
+    exports,
+    foreign,
+    gates,
+    house,
+    many_ranks,
+    rooms,
+    spoken,
+    tunings,
+    walks,
+)
 
 Makers = Mapping[str, Callable[[], str]]
 
@@ -239,6 +251,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     },
     "docs/predictions.md": {"families": accuracy.families},
     "docs/clusters.md": {
+        "many-ranks": many_ranks.ranks_table,
         "recipe-slurm": partial(recipe, "train.sbatch"),
         "recipe-pytorchjob": partial(recipe, "pytorchjob.yaml"),
         "recipe-jobset": partial(recipe, "jobset.yaml"),

@@ -21,13 +21,13 @@ def test_specimens_are_sound_and_small(tmp_path: Path) -> None:
         assert len(source) < 200_000
 
 
-def test_a_hundred_and_twenty_mutants_are_read_soundly_or_refused(tmp_path: Path) -> None:
+def test_forty_mutants_are_read_soundly_or_refused(tmp_path: Path) -> None:
     sources = load_specimens()
     outcomes: Counter[str] = Counter()
-    for seed in range(120):
+    for seed in range(40):
         rng = random.Random(f"ci:{seed}")
         outcomes[try_mutant(mutate(rng.choice(sources), rng), tmp_path)] += 1
-    assert outcomes.total() == 120
-    assert outcomes["cut: what was there is given"] > 8
-    assert outcomes["some events dropped and counted"] > 8
-    assert outcomes["some events repaired and counted"] > 2
+    assert outcomes.total() == 40
+    assert outcomes["cut: what was there is given"] > 2
+    assert outcomes["some events dropped and counted"] > 2
+    assert outcomes["some events repaired and counted"] > 0

@@ -175,8 +175,15 @@ def test_modules_beside_the_users_script_do_not_reach_the_workers(
     assert completed.stdout.splitlines() == ["hello from the wrong place", "75012"]
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("fork", ["True", "False"])
+@pytest.mark.parametrize(
+    ("end", "fork"),
+    [
+        (signal.SIGINT, "True"),
+        (signal.SIGKILL, "True"),
+        (signal.SIGTERM, "False"),
+        (signal.SIGKILL, "False"),
+    ],
+)
 def test_no_process_is_left_behind_however_the_reading_ends(
     big_trace: Path, end: signal.Signals, fork: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Machines of one job, each recorded by itself: joined on one clock, and what is missing said."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,9 @@ def test_the_report_shows_nodes_with_their_clocks() -> None:
     assert "node 0, box0 · rank 0 · GPU 0 · finished · all times are on its clock" in text
     assert "node 1, box1 · rank 1 · GPU 1 · finished · clock −987.65" in text, text[-2500:-1000]
     assert "by 30 steps: no window of the same steps is there on both" in text
+    assert re.search(
+        r"hosts box0: steps of [^:]* box1: steps of [\d.]+ ms · waiting for data", text
+    )
     assert "rank 1 waits" in text  # steps together, and waits for its data
 
 

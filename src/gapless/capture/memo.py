@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from gapless.capture.ranks.codec import decode, encode
 from gapless.model.options import Options
@@ -23,7 +24,7 @@ def content_key(keys: Sequence[str]) -> str:
 
 def blob_name(paths: Sequence[str], options: Options) -> str:
     """Return the name of a study's blob: from the files' names, the options and the code."""
-    request = encode((tuple(paths), options))
+    request = encode((tuple(paths), replace(options, on=None)))
     return f"study-{hashlib.sha256(request + _code()).hexdigest()[:32]}"
 
 

@@ -41,6 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--leaf", help="show the longest pieces of a leaf, or of all below a prefix"
     )
+    parser.add_argument(
+        "--on", metavar="WHERE", help="read the ranks on Ray: local, auto, ray://HOST:PORT"
+    )
     add_depth(parser)
     add_forms(parser, of_study=True)
 

@@ -124,6 +124,7 @@ def study_options(arguments: argparse.Namespace) -> "Options":
         steps=arguments.steps,
         leaf=getattr(arguments, "leaf", None),
         step=getattr(arguments, "step", None),
+        on=getattr(arguments, "on", None),
         pieces=arguments.top,
         cache=not arguments.no_cache,
         pictured=any(getattr(arguments, name, None) is not None for name in _PICTURED),

@@ -189,7 +189,26 @@ def _finish_run(
         for sentence in outcome.torch_processes:
             speak(sentence, arguments)
     _print_report(outcome, arguments)
+    if outcome.recorded and getattr(arguments, "gather", None) is not None:
+        _gather_run(outcome.folder, arguments)
     return outcome
+
+
+def _gather_run(folder: Path, arguments: argparse.Namespace) -> None:
+    """Copy a run to where those of all machines are gathered; a failure is said, even if quiet."""
+    from platform import node
+
+    from gapless.errors import mask_secrets
+    from gapless.remote.folders import upload_folder
+
+    try:
+        with progress() as say:
+            say("copying the run")
+            url = upload_folder(folder, arguments.gather, f"{folder.name}-{node()}")
+    except GaplessError as error:
+        tell(f"the run is here alone: {_fault_text(error)}")
+        return
+    speak(f"the run is in {mask_secrets(url)}", arguments)
 
 
 def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:

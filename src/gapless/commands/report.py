@@ -3,7 +3,7 @@
 RUN is the folder of a run, a folder of runs (its last one), an id, the beginning of it, or "last",
 which is what is printed without one. A run that goes on is reported as far as it is recorded.
 Of a job on several machines each has its own run: several RUNs are joined, and so are those of the
-last job in a folder that the machines share.
+last job in a folder that the machines share, or at the URL where gapless run --gather copied them.
 
 Examples:
   gapless report                               the first screen: why, where, three causes, what next
@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price", metavar="P", type=float, help="what an hour of one GPU costs")
     add_selection(parser)
     parser.add_argument("--sort", metavar="KEY", help="order tables by self-host, calls …")
+    parser.add_argument("--by", choices=["host"], help="compare the machines of a job, alone")
     add_depth(parser)
     add_forms(parser, of_study=True)
     add_log_to(parser)
@@ -64,13 +65,31 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _find_runs(name: str, home: Path) -> tuple[Path, ...]:
-    """Return the run of a name; of a folder of runs the last one, and those of the same job."""
+    """Return the run of a name; of a folder of runs the last one, and those of the same job.
+
+    What lies elsewhere is brought here first.
+    """
+    from gapless.remote.files import is_url, strip_file_url
     from gapless.store.run import jobs, runs
 
-    named_path = Path(name)
+    named_path = _fetch_runs(name, home) if is_url(name) else Path(strip_file_url(name))
     if named_path.is_dir() and runs.is_run(named_path):
         return (named_path,)
     if named_path.is_dir():
         return jobs.find_job_runs(runs.find(named_path, runs.LAST_RUN))
     folder = runs.find(home, name)
     return jobs.find_job_runs(folder) if name == runs.LAST_RUN else (folder,)
+
+
+def _fetch_runs(url: str, home: Path) -> Path:
+    """Return the copy of a remote folder; what was brought before is not brought again."""
+    from hashlib import sha256
+
+    from gapless.commands.options import progress
+    from gapless.remote.folders import fetch_folder
+
+    folder = home.parent / "gathered" / sha256(url.encode()).hexdigest()[:12]
+    with progress() as say:
+        say("fetching runs")
+        fetch_folder(url, folder)
+    return folder

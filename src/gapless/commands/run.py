@@ -41,6 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="apply fixes to it: tuned.json, or a list of edits",
     )
+    parser.add_argument(
+        "--gather", metavar="URL", help="copy the run there at its end: s3://bucket/job"
+    )
     add_recording(parser)
 
 

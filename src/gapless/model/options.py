@@ -52,7 +52,10 @@ def _parse_interval(range_text: str, text: str, option_name: str) -> tuple[int, 
 
 
 class Options(Struct, frozen=True):
-    """What is asked of a study. All of it is part of the key under which the result is kept."""
+    """What is asked of a study.
+
+    All of it but ``on`` is part of the key under which the result is kept.
+    """
 
     by_shape: bool = False
     rank: str | None = None  # a selection
@@ -63,6 +66,7 @@ class Options(Struct, frozen=True):
     price: float | None = None  # of a GPU for an hour
     pictured: bool = False  # with what only a page draws
     step: str | None = None  # the ranges that are steps: a name, or a pattern with * and ?
+    on: str | None = None  # the Ray cluster that reads the ranks; None: processes of this machine
     diagnose: bool = True  # look for causes, unless steps or a leaf are selected
 
     def __post_init__(self) -> None:
@@ -70,6 +74,10 @@ class Options(Struct, frozen=True):
         for text, option_name in ((self.rank, "rank"), (self.steps, "steps")):
             if text is not None:
                 parse_selection(text, option_name)
+        if self.on is not None and not self.cache:
+            raise UsageError(
+                "workers of a cluster need their caches; leave --no-cache or --on away"
+            )
         if self.pieces < 1:
             raise UsageError(f"{self.pieces} pieces are none; ask for one at least")
         if self.price is not None and not self.price >= 0:

@@ -19,6 +19,7 @@ from gapless.page.charts import chart_columns
 from gapless.page.document import render_page
 from gapless.page.sheets import sheets
 from gapless.report.brief import head_text, why_text
+from gapless.report.ranks.spread import mean_steps
 from gapless.report.run.notable import notable_lines
 from gapless.report.run.page import step_sheet, text_sections, window_lines
 from gapless.report.run.sentences import headline as run_headline
@@ -43,7 +44,7 @@ class RankBar(Struct, frozen=True):
 
 def rank_bars(study: Study) -> tuple[RankBar, ...]:
     """Return a bar for each rank; none where there is one rank, or none is known."""
-    steps = _mean_steps(study)
+    steps = mean_steps(study.account.rows)
     if len(steps) < 2:  # noqa: PLR2004 - one rank is the account itself
         return ()
     lengths = {rank: sum(groups.values()) for rank, groups in steps.items()}
@@ -53,24 +54,6 @@ def rank_bars(study: Study) -> tuple[RankBar, ...]:
         RankBar(f"rank {rank}, {duration(lengths[rank])}", bar_parts(steps[rank], longest_ns))
         for rank in drawn
     )
-
-
-def _mean_steps(study: Study) -> dict[int, Mapping[str, float]]:
-    """Return the groups of a mean step by rank, as windows or traces show them, in ns."""
-    sums: dict[int, dict[str, float]] = {}
-    counts: dict[int, int] = {}
-    for account in study.account.rows:
-        rank = account.row.rank
-        if rank is None:
-            continue
-        groups = sums.setdefault(rank, {})
-        counts[rank] = counts.get(rank, 0) + 1
-        for group, ns in account.groups.items():
-            groups[group] = groups.get(group, 0.0) + ns
-    return {
-        rank: {group: ns / counts[rank] for group, ns in groups.items()}
-        for rank, groups in sums.items()
-    }
 
 
 class Prose(Struct, frozen=True):

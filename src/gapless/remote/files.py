@@ -41,7 +41,7 @@ _VERSIONS: Final = re.compile(
 )
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """A file system of fsspec, which has no types, and the path on it."""
 
     system: Any
@@ -64,8 +64,8 @@ def find_urls(url: str, is_wanted: Callable[[str], object]) -> tuple[str, ...]:
     Of folders and patterns only those whose names are wanted. Raises ``RemoteError`` where the
     place cannot be listed, ``NotFoundError`` where nothing is there.
     """
-    with _errors_of(url):
-        place = _open_place(url)
+    with errors_of(url):
+        place = open_place(url)
         place.system.invalidate_cache()  # of listings: who asks again wants what is there now
         paths = sorted(_list_paths(place, is_wanted))
     if not paths:
@@ -81,8 +81,8 @@ def identify_url(url: str) -> bytes:
 
     Raises ``GaplessError``.
     """
-    with _errors_of(url):
-        system, path = _open_place(url)
+    with errors_of(url):
+        system, path = open_place(url)
         info: dict[str, object] = system.info(path)
     versions = {key: str(info[key]) for key in sorted(info) if _VERSIONS.search(key) and info[key]}
     if not versions:
@@ -115,18 +115,22 @@ def local_file(name: str) -> Generator[Path]:
     with TemporaryDirectory(prefix="gapless-") as folder:
         copy = Path(folder, "remote", name_in_folder(name))
         copy.parent.mkdir(parents=True)
-        _fetch(name, copy)
+        with errors_of(name):
+            place = open_place(name)
+        copy_file(name, place, copy)
         try:
             yield copy
         except GaplessError as error:
             raise type(error)(str(error).replace(str(copy), name)) from error
 
 
-def _fetch(url: str, target: Path) -> None:
-    """Copy a remote file; where the connection breaks, go on from there."""
+def copy_file(url: str, place: Place, target: Path) -> None:
+    """Copy a remote file; where the connection breaks, go on from there.
+
+    Errors name ``url``. Raises ``GaplessError``.
+    """
     failure: Exception | None = None
-    with _errors_of(url), target.open("wb") as file:
-        place = _open_place(url)
+    with errors_of(url), target.open("wb") as file:
         size: int | None = place.system.info(place.path).get("size")
         for count in range(_MAX_TRIES):
             time.sleep(_PAUSE_S * (2**count - 1))
@@ -138,7 +142,7 @@ def _fetch(url: str, target: Path) -> None:
         raise RemoteError(f"{url}: cut after {file.tell():,} of {total} bytes: {cause}")
 
 
-def _copy_rest(place: _Place, file: IO[bytes]) -> Exception | None:
+def _copy_rest(place: Place, file: IO[bytes]) -> Exception | None:
     """Append what is not there yet; return what ended it before the end."""
     try:
         with place.system.open(place.path, "rb", cache_type="none") as source:
@@ -156,12 +160,13 @@ def _copy_rest(place: _Place, file: IO[bytes]) -> Exception | None:
     return None
 
 
-def _open_place(url: str) -> _Place:
+def open_place(url: str) -> Place:
+    """Return the file system of an URL, and the path on it; raises what fsspec does."""
     fsspec = cast("Any", import_module("fsspec"))  # not needed for files of this machine
-    return _Place(*fsspec.url_to_fs(url))
+    return Place(*fsspec.url_to_fs(url))
 
 
-def _list_paths(place: _Place, is_wanted: Callable[[str], object]) -> list[str]:
+def _list_paths(place: Place, is_wanted: Callable[[str], object]) -> list[str]:
     system, path = place
     is_web = is_url(path)  # paths of http(s), where "?" begins a query and only "/" ends a folder
     if any(sign in path for sign in ("*[" if is_web else "*?[")):
@@ -177,7 +182,7 @@ def _list_paths(place: _Place, is_wanted: Callable[[str], object]) -> list[str]:
 
 
 @contextmanager
-def _errors_of(url: str) -> Generator[None]:
+def errors_of(url: str) -> Generator[None]:
     """Say of what fails in a file system which URL it was about. Raises ``GaplessError``."""
     try:
         yield

@@ -169,7 +169,7 @@ def _find_files(names: Sequence[str]) -> list[str]:
 
 
 def _open_files(files: Sequence[str], options: Options, report_progress: Progress) -> Study:
-    if not options.cache:
+    if not options.cache or options.on is not None:  # a cluster reads what need not be here
         return _make_uncached(files, options, report_progress)
     try:
         with ThreadPoolExecutor() as pool:

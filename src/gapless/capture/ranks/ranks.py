@@ -89,7 +89,16 @@ def require_rank(options: Options, file_ranks: Iterable[int | None]) -> None:
 
 @contextmanager
 def _open_crew(files: int, options: Options) -> Generator[Ask]:
-    """Start a process for each core; without the user's cache, with a folder that is removed."""
+    """Start a process for each core; without the user's cache, with a folder that is removed.
+
+    Or connect to the cluster on which ranks are to be read.
+    """
+    if options.on is not None:
+        from gapless.capture.ranks.ray_pool import ray_crew  # noqa: PLC0415  seldom used
+
+        with ray_crew(options.on) as ask:
+            yield ask
+        return
     size = min(files, count_processors())
     if options.cache:
         with crew(size, {}) as ask:

@@ -14,7 +14,7 @@ from gapless.report.run.footprint import footprint_sections
 from gapless.report.run.loaders import IN_TRAINING, loader_lines, loads_in_training
 from gapless.report.run.nodes import node_lines
 from gapless.report.run.notable import notable_lines, optimizer_lines, wait_shares_text
-from gapless.report.run.ranks import rank_lines
+from gapless.report.run.ranks import host_lines, rank_lines
 from gapless.report.run.sentences import (
     command_lines,
     footing,
@@ -107,6 +107,7 @@ def text_sections(study: Study, recorded: RecordedRun) -> Iterator[tuple[str, Se
     yield "replay", list(replay_lines(study.diagnosis))
     yield "command", list(command_lines(recorded))
     yield "nodes", list(node_lines(recorded))
+    yield "hosts", list(host_lines(study, recorded))
     yield "ranks", list(rank_lines(study, recorded))
     yield "loaders", list(loader_lines(recorded))
     yield "lines", [*line_lines(recorded), *function_lines(study)]

@@ -1,15 +1,17 @@
 """The report on the ranks of a run, and which of them the others wait for."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gapless.model.run import ProcessTime, RecordedRun
 from gapless.model.study import Study
+from gapless.report.ranks.spread import MAX_LISTED, StepMakeup, mean_steps, own_parts, spread_lines
 from gapless.report.run.sentences import PHASES
 from gapless.report.text.names import process_name
-from gapless.report.text.numbers import percent, span, unit_for
+from gapless.report.text.numbers import duration, percent, span, unit_for
+from gapless.report.text.text import clean
 
-_MAX_RANKS: Final = 8  # ranks that are listed one by one
 _MAX_STEP_RATIO: Final = 1.1  # times the shortest mean step: ranks within it step together
 _MIN_WAIT_DIFFERENCE: Final = 0.1  # of the time: a larger difference between ranks is reported
 _MIN_STEP_SHARE: Final = 0.01  # of a step: shorter waits for a rank are not reported
@@ -17,24 +19,67 @@ _MAX_STRAGGLERS: Final = 3  # ranks that others wait for
 
 
 def rank_lines(study: Study, recorded: RecordedRun) -> Iterator[str]:
-    """Return a few ranks one by one, or the slowest and the fastest of many; then who is late."""
-    processes = [process for process in recorded.timeline.processes if process.mean_ns is not None]
+    """Describe a few ranks one by one, many by how they spread; then who is late."""
+    processes = _stepping_processes(recorded)
     if len(processes) < 2:  # noqa: PLR2004 - one is the account itself
         return
-    unit = unit_for(max(process.mean_ns or 0 for process in processes))
-    slowest = sorted(processes, key=lambda process: -(process.mean_ns or 0))
-    visible = processes if len(processes) <= _MAX_RANKS else [*slowest[:3], slowest[-1]]
-    for process in visible:
-        yield (
-            f"{process_name(process)}: {process.steps:,} steps of {unit.fmt(process.mean_ns or 0)} "
-            f"{unit.name} · {_makeup_text(process.stepping)}"
-        )
-    if len(processes) > len(visible):
-        kind = "processes" if any(process.rank is None for process in processes) else "ranks"
-        n_hidden = len(processes) - len(visible)
-        yield f"{n_hidden} more {kind} between the third slowest and the fastest"
+    if len(processes) > MAX_LISTED:
+        named_processes = [(process_name(process), (process,)) for process in processes]
+        yield from spread_lines(_members(study, named_processes), _nouns(processes))
+    else:
+        unit = unit_for(max(process.mean_ns or 0 for process in processes))
+        for process in processes:
+            yield (
+                f"{process_name(process)}: {process.steps:,} steps of "
+                f"{unit.fmt(process.mean_ns or 0)} {unit.name} · {_makeup_text(process.stepping)}"
+            )
     late_lines = list(_straggler_lines(study, processes))
     yield from late_lines or _uneven_lines(processes)
+
+
+def host_lines(study: Study, recorded: RecordedRun) -> Iterator[str]:
+    """Describe the machines of a job by the mean steps of their ranks."""
+    by_host: dict[str, list[ProcessTime]] = {}
+    for node in recorded.nodes:
+        host = clean(node.host) or f"node {node.number}"
+        processes = by_host.setdefault(host, [])
+        processes += [item for item in _stepping_processes(recorded) if item.rank in node.ranks]
+    members = _members(study, [item for item in by_host.items() if item[1]])
+    if len(members) > MAX_LISTED:
+        yield from spread_lines(members, "hosts")
+        return
+    for member in members if len(members) > 1 else ():
+        parts = sorted(member.parts.items(), key=lambda part: -part[1])[:3]
+        texts = [f"{name} {percent(ns / member.length_ns)}" for name, ns in parts if ns]
+        yield " · ".join([f"{member.name}: steps of {duration(member.length_ns)}", *texts])
+
+
+def _stepping_processes(recorded: RecordedRun) -> list[ProcessTime]:
+    return [process for process in recorded.timeline.processes if process.mean_ns is not None]
+
+
+def _nouns(processes: Sequence[ProcessTime]) -> str:
+    return "processes" if any(process.rank is None for process in processes) else "ranks"
+
+
+def _members(
+    study: Study, named_processes: Sequence[tuple[str, Sequence[ProcessTime]]]
+) -> list[StepMakeup]:
+    """Return ranks, or hosts with several, by their light marks and, where these are, windows."""
+    window_steps = mean_steps(study.account.rows)
+    members: list[StepMakeup] = []
+    for name, processes in named_processes:
+        sums = Counter[str]()
+        for process in processes:
+            step_ns = _mean_step(process)
+            step_ns.pop("step", None)  # waiting for others is in it
+            sums.update({PHASES[leaf]: ns for leaf, ns in step_ns.items()})
+            groups = {} if process.rank is None else window_steps.get(process.rank, {})
+            sums.update(own_parts({group: ns for group, ns in groups.items() if group != "data"}))
+        length_ns = sum(process.mean_ns or 0 for process in processes) / len(processes)
+        parts = {part: ns / len(processes) for part, ns in sums.items()}
+        members.append(StepMakeup(name, length_ns, parts))
+    return members
 
 
 def _straggler_lines(study: Study, processes: Sequence[ProcessTime]) -> Iterator[str]:

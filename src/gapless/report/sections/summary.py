@@ -1,18 +1,18 @@
 """The sentences of a report that every form of text shares."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gapless.model.account import Account, RowAccount
 from gapless.model.leaf import PRINTED
 from gapless.model.study import Steps, Study, StudyHealth
+from gapless.report.ranks.spread import MAX_LISTED, StepMakeup, mean_steps, own_parts, spread_lines
 from gapless.report.sections.account import AccountSheet
 from gapless.report.text.numbers import Unit, count, duration, percent, unit_for
 from gapless.report.text.text import clean
 
 _MIN_LOSS_SHARE: Final = 0.1  # of a slow step's loss: smaller parts of it are not named
 _MIN_EXCESS: Final = 0.02  # above the median: only the slowest step is shown if it is less slow
-_MAX_RANKS: Final = 8  # ranks that are listed one by one
 
 
 def headline(study: Study, sheet: AccountSheet) -> str:
@@ -97,24 +97,21 @@ def _signed_text(ns: int, unit: Unit) -> str:
 
 
 def rank_lines(study: Study) -> Iterator[str]:
-    """Return a few ranks, or the slowest and fastest of many; and which the others waited for."""
-    by_rank: dict[int, list[RowAccount]] = {}
-    for item in study.account.rows:
-        if item.row.rank is not None:
-            by_rank.setdefault(item.row.rank, []).append(item)
-    if len(by_rank) < 2:  # noqa: PLR2004 - one rank is the account itself
+    """Describe a few ranks one by one, many by how they spread; and whom the others waited for."""
+    steps = mean_steps(study.account.rows)
+    if len(steps) < 2:  # noqa: PLR2004 - one rank is the account itself
         return
-    means = {rank: sum(map(row_ns, rows)) / len(rows) for rank, rows in by_rank.items()}
-    unit = unit_for(max(means.values()))
-    ranks = (
-        sorted(means) if len(means) <= _MAX_RANKS else sorted(means, key=lambda rank: -means[rank])
-    )
-    shown_ranks = ranks if len(ranks) <= _MAX_RANKS else [*ranks[:3], ranks[-1]]
-    for rank in shown_ranks:
-        yield f"rank {rank} {_rank_text(by_rank[rank], means[rank], unit)}"
-    if len(ranks) > len(shown_ranks):
-        n_hidden = len(ranks) - len(shown_ranks)
-        yield f"{n_hidden} more ranks between the third slowest and the fastest"
+    lengths_ns = {rank: sum(groups.values()) for rank, groups in steps.items()}
+    if len(steps) > MAX_LISTED:
+        members = [
+            StepMakeup(f"rank {rank}", lengths_ns[rank], own_parts(groups))
+            for rank, groups in steps.items()
+        ]
+        yield from spread_lines(members, "ranks")
+    else:
+        unit = unit_for(max(lengths_ns.values()))
+        for rank, groups in steps.items():
+            yield f"rank {rank} {_rank_text(groups, lengths_ns[rank], unit)}"
     n = max(1, study.account.steps or 1)
     for item in study.stragglers[:3]:
         yield (
@@ -123,15 +120,11 @@ def rank_lines(study: Study) -> Iterator[str]:
         )
 
 
-def _rank_text(rows: Sequence[RowAccount], mean: float, unit: Unit) -> str:
-    groups: dict[str, int] = {}
-    for row in rows:
-        for group, ns in row.groups.items():
-            groups[group] = groups.get(group, 0) + ns
-    wall = sum(map(row_ns, rows)) or 1
+def _rank_text(groups: Mapping[str, float], mean_ns: float, unit: Unit) -> str:
     largest = sorted(groups, key=lambda group: -groups[group])[:3]
-    makeup = " · ".join(f"{PRINTED[group]} {percent(groups[group] / wall)}" for group in largest)
-    return f"{unit.fmt(mean)} {unit.name}: {makeup}"
+    shares = ((PRINTED[group], percent(groups[group] / (mean_ns or 1))) for group in largest)
+    makeup = " · ".join(" ".join(pair) for pair in shares)
+    return f"{unit.fmt(mean_ns)} {unit.name}: {makeup}"
 
 
 def health_lines(health: StudyHealth) -> Iterator[str]:

@@ -18,13 +18,14 @@ class Signs(Struct, frozen=True):
 
     blocks: str  # from one eighth to a whole
     rule: str
-    replacements: Mapping[int, str]  # as wide as what they replace: columns stay aligned
+    replacements: Mapping[int, str | int]  # as wide as what they replace: columns stay aligned
     sparks: str  # from lowest to highest
 
 
 UNICODE: Final = Signs("▏▎▍▌▋▊▉█", "─", {}, "▁▂▃▄▅▆▇█")
-_PLAIN: Final = {ord(sign): plain for sign, plain in zip("·µ×−–…±", "|ux--~~", strict=True)}
-ASCII: Final = Signs("#", "-", _PLAIN, "_.-:=+*#")
+_PLAIN_SPARKS: Final = "_.-:=+*#"
+_PLAIN: Final = str.maketrans(f"·µ×−–…±{UNICODE.sparks}", f"|ux--~~{_PLAIN_SPARKS}")
+ASCII: Final = Signs("#", "-", _PLAIN, _PLAIN_SPARKS)
 
 
 class Pen(Struct, frozen=True):

@@ -1,0 +1,88 @@
+"""Workers of a Ray cluster that share the ranks of a study among them."""
+
+import logging
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final, cast
+
+from gapless.capture.ranks.codec import decode, encode
+from gapless.capture.ranks.pool import Ask
+from gapless.capture.ranks.tasks import Answer, Task
+from gapless.capture.ranks.worker import answer
+from gapless.errors import RemoteError, UsageError
+from gapless.formats.processes import count_processors
+
+LOCAL: Final = "local"  # a cluster of this machine, for this study alone
+_MAX_RETRIES: Final = 3  # of a task whose worker was lost
+
+
+@contextmanager
+def ray_crew(address: str) -> Generator[Ask]:
+    """Connect to a cluster and yield the function that has its workers answer tasks, in order.
+
+    ``address`` is what ``ray.init`` takes, or ``LOCAL``. The second task about a file goes to the
+    machine whose cache the first has filled, if it is still there. Leaving, also by Ctrl-C, ends
+    what is under way. Raises ``UsageError`` without Ray, ``RemoteError`` without the cluster.
+    """
+    ray = _connect(address)
+    try:
+        yield _Cluster(ray).ask
+    finally:
+        ray.shutdown()
+
+
+def _connect(address: str) -> Any:  # noqa: ANN401  Ray's types are not ours
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    try:
+        ray = cast("Any", import_module("ray"))
+    except ImportError as error:
+        raise UsageError("--on needs Ray: pip install 'gapless[cluster]'") from error
+    own = {"num_cpus": count_processors(), "include_dashboard": False} if address == LOCAL else {}
+    try:
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **own)
+    except (OSError, RuntimeError, ValueError) as error:  # ConnectionError is an OSError
+        raise RemoteError(f"no Ray cluster answers at {address}: {error}") from error
+    return ray
+
+
+def answer_on_node(data: bytes) -> tuple[bytes, str]:
+    """Answer an encoded task on a worker; return which machine it was, too."""
+    ray = cast("Any", import_module("ray"))
+    return answer(data), ray.get_runtime_context().get_node_id()
+
+
+class _Cluster:
+    """A connection, and on which machine each file was read."""
+
+    def __init__(self, ray: Any) -> None:  # noqa: ANN401
+        self._ray = ray
+        self._remote = ray.remote(max_retries=_MAX_RETRIES)(answer_on_node)
+        self._nodes: dict[str, str] = {}
+
+    def ask(self, tasks: Sequence[Task]) -> Iterator[Answer]:
+        """Have tasks done by whichever workers are free; yield their answers in order."""
+        pending = [self._start(task) for task in tasks]
+        pending.reverse()
+        for task in tasks:
+            yield self._receive(task, pending.pop())
+
+    def _start(self, task: Task) -> object:
+        remote, node = self._remote, self._nodes.get(task.path)
+        if node is not None:
+            strategies = self._ray.util.scheduling_strategies
+            place = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
+            remote = remote.options(scheduling_strategy=place)
+        return remote.remote(encode(task))
+
+    def _receive(self, task: Task, reference: object) -> Answer:
+        errors = self._ray.exceptions
+        try:
+            data, self._nodes[task.path] = self._ray.get(reference)
+        except errors.RayTaskError as error:
+            return Answer(refused=f"gapless made a mistake over it: {error.cause!r}")
+        except errors.RayError as error:
+            reason = str(error).strip().partition("\n")[0]
+            return Answer(refused=f"its worker was lost {_MAX_RETRIES + 1} times: {reason}")
+        return decode(data, Answer)
