@@ -11,6 +11,7 @@ from gapless.payload.windows.session import Session
 
 BEHIND = (0, 2, 5, 8, 1000)
 STEP_NS = 10_000_000
+LATER_NS = 10**13  # for a check, time enough has passed
 Actions = list[tuple[str, int]]
 
 
@@ -81,6 +82,8 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Actions]:
         monkeypatch.setattr(open_window, "ProfilerCapture", rank.capture)
         monkeypatch.setattr(open_window, "DeviceMark", rank.device_mark)
         monkeypatch.setattr(session, "leave", rank.leave)
+        # A busy machine makes windows dear, and a dear one comes later: here time goes by steps.
+        monkeypatch.setattr(session.recorder, "now", lambda: LATER_NS + rank.step * STEP_NS)
         rank_session = Session("spool", options)
         rank_session.keeping = SimpleNamespace(  # type: ignore[assignment]
             children=[], no_room=do_nothing, keep=rank.keep, try_out=do_nothing

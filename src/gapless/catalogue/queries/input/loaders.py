@@ -161,7 +161,8 @@ class Loading(Struct, frozen=True):
         """Return the minimum time of a step, with so many workers and this share of a fetch.
 
         It is the longest of: the training's own work with the hand-over, the time of the workers,
-        and the time of all processors (with the training's own use, if it computes on them).
+        and the time of all processors. The training's own thread has one of them while it works, on
+        a device too: it launches, and waits for the device without leaving its processor.
         ``cpu_share``: the remaining share of CPU time, if it differs. Raises ``NotObservedError``.
 
         Where workers waited for processors that the training computes on, the training waited for
@@ -179,7 +180,7 @@ class Loading(Struct, frozen=True):
             self.work_ns - self._saved_work_ns((self.cpu_ns or 0.0) - cpu_ns) + self.hand_over_ns
         )
         training_ns += self.sampler_ns
-        processors_ns = cpu_ns + training_ns if self.processors.computes else cpu_ns
+        processors_ns = cpu_ns + training_ns
         return max(training_ns, fetch_ns / n_workers, processors_ns / self.processors.count)
 
     def _saved_work_ns(self, freed_cpu_ns: float) -> float:

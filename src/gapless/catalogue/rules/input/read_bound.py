@@ -77,7 +77,7 @@ _MANUAL_REMEDY: Final = (
         figure(
             "Reading takes most, and computes: files are unpacked as they are read",
             "Reading takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
-            "could take 20.1 ms, with 2 workers 176.0 ms at best.",
+            "could take 26.7 ms, with 2 workers 182.6 ms at best.",
             gpu(_TWO_WORKERS, machine(cpus=2)),
             _STEP,
             example_use(
