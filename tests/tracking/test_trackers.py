@@ -16,6 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from gapless import cli
+from gapless.errors import UsageError
 from gapless.model.study import Study
 from gapless.study import Options, open_study
 from gapless.tracking import KINDS, trackers
@@ -175,6 +176,24 @@ def test_a_report_says_where_it_logged(
     output = capsys.readouterr()
     assert output.out.startswith("{")
     assert output.err == "gapless: logged to wandb: a/b 4\n"
+
+
+def test_a_tracker_that_refuses_keeps_nothing_from_the_others(
+    study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> str:
+        raise UsageError("nothing was logged to mlflow: no server")
+
+    def log(*_: object) -> str:
+        return "a/b"
+
+    monkeypatch.setattr("gapless.study.open_job", Mock(return_value=study))
+    kinds = {"mlflow": trackers.Tracker("json", refuse), "wandb": trackers.Tracker("json", log)}
+    monkeypatch.setattr(trackers, "TRACKERS", kinds)
+    trackers_wanted = ["--log-to", "mlflow", "--log-to", "wandb:a/b"]
+    assert cli.main(["report", str(RUN), "--json", *trackers_wanted]) == 2
+    errors = capsys.readouterr().err
+    assert errors.index("logged to wandb") < errors.index("no server")
 
 
 @pytest.mark.slow

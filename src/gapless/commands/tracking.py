@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gapless.errors import UsageError
 from gapless.tracking import KINDS
 
 if TYPE_CHECKING:
@@ -40,10 +41,19 @@ def check_log_to(arguments: argparse.Namespace) -> None:
 
 
 def log_to_trackers(study: "Study", arguments: argparse.Namespace) -> Iterator[str]:
-    """Log a study to each tracker, and yield where. Raises ``UsageError`` where one refuses."""
+    """Log a study to each tracker, and yield where.
+
+    Raises ``UsageError`` where some refuse, once the others have it.
+    """
     if arguments.log_to:
         from gapless.tracking.figures import track_study
         from gapless.tracking.trackers import log_study
 
+        refusals = list[str]()
         for kind, target in arguments.log_to:
-            yield log_study(track_study(study), kind, target)
+            try:
+                yield log_study(track_study(study), kind, target)
+            except UsageError as error:
+                refusals.append(str(error))
+        if refusals:
+            raise UsageError("; ".join(refusals))
