@@ -128,6 +128,15 @@ def test_it_is_written_and_taken_back(
     assert "nothing to undo" in page(capsys, "--undo", code=2)
 
 
+def test_what_was_written_from_the_usual_folder_by_its_name_is_taken_back_without_it(
+    run: Path, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page(capsys, run.name, "--apply", "--in", str(run.parent))
+    assert script.read_text() != TRAINING
+    assert "restored" in page(capsys, "--undo")
+    assert script.read_text() == TRAINING
+
+
 def test_what_git_or_the_run_do_not_know_is_refused_unless_forced(
     run: Path, script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -144,10 +144,13 @@ def _home(arguments: argparse.Namespace) -> Path:
 
 
 def _patches_folder(arguments: argparse.Namespace) -> Path:
+    """Return where patches are kept: beside the usual folder of runs, however it was named."""
     from gapless.apply.files.journal import FOLDER
+    from gapless.store.run import runs
 
     home = _home(arguments)
-    return home.parent / FOLDER if arguments.place is None else home / f".{FOLDER}"
+    is_usual = home.parts[-len(runs.HOME.parts) :] == runs.HOME.parts
+    return home.parent / FOLDER if is_usual else home / f".{FOLDER}"
 
 
 def _nothing_text(subject: "Subject") -> str:
