@@ -50,7 +50,7 @@ def test_the_manifest_is_copied_last(
     def put_file(_: object, source: str, target: str) -> None:
         put.append(Path(source).name if target else "")
 
-    monkeypatch.setattr(type(memory), "put_file", put_file)
+    monkeypatch.setattr(memory.__class__, "put_file", put_file)
     upload_folder(tmp_path, "memory://job", "run")
     assert put == ["a.log", "windows", "run.json"]
 
