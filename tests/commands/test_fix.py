@@ -291,6 +291,14 @@ def test_a_fix_with_its_value_is_written_without_a_trial(
     assert "there is no fix 'packd'" in page(capsys, *words[:3], "packd=a", code=2)
 
 
+def test_a_fix_that_nothing_proposes_is_written_by_name_or_says_why_not(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (run.name, "--unproven", "--fix")
+    assert "sample-cache: not proven" in page(capsys, *words, "sample-cache")
+    assert "reduced-decoding is not written: " in page(capsys, *words, "reduced-decoding", code=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", [False, True])
 def test_a_check_runs_it_patched(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gapless.apply.drafts.draft import PatchDraft, Subject
     from gapless.apply.drafts.selection import FixSelection
     from gapless.model.edit import Proposal
+    from gapless.model.facts import Facts
     from gapless.report.text.console import Pen
 
 _SCHEMA: Final = 1
@@ -121,20 +122,34 @@ def _find_run(arguments: argparse.Namespace) -> Path:
 
 
 def _proposals(subject: "Subject", names: "Sequence[str]") -> "tuple[Proposal, ...]":
-    """Return what the report proposes, and before it what is asked for with a value."""
-    from gapless.catalogue.declare.listing import propose_named
+    """Return what the report proposes, and what else is asked for by name, or with a value.
+
+    Raises ``UsageError`` for a name whose fix does not fit the run.
+    """
     from gapless.commands.options import progress
     from gapless.recorded.facts import facts
     from gapless.study import Options, study_recording
 
     if subject.recording is None:
         raise UsageError("--unproven needs a recorded run, from which fixes are proposed")
-    run_facts = facts(subject.recording)
-    named = [
-        proposal for name in names if "=" in name for proposal in propose_named(name, run_facts)
-    ]
     with progress() as say:
-        return (*named, *study_recording(subject.recording, Options(), say).proposals)
+        proposals = study_recording(subject.recording, Options(), say).proposals
+    proposed = {proposal.fix for proposal in proposals if proposal.refused is None}
+    missing = [name for name in names if name not in proposed and "+" not in name]
+    run_facts = facts(subject.recording)
+    return (*(named for name in missing for named in _propose(name, run_facts)), *proposals)
+
+
+def _propose(name: str, run_facts: "Facts") -> "tuple[Proposal, ...]":
+    from gapless.catalogue.declare.listing import propose_named
+
+    proposals = propose_named(name, run_facts)
+    fitting = tuple(
+        proposal for proposal in proposals if proposal.edits and proposal.refused is None
+    )
+    if not fitting:
+        raise UsageError(f"{name} is not written: {proposals[0].refused or proposals[0].summary}")
+    return fitting
 
 
 def _home(arguments: argparse.Namespace) -> Path:

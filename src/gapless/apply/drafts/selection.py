@@ -99,7 +99,7 @@ def choose_named(selection: FixSelection, names: Sequence[str]) -> FixSelection:
             there = ", ".join(fix.fix for fix in selection.fixes) or "none"
             raise UsageError(
                 f"{name} is not among the fixes to write (there are: {there}); "
-                "gapless try proves it, --unproven allows it unproven"
+                "gapless try proves it, --unproven writes it all the same"
             )
         fixes |= {repr(fix): fix for fix in matches}
     is_one = len(fixes) == 1
