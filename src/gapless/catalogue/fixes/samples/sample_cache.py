@@ -7,10 +7,10 @@ from gapless.catalogue.declare.fix import Case, Changes, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.queries.input.loaders import find_loading
+from gapless.catalogue.queries.input.loaders import Loading, find_loading
 from gapless.errors import UsageError
 from gapless.model.change import LoaderChange
-from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.edit import Applicability, FixRequest, Proposal, Wrap
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Loader
 
@@ -159,3 +159,11 @@ def _propose(facts: Facts, loader: Loader, folder: str | None) -> Proposal:
         risk="what making a sample does besides is done once",
         location=loader.location,
     )
+
+
+def request_sample_cache(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fix for samples that were made again for each epoch, and draw no numbers."""
+    loader = loading.loader
+    is_constant = loader.random is False and loader.iterations > 1
+    is_possible = is_constant and find_cache_obstacle(loading.facts, loader) is None
+    return (loading.request(sample_cache),) if is_possible else ()

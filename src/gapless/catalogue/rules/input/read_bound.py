@@ -5,13 +5,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.read_ahead import read_ahead
+from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache
+from gapless.catalogue.queries.input.fetch_waits import find_blocked_loading
 from gapless.catalogue.queries.input.stages import detect_blocked_fetch, detect_slow_stage
-from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
@@ -172,12 +172,14 @@ def read_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """
     blocked = detect_blocked_fetch(read_bound, evidence, loader, _MANUAL_REMEDY)
     if blocked is None:
-        return detect_slow_stage(read_bound, evidence, loader, words=("read", _MANUAL_REMEDY))
-    if blocked.inferred or loader.files is None:  # waits for files are known, and which come next
+        words = ("read", _MANUAL_REMEDY)
+        return detect_slow_stage(
+            read_bound, evidence, loader, words=words, helps=request_sample_cache
+        )
+    loading = find_blocked_loading(evidence, loader)
+    if loading is None:
         return blocked
-    return replace(blocked, helps=(*blocked.helps, _request_read_ahead(evidence, loader)))
-
-
-def _request_read_ahead(evidence: Evidence, loader: Loader) -> FixRequest:
-    is_alone = loader.location is None or len(evidence.facts.loaders) == 1
-    return read_ahead.request(None, None if is_alone else name_line(loader.location))
+    # Waits for files are known, and which come next.
+    is_ahead = not blocked.inferred and loader.files is not None
+    ahead = (loading.request(read_ahead),) if is_ahead else ()
+    return replace(blocked, helps=(*blocked.helps, *ahead, *request_sample_cache(loading)))

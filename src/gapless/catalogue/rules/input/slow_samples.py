@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache
 from gapless.catalogue.queries.input.stages import detect_slow_stage
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
@@ -106,4 +107,7 @@ def slow_samples(evidence: Evidence, loader: Loader) -> Detection | None:
     than that bound: there the stage is also a cause, unless workers would be a fifth faster at
     best.
     """
-    return detect_slow_stage(slow_samples, evidence, loader, words=("other", _MANUAL_REMEDY))
+    words = ("other", _MANUAL_REMEDY)
+    return detect_slow_stage(
+        slow_samples, evidence, loader, words=words, helps=request_sample_cache
+    )

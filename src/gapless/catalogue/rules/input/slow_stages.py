@@ -19,7 +19,7 @@ from gapless.catalogue.fixes.samples.reduced_decoding import (
     find_reduction_obstacle,
     reduced_decoding,
 )
-from gapless.catalogue.fixes.samples.sample_cache import find_cache_obstacle, sample_cache
+from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache
 from gapless.catalogue.fixes.samples.uint8_by_hand import find_float_obstacle, uint8_by_hand
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 from gapless.catalogue.queries.input.fresh_memory import asks_for_memory
@@ -197,16 +197,8 @@ def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
     reduced = (loading.request(reduced_decoding),) if is_reducible else ()
     is_swappable = find_decoder_obstacle(loader) is None
     swapped = (loading.request(jpeg_decoder),) if is_swappable else ()
-    caches = _request_sample_cache(loading) or _request_picture_cache(loading)
+    caches = request_sample_cache(loading) or _request_picture_cache(loading)
     return (*_request_device_decoding(loading), *reduced, *swapped, *caches)
-
-
-def _request_sample_cache(loading: Loading) -> tuple[FixRequest, ...]:
-    """Return the fix for samples that were made again for each epoch, and draw no numbers."""
-    loader = loading.loader
-    is_constant = loader.random is False and loader.iterations > 1
-    is_possible = is_constant and find_cache_obstacle(loading.facts, loader) is None
-    return (loading.request(sample_cache),) if is_possible else ()
 
 
 def _request_picture_cache(loading: Loading) -> tuple[FixRequest, ...]:
@@ -216,7 +208,7 @@ def _request_picture_cache(loading: Loading) -> tuple[FixRequest, ...]:
 
 
 def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
-    caches = _request_sample_cache(loading)
+    caches = request_sample_cache(loading)
     return (*_request_bytes(loading), *_request_device_decoding(loading), *caches)
 
 
@@ -224,7 +216,7 @@ _HELPS: Final = {
     "collate": _request_lighter_batches,
     "augment": _request_less_augmenting,
     "decode": _request_decoding,
-    "tokenise": _request_sample_cache,
+    "tokenise": request_sample_cache,
 }
 
 

@@ -8,6 +8,7 @@ from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
+from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache
 from gapless.catalogue.queries.input.fetch_waits import (
     describe_wait,
     find_blocked_loading,
@@ -132,7 +133,7 @@ def wait_bound(evidence: Evidence, loader: Loader) -> Detection | None:
             Measure("sampled in that wait, of making batches", wait.share, "share"),
             Measure("samples", wait.looks, ""),
         ),
-        helps=helps,
+        helps=(*helps, *request_sample_cache(loading)),
         no_remedy=_REMEDIES[wait.kind],
     )
 
