@@ -221,11 +221,15 @@ def refuse_crowding(inputs: LoaderInputs, changes: Sequence[LoaderChange]) -> st
     has_run = inputs.rows.on >= 0
     rows = inputs.rows
     on, queue, off = (int(column[has_run].sum()) for column in (rows.on, rows.queue, rows.off))
-    if inputs.worker_threads > 1 and queue > _MAX_QUEUE_SHARE * (on + queue + off):
-        return (
-            "workers compute with several threads each, which wait for a processor most of the time"
-        )
-    return None
+    if inputs.worker_threads <= 1 or queue <= _MAX_QUEUE_SHARE * (on + queue + off):
+        return None
+    if cpus is not None and inputs.other_cpus >= _MAX_OTHERS_SHARE * cpus:
+        return f"{_describe_others(inputs)}: how long workers wait for one is up to them"
+    return "workers compute with several threads each, which wait for a processor most of the time"
+
+
+def _describe_others(inputs: LoaderInputs) -> str:
+    return f"others took {inputs.other_cpus:.1f} processors"
 
 
 def _refuse_others(inputs: LoaderInputs, change: LoaderChange) -> str | None:
@@ -241,7 +245,7 @@ def _refuse_others(inputs: LoaderInputs, change: LoaderChange) -> str | None:
         return None
     if inputs.other_cpus < _MAX_OTHERS_SHARE * cpus or inputs.threads <= cpus - inputs.other_cpus:
         return None
-    return f"others took {inputs.other_cpus:.1f} processors: how long threads wait is up to them"
+    return f"{_describe_others(inputs)}: how long threads wait is up to them"
 
 
 def _refuse_error(error: float | None) -> str | None:
