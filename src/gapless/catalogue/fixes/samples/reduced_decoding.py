@@ -19,23 +19,28 @@ _PIPELINE: Final = ("Resize", "CenterCrop", "ToTensor")
     cases=lambda: [
         Case(
             "Photographs that are resized, two workers",
-            example_facts.cpu(example_facts.worker_loader(pipeline=_PIPELINE)),
+            example_facts.cpu(example_facts.worker_loader(pipeline=_PIPELINE, decoders=())),
             "risky: JPEG files of train.py:41 are decoded at a fraction of their size",
             edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
         ),
         Case(
             "Nothing is resized",
-            example_facts.cpu(example_facts.worker_loader(pipeline=_PIPELINE[1:])),
+            example_facts.cpu(example_facts.worker_loader(pipeline=_PIPELINE[1:], decoders=())),
             "refused: no transform of train.py:41 was seen that makes pictures smaller",
         ),
         Case(
             "No pipeline of torchvision's: whether pictures become smaller was not seen",
-            example_facts.cpu(example_facts.worker_loader()),
+            example_facts.cpu(example_facts.worker_loader(decoders=())),
             "risky: JPEG files of train.py:41 are decoded at a fraction of their size",
         ),
         Case(
+            "Pillow is not in use",
+            example_facts.cpu(example_facts.worker_loader()),
+            "refused: Pillow was not seen in the process of train.py:41: it decodes nothing there",
+        ),
+        Case(
             "No workers",
-            example_facts.cpu(example_facts.loader(pipeline=_PIPELINE)),
+            example_facts.cpu(example_facts.loader(pipeline=_PIPELINE, decoders=())),
             "refused: the loader at train.py:41 has no workers: first let there be some, "
             "more-workers",
         ),
@@ -67,6 +72,8 @@ def find_reduction_obstacle(loader: Loader) -> str | None:
     line_ref = name_line(loader.location)
     if not loader.num_workers:
         return f"the loader at {line_ref} has no workers: first let there be some, more-workers"
+    if loader.decoders is None:
+        return f"Pillow was not seen in the process of {line_ref}: it decodes nothing there"
     if loader.pipeline is not None and not _SHRINKING & set(loader.pipeline):
         return f"no transform of {line_ref} was seen that makes pictures smaller"
     return None
