@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NOW = "now"
 RECYCLED, BYTES, TENSORS = "recycled buffer", "uint8 batch", "tensors, not numpy"
-COLLATE = "collate"
+COLLATE, HAND_OVER = "collate", "hand-over"
 _MAX_HELD_BYTES = 256 << 20
 _PICTURE_DIMENSIONS = 3  # of one sample
 _MAX_TYPES = 8  # that are named
@@ -116,12 +116,14 @@ class HeldBatch:
         }
 
     def differences(self) -> list[dict[str, Any]]:
-        """Return how far a batch of bytes is off the present one."""
-        if not self._source.makes_batches or not self._samples_as_bytes():
+        """Return how far a batch of bytes is off the present one, at its first stage."""
+        if not self._samples:
             return []
+        is_collated = self._source.makes_batches and bool(self._samples_as_bytes())
+        stage = COLLATE if is_collated else HAND_OVER
         parts = collating.leaves(self._source.collate(self._samples))
         return [
-            {"stage": COLLATE, "variant": BYTES, **pixels.to_bytes(part)[1]}
+            {"stage": stage, "variant": BYTES, **pixels.to_bytes(part)[1]}
             for part in [part for part in parts if pixels.holds_pictures(part)][:1]
         ]
 

@@ -17,7 +17,7 @@ _MIN_GROUPS = 3  # a cell that was timed so often has an interval
 _LOOK_SHARE = 0.3  # of the time, for looking at samples before they are timed
 _MAX_ROUNDS = 32
 _MAX_FILES = 4_000
-_HAND_OVER, FROM_WORKER = "hand-over", "from a worker"
+FROM_WORKER = "from a worker"
 _NO_WORKER = "the loader has no workers; the row is what one would need"
 
 
@@ -170,9 +170,11 @@ class _Session:
         if self._remote is not None or "ways" not in self._batch:
             return
         if self._batch["on_device"]:
-            self._result.set_absent(_HAND_OVER, batches.NOW, "batches are made on the device")
+            self._result.set_absent(
+                batches.HAND_OVER, batches.NOW, "batches are made on the device"
+            )
             return
-        self._result.set_absent(_HAND_OVER, batches.NOW, _NO_WORKER)
+        self._result.set_absent(batches.HAND_OVER, batches.NOW, _NO_WORKER)
         try:
             self._remote = RemoteMaker(self._maker.as_worker(), self._loader)
         except Exception as error:  # a daemon may have no children
@@ -188,7 +190,7 @@ class _Session:
         took, batch = self._remote.hand_over(way)
         samples = self._batch["samples"]
         variant = FROM_WORKER if not self._has_workers and way == batches.NOW else way
-        figures = {(_HAND_OVER, variant): took / samples}
+        figures = {(batches.HAND_OVER, variant): took / samples}
         if self._has_device:
             is_pinned = bool(self._loader.pin_memory)
             figures.update(
