@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how samples are made: rule makers do not read this file."""
+"""Faults in how samples are read, drawn and described."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Additions of the unseen half that are harmless as written: rule makers do not read this file."""
+"""Additions that cost nothing as they are written."""
 
 from typing import Final
 
