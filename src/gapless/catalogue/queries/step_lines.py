@@ -287,9 +287,9 @@ def _is_training(call: CallLine) -> bool:
     is_upkeep = name in _UPKEEP_CALLS or _INIT_FILE in file
     if is_upkeep or any(pattern in file for pattern in _TEST_FILES):
         return False
-    if _SCHEDULERS in file and name == "step":
-        return False
-    return any(pattern in file for pattern in _TRAINING_FILES) or name in _TRAINING_CALLS
+    is_scheduling = _SCHEDULERS in file and name == "step"
+    is_torch = any(pattern in file for pattern in _TRAINING_FILES)
+    return not is_scheduling and (is_torch or name in _TRAINING_CALLS)
 
 
 def _outer_function(function: str) -> str:
