@@ -68,8 +68,8 @@ def join(world: int, *, by_group: bool) -> JoinResult:
             return JoinResult(by_group, world, seconds, peak_bytes() - before_bytes)
         heads: dict[str, Head] = {}
         for rank in range(world):
-            groups, kept = split_collectives(draw_rank(rank, world))
-            Path(folder, f"head{rank}").write_bytes(kept)
+            groups, blob = split_collectives(draw_rank(rank, world))
+            Path(folder, f"head{rank}").write_bytes(blob)
             heads[f"rank{rank}"] = Head("", rank, 0, groups)
         names = {f"rank{rank}": f"head{rank}" for rank in range(world)}
         before_bytes, start = peak_bytes(), time.perf_counter()

@@ -31,18 +31,18 @@ def ranks_table() -> str:
 def joining_sentence() -> str:
     """Return what joins add to the memory of the process that asks, and how long they take."""
     document = json.loads((RESULTS / "joining.json").read_text(encoding="utf-8"))
-    parted, whole = (
+    joins, joins_at_once = (
         [join for join in document["joins"] if join["by_group"] == by_group]
         for by_group in (True, False)
     )
     worlds, seconds, added = (
-        " / ".join(f"{join[key] / unit:,.{digits}f}" for join in parted)
+        " / ".join(f"{join[key] / unit:,.{digits}f}" for join in joins)
         for key, unit, digits in (("ranks", 1, 0), ("seconds", 1, 1), ("added_bytes", 1e6, 1))
     )
-    whole_megabytes = " / ".join(f"{join['added_bytes'] / 1e6:.0f}" for join in whole)
+    megabytes_at_once = " / ".join(f"{join['added_bytes'] / 1e6:.0f}" for join in joins_at_once)
     return (
         f"Joining {worlds} ranks of 2,000 collectives, half of them of all ranks, takes {seconds} s"
-        f" and adds {added} MB to the asking process (all at once in it: {whole_megabytes} MB):"
+        f" and adds {added} MB to the asking process (all at once in it: {megabytes_at_once} MB):"
         " [benchmarks/joining.py](../benchmarks/joining.py)."
     )
 

@@ -30,17 +30,17 @@ def draw_rank(rank: int) -> Collectives:
 def test_groups_joined_apart_give_what_all_ranks_at_once_give() -> None:
     captures = [draw_rank(rank) for rank in range(WORLD)]
     heads: dict[str, Head] = {}
-    kept: dict[str, bytes] = {}
+    blobs: dict[str, bytes] = {}
     for capture in captures:
         path = f"rank{capture.rank}.json"
-        groups, kept[path] = split_collectives(capture)
+        groups, blobs[path] = split_collectives(capture)
         heads[path] = Head("key", capture.rank, capture.origin_ns, groups)
     pieces: dict[str, list[Arrivals]] = {path: [] for path in heads}
     joins = plan_joins(heads, {path: path for path in heads}, {})
     for task, paths in joins.items():
-        _, parts = perform_task(task, [kept[name] for name in task.needs])
-        for path, part in zip(paths, parts, strict=True):
-            pieces[path].append(decode(part, Arrivals))
+        _, answers = perform_task(task, [blobs[name] for name in task.needs])
+        for path, answer in zip(paths, answers, strict=True):
+            pieces[path].append(decode(answer, Arrivals))
     assert len(joins) == 1 + WORLD // 2
     apart = [encode(join_arrivals(pieces[path])) for path in heads]
     assert apart == [encode(arrivals) for arrivals in match_collectives(captures)]

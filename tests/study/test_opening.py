@@ -315,11 +315,11 @@ def test_a_group_whose_join_is_lost_is_reported_and_the_rest_stands(
 @contextlib.contextmanager
 def ask_here(*_: object) -> Generator[Ask]:
     """Answer tasks in this process."""
-    kept: dict[str, bytes] = {}
+    blobs: dict[str, bytes] = {}
 
     def ask_task(task: Task) -> Answer:
-        data, parts = answer(encode(task), [kept[name] for name in task.needs])
-        kept.update(zip(task.keeps, parts, strict=True))
+        data, new_blobs = answer(encode(task), [blobs[name] for name in task.needs])
+        blobs.update(zip(task.keeps, new_blobs, strict=True))
         return decode(data, Answer)
 
     yield lambda all_tasks: map(ask_task, all_tasks)

@@ -102,8 +102,8 @@ def match_collectives(captures: Sequence[Collectives]) -> tuple[Arrivals, ...]:
     members_by_group: dict[GroupKey, dict[int, Collectives]] = {}
     for index, capture in enumerate(captures):
         numbered = capture if capture.rank is not None else replace(capture, rank=index)
-        for group, part in split_groups(numbered):
-            members_by_group.setdefault(group, {})[index] = part
+        for group, member in split_groups(numbered):
+            members_by_group.setdefault(group, {})[index] = member
     arrivals_by_rank: list[list[Arrivals]] = [[] for _ in captures]
     first_meeting = 0
     for members in members_by_group.values():
@@ -140,11 +140,11 @@ def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:
     """
     seconds_by_group = dict(split_groups(second))
     ends: list[tuple[Int64, Int64]] = [(empty_column(), empty_column())]
-    for group, part in split_groups(first):
+    for group, member in split_groups(first):
         peer = seconds_by_group.get(group)
         if peer is not None:
-            rows = _match_rows([part, peer])
-            ends.append((part.end[rows[0]], peer.end[rows[1]]))
+            rows = _match_rows([member, peer])
+            ends.append((member.end[rows[0]], peer.end[rows[1]]))
     first_ends, second_ends = zip(*ends, strict=True)
     return np.concatenate(first_ends), np.concatenate(second_ends)
 

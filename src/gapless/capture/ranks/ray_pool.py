@@ -49,9 +49,9 @@ def _connect(address: str) -> Any:  # noqa: ANN401  Ray's types are not ours
 def answer_on_node(data: bytes, *needs: bytes) -> object:
     """Answer an encoded task on a worker; return which machine it was, and what is kept, too."""
     ray = cast("Any", import_module("ray"))
-    result, kept = answer(data, needs)
+    result, blobs = answer(data, needs)
     located = (result, ray.get_runtime_context().get_node_id())
-    return [located, *kept] if kept else located
+    return [located, *blobs] if blobs else located
 
 
 class _Cluster:
@@ -61,7 +61,7 @@ class _Cluster:
         self._ray = ray
         self._remote = ray.remote(max_retries=_MAX_RETRIES)(answer_on_node)
         self._nodes: dict[str, str] = {}
-        self._kept: dict[str, object] = {}
+        self._blobs: dict[str, object] = {}
 
     def ask(self, tasks: Sequence[Task]) -> Iterator[Answer]:
         """Have tasks done by whichever workers are free; yield their answers in order."""
@@ -77,11 +77,11 @@ class _Cluster:
             strategies = self._ray.util.scheduling_strategies
             place = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
             options["scheduling_strategy"] = place
-        needs = [self._kept[name] for name in task.needs]
+        needs = [self._blobs[name] for name in task.needs]
         references = self._remote.options(**options).remote(encode(task), *needs)
         if not task.keeps:
             return references  # a list only of several
-        self._kept.update(zip(task.keeps, references[1:], strict=True))
+        self._blobs.update(zip(task.keeps, references[1:], strict=True))
         return references[0]
 
     def _receive(self, task: Task, reference: object) -> Answer:

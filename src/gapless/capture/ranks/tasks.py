@@ -102,8 +102,8 @@ def perform_task(task: Task, needs: Sequence[bytes] = ()) -> tuple[Answer, list[
     step = None if task.options is None else task.options.step
     trace = load_trace(task.path, key, processes=1, step=step)
     if task.options is None:
-        groups, kept = split_collectives(gather_collectives(trace, task.first_step))
-        return Answer(head=Head(key, trace.rank, trace.origin_ns, groups)), [kept]
+        groups, blob = split_collectives(gather_collectives(trace, task.first_step))
+        return Answer(head=Head(key, trace.rank, trace.origin_ns, groups)), [blob]
     joined = join_trace(trace)
     arrivals = join_arrivals([decode(data, Arrivals) for data in needs])
     ledger = partition(trace, arrivals, joined_trace=joined)
@@ -112,16 +112,16 @@ def perform_task(task: Task, needs: Sequence[bytes] = ()) -> tuple[Answer, list[
 
 def split_collectives(collectives: Collectives) -> tuple[tuple[tuple[GroupKey, int], ...], bytes]:
     """Return the process groups of a rank with the size of each, and what is to be kept of them."""
-    parts = split_groups(collectives)
-    sizes = tuple((group, len(part.calls)) for group, part in parts)
-    return sizes, encode([(group, encode(part)) for group, part in parts])
+    members = split_groups(collectives)
+    sizes = tuple((group, len(member.calls)) for group, member in members)
+    return sizes, encode([(group, encode(member)) for group, member in members])
 
 
 def _join_group(join: Join, needs: Sequence[bytes]) -> list[bytes]:
     members: list[Collectives] = []
     for rank, data in zip(join.ranks, needs, strict=True):
-        part = dict(decode(data, list[tuple[GroupKey, bytes]]))[join.group]
-        members.append(replace(decode(part, Collectives), rank=rank))
+        blob = dict(decode(data, list[tuple[GroupKey, bytes]]))[join.group]
+        members.append(replace(decode(blob, Collectives), rank=rank))
     return [
         encode(arrivals) for arrivals in match_group(members, join.n_captures, join.first_meeting)
     ]

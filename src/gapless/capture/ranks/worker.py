@@ -21,10 +21,10 @@ def answer(data: bytes, needs: Sequence[bytes] = ()) -> tuple[bytes, list[bytes]
     """Perform an encoded task; return the encoded answer, and what is to be kept of it."""
     task = decode(data, Task)
     try:
-        result, kept = perform_task(task, needs)
+        result, blobs = perform_task(task, needs)
     except GaplessError as error:
-        result, kept = Answer(refused=str(error)), [b"" for _ in task.keeps]
-    return encode(result), kept
+        result, blobs = Answer(refused=str(error)), [b"" for _ in task.keeps]
+    return encode(result), blobs
 
 
 def serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
@@ -32,9 +32,9 @@ def serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
     folder = Path(gettempdir())
     while (data := receive_frame(tasks)) is not None:
         task = decode(data, Task)
-        result, kept = answer(data, [(folder / name).read_bytes() for name in task.needs])
-        for name, part in zip(task.keeps, kept, strict=False):
-            (folder / name).write_bytes(part)
+        result, blobs = answer(data, [(folder / name).read_bytes() for name in task.needs])
+        for name, blob in zip(task.keeps, blobs, strict=False):
+            (folder / name).write_bytes(blob)
         send_frame(answers, result)
 
 
