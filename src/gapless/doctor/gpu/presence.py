@@ -59,9 +59,7 @@ def examine_sharing(gpu: GpuReading) -> CheckAnswer:
     if gpu.processes:
         numbers = ", ".join(map(str, gpu.processes))
         plural = "es" * (n_processes > 1)
-        return warn(
-            f"{n_processes} other process{plural} on it ({numbers}), {words}", _NAME_USERS
-        )
+        return warn(f"{n_processes} other process{plural} on it ({numbers}), {words}", _NAME_USERS)
     if used > _MIN_USED or (gpu.busy_percent or 0) > _MIN_BUSY_PERCENT:
         return warn(f"processes that are not seen from here use it: {words}", _NAME_USERS)
     return ok(words)
