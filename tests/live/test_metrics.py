@@ -64,7 +64,7 @@ def test_what_is_known_is_a_figure(view: LiveView) -> None:
     assert sum(leaves) == pytest.approx(sum(groups))
     assert all(groups)
     assert values["gapless_group_seconds group=data"] == pytest.approx(0.03, rel=0.02)
-    assert values["gapless_steps_total rank=0 pid=None"] == 60
+    assert values["gapless_steps_total rank=0"] == 60
     loader = {name: value for name, value in values.items() if "loader" in name}
     assert [round(value, 2) for value in loader.values()] == [1, 4, 1, 2]
     assert values['gapless_gpu_utilization_ratio gpu=0 model=a "B"'] == pytest.approx(0.93)
