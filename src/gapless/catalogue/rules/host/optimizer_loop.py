@@ -12,6 +12,7 @@ from gapless.catalogue.fixes.host.foreach import foreach
 from gapless.catalogue.fixes.host.fused import fused
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.model.change import Change
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 
@@ -157,7 +158,7 @@ def _loop_detection(
     subject: str,
     changes: Sequence[Change],
     no_remedy: str | None,
-    helps: Sequence[str] = (),
+    helps: Sequence[FixRequest] = (),
 ) -> Detection:
     lost_ns = windows.sum_leaves(evidence, *_LEAVES)
     n_kernels = windows.sum_kernels(evidence, "busy.optimizer").count
