@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-LOOKS = (10, 50)  # edges after which gradients are looked for, until there are any
+LOOKS = (10, 50, 200)  # edges after which gradients are looked for, until there are any
 _COPY_TOLERANCE = 0.1  # of the size of copies: a flat one is padded
 
 
