@@ -249,10 +249,7 @@ def _parameter_lists() -> list[list[Any]]:
 
 
 def _write_untrained() -> None:
-    parameter_lists = _parameter_lists()
-    if not parameter_lists:  # no optimizer has stepped yet: what it updates is not known
-        return
-    modules = untrained.find_untrained(_largest_first(), parameter_lists)
+    modules = untrained.find_untrained(_largest_first(), _parameter_lists())
     for module, location, values in modules:
         recorder.fact("untrained", module, values, location)
     models.has_untrained = bool(modules)
