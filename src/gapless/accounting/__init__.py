@@ -4,6 +4,7 @@ from gapless.accounting.accounts import sum_ledgers, sum_row_accounts
 from gapless.accounting.device.activities import Activities, collect_activities
 from gapless.accounting.host.threads import Threads, sort_threads
 from gapless.accounting.partition import JoinedTrace, join_trace, partition
+from gapless.accounting.ranks.clock_lines import fit_clock
 from gapless.accounting.ranks.collectives import (
     NO_ARRIVALS,
     Arrivals,
@@ -21,6 +22,7 @@ __all__ = [
     "JoinedTrace",
     "Threads",
     "collect_activities",
+    "fit_clock",
     "gather_collectives",
     "join_trace",
     "match_collectives",

@@ -3,8 +3,7 @@
 A collective is known on every rank by its process group and sequence number. Writers that leave the
 number out (torch 2.11 among them) are matched by order, and only if all ranks of the group ran the
 same sequence of the same collectives; in windows of a recorded run, whose steps are known, within
-each step that all ranks recorded. Clocks are aligned by the median over collectives of the
-difference of their ends, since a collective ends everywhere at once.
+each step that all ranks recorded. Clocks are aligned by the ends of collectives (``clock_lines``).
 """
 
 from collections import Counter
@@ -18,6 +17,7 @@ from gapless.accounting.device.activities import COMM, collect_activities
 from gapless.accounting.host.steps import find_steps
 from gapless.accounting.host.threads import Threads, sort_threads
 from gapless.accounting.intervals import empty_column
+from gapless.accounting.ranks.clock_lines import ClockLine, fit_clock
 from gapless.accounting.ranks.gloo import host_collectives
 from gapless.model.trace import Collective, Int64, Trace
 
@@ -196,14 +196,10 @@ def _match_group(members: Sequence[_Member], captures: Sequence[Collectives]) ->
         [capture.start[row] for capture, row in zip(group_captures, rows, strict=True)]
     )
     end = np.stack([capture.end[row] for capture, row in zip(group_captures, rows, strict=True)])
-    end_shifts = end - end[0]  # own axis less the first rank's: may be too large for exact floats
-    first_shift = end_shifts[:, :1]
-    offset = first_shift[:, 0] + np.median(end_shifts - first_shift, axis=1).round().astype(
-        np.int64
-    )
-    aligned = start - offset[:, None]
+    lines = [fit_clock(end[0], rank_end) for rank_end in end]
+    aligned = _align(start, lines)
     last_start, latest = aligned.max(axis=0), aligned.argmax(axis=0)
-    is_met = last_start < (end - offset[:, None]).min(axis=0)
+    is_met = last_start < _align(end, lines).min(axis=0)
     is_met |= _is_named_group(members, captures)  # else they may be of two groups, which never meet
     rank_numbers = np.array(
         [
@@ -214,7 +210,7 @@ def _match_group(members: Sequence[_Member], captures: Sequence[Collectives]) ->
     return [
         Arrivals(
             capture.event[row[is_met]],
-            last_start[is_met] + offset[index],
+            lines[index].from_reference(last_start[is_met]),
             rank_numbers[latest[is_met]],
             int(is_met.sum()),
             len(members[index].rows) - int(is_met.sum()),
@@ -223,6 +219,10 @@ def _match_group(members: Sequence[_Member], captures: Sequence[Collectives]) ->
         )
         for index, (capture, row) in enumerate(zip(group_captures, rows, strict=True))
     ]
+
+
+def _align(instants: Int64, lines: Sequence[ClockLine]) -> Int64:
+    return np.stack([line.to_reference(row) for line, row in zip(lines, instants, strict=True)])
 
 
 _Key = tuple[Hashable, int]  # what distinguishes a collective, and which of those alike it is
