@@ -204,11 +204,10 @@ def test_passes_end_the_steps_of_an_optimizer_whose_steps_take_seconds(
 ) -> None:
     answer_only(monkeypatch, "optimizer")
     distance_ns = stepping.LONG_STEP_NS // stepping.MIN_PASSES
-    for step in range(3):
-        for call in range(8):
-            end = (8 * step + call) * distance_ns
-            stepping.note_backward(5, 2, end)
-        stepping.note_step(0, 1, end + 1)
+    for number in range(24):
+        stepping.note_backward(5, 2, number * distance_ns)
+        if number % 8 == 7:
+            stepping.note_step(0, 1, number * distance_ns + 1)
     assert edges == [(number, 2, number * distance_ns) for number in range(4, 24)]
     assert stepping.wants_passes()
 
