@@ -49,6 +49,18 @@ def test_a_function_is_named_that_most_of_the_time_passed_below_with_the_library
     assert code.share == pytest.approx(90 / 990)
 
 
+def test_a_mode_that_operators_pass_through_is_no_place_where_time_goes() -> None:
+    log = Log()
+    main, watch = ("train.py", 50, "main"), ("train.py", 26, "Watch.__torch_function__")
+    relu = ("/x/site-packages/torch/nn/functional.py", 9, "relu")
+    for frames in ((watch, main), (relu, watch, relu, main)):
+        log.stacks.append(StackCount("training", frames, 0, ran_ns=50))
+    process = log.to_process()
+    assert [(hot_line.line, hot_line.share) for hot_line in hot_lines([process])] == [(50, 1.0)]
+    assert {call.line for call in call_lines([process])} == {50}
+    assert [code.line for code in host_code([process])] == [50]
+
+
 def test_lines_are_told_at_which_a_loader_makes_batches_and_chooses_their_samples() -> None:
     log = Log()
     main = ("train.py", 50, "main")

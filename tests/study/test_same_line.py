@@ -63,3 +63,9 @@ def test_a_line_does_not_give_way_to_an_evaluation_that_begins_near_it() -> None
     evaluation = finding("G703", 12, 1.3, 1.5)
     detection = replace(evaluation.detection, changes=(Drop(("idle.io_main.eval",)),))
     assert not gives_way(LINE, replace(evaluation, detection=detection))
+
+
+def test_of_two_that_stand_for_whatever_is_at_a_line_the_one_worth_less_gives_way() -> None:
+    seldom = finding("G705", 12, 1.3, 1.7, unless=SAME_LINE)
+    assert gives_way(seldom, LINE)
+    assert not gives_way(LINE, seldom)

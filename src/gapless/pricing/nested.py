@@ -24,12 +24,19 @@ def gives_way(finding: Finding, rival: Finding) -> bool:
     """Return whether a cause is not named beside another one.
 
     Of a rival whose line is only known by its function, another line may be meant: it has to
-    explain most of what this one is worth.
+    explain most of what this one is worth. Of two that both stand for whatever is at the line, the
+    one that is worth less gives way.
     """
     if not finding.detection.yields_to(rival.detection):
         return False
+    if rival.detection.yields_to(finding.detection):
+        return _worth(finding) < _worth(rival)
     is_most = saved_share(rival) >= _MIN_INNER_SHARE * saved_share(finding)
     return is_most or not rival.detection.by_function
+
+
+def _worth(finding: Finding) -> tuple[float, str]:
+    return saved_share(finding), finding.detection.code
 
 
 def drop_callers(findings: Sequence[Finding], evidence: Evidence) -> list[Finding]:

@@ -33,6 +33,7 @@ _FORWARDERS: Final = (
     "torch/_compile.py",
     "torch/_dynamo/eval_frame.py",
 )
+_MODES: Final = (".__torch_function__", ".__torch_dispatch__")  # all operators pass through
 _MAX_CALLS: Final = 60  # rows
 _T = TypeVar("_T")
 
@@ -127,10 +128,10 @@ def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
         for frame in _user_frames(stack)
     }
     looks = sum(stack.count for stack in stacks)
-    codes = [
+    codes = (
         _build_host_code(kind, weighted, total_ns, torch_callers)
         for kind, weighted in stacks_by_kind.items()
-    ]
+    )
     large = (code for code in codes if code.share >= _MIN_SHARE)
     detailed = [
         replace(code, looks=looks, stood=_stood_ns(code, user_stacks, torch_callers) / total_ns)
@@ -169,7 +170,7 @@ def _user_calls(stack: StackCount) -> set[_UserCall]:
     """Return each of the user's frames in a stack, with the function that it called."""
     inner, calls = None, set[_UserCall]()
     for frame in stack.frames:
-        if inner is not None and not is_library(frame[0]):
+        if inner is not None and _is_own(frame):
             calls.add((frame, inner[0], inner[2]))
         # A forward pass outside Python (a scripted module) has no frame of its own.
         is_forward = frame[0].replace("\\", "/").endswith(_FORWARDERS)
@@ -247,9 +248,8 @@ def _find_function(
         for stack, ns in weighted:
             frames = _user_frames(stack)
             if depth < len(frames):
-                stacks_below.setdefault((frames[depth][0], frames[depth][2]), []).append(
-                    (stack, ns)
-                )
+                key = frames[depth][0], frames[depth][2]
+                stacks_below.setdefault(key, []).append((stack, ns))
         heaviest = max(
             stacks_below.values(), key=lambda group: sum(ns for _, ns in group), default=None
         )
@@ -260,7 +260,12 @@ def _find_function(
 
 def _user_frames(stack: StackCount) -> list[StackFrame]:
     """Return the frames outside libraries, the outermost first."""
-    return [frame for frame in reversed(stack.frames) if not is_library(frame[0])]
+    return [frame for frame in reversed(stack.frames) if _is_own(frame)]
+
+
+def _is_own(frame: StackFrame) -> bool:
+    """Return whether a frame is the user's, and of no mode that operators pass through."""
+    return not is_library(frame[0]) and not frame[2].endswith(_MODES)
 
 
 def _line_in(stack: StackCount, function: StackFrame) -> StackFrame | None:
@@ -320,9 +325,9 @@ def _loader_activity(stack: StackCount) -> tuple[str, StackFrame | None]:
         if _LOADER_PATH in frame[0].replace("\\", "/")
     ]
     frames = stack.frames[: max(loader_indices, default=0)]
-    user_frame = next((frame for frame in frames if not is_library(frame[0])), None)
-    is_sampling = any(frame[2].endswith(_SAMPLING_FUNCTION) for frame in frames)
-    return "choosing" if is_sampling else "making", user_frame
+    user_frame = next(filter(_is_own, frames), None)
+    is_choosing = any(frame[2].endswith(_SAMPLING_FUNCTION) for frame in frames)
+    return "choosing" if is_choosing else "making", user_frame
 
 
 def _user_line(stack: StackCount) -> StackFrame | None:
@@ -330,6 +335,6 @@ def _user_line(stack: StackCount) -> StackFrame | None:
     for frame in stack.frames:
         if stack.thread == "worker" and frame[2] == WORKER_LOOP:
             return None
-        if not is_library(frame[0]):
+        if _is_own(frame):
             return frame
     return None
