@@ -36,6 +36,7 @@ from gapless.catalogue.rules.host.average_loop import average_loop
 from gapless.catalogue.rules.host.clip_loop import clip_loop
 from gapless.catalogue.rules.host.collecting_garbage import collecting_garbage
 from gapless.catalogue.rules.host.costly_line import costly_line
+from gapless.catalogue.rules.host.distribution_checks import distribution_checks
 from gapless.catalogue.rules.host.files_in_step import files_in_step
 from gapless.catalogue.rules.host.held_interpreter import held_interpreter
 from gapless.catalogue.rules.host.launch_bound import launch_bound
@@ -124,6 +125,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     model_in_pieces,
     costly_line,
     held_interpreter,
+    distribution_checks,
     pageable_copy,
     blocking_copy,
     exposed_copy,
