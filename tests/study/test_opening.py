@@ -18,7 +18,7 @@ import gapless
 from gapless.capture import memo
 from gapless.capture.ranks import tasks
 from gapless.capture.ranks.codec import decode, encode
-from gapless.capture.ranks.pool import crew
+from gapless.capture.ranks.ranks import ask_processes
 from gapless.capture.ranks.tasks import Answer, Task
 from gapless.capture.ranks.worker import answer, serve
 from gapless.errors import NotATraceError, NotFoundError, UsageError
@@ -267,7 +267,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
     fifo = tmp_path / "trace.json"
     os.mkfifo(fifo)  # reading it blocks until the process is killed
     good = writing.write(tmp_path / "good.json", writing.training())
-    with crew(1, {}) as ask:
+    with ask_processes(1, {}) as ask:
         killer = threading.Thread(target=_kill_reader_of, args=(fifo,))
         killer.start()
         killed_answer, good_answer = ask([Task(str(fifo), "key"), Task(str(good))])
@@ -279,7 +279,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
 
 def test_a_process_that_is_gone_before_its_task_is_replaced(tmp_path: Path) -> None:
     good = Task(str(writing.write(tmp_path / "good.json", writing.training())))
-    with crew(1, {}) as ask:
+    with ask_processes(1, {}) as ask:
         (child,) = readers()
         child.kill()
         wait_until(lambda: child.status() == psutil.STATUS_ZOMBIE)
@@ -292,7 +292,7 @@ def test_an_interrupt_ends_the_processes_without_starting_others(tmp_path: Path)
     fifo = tmp_path / "trace.json"
     os.mkfifo(fifo)
     answers: list[Iterator[Answer]] = []
-    with pytest.raises(KeyboardInterrupt), crew(1, {}) as ask:  # noqa: PT012 - what is tested
+    with pytest.raises(KeyboardInterrupt), ask_processes(1, {}) as ask:  # noqa: PT012 - what is tested
         answers.append(ask([Task(str(fifo), "key")]))
         time.sleep(0.5)
         raise KeyboardInterrupt
@@ -317,7 +317,7 @@ def _kill_reader_of(fifo: Path) -> None:
 
 def test_a_process_that_ends_over_a_task_says_how_to_see_why(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("")
-    with crew(1, {}) as ask:
+    with ask_processes(1, {}) as ask:
         (lost_answer,) = ask([Task("path", options="nonsense")])  # type: ignore[arg-type]
     assert "GAPLESS_DEBUG=1" in (lost_answer.refused or "")
 
@@ -326,9 +326,9 @@ def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
     for number in (0, 1):
         os.mkfifo(tmp_path / f"rank{number}.json")
     script = (
-        "import sys; from gapless.capture.ranks.pool import crew\n"
+        "import sys; from gapless.capture.ranks.ranks import ask_processes\n"
         "from gapless.capture.ranks.tasks import Task\n"
-        "with crew(2, {}) as ask:\n"
+        "with ask_processes(2, {}) as ask:\n"
         "    print('started', flush=True)\n"
         f"    list(ask([Task({str(tmp_path / 'rank0.json')!r}, 'a'),"
         f" Task({str(tmp_path / 'rank1.json')!r}, 'b')]))\n"

@@ -14,13 +14,15 @@ from typing import Final
 from msgspec import Struct
 
 from gapless.accounting import Arrivals, match_collectives
-from gapless.capture.ranks.pool import Ask, crew
+from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
-from gapless.capture.ranks.tasks import Answer, Head, Task
+from gapless.capture.ranks.tasks import Answer, Ask, Head, Task
 from gapless.errors import NotATraceError, NotFoundError, mask_secrets
+from gapless.formats.pool import crew
 from gapless.formats.processes import count_processors
 from gapless.model.options import Options, Progress
 
+_WORKER_CODE: Final = "from gapless.capture.ranks.worker import main; main()"
 _CACHE_SIZE: Final = "1000T"  # a study's own folder is not limited
 
 
@@ -105,8 +107,25 @@ def _open_crew(files: int, options: Options) -> Generator[Ask]:
         environment = {"TMPDIR": folder}
         if not options.cache:
             environment |= {"GAPLESS_CACHE": folder, "GAPLESS_CACHE_SIZE": _CACHE_SIZE}
-        with crew(size, environment) as ask:
+        with ask_processes(size, environment) as ask:
             yield ask
+
+
+@contextmanager
+def ask_processes(size: int, environment: dict[str, str]) -> Generator[Ask]:
+    """Start processes and yield the function that has them answer tasks until the block ends."""
+    with crew(_WORKER_CODE, size, environment) as ask:
+        yield lambda tasks: map(_read_answer, ask([encode(task) for task in tasks]))
+
+
+def _read_answer(data: bytes | int) -> Answer:
+    """Return an answer, or what became of the process that was to give it (its exit code)."""
+    if isinstance(data, bytes):
+        return decode(data, Answer)
+    reason = f"gapless made a mistake over it (code {data}): GAPLESS_DEBUG=1 shows which"
+    if data < 0:
+        reason = f"the process that read it was killed by signal {-data}: is there enough memory?"
+    return Answer(refused=reason)
 
 
 def _run_phase(

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any, Final, cast
 
 from gapless.capture.ranks.codec import decode, encode
-from gapless.capture.ranks.pool import Ask
-from gapless.capture.ranks.tasks import Answer, Task
+from gapless.capture.ranks.tasks import Answer, Ask, Task
 from gapless.capture.ranks.worker import answer
 from gapless.errors import RemoteError, UsageError
 from gapless.formats.processes import count_processors

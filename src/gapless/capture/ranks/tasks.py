@@ -4,7 +4,7 @@ Phase one reads a file into the cache and returns what the other ranks need of i
 Phase two takes it from the cache, with what the others returned, to its summary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -52,6 +52,9 @@ class Answer(Struct, frozen=True):
     head: Head | None = None
     summary: CaptureSummary | None = None
     refused: str | None = None
+
+
+Ask = Callable[[Sequence[Task]], Iterator[Answer]]  # answers in the order of the tasks
 
 
 def load_trace(

@@ -1,6 +1,6 @@
 """The process that reads ranks: frames of msgpack on standard input, answers on standard output.
 
-It is started by ``pool.crew``.
+It is started by ``formats.pool.crew``.
 """
 
 import os
