@@ -25,9 +25,9 @@ def covers_tensors_once(calls: float, n_tensors: int) -> bool:
 def find_averaging(evidence: Evidence, n_parameters: int) -> tuple[Location | None, ...]:
     """Return where each of so many parameters is averaged; ``None``: not known; empty: nowhere.
 
-    It is the function that multiplies and adds for each parameter, and no more often. Without stacks the function is
-    not known; then as many results must be copied into existing tensors, which only a loop over a
-    model's tensors does.
+    It is the function that multiplies and adds for each parameter, and no more often. Without
+    stacks the function is not known; then as many results must be copied into existing tensors,
+    which only a loop over a model's tensors does.
     """
     if not _multiplies_and_adds(evidence, n_parameters):
         return ()
