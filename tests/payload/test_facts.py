@@ -105,10 +105,14 @@ def test_what_watches_pythons_calls_is_told_with_the_line_of_the_script(
     script.write_text("import sys, tracemalloc\n\ntracemalloc.start()\n")
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(script), raising=False)
     usual = sys.getprofile()
+
+    def watch(*_: object) -> None:
+        """Look at nothing."""
+
     with hooking.install_hooks("precision") as recorder:
         recorder.edge()
         tracemalloc.start()
-        sys.setprofile(lambda *_: None)
+        sys.setprofile(watch)
         try:
             recorder.edge()
         finally:

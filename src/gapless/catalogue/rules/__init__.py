@@ -36,7 +36,6 @@ from gapless.catalogue.rules.host.average_loop import average_loop
 from gapless.catalogue.rules.host.clip_loop import clip_loop
 from gapless.catalogue.rules.host.collecting_garbage import collecting_garbage
 from gapless.catalogue.rules.host.costly_line import costly_line
-from gapless.catalogue.rules.host.distribution_checks import distribution_checks
 from gapless.catalogue.rules.host.files_in_step import files_in_step
 from gapless.catalogue.rules.host.held_interpreter import held_interpreter
 from gapless.catalogue.rules.host.launch_bound import launch_bound
@@ -70,6 +69,7 @@ from gapless.catalogue.rules.memory.growing_tensor import growing_tensor
 from gapless.catalogue.rules.memory.recomputed_activations import recomputed_activations
 from gapless.catalogue.rules.memory.short_of_memory import short_of_memory
 from gapless.catalogue.rules.needless.decomposition_in_step import decomposition_in_step
+from gapless.catalogue.rules.needless.distribution_checks import distribution_checks
 from gapless.catalogue.rules.needless.model_in_pieces import model_in_pieces
 from gapless.catalogue.rules.needless.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless.one_hot_product import one_hot_product
