@@ -88,7 +88,7 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
     """Return findings in their order; at each line the dearest by hand has the price of the line.
 
     The line's own finding, which yields to it, stays as it is. The price rests on what the line
-    takes, so the changes are the line's, too.
+    takes, so the changes are the line's, too. One that is dearer alone is worth as much at least.
     """
     priced = list(findings)
     for line in findings:
@@ -114,8 +114,11 @@ def _middle(finding: Finding) -> float:
 
 def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Finding:
     own, whole = finding.prediction.speedup, line.prediction.speedup
-    if own is None or whole is None or whole.mid <= own.mid:
+    if own is None or whole is None:
         return finding
+    if whole.mid <= own.mid:  # samples of the line tell how much goes at least, too
+        speedup = replace(own, low=min(own.mid, max(own.low, whole.low)))
+        return replace(finding, prediction=replace(finding.prediction, speedup=speedup))
     speedup = Estimate(max(own.low, whole.low), whole.mid, max(own.high, whole.high))
     note = f"with all that its line takes; what was recognised there alone: {own.mid:.2f}×"
     return replace(

@@ -69,6 +69,7 @@ from gapless.catalogue.rules.memory.growing_tensor import growing_tensor
 from gapless.catalogue.rules.memory.recomputed_activations import recomputed_activations
 from gapless.catalogue.rules.memory.short_of_memory import short_of_memory
 from gapless.catalogue.rules.needless.decomposition_in_step import decomposition_in_step
+from gapless.catalogue.rules.needless.distribution_checks import distribution_checks
 from gapless.catalogue.rules.needless.model_in_pieces import model_in_pieces
 from gapless.catalogue.rules.needless.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless.one_hot_product import one_hot_product
@@ -125,6 +126,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     model_in_pieces,
     costly_line,
     held_interpreter,
+    distribution_checks,
     pageable_copy,
     blocking_copy,
     exposed_copy,
