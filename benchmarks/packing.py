@@ -28,7 +28,6 @@ from benchmarks.packed.reading import send_figures
 from benchmarks.packed.server import serve
 
 FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "npy", "mds", "litdata")
-STORAGES: Final = ("warm", "cold", "slow")
 ORDERS: Final = ("random", "in order")
 PEERS: Final = {"tar": "webdataset", "mds": "streaming", "litdata": "litdata"}  # read by them too
 DECODERS: Final = {"Pillow": "PIL", "simplejpeg": "simplejpeg", "OpenCV": "cv2"}

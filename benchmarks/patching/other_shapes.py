@@ -44,7 +44,6 @@ for x, y in loader:
     torch.cuda.empty_cache()  # as ever
 """
 _TRAIN: Final = train(loop=_LOOP)
-_CUDA: Final = _TRAIN.replace('"cuda" if torch.cuda.is_available() else "cpu"', '"cuda"')
 _CHECKPOINT: Final = train(
     imports=_IMPORTS + "from torch.utils.checkpoint import checkpoint\n",
     loop="\nfor x, y in loader:\n    loss = checkpoint(model, x, use_reentrant=False).sum()\n"

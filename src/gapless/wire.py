@@ -160,6 +160,8 @@ BATCH_SUM_FIELDS = (
 BATCH_SUM = struct.Struct(f"<{len(BATCH_SUM_FIELDS)}q")
 RECORDS = {MARKS: MARK, BATCHES: BATCH, MARK_SUMS: MARK_SUM, BATCH_SUMS: BATCH_SUM}
 
+MANIFEST = "run.json"  # in the folder of a run
+
 # ── Environment ─────────────────────────────────────────────────────────────────────────────────
 SPOOL = "GAPLESS_SPOOL"  # the folder that processes write into
 OPTIONS = "GAPLESS_OPTIONS"  # JSON

@@ -49,6 +49,12 @@ def test_a_function_of_the_scripts_counts_where_the_line_calls_it() -> None:
     assert share(*penalty, call).mid == 0.3
 
 
+def test_what_passes_through_a_mode_is_not_all_of_the_line_that_calls_into_it() -> None:
+    watched = sites("__torch_function__", 26, made_ms=80, passed_ms=90)
+    call = CallLine("job/train.py", 31, "train", "job/train.py", "Watch.__torch_function__", 0.25)
+    assert share(*watched, call) == graph_passes.NOTHING
+
+
 def test_no_more_counts_than_fits_in_the_lines_time_and_nothing_of_a_line_that_makes_none() -> None:
     within = sites("train", 10, made_ms=100, passed_ms=60)  # the line takes 50 of these 200 ms
     assert share(*within).mid == 0.15

@@ -107,7 +107,7 @@ def test_one_process_reads_on_if_a_worker_is_killed(
     start_workers, killed_pids = pool.start_workers, list[int]()
 
     @contextmanager
-    def start_and_kill(path: Path, count: int) -> Generator[list[pool.ReadingWorker]]:
+    def start_and_kill(path: Path, count: int) -> Generator[list[pool.Worker]]:
         with start_workers(path, count) as workers:
             for child in psutil.Process().children()[:1]:
                 child.kill()

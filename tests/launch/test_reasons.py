@@ -36,9 +36,6 @@ def test_options_that_keep_the_recorder_out_are_known(line: str, options: str) -
     assert reasons.find_shutting_options(line.split()) == set(options)
 
 
-PYTHON_SIGHTING = reasons.Sightings(python=True)
-
-
 @pytest.mark.parametrize(
     ("command", "sightings", "reason"),
     [

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gapless import cli
 from gapless.live.metrics import serving
-from gapless.live.metrics.exposition import CONTENT_TYPE, FAMILIES, exposition, samples
+from gapless.live.metrics.exposition import CONTENT_TYPE, FAMILIES, Sample, exposition, samples
 from gapless.live.view import LiveView
 from gapless.live.watching import RunWatcher
 from tests.live.growing import STEP_NS, GrowingRun
@@ -44,13 +44,15 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> LiveView:
 
 
 def figures(view: LiveView) -> dict[str, float]:
-    """Return the samples of a moment by name and labels, without the run's id."""
+    """Return the samples of a moment by name and the labels that they have, without the run's."""
     return {
-        " ".join([sample.name, *(f"{k}={v}" for k, v in sample.labels.items() if k != "run")]): (
-            sample.value
-        )
+        " ".join([sample.name, *(f"{k}={v}" for k, v in labels(sample))]): sample.value
         for sample in samples(view)
     }
+
+
+def labels(sample: Sample) -> list[tuple[str, object]]:
+    return [(k, v) for k, v in sample.labels.items() if k != "run" and v is not None]
 
 
 def test_what_is_known_is_a_figure(view: LiveView) -> None:
@@ -62,7 +64,7 @@ def test_what_is_known_is_a_figure(view: LiveView) -> None:
     assert sum(leaves) == pytest.approx(sum(groups))
     assert all(groups)
     assert values["gapless_group_seconds group=data"] == pytest.approx(0.03, rel=0.02)
-    assert values["gapless_steps_total rank=0 pid=None"] == 60
+    assert values["gapless_steps_total rank=0"] == 60
     loader = {name: value for name, value in values.items() if "loader" in name}
     assert [round(value, 2) for value in loader.values()] == [1, 4, 1, 2]
     assert values['gapless_gpu_utilization_ratio gpu=0 model=a "B"'] == pytest.approx(0.93)

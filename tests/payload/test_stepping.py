@@ -49,6 +49,16 @@ def test_of_two_the_one_with_fewer_calls_anchors(edges: list[tuple[int, int, int
     assert late_starts == [1000 + cycle for cycle in range(5, 30)]
 
 
+def test_of_a_critic_that_is_ahead_the_rarer_one_anchors_from_its_third_call(
+    edges: list[tuple[int, int, int]],
+) -> None:
+    for cycle in range(4):
+        for call in range(5):
+            stepping.note_step(0, cycle, 6 * cycle + call)
+        stepping.note_step(1, 1000 + cycle, 6 * cycle + 5)
+    assert edge_starts(edges)[-2:] == [1002, 1003]
+
+
 def test_of_two_with_as_many_calls_the_first_seen_anchors(
     edges: list[tuple[int, int, int]],
 ) -> None:
@@ -197,3 +207,28 @@ def test_backward_passes_are_marked_until_an_optimizer_anchors_and_when_it_stops
     stepping.note_step(0, 9, 9)
     assert not stepping.wants_passes()
     stepping.forget()
+
+
+def test_passes_end_the_steps_of_an_optimizer_whose_steps_take_seconds(
+    edges: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_only(monkeypatch, "optimizer")
+    distance_ns = stepping.LONG_STEP_NS // stepping.MIN_PASSES
+    for number in range(24):
+        stepping.note_backward(5, 2, number * distance_ns)
+        if number % 8 == 7:
+            stepping.note_step(0, 1, number * distance_ns + 1)
+    assert edges == [(number, 2, number * distance_ns) for number in range(4, 24)]
+    assert stepping.wants_passes()
+
+
+def test_short_steps_of_several_passes_end_with_the_optimizer(
+    edges: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_only(monkeypatch, "optimizer")
+    for step in range(8):
+        for call in range(8):
+            stepping.note_backward(5, 2, (8 * step + call) * 1_000_000)
+        stepping.note_step(0, 1, (8 * step + 8) * 1_000_000)
+    assert edge_starts(edges) == [1] * 4
+    assert not stepping.wants_passes()

@@ -13,7 +13,7 @@ def graph_of(drawing: Drawing) -> Graph:
     inputs = draw(drawing)
     joined_trace = join_trace(inputs.trace)
     ledger = partition(inputs.trace, inputs.arrivals, inputs.stages, joined_trace=joined_trace)
-    graph = build_graph(joined_trace, ledger, inputs.stages)
+    graph = build_graph(joined_trace, ledger)
     assert isinstance(graph, Graph), graph
     return graph
 

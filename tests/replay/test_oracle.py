@@ -18,7 +18,6 @@ from tests.replay.making import graph_of
 
 PROGRAMS = 24
 DATA = [code for code, leaf in enumerate(LEAVES) if leaf.startswith("idle.data.")]
-OTHER_STREAM = 14
 
 
 def edit_threads(graph: Graph, edit: Callable[[GraphThread], GraphThread]) -> Graph:

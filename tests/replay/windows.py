@@ -46,11 +46,11 @@ def scene_of(drawing: Drawing) -> Scene:
     inputs = draw(drawing)
     joined_trace = join_trace(inputs.trace)
     ledger = partition(inputs.trace, inputs.arrivals, inputs.stages, joined_trace=joined_trace)
-    graph = build_graph(joined_trace, ledger, inputs.stages)
+    graph = build_graph(joined_trace, ledger)
     assert isinstance(graph, Graph), graph
     check = check_identity(graph, simulate)
     assert check.error == 0, check
-    return Scene(view_of(joined_trace, ledger, inputs.stages), graph, check, NO_COST, anchored=True)
+    return Scene(view_of(joined_trace, ledger), graph, check, NO_COST, anchored=True)
 
 
 def readback_step(start: int, _number: int) -> tuple[list[Frame], list[Act]]:

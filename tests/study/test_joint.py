@@ -3,9 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from gapless.catalogue.examples.evidence import evidence_of, with_steps
-from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
-from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu, ddp, world
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT
@@ -14,12 +13,11 @@ from gapless.model.change import Bucket, Change, Drop, HostChange, Merge, Predic
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.recording import StackCount
-from gapless.model.study import Steps, Straggler
+from gapless.model.study import Straggler
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.price import Prices, price_changes
 from gapless.pricing.simulators.multi_rank import cap_by_joint, is_joint, marked_share
 from gapless.pricing.simulators.simulator import build_simulator
-from gapless.pricing.simulators.tracing_cost import remove_tracing, tracing_cost_ns
 from gapless.recorded.training.lines import lines_of_ranks
 from tests.study.recording import Log, recording
 
@@ -108,50 +106,6 @@ def test_what_a_rank_saves_while_it_would_wait_is_no_sure_loss() -> None:
 def test_of_one_rank_the_account_tells() -> None:
     assert marked_share(evidence_of(cpu(), {"busy.math": 12, SAVING: 4}), SAVING) is None
     assert marked_share(evidence_of(None, {"busy.math": 12, SAVING: 4}), SAVING) is None
-
-
-# ── Tracing ─────────────────────────────────────────────────────────────────────────────────────
-
-TRACED_RANKS = evidence_of_ranks(
-    TWO_RANKS,
-    *[{"busy.math": 10, "comm.exposed": 6}] * 2,
-    parts=(operator("aten::add", calls=4000, host_ms=6),),
-)
-
-
-def with_windows(evidence: Evidence, median_ms: float) -> Evidence:
-    steps = Steps(20, 0, round(median_ms * 1e6), 0, 0, "gapless:step", (), None)
-    return replace(evidence, study=replace(evidence.study, steps=steps))
-
-
-def test_what_tracing_cost_is_found_from_plain_steps_within_what_hosts_take() -> None:
-    events = 4000 * 10 / 20  # of ten stated steps, over those of both ranks
-    assert tracing_cost_ns(TRACED_RANKS) == (500 * events, 1700 * events, 2500 * events)
-    unprofiled = with_steps(TRACED_RANKS, median_ns=14_000_000)
-    assert tracing_cost_ns(with_windows(unprofiled, 16))[1] == 2_000_000
-    assert tracing_cost_ns(with_windows(unprofiled, 30))[1:] == (16_000_000, 16_000_000)
-    assert tracing_cost_ns(with_windows(unprofiled, 50))[1] == 10_000 * events
-    assert tracing_cost_ns(with_windows(unprofiled, 10))[1] == 500 * events
-    profiled = with_steps(unprofiled, profiled_only=True)
-    assert tracing_cost_ns(with_windows(profiled, 16))[1] == 1700 * events
-
-
-def test_of_devices_and_of_no_steps_nothing_is_taken_off() -> None:
-    assert tracing_cost_ns(evidence_of_ranks(gpu(*WORLD), *[{"busy.math": 10.0}] * 2)) == (0, 0, 0)
-    assert tracing_cost_ns(evidence_of(TWO_RANKS, {})) == (0, 0, 0)
-
-
-def test_tracing_is_taken_off_where_events_are() -> None:
-    study = remove_tracing(TRACED_RANKS, 4_000_000).study
-    assert {row.leaves["busy.math"] for row in study.account.rows} == {6_000_000}
-    assert {row.leaves["comm.exposed"] for row in study.account.rows} == {6_000_000}
-    assert {row.row.end - row.row.start for row in study.account.rows} == {12_000_000}
-    host_ns_before = TRACED_RANKS.study.tables.operators[0].host_total_ns
-    assert study.tables.operators[0].host_total_ns == pytest.approx(0.6 * host_ns_before)
-    capped_row = remove_tracing(TRACED_RANKS, 9_000_000).study.account.rows[0]
-    assert capped_row.leaves["busy.math"] == 4_000_000
-    silent = evidence_of_ranks(TWO_RANKS, *[{"comm.exposed": 6.0}] * 2)
-    assert remove_tracing(silent, 1_000_000).study.account.rows == silent.study.account.rows
 
 
 # ── What each rank has ──────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import gapless
 from gapless.errors import RunFolderError
-from gapless.model.recording import JobPlace, Recording, Window
+from gapless.model.recording import JobPlace, Node, Recording, Window
 from gapless.recorded.facts import facts
 from gapless.recorded.nodes.join import join_recordings
 from gapless.recorded.nodes.shift import shift_recording
@@ -99,38 +99,63 @@ def test_the_clock_of_the_recorder_moves_with_its_windows_and_samples() -> None:
     assert moved.processes[0].marks.value.tolist() == process.marks.value.tolist()
 
 
-def write_window(path: Path, *, offset_us: float) -> Path:
-    """Write a window of eight steps of 50 ms with a collective each, as a file's clock shows it."""
-    start = 400_000 + offset_us
+def write_window(path: Path, *, offset_us: float, steps: int = 8, rate: float = 0) -> Path:
+    """Write a window of 400 ms, a collective in each of its steps, as a file's clock shows it."""
+    start, length = 400_000 + offset_us, 400_000 * (1 + rate) / steps
     events: list[Event] = [annotation("gapless:clock", start - 10, start - 9)]
-    for number in range(8):
-        at = start + number * 50_000
+    for number in range(steps):
+        at = start + number * length
         events += [
             annotation("gapless:step", at + 1, at + 2),
-            annotation(f"ProfilerStep#{number}", at, at + 50_000),
+            annotation(f"ProfilerStep#{number}", at, at + length),
             op("c10d::allreduce_", at + 10, at + 50),
             call(number + 1, at + 20, at + 30),
             kernel(
-                "ncclDevKernel_AllReduce", number + 1, at + 100, at + 40_000 + 30 * (number % 2),
+                "ncclDevKernel_AllReduce", number + 1,
+                at + 100, at + 0.8 * length + 30 * (number % 2),
                 **{"Collective name": "allreduce", "Group size": 2, "Process Group Name": "0",
                    "Seq": number},
             ),
         ]  # fmt: skip
-    return writing.write(path, [*events, annotation("gapless:clock", start + 4e5, start + 4e5 + 1)])
+    return writing.write(
+        path,
+        [*events, annotation("gapless:clock", start + steps * length, start + steps * length + 1)],
+    )
+
+
+def join_windows(folder: Path, *, steps: int = 8, drift_ns: int = 0) -> Node:
+    """Join two nodes by a window of each; the second's clock gains ``drift_ns`` in its 400 ms."""
+    runs: list[Recording] = []
+    for number, run in enumerate((node(0), node(1))):
+        gain_ns = number * drift_ns
+        write_window(
+            folder / f"rank{number}.json",
+            offset_us=777 * (1 + number),
+            steps=steps,
+            rate=gain_ns / (400 * MS),
+        )
+        end_ns = 800 * MS + gain_ns
+        edges = [(400 * MS - 12_000, 400 * MS - 6_000), (end_ns - 2_000, end_ns + 4_000)]
+        window = replace(run.processes[0].windows[0], readings=tuple((edge,) for edge in edges))
+        runs.append(replace(changed(run, windows=(window,)), path=str(folder)))
+    return join(runs[0], far_away(runs[1])).nodes[1]
 
 
 def test_collectives_in_windows_of_the_same_steps_are_exact(tmp_path: Path) -> None:
-    runs: list[Recording] = []
-    for number, run in enumerate((node(0), node(1))):
-        write_window(tmp_path / f"rank{number}.json", offset_us=777 * (1 + number))
-        edges = [(400 * MS - 12_000, 400 * MS - 6_000), (800 * MS - 2_000, 800 * MS + 4_000)]
-        window = replace(run.processes[0].windows[0], readings=tuple((edge,) for edge in edges))
-        runs.append(replace(changed(run, windows=(window,)), path=str(tmp_path)))
-    second = join(runs[0], far_away(runs[1])).nodes[1]
+    second = join_windows(tmp_path)
     assert (second.clock_source, second.clock_count) == ("collectives", 8)
     assert second.clock_error_ns is not None
     assert 0 < second.clock_error_ns < 20_000
     assert abs(second.clock_offset_ns - OFFSET_NS) <= second.clock_error_ns
+
+
+def test_the_error_of_a_clock_that_is_fast_holds_from_start_to_end(tmp_path: Path) -> None:
+    second = join_windows(tmp_path, steps=32, drift_ns=80_000)  # 200 ppm
+    assert second.clock_error_ns is not None
+    drifts_ns = [(at_ms - 400) * 200 for at_ms in (0, 2000)]  # 200 ns a ms
+    for drift_ns in drifts_ns:
+        assert abs(second.clock_offset_ns - OFFSET_NS - drift_ns) <= second.clock_error_ns
+    assert second.clock_error_ns < (drifts_ns[1] - drifts_ns[0]) // 2 + 20_000
 
 
 def test_without_common_steps_there_is_only_the_time_of_day() -> None:

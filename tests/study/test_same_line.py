@@ -44,9 +44,16 @@ def test_the_dearest_cause_by_hand_near_a_line_takes_its_price() -> None:
     assert priced[2].detection.code == "G202"
 
 
-def test_what_is_worth_more_alone_or_has_a_fix_keeps_its_price() -> None:
-    for rival in (finding("G202", 12, 1.1, 1.9), finding("G214", 12, 1.1, 1.2, fix="no-logging")):
-        assert take_line_prices([rival, LINE], STEP_NS) == [rival, LINE]
+def test_what_has_a_fix_keeps_its_price() -> None:
+    rival = finding("G214", 12, 1.1, 1.2, fix="no-logging")
+    assert take_line_prices([rival, LINE], STEP_NS) == [rival, LINE]
+
+
+def test_what_is_worth_more_alone_is_worth_what_its_line_is_at_least() -> None:
+    dear = finding("G202", 12, 1.1, 1.9)
+    priced, line = take_line_prices([dear, LINE], STEP_NS)
+    assert (priced.prediction.speedup, line) == (Estimate(1.4, 1.9, 1.5 * 1.9), LINE)
+    assert priced.detection == dear.detection
 
 
 def test_a_line_gives_way_to_what_is_known_only_by_its_function_if_that_is_most_of_it() -> None:
@@ -63,3 +70,9 @@ def test_a_line_does_not_give_way_to_an_evaluation_that_begins_near_it() -> None
     evaluation = finding("G703", 12, 1.3, 1.5)
     detection = replace(evaluation.detection, changes=(Drop(("idle.io_main.eval",)),))
     assert not gives_way(LINE, replace(evaluation, detection=detection))
+
+
+def test_of_two_that_stand_for_whatever_is_at_a_line_the_one_worth_less_gives_way() -> None:
+    seldom = finding("G705", 12, 1.3, 1.7, unless=SAME_LINE)
+    assert gives_way(seldom, LINE)
+    assert not gives_way(LINE, seldom)

@@ -10,8 +10,6 @@ from gapless.model.recording import ArmObservation, Recording
 from gapless.verify.specs import ArmRun, ArmSpec, Candidate
 from tests.study.recording import Log, recording
 
-CALM = "calm"
-
 
 def candidate(summary: str = "num_workers 0 → 4", workers: int = 0) -> Candidate:
     edit = SetArgument("torch.utils.data.DataLoader", "num_workers", workers)

@@ -17,18 +17,17 @@ from benchmarks.planted.mutations import (
     stepping,
     switches,
 )
-from benchmarks.planted.mutations.opened import decoys, host, modules, occasions, samples, tensors
+from benchmarks.planted.mutations.opened import plants as opened
 from benchmarks.planted.mutations.plant import Plant
-from benchmarks.planted.mutations.sealed import plants
+from benchmarks.planted.mutations.sealed import plants as sealed
 
 OPEN: Final[tuple[Plant, ...]] = (
     *(*feeding.PLANTS, *stepping.PLANTS, *switches.PLANTS),
     *(*chores.PLANTS, *models.PLANTS, *operators.PLANTS, *sampling.PLANTS),
     *(*computing.PLANTS, *errands.PLANTS, *records.PLANTS, *settings.PLANTS),
-    *(*samples.PLANTS, *tensors.PLANTS, *modules.PLANTS, *host.PLANTS, *occasions.PLANTS),
-    *(*switches.HARMLESS, *harmless.HARMLESS, *decoys.HARMLESS),
+    *(*opened.PLANTS, *switches.HARMLESS, *harmless.HARMLESS, *opened.HARMLESS),
 )
-SEALED: Final[tuple[Plant, ...]] = (*plants.PLANTS, *plants.HARMLESS)
+SEALED: Final[tuple[Plant, ...]] = (*sealed.PLANTS, *sealed.HARMLESS)
 FAULTS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if not plant.decoy)
 DECOYS: Final[tuple[Plant, ...]] = tuple(plant for plant in (*OPEN, *SEALED) if plant.decoy)
 MUTATIONS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in (*FAULTS, *DECOYS)}

@@ -1,1 +1,1 @@
-"""Checks of the machine and its software: one file each, a verdict, its evidence, a remedy."""
+"""Checks of the machine and its software: by subject, each a verdict, its evidence, a remedy."""

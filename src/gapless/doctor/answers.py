@@ -1,13 +1,16 @@
 """What checks answer, and how the answers about several GPUs become one."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Final
 
 from msgspec import Struct
 
 from gapless.doctor.gpus import GpuReading, GpuSurvey
 from gapless.doctor.interpreter import InterpreterReport, PackageFacts
+from gapless.doctor.subject import CheckSubject
 from gapless.model.checkup import CheckVerdict
+from gapless.model.machine import Constants
 
 NUMBERS: Final = "{gpus}"  # in a remedy: the numbers of the GPUs, as nvidia-smi -i takes them
 _SEVERITY: Final = tuple(CheckVerdict)  # worst first
@@ -19,6 +22,9 @@ class CheckAnswer(Struct, frozen=True):
     verdict: CheckVerdict
     evidence: str
     remedy: str | None = None
+
+
+Examine = Callable[[CheckSubject], CheckAnswer]
 
 
 def ok(evidence: str) -> CheckAnswer:
@@ -51,6 +57,14 @@ def find_cuda_build(interpreter: InterpreterReport) -> PackageFacts | CheckAnswe
     return ok("not needed: torch is built without CUDA") if facts.cuda is None else facts
 
 
+def explain_absence(constants: Constants, name: str) -> str:
+    """Return why a constant was not measured."""
+    reasons = [constant.why for constant in constants.values if constant.name == name]
+    why = next((reason for reason in reasons if reason), None)
+    gpu = constants.place.gpu if constants.place is not None else None
+    return why or constants.why or (gpu.why if gpu is not None else None) or "it was not measured"
+
+
 def combine(answers: Sequence[CheckAnswer]) -> CheckAnswer:
     """Return the worst of several answers, with the evidence and remedies of all as bad as it."""
     verdict = min((answer.verdict for answer in answers), key=_SEVERITY.index)
@@ -68,6 +82,16 @@ def examine_gpus(survey: GpuSurvey, examine: Callable[[GpuReading], CheckAnswer]
     for gpu in survey.gpus:
         gpus_by_answer.setdefault(examine(gpu), []).append(gpu.number)
     return combine([_name_in(answer, numbers) for answer, numbers in gpus_by_answer.items()])
+
+
+def judge_each_gpu(judge: Callable[[GpuReading], CheckAnswer]) -> Examine:
+    """Make a check of a judgement about a GPU: all are judged, on what NVML shows of each."""
+
+    @wraps(judge)
+    def examine(subject: CheckSubject) -> CheckAnswer:
+        return examine_gpus(subject.survey, judge)
+
+    return examine
 
 
 def _name_in(answer: CheckAnswer, numbers: Sequence[int]) -> CheckAnswer:

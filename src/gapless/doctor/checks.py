@@ -1,111 +1,68 @@
 """All checks, by name, and how they are run: what fails in one becomes its answer."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from gapless.doctor.answers import CheckAnswer, unknown
-from gapless.doctor.gpu import (
-    affinity,
-    clocks,
-    errors,
-    link,
-    mig,
-    persistence,
-    power,
-    presence,
-    sharing,
-    temperature,
-)
-from gapless.doctor.host import (
-    frequency,
-    huge_pages,
-    kernel,
-    locked_memory,
-    memory,
-    neighbours,
-    numa,
-    open_files,
-    pressure,
-    processors,
-    shared_memory,
-    smt,
-    storage,
-    swap,
-)
-from gapless.doctor.measured import copies, data, gpu_memory, launches, products
-from gapless.doctor.measured import processors as measured_processors
-from gapless.doctor.software import (
-    allocator,
-    architecture,
-    cuda_driver,
-    cudnn,
-    dali,
-    debug_switches,
-    determinism,
-    interpreter,
-    nccl,
-    pillow,
-    threads,
-    torch_build,
-    torchvision,
-)
+from gapless.doctor.answers import CheckAnswer, Examine, unknown
+from gapless.doctor.gpu import condition, links, presence
+from gapless.doctor.host import memory, processors, system
+from gapless.doctor.measured import gpus, hosts
+from gapless.doctor.software import packages, settings, torch_builds
 from gapless.doctor.subject import CheckSubject
 from gapless.launch.unobserved import contain_failures, describe_error
 from gapless.model.checkup import CheckResult, CheckVerdict
 
-Examine = Callable[[CheckSubject], CheckAnswer]
-
 SOFTWARE: Final[Mapping[str, Examine]] = {
-    "interpreter": interpreter.examine,
-    "torch": torch_build.examine,
-    "cuda-driver": cuda_driver.examine,
-    "gpu-architecture": architecture.examine,
-    "cudnn": cudnn.examine,
-    "nccl": nccl.examine,
-    "torchvision": torchvision.examine,
-    "dali": dali.examine,
-    "pillow": pillow.examine,
-    "debug-switches": debug_switches.examine,
-    "determinism": determinism.examine,
-    "allocator-settings": allocator.examine,
-    "threads": threads.examine,
+    "interpreter": packages.examine_interpreter,
+    "torch": torch_builds.examine_torch,
+    "cuda-driver": torch_builds.examine_driver,
+    "gpu-architecture": torch_builds.examine_architecture,
+    "cudnn": torch_builds.examine_cudnn,
+    "nccl": torch_builds.examine_nccl,
+    "torchvision": packages.examine_torchvision,
+    "dali": packages.examine_dali,
+    "pillow": packages.examine_pillow,
+    "debug-switches": settings.examine_debug_switches,
+    "determinism": settings.examine_determinism,
+    "allocator-settings": settings.examine_allocator,
+    "threads": settings.examine_threads,
 }
 HOST: Final[Mapping[str, Examine]] = {
-    "processors": processors.examine,
-    "numa": numa.examine,
-    "frequency": frequency.examine,
-    "smt": smt.examine,
-    "memory": memory.examine,
-    "swap": swap.examine,
-    "huge-pages": huge_pages.examine,
-    "shared-memory": shared_memory.examine,
-    "locked-memory": locked_memory.examine,
-    "open-files": open_files.examine,
-    "storage": storage.examine,
-    "kernel": kernel.examine,
-    "pressure": pressure.examine,
-    "neighbours": neighbours.examine,
+    "processors": processors.examine_processors,
+    "numa": processors.examine_numa,
+    "frequency": processors.examine_frequency,
+    "smt": processors.examine_smt,
+    "memory": memory.examine_memory,
+    "swap": memory.examine_swap,
+    "huge-pages": memory.examine_huge_pages,
+    "shared-memory": memory.examine_shared_memory,
+    "locked-memory": memory.examine_locked_memory,
+    "open-files": system.examine_open_files,
+    "storage": system.examine_storage,
+    "kernel": system.examine_kernel,
+    "pressure": system.examine_pressure,
+    "neighbours": processors.examine_neighbours,
 }
 GPU: Final[Mapping[str, Examine]] = {
-    "gpu": presence.examine,
-    "gpu-sharing": sharing.examine,
-    "gpu-persistence": persistence.examine,
-    "gpu-errors": errors.examine,
-    "gpu-mig": mig.examine,
-    "gpu-link": link.examine,
-    "gpu-clocks": clocks.examine,
-    "gpu-temperature": temperature.examine,
-    "gpu-power": power.examine,
-    "gpu-affinity": affinity.examine,
+    "gpu": presence.examine_presence,
+    "gpu-sharing": presence.examine_sharing,
+    "gpu-persistence": presence.examine_persistence,
+    "gpu-errors": condition.examine_memory_errors,
+    "gpu-mig": presence.examine_mig,
+    "gpu-link": links.examine_link,
+    "gpu-clocks": condition.examine_clocks,
+    "gpu-temperature": condition.examine_temperature,
+    "gpu-power": condition.examine_power,
+    "gpu-affinity": links.examine_affinity,
 }
 MEASURED: Final[Mapping[str, Examine]] = {
-    "products": products.examine,
-    "gpu-memory": gpu_memory.examine,
-    "copies": copies.examine,
-    "launches": launches.examine,
-    "cpu-products": measured_processors.examine,
+    "products": gpus.examine_products,
+    "gpu-memory": gpus.examine_memory,
+    "copies": gpus.examine_copies,
+    "launches": gpus.examine_launches,
+    "cpu-products": hosts.examine_cpu_products,
 }
-DATA: Final[Mapping[str, Examine]] = {"data": data.examine}
+DATA: Final[Mapping[str, Examine]] = {"data": hosts.examine_data}
 GROUPS: Final[Mapping[str, Mapping[str, Examine]]] = {
     "software": SOFTWARE,
     "machine": HOST,

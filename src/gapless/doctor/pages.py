@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Final
 
-from gapless.doctor.checks import GROUPS, Examine
+from gapless.doctor.answers import Examine
+from gapless.doctor.checks import GROUPS
 from gapless.doctor.measured.peaks import LOOKED_UP, list_peaks
 
 _TERA: Final = 1e12

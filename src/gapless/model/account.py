@@ -1,6 +1,6 @@
 """The account: the sum of a ledger, never made otherwise."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -44,9 +44,17 @@ class Account(Struct, frozen=True):
         """
         return max(1, len(self.rows) or self.steps) if self.steps is not None else 1
 
-    def nonzero_groups(self) -> dict[str, int]:
-        """Return the groups that have time: of a step that no window splits, others are unknown."""
-        return {group: ns for group, ns in self.groups.items() if ns}
+    def walk_step(self) -> Iterator[tuple[str, str | None, float]]:
+        """Yield where a mean step goes: a group, no leaf, ns; then each of its leaves.
+
+        Groups without time are left out: in a step that no window splits they are unknown.
+        """
+        divisor = self.divisor()
+        for group, ns in self.groups.items():
+            if ns and self.steps:
+                yield group, None, ns / divisor
+                for leaf, leaf_ns in self.parts.get(group, {}).items():
+                    yield group, leaf, leaf_ns / divisor
 
     def to_frame(self, by: Literal["leaf", "group"] = "leaf") -> Any:  # noqa: ANN401
         """Build a frame of polars, pandas or pyarrow: a line for each part of each row.

@@ -24,12 +24,19 @@ def gives_way(finding: Finding, rival: Finding) -> bool:
     """Return whether a cause is not named beside another one.
 
     Of a rival whose line is only known by its function, another line may be meant: it has to
-    explain most of what this one is worth.
+    explain most of what this one is worth. Of two that both stand for whatever is at the line, the
+    one that is worth less gives way.
     """
     if not finding.detection.yields_to(rival.detection):
         return False
+    if rival.detection.yields_to(finding.detection):
+        return _worth(finding) < _worth(rival)
     is_most = saved_share(rival) >= _MIN_INNER_SHARE * saved_share(finding)
     return is_most or not rival.detection.by_function
+
+
+def _worth(finding: Finding) -> tuple[float, str]:
+    return saved_share(finding), finding.detection.code
 
 
 def drop_callers(findings: Sequence[Finding], evidence: Evidence) -> list[Finding]:
@@ -81,7 +88,7 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
     """Return findings in their order; at each line the dearest by hand has the price of the line.
 
     The line's own finding, which yields to it, stays as it is. The price rests on what the line
-    takes, so the changes are the line's, too.
+    takes, so the changes are the line's, too. One that is dearer alone is worth as much at least.
     """
     priced = list(findings)
     for line in findings:
@@ -107,8 +114,11 @@ def _middle(finding: Finding) -> float:
 
 def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Finding:
     own, whole = finding.prediction.speedup, line.prediction.speedup
-    if own is None or whole is None or whole.mid <= own.mid:
+    if own is None or whole is None:
         return finding
+    if whole.mid <= own.mid:  # samples of the line tell how much goes at least, too
+        speedup = replace(own, low=min(own.mid, max(own.low, whole.low)))
+        return replace(finding, prediction=replace(finding.prediction, speedup=speedup))
     speedup = Estimate(max(own.low, whole.low), whole.mid, max(own.high, whole.high))
     note = f"with all that its line takes; what was recognised there alone: {own.mid:.2f}×"
     return replace(

@@ -1,12 +1,10 @@
 """Folders of runs, brought to a remote place and back."""
 
 from pathlib import Path, PurePosixPath
-from typing import Final
 
+from gapless import wire
 from gapless.errors import NotFoundError
 from gapless.remote.files import copy_file, errors_of, open_place
-
-_MANIFEST: Final = "run.json"  # which each run has
 
 
 def upload_folder(folder: Path, url: str, name: str) -> str:
@@ -18,7 +16,7 @@ def upload_folder(folder: Path, url: str, name: str) -> str:
     with errors_of(target):
         system, path = open_place(target)
         files = sorted(folder.rglob("*"))
-        for file in sorted(files, key=lambda file: file == folder / _MANIFEST):
+        for file in sorted(files, key=lambda file: file == folder / wire.MANIFEST):
             if file.is_file():
                 remote_path = PurePosixPath(path, *file.relative_to(folder).parts)
                 system.makedirs(str(remote_path.parent), exist_ok=True)
@@ -41,7 +39,7 @@ def fetch_folder(url: str, target: Path) -> None:
             PurePosixPath(path).relative_to(place.path): (path, info.get("size"))
             for path, info in place.system.find(place.path, detail=True).items()
         }
-        runs = {name.parent for name in sizes if name.name == _MANIFEST}
+        runs = {name.parent for name in sizes if name.name == wire.MANIFEST}
         if not runs:
             raise NotFoundError(f"{url}: no run there")
         for name, (path, size) in sizes.items():

@@ -4,7 +4,6 @@ Scores are a square of queries and keys for each head; what reads or writes a te
 belongs to it. A fused kernel computes the same products and never writes the scores.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Final
@@ -17,7 +16,6 @@ from gapless.model.work import Work
 from gapless.roofline.padding import sizes_of
 from gapless.roofline.roofline import NO_CHANGE, Roof, kind_of, remove_launches, scale_changes
 
-FUSED: Final = re.compile(r"flash|fmha|efficient_attention|cudnn_attention|sdpa", re.IGNORECASE)
 _MIN_KEYS: Final = 64  # keys: with fewer, scores do not matter
 _EFFICIENCY: Final = Estimate(0.6, 0.35, 0.15)  # of the peak, of fused kernels
 _KEPT_TIME: Final = Estimate(0.05, 0.2, 0.5)  # of the time, where no roofline is known

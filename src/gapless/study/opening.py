@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from gapless import wire
 from gapless.capture import memo
 from gapless.errors import GaplessError, NotFoundError, RemoteError, UsageError
 from gapless.model.options import STANDARD_INPUT, Options, Progress
@@ -135,7 +136,7 @@ def study_recording(
 def _may_be_run(folder: Path) -> bool:
     """Return whether a path is the folder of a run: it has a manifest, or logs."""
     try:
-        return (folder / "run.json").is_file() or any((folder / "logs").glob("*.log"))
+        return (folder / wire.MANIFEST).is_file() or any((folder / "logs").glob("*.log"))
     except OSError:
         return False
 

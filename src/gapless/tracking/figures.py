@@ -64,14 +64,12 @@ def _step_figures(recorded: RecordedRun) -> Iterator[Figure]:
 
 
 def _account_figures(account: Account) -> Iterator[Figure]:
-    if account.steps is None or not account.wall_ns:
-        return
-    per_step = 1e6 * account.divisor()
-    for group, ns in account.nonzero_groups().items():
-        yield Figure(f"gapless/group_ms/{group}", ns / per_step)
-        yield Figure(f"gapless/group_share/{group}", ns / account.wall_ns)
-        for leaf, leaf_ns in account.parts.get(group, {}).items():
-            yield Figure(f"gapless/leaf_ms/{group}/{leaf}", leaf_ns / per_step)
+    for group, leaf, ns in account.walk_step():
+        if leaf is not None:
+            yield Figure(f"gapless/leaf_ms/{group}/{leaf}", ns / 1e6)
+            continue
+        yield Figure(f"gapless/group_ms/{group}", ns / 1e6)
+        yield Figure(f"gapless/group_share/{group}", account.groups[group] / account.wall_ns)
 
 
 def _finding_figures(diagnosis: Diagnosis) -> Iterator[Figure]:

@@ -118,9 +118,9 @@ def _read_output(outcome: Arm) -> str:
     return ""
 
 
-def last_lines(output: str, count: int = 3) -> Sequence[str]:
+def last_lines(output: str) -> Sequence[str]:
     """Return the last lines of what a command printed."""
-    return [line.rstrip() for line in output.splitlines() if line.strip()][-count:]
+    return [line.rstrip() for line in output.splitlines() if line.strip()][-3:]
 
 
 def describe_failure(record: TakeoverRecord) -> str | None:

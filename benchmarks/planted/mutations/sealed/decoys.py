@@ -2,125 +2,59 @@
 
 from typing import Final
 
-from benchmarks.planted.mutations.parts import items, of_call, top_where
-from benchmarks.planted.mutations.plant import (
-    BOTH,
-    CUDA,
-    DECOY,
-    ChangeOf,
-    Plant,
-    after_step,
-    before_backward,
-)
+from benchmarks.planted.mutations.parts import items, top_where
+from benchmarks.planted.mutations.plant import DECOY, ChangeOf, Plant, after_step, before_backward
 
 _TORCH: Final = "import torch as _torch\n"
-_PLAIN: Final = """import torch as _torch
-
-
-def _as_it_is(model, *given):
-    with _torch.autocast("cpu", enabled=False):
-        return model(*given)
-"""
-_NEVER: Final = (
-    "_reached[0] += 1\n"
-    "if _reached[0] % 1_000_000_000 == 0:\n"
-    "    _torch.save([_p.detach() for _p in {parameters}], 'never.pt')"
-)
-_GUARDED: Final = (
-    "try:\n"
-    "    _reached.append(len(_reached)) if not _reached else None\n"
-    "except RuntimeError:\n"
-    "    _torch.cuda.synchronize()\n"
-    "    _torch.cuda.empty_cache()"
-)
-_EVALUATED: Final = (
-    "_passed[0] += 1\n"
-    "if _passed[0] == 1_000_000_000:\n"
-    "    for _ in range(1000):\n"
-    "        print(float(sum(_p.detach().abs().sum() for _p in {parameters})))"
-)
-
-_DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
-    ("precision-as-it-is", of_call("_as_it_is({model}, {arguments})", _PLAIN), BOTH),
+_DECOYS: Final[tuple[tuple[str, ChangeOf], ...]] = (
+    ("gradients-said", top_where(f"{_TORCH}_torch.set_grad_enabled(True)\n", ())),
+    ("denormals-kept", top_where(f"{_TORCH}_torch.set_flush_denormal(False)\n", ())),
+    ("kind-of-numbers-said", top_where(f"{_TORCH}_torch.set_default_dtype(_torch.float32)\n", ())),
     (
-        "anomalies-not-looked-for",
-        top_where(f"{_TORCH}_torch.autograd.set_detect_anomaly(False)\n", ()),
-        BOTH,
+        "switches-as-they-are",
+        top_where("import sys as _sys\n_sys.setswitchinterval(_sys.getswitchinterval())\n", ()),
     ),
+    ("deeper-calls", top_where("import sys as _sys\n_sys.setrecursionlimit(20_000)\n", ())),
     (
-        "any-algorithm",
-        top_where(f"{_TORCH}_torch.use_deterministic_algorithms(False)\n", ()),
-        BOTH,
-    ),
-    (
-        "read-on-host",
-        after_step("_limit = _bound.item()", f"{_TORCH}_bound = _torch.tensor(1.0)\n"),
-        BOTH,
-    ),
-    (
-        "moved-to-where-it-is",
-        before_backward("_same = {loss}.detach().to({loss}.device)"),
-        BOTH,
-    ),
-    (
-        "on-host-already",
-        after_step("_there = _bound.cpu()", f"{_TORCH}_bound = _torch.ones(8)\n"),
-        CUDA,
-    ),
-    ("saved-never", after_step(_NEVER, f"{_TORCH}_reached = [0]\n"), BOTH),
-    ("guarded-against-memory", after_step(_GUARDED, f"{_TORCH}_reached = []\n"), BOTH),
-    ("evaluated-never", after_step(_EVALUATED, "_passed = [0]\n"), BOTH),
-    ("samples-passed-on", items("assert index >= 0", 1.0, ""), BOTH),
-    (
-        "counted-at-start",
-        top_where("_started = sum(_at % 7 for _at in range(3_000_000))\n", ()),
-        BOTH,
-    ),
-    (
-        "precision-said",
-        top_where(f"{_TORCH}_torch.set_float32_matmul_precision('highest')\n", ()),
-        BOTH,
-    ),
-    (
-        "start-method-said",
+        "warnings-filtered-once",
         top_where(
-            "import multiprocessing as _processes\n"
-            "_processes.set_start_method('fork', force=True)\n",
+            "import warnings as _warnings\n"
+            "_warnings.filterwarnings('ignore', message='nothing says this')\n",
             (),
         ),
-        BOTH,
-    ),
-    ("collector-asked", after_step("_young = _gc.get_count()", "import gc as _gc\n"), BOTH),
-    (
-        "profiler-at-hand",
-        top_where("import cProfile as _profiler\n_idle_profile = _profiler.Profile()\n", ()),
-        BOTH,
     ),
     (
-        "large-table-at-start",
-        top_where("_names_of = {_at: str(_at) for _at in range(100_000)}\n", ()),
-        BOTH,
+        "ends-registered",
+        top_where("import atexit as _atexit\n_atexit.register(lambda: None)\n", ()),
     ),
     (
-        "weakly-referred",
-        before_backward("_weak = _weakref.ref({loss})", "import weakref as _weakref\n"),
-        BOTH,
+        "file-closed-at-once",
+        top_where("import tempfile as _tempfile\n_tempfile.TemporaryFile().close()\n", ()),
     ),
+    ("environment-asked", after_step("_debug = _os.environ.get('DEBUG')", "import os as _os\n")),
     (
-        "settings-of-sleep",
-        after_step("_pause = 0.0\nif _pause:\n    _time.sleep(_pause)", "import time as _time\n"),
-        BOTH,
+        "shown-never",
+        before_backward("if _shown[0]:\n    print({loss})", "_shown = [0]\n"),
     ),
+    ("loss-detached", before_backward("_seen_loss = {loss}.detach()")),
+    ("loss-has-a-shape", before_backward("assert {loss}.dim() >= 0")),
     (
-        "folder-made-once",
-        top_where(
-            "import os as _os\nfor _at in range(20):\n"
-            "    _os.makedirs(f'kept/{_at}', exist_ok=True)\n",
-            (),
+        "deadline-far-away",
+        after_step(
+            "if _time.monotonic() > _deadline:\n    raise SystemExit",
+            "import time as _time\n_deadline = _time.monotonic() + 1e9\n",
         ),
-        BOTH,
     ),
+    (
+        "stop-not-set",
+        after_step(
+            "if _stop.is_set():\n    raise SystemExit",
+            "import threading as _threading\n_stop = _threading.Event()\n",
+        ),
+    ),
+    ("index-remembered", items("self.records_seen = index", 1.0, "")),
+    ("steps-spoken-of", after_step("_label = f'step {len(_told)}'", "_told = []\n")),
 )
 HARMLESS: Final[tuple[Plant, ...]] = tuple(
-    Plant(f"decoy-{name}", DECOY, change, devices=devices) for name, change, devices in _DECOYS
+    Plant(f"decoy-{name}", DECOY, change) for name, change in _DECOYS
 )

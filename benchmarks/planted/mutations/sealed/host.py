@@ -18,8 +18,8 @@ _SHARES: Final = (0.55, 0.9)  # of a healthy step, on the CPU and beside a GPU, 
 _ROUND: Final = 8  # steps between occasions
 _PYTHON: Final = ("G202", "G214", "G219")
 _FILES: Final = (*_PYTHON, "G215", "G702")
-_WAITS: Final = (*_PYTHON, "G220")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
+_SELDOM: Final = (*_PYTHON, "G705")
 _QUIET: Final = ("no-logging", "log-every")
 
 
@@ -50,291 +50,229 @@ def _seldom(text: str, unit_us: float, top: str) -> ChangeOf:
     return change
 
 
-def _expiring(site: Site) -> Sequence[Change] | None:
-    """Wait for an answer that never comes, for part of a step."""
-    seconds = f"{max(0.0003, _share(site) * site.step_s):.5f}"
-    top = "import queue as _queue\n_answers = _queue.Queue()\n"
-    text = f"try:\n    _answer = _answers.get(timeout={seconds})\nexcept _queue.Empty:\n    pass"
-    return after_step(text, top)(site)
+def _acting(site: Site) -> Sequence[Change] | None:
+    """Have a thread of the training play a game in Python for part of the time."""
+    return [at_top(site, _ACTOR)] if site.step is not None else None
 
 
-def _ticking(site: Site) -> Sequence[Change] | None:
-    """Have a timer's signal interrupt the training thread for about a third of its time."""
-    return [at_top(site, _TICKS)] if site.step is not None else None
-
-
-def _states(site: Site) -> Sequence[Change] | None:
-    """Ask for the optimizer's whole state where one of its numbers is wanted."""
-    step = site.step
-    if step is None or step.optimizer is None:
-        return None
-    number = amount(site, 1.2, _share(site))
-    text = (
-        f"for _ in range(max(1, {number} // len({{parameters}}))):\n"
-        f'    _rate = {step.optimizer}.state_dict()["param_groups"][0]["lr"]'
-    )
-    return after_step(text)(site)
-
-
-_CONFUSION: Final = (
-    "_seen = {output}.detach().float().flatten()[:256].tolist()\n"
-    "_confusion = [[0] * 10 for _ in range(10)]\n"
-    "for _at in range({n}):\n"
-    "    _row = 1 if _seen[_at % len(_seen)] > 0.0 else 0\n"
-    "    _confusion[_row][_at % 10] += 1"
-)
-_TEXT: Final = """import collections as _collections
-_spoken = [f"word{7919 * _at % 211}" for _at in range({n})]
-_meant = [f"word{104729 * _at % 199}" for _at in range({n})]
-"""
-_GRAMS: Final = """_common = _collections.Counter(zip(_spoken, _spoken[1:])) & _collections.Counter(
-    zip(_meant, _meant[1:])
-)
-_shared = sum(_common.values()) / max(1, len(_spoken) - 1)"""
-_NESTED: Final = """_options = {
-    f"part{_at}": {"kind": "layer", "size": [_at, 4], "inner": {"rate": 0.1, "scale": _at}}
-    for _at in range(max(1, {n} // 5))
-}
-
-
-def _flattened(options, prefix=""):
-    flat = {}
-    for key, value in options.items():
-        if isinstance(value, dict):
-            flat.update(_flattened(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-"""
-_KEPT: Final = """import glob as _glob
-import os as _os
-import tempfile as _tempfile
-_shelf = _tempfile.mkdtemp()
-for _at in range(20):
-    open(_os.path.join(_shelf, f"model-{_at}.pt"), "wb").close()
-"""
-_SORTED: Final = """for _ in range({n}):
-    _models = sorted(_glob.glob(_os.path.join(_shelf, "model-*.pt")), key=_os.path.getmtime)
-    _oldest = _models[:-3]"""
-_REPLAY: Final = """import collections as _collections
-import random as _random
-_replay = _collections.deque(((_at, 0, 1.0) for _at in range({n})), maxlen={n})
-_draw = _random.Random(1)
-"""
-_TREE: Final = """import random as _random
-_leaves = 4096
-_sums = [0.0] * (2 * _leaves)
-for _at in range(_leaves):
-    _sums[_leaves + _at] = 1.0 + _at % 7
-for _at in range(_leaves - 1, 0, -1):
-    _sums[_at] = _sums[2 * _at] + _sums[2 * _at + 1]
-_draw = _random.Random(1)
-"""
-_DESCENT: Final = """_picked = []
-for _ in range({n}):
-    _mass, _node = _draw.random() * _sums[1], 1
-    while _node < _leaves:
-        _node *= 2
-        if _mass > _sums[_node]:
-            _mass -= _sums[_node]
-            _node += 1
-    _picked.append(_node - _leaves)"""
-_BEAMS: Final = """import heapq as _heapq
-_scores = [7919 * _at % 10007 / 10007 for _at in range(50)]
-"""
-_SEARCH: Final = """_beams = [(0.0, ())] * 5
-for _at in range({n}):
-    _grown = [
-        (score + _scores[(_at + token) % 50], (*path[-8:], token))
-        for score, path in _beams
-        for token in range(20)
-    ]
-    _beams = _heapq.nlargest(5, _grown)"""
-_CENTRES: Final = """import numpy as _numpy
-_features = _numpy.random.default_rng(1).random(({n}, 16), dtype="float32")
-"""
-_ASSIGNED: Final = """_centres = _features[:8].copy()
-_near = ((_features[:, None] - _centres[None]) ** 2).sum(2).argmin(1)
-_centres = _numpy.stack([_features[_near == _at].sum(0) for _at in range(8)])"""
-_NEIGHBOURS: Final = """import random as _random
-_neighbours = [[(7 * _at + _edge) % 997 for _edge in range(1, 6)] for _at in range(997)]
-_draw = _random.Random(1)
-"""
-_WALKS: Final = """_walk = [0]
-for _ in range({n}):
-    _walk.append(_draw.choice(_neighbours[_walk[-1]]))"""
-_POLE: Final = """import math as _math
-_pole = [0.0, 0.0, 0.05, 0.0]
-"""
-_SWINGS: Final = """for _ in range({n}):
-    _push = 10.0 if _pole[2] > 0.0 else -10.0
-    _turn = (9.8 * _math.sin(_pole[2]) - _push * _math.cos(_pole[2])) / 0.7
-    _pole[0] = _math.fmod(_pole[0] + 0.02 * _pole[1], 2.4)
-    _pole[1] = _math.fmod(_pole[1] + 0.02 * (_push - 0.1 * _turn), 3.0)
-    _pole[2] = _math.fmod(_pole[2] + 0.02 * _pole[3], 0.2)
-    _pole[3] = _math.fmod(_pole[3] + 0.02 * _turn, 3.0)"""
-_HISTORY: Final = """import pandas as _pandas
-_history = [_pandas.DataFrame({"step": range(200), "loss": 0.5, "rate": 0.1})]
-"""
-_JOINED: Final = """for _at in range({n}):
-    _row = _pandas.DataFrame({"step": [_at], "loss": [0.5], "rate": [0.1]})
-    _history[0] = _pandas.concat([_history[0].tail(200), _row], ignore_index=True)"""
-_ROLLOUT: Final = """import pickle as _pickle
-_rollout = [{"action": _at, "reward": 0.5, "seen": [0.1, 0.2, 0.3]} for _at in range({n})]
-"""
-_TICKS: Final = """import signal as _signal
+_ACTOR: Final = """import threading as _threading
 import time as _time
-_frames = {}
+_episodes = {}
 
 
-def _ticked(number, frame):
-    until = _time.perf_counter() + 0.003
-    while _time.perf_counter() < until:
-        code = frame.f_code if frame is not None else None
-        _frames[code] = _frames.get(code, 0) + 1
+def _act():
+    while True:
+        until = _time.perf_counter() + 0.02
+        while _time.perf_counter() < until:
+            state = len(_episodes) % 97
+            _episodes[state] = [0.5 * cell for cell in range(state)]
+        _time.sleep(0.02)
 
 
-_signal.signal(_signal.SIGALRM, _ticked)
-_signal.setitimer(_signal.ITIMER_REAL, 0.01, 0.01)
+_threading.Thread(target=_act, daemon=True).start()
 """
-_OTHER: Final = """import torch as _torch
-from torch.utils.data import DataLoader as _Loader
-_unlabelled = _Loader(range({n}), batch_size=8, shuffle=True)
+_LETTERS: Final = (
+    "_best = {output}.detach().float().flatten()[:512].tolist()\n"
+    "_best = (_best * (1 + {n} // len(_best)))[:{n}]\n"
+    "_kept = [_key for _key, _ in _itertools.groupby(round(_value) for _value in _best)]"
+)
+_CLOCK: Final = "import datetime as _datetime\n"
+_TOLD: Final = """for _left in range({n}):
+    _until = _datetime.datetime.now().astimezone() + _datetime.timedelta(seconds=_left)
+    _estimate = _until.strftime("%Y-%m-%d %H:%M:%S %z")"""
+_NESTED: Final = """import pprint as _pprint
+_choices = {f"part{_at}": {"rate": 0.1, "sizes": [_at, 4]} for _at in range(max(1, {n}))}
 """
-_RECORDS: Final = """import io as _io
-import pandas as _pandas
-_measured = _pandas.DataFrame({f"metric{_at}": [0.37 * _at] * 50 for _at in range(8)})
+_SPOKEN: Final = """_heard = [7919 * _at % 211 for _at in range(48)]
+_meant = [104729 * _at % 199 for _at in range(48)]
 """
-_WRITTEN: Final = """for _ in range({n}):
-    _sheet = _io.StringIO()
-    _measured.to_csv(_sheet)"""
-_INTERVALS: Final = """import random as _random
-_results = [7919 * _at % 1009 / 1009 for _at in range(100)]
-_draw = _random.Random(1)
+_COMMON: Final = """for _ in range({n}):
+    _before = [0] * 49
+    for _word in _heard:
+        _row = [0]
+        for _at, _other in enumerate(_meant):
+            _row.append(_before[_at] + 1 if _word == _other else max(_row[-1], _before[_at + 1]))
+        _before = _row"""
+_COSTS: Final = """import itertools as _itertools
+_costs = [[7919 * (_row + 5 * _at) % 101 for _at in range(5)] for _row in range(5)]
 """
-_BOOTSTRAP: Final = """_spread = sorted(
-    sum(_draw.choices(_results, k=100)) / 100 for _ in range({n})
-)"""
-_VERSIONS: Final = "import importlib.metadata as _metadata\n"
-_ASKED: Final = "for _ in range({n}):\n    _version = _metadata.version('torch')"
+_ASSIGNED: Final = """for _ in range({n}):
+    _matched = min(
+        _itertools.permutations(range(5)),
+        key=lambda order: sum(_costs[row][at] for row, at in enumerate(order)),
+    )"""
+_CHAIN: Final = """_moves = [[0.1 * ((row + 3 * at) % 7) for at in range(12)] for row in range(12)]
+"""
+_TAGGED: Final = """_likely = [0.0] * 12
+for _ in range({n}):
+    _likely = [max(_likely[row] + _moves[row][at] for row in range(12)) for at in range(12)]"""
+_EXACT: Final = """import decimal as _decimal
+_exact = [_decimal.Decimal(_at) / 7 for _at in range(1, {n} + 1)]
+"""
+_DRAFT: Final = """import tempfile as _tempfile
+"""
+_DRAFTED: Final = """for _ in range({n}):
+    with _tempfile.NamedTemporaryFile("w") as _draft:
+        _draft.write("loss 0.5")"""
+_ASIDE: Final = """import os as _os
+import shutil as _shutil
+import tempfile as _tempfile
+_desk = _tempfile.mkdtemp()
+with open(_os.path.join(_desk, "notes.txt"), "w") as _notes:
+    _notes.write("loss 0.5\\n" * 2000)
+"""
+_COPIED: Final = """for _at in range({n}):
+    _shutil.copy2(_os.path.join(_desk, "notes.txt"), _os.path.join(_desk, f"{_at % 4}.bak"))"""
+_MESSAGE: Final = """import zlib as _zlib
+_message = bytes(7919 * _at % 251 for _at in range(1024)) * max(1, {n})
+"""
+_ORDER: Final = """import random as _random
+_order = list(range({n}))
+_dealer = _random.Random(1)
+"""
+_TENSORS: Final = """import numpy as _numpy
+_first, _second = _numpy.ones(({n}, 16)), _numpy.ones((16, 16))
+"""
+_VALUES: Final = """import numpy as _numpy
+_clipped = _numpy.vectorize(lambda value: value if value > 0.0 else 0.01 * value)
+_values = _numpy.linspace(-1.0, 1.0, {n})
+"""
+_CURVE: Final = """import numpy as _numpy
+_curve = [_numpy.zeros(2000)]
+"""
+_GROWN: Final = """for _ in range({n}):
+    _curve[0] = _numpy.append(_curve[0][-2000:], 0.5)"""
+_DOTTED: Final = """class _Dotted:
+    def __init__(self, values):
+        self._values = values
 
+    def __getattr__(self, name):
+        value = self.__dict__["_values"][name]
+        return _Dotted(value) if isinstance(value, dict) else value
+
+
+_plan = _Dotted({"model": {"layers": {"size": 4}}})
+"""
+_ASKED: Final = "_size = sum(_plan.model.layers.size for _ in range({n}))"
+_MANAGED: Final = """import multiprocessing as _processes
+_managers, _boards = [], []
+"""
+_COUNTED: Final = """if not _boards:
+    _managers.append(_processes.get_context("fork").Manager())
+    _boards.append(_managers[0].dict(steps=0))
+for _ in range({n}):
+    _boards[0]["steps"] = _boards[0]["steps"] + 1"""
+_SEEN: Final = """import numpy as _numpy
+_seen = _numpy.random.default_rng(1).random((64, {n}))
+"""
+_WORDS: Final = """import collections as _collections
+_speech = " ".join(f"word{7919 * _at % 911}" for _at in range({n}))
+"""
+_BACKUP: Final = """import io as _io
+import zipfile as _zipfile
+_code = {f"part{_at}.py": "value = 1\\n" * 200 for _at in range({n})}
+"""
+_SAVED: Final = """with _zipfile.ZipFile(_io.BytesIO(), "w", _zipfile.ZIP_DEFLATED) as _backup:
+    for _name, _text in _code.items():
+        _backup.writestr(_name, _text)"""
+
+_KINDS: Final = (
+    ("time-left-told", "times-told", _TOLD, 7.0, _CLOCK, _PYTHON, _QUIET),
+    (
+        "choices-set-in-type",
+        "pretty-prints",
+        "_set = _pprint.pformat(_choices)",
+        19.0,
+        _NESTED,
+        _PYTHON,
+        _QUIET,
+    ),
+    ("longest-common-parts", "common-parts", _COMMON, 520.0, _SPOKEN, _PYTHON, ()),
+    ("matched-by-all-orders", "assignments", _ASSIGNED, 95.0, _COSTS, _PYTHON, ()),
+    ("tags-by-tables", "best-paths", _TAGGED, 18.0, _CHAIN, _PYTHON, ()),
+    (
+        "averaged-in-decimals",
+        "decimals",
+        "_average = sum(_one * _one for _one in _exact) / len(_exact)",
+        0.3,
+        _EXACT,
+        _PYTHON,
+        _QUIET,
+    ),
+    ("drafts-made", "temporary-files", _DRAFTED, 55.0, _DRAFT, _FILES, _QUIET),
+    ("notes-put-aside", "copied-files", _COPIED, 170.0, _ASIDE, (*_FILES, "G701"), _QUIET),
+    (
+        "message-compressed",
+        "compressed-messages",
+        "_sent = _zlib.compress(_message, 6)",
+        5.0,
+        _MESSAGE,
+        _PYTHON,
+        (),
+    ),
+    ("order-dealt", "dealt-orders", "_dealer.shuffle(_order)", 0.3, _ORDER, _PYTHON, ()),
+    (
+        "sums-over-three",
+        "naive-sums",
+        "_summed = _numpy.einsum('ij,jk,ik->', _first, _second, _first)",
+        0.4,
+        _TENSORS,
+        (*_PYTHON, "G203"),
+        (),
+    ),
+    (
+        "function-for-each-value",
+        "vectorised-functions",
+        "_kept_values = _clipped(_values)",
+        0.12,
+        _VALUES,
+        (*_PYTHON, "G203"),
+        (),
+    ),
+    ("curve-appended-to", "grown-arrays", _GROWN, 2.6, _CURVE, (*_PYTHON, "G203"), _QUIET),
+    ("plan-asked-by-dots", "dotted-settings", _ASKED, 2.2, _DOTTED, _PYTHON, ()),
+    ("steps-on-a-board", "managed-boards", _COUNTED, 110.0, _MANAGED, _PYTHON, _QUIET),
+)
+_OCCASIONS: Final = (
+    (
+        "correlations-now-and-then",
+        "correlations",
+        "_alike = _numpy.corrcoef(_seen)",
+        0.5,
+        _SEEN,
+    ),
+    (
+        "words-counted-now-and-then",
+        "recounted-words",
+        "_common = _collections.Counter(_speech.split()).most_common(50)",
+        0.11,
+        _WORDS,
+    ),
+    ("code-kept-now-and-then", "kept-code", _SAVED, 26.0, _BACKUP),
+)
 PLANTS: Final = (
+    *(
+        Plant(name, family, _beside(text, unit, top), codes, fixes, at_line=True)
+        for name, family, text, unit, top, codes, fixes in _KINDS
+    ),
+    *(
+        Plant(name, family, _seldom(text, unit, top), _SELDOM, _QUIET, at_line=True)
+        for name, family, text, unit, top in _OCCASIONS
+    ),
     Plant(
-        "confusion-by-hand",
-        "confusions",
-        of_output(_CONFUSION, 0.25),
+        "letters-collapsed",
+        "collapsed-letters",
+        of_output(_LETTERS, 0.2, "import itertools as _itertools\n"),
         _READ,
         at_line=True,
     ),
-    Plant("pairs-of-words", "word-pairs", _beside(_GRAMS, 0.45, _TEXT), _PYTHON, at_line=True),
     Plant(
-        "options-flattened-again",
-        "flat-options",
-        _beside("_flat = _flattened(_options)", 1.1, _NESTED, early=True),
-        _PYTHON,
-        _QUIET,
-        at_line=True,
-    ),
-    Plant(
-        "identifiers-made",
-        "identifiers",
-        _beside(
-            "_identifiers = [str(_uuid.uuid4()) for _ in range({n})]",
-            6.5,
-            "import uuid as _uuid\n",
-        ),
-        _PYTHON,
-        at_line=True,
-    ),
-    Plant(
-        "models-listed-by-age",
-        "model-shelves",
-        _beside(_SORTED, 150.0, _KEPT),
-        (*_FILES, "G701"),
-        ("no-checkpoint", "checkpoint-every"),
-        at_line=True,
-    ),
-    Plant(
-        "replay-copied-to-draw",
-        "replay-copies",
-        _beside("_drawn = _draw.sample(list(_replay), 8)", 0.015, _REPLAY, early=True),
-        _PYTHON,
-        at_line=True,
-    ),
-    Plant(
-        "priorities-descended", "priorities", _beside(_DESCENT, 1.6, _TREE), _PYTHON, at_line=True
-    ),
-    Plant("beams-grown-by-hand", "beams", _beside(_SEARCH, 42.0, _BEAMS), _PYTHON, at_line=True),
-    Plant(
-        "clusters-on-host",
-        "clusters",
-        _beside(_ASSIGNED, 0.8, _CENTRES, early=True),
-        (*_PYTHON, "G203"),
-        at_line=True,
-    ),
-    Plant("walks-on-host", "walks", _beside(_WALKS, 0.8, _NEIGHBOURS), _PYTHON, at_line=True),
-    Plant("poles-swung", "simulations", _beside(_SWINGS, 0.75, _POLE), _PYTHON, at_line=True),
-    Plant(
-        "history-joined-to-row",
-        "frame-growth",
-        _beside(_JOINED, 420.0, _HISTORY),
-        (*_PYTHON, "G702", "G203"),
-        _QUIET,
-        at_line=True,
-    ),
-    Plant(
-        "rollout-sent-round",
-        "round-trips",
-        _beside("_received = _pickle.loads(_pickle.dumps(_rollout))", 4.0, _ROLLOUT),
-        _PYTHON,
-        at_line=True,
-    ),
-    Plant("answer-waited-for", "expiries", _expiring, _WAITS, at_line=True),
-    Plant(
-        "timer-interrupts",
-        "timer-signals",
-        _ticking,
-        (*_PYTHON, "G804"),
+        "actor-in-a-thread",
+        "acting-threads",
+        _acting,
+        (*_PYTHON, "G220", "G103", "G113"),
         (),
         "any",
-        at_line=True,
-    ),
-    Plant(
-        "first-of-a-new-pass",
-        "new-passes",
-        _beside("_extra = next(iter(_unlabelled))", 0.07, _OTHER, early=True),
-        (*_PYTHON, "G101", "G102", "G105", "G114"),
-        at_line=True,
-    ),
-    Plant(
-        "whole-state-for-a-rate",
-        "state-lookups",
-        _states,
-        (*_PYTHON, "G204"),
-        _QUIET,
-        at_line=True,
-    ),
-    Plant(
-        "sheet-written-now-and-then",
-        "sheets",
-        _seldom(_WRITTEN, 650.0, _RECORDS),
-        (*_PYTHON, "G702", "G705"),
-        _QUIET,
-        at_line=True,
-    ),
-    Plant(
-        "spread-by-resampling",
-        "resampling",
-        _seldom(_BOOTSTRAP, 21.0, _INTERVALS),
-        (*_PYTHON, "G705"),
-        at_line=True,
-    ),
-    Plant(
-        "versions-asked-again",
-        "version-lookups",
-        _beside(_ASKED, 1100.0, _VERSIONS),
-        _FILES,
-        _QUIET,
         at_line=True,
     ),
 )

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import data_of, item_amount, items
-from benchmarks.planted.mutations.plant import ChangeOf, Plant, Site
-from benchmarks.planted.source import Change
+from benchmarks.planted.mutations.parts import batch_of, data_of, flat, item_amount, items
+from benchmarks.planted.mutations.plant import ChangeOf, Plant, Site, at_top
+from benchmarks.planted.places import with_keywords
+from benchmarks.planted.source import Change, Replacement
 
-_SHARE: Final = 0.7  # of a healthy step
+_SHARE: Final = 0.6  # of a healthy step
 _GRAIN: Final = 1e-4  # of a unit: how finely amounts below one are told
 _FEW: Final = ("G101", "G102", "G112")
 _READ: Final = (*_FEW, "G106", "G107")
 _MADE: Final = (*_FEW, "G107", "G108")
-_WORDS: Final = (*_FEW, "G109")
 _MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
 
 
@@ -34,229 +34,128 @@ def _in_samples(text: str, unit_us: float, top: str) -> ChangeOf:
     return change
 
 
-_GRID: Final = """import numpy as _numpy
-_across, _down = _numpy.meshgrid(_numpy.arange(64.0), _numpy.arange(64.0))
+_JOINED: Final = """import itertools as _itertools
+import torch as _torch
+
+
+class _Joined:
+    def __init__(self, loader):
+        self.loader = loader
+        self.dataset = loader.dataset
+
+    def __len__(self):
+        return max(1, len(self.loader) // {batch})
+
+    def __iter__(self):
+        singles = iter(self.loader)
+        for _ in range(len(self)):
+            rows = list(_itertools.islice(singles, {batch}))
+            yield [_torch.cat(parts) for parts in zip(*rows)]
 """
-_HEATMAPS: Final = """_heatmaps = _numpy.zeros((16, 64, 64), dtype="float32")
-for _joint in range({n}):
-    _x, _y = (7 * index + 11 * _joint) % 64, (5 * index + 3 * _joint) % 64
-    _heatmaps[_joint % 16] = _numpy.exp(-((_across - _x) ** 2 + (_down - _y) ** 2) / 8.0)"""
-_FRAME: Final = """import numpy as _numpy
-import pandas as _pandas
-_frame = _pandas.DataFrame(
-    {
-        "name": [f"sample{_row}.png" for _row in range(3000)],
-        "label": _numpy.arange(3000) % 10,
-        "left": _numpy.linspace(0.0, 1.0, 3000),
-        "person": _numpy.arange(3000) % 400,
-    }
-)
+
+
+def _joined(site: Site) -> Sequence[Change] | None:
+    """Have the loader give single samples, of which batches are joined in the training process."""
+    found = data_of(site)
+    if found is None or len(found[0].args) > 1 or "collate_fn" in site.source.segment(found[0]):
+        return None
+    keywords = {keyword.arg: keyword.value for keyword in found[0].keywords}
+    if "batch_size" not in keywords or None in keywords:
+        return None
+    size = flat(site, keywords["batch_size"])
+    single = with_keywords(site.source, found[0], {"batch_size": "1"}).text
+    if not size.isdecimal():
+        size = str(batch_of(site))
+    return [
+        at_top(site, _JOINED.replace("{batch}", size)),
+        Replacement(found[0], f"_Joined({single})"),
+    ]
+
+
+_PIXELS: Final = """import colorsys as _colorsys
+_pixels = [(_at % 7 / 7, _at % 11 / 11, _at % 13 / 13) for _at in range({n})]
 """
-_ROW: Final = """for _row in range({n}):
-    _record = _frame.iloc[(index + _row) % 3000]
-    _label, _left = int(_record["label"]), float(_record["left"])"""
-_FILTER: Final = """for _row in range({n}):
-    _visits = _frame[(_frame["person"] == (index + _row) % 400) & (_frame["label"] < 9)]
-    _named = _visits["name"].tolist()"""
-_CONTAINER: Final = """import os as _os
-import tempfile as _tempfile
-import h5py as _h5py
-import numpy as _numpy
-_container = _os.path.join(_tempfile.mkdtemp(), "features.h5")
-with _h5py.File(_container, "w") as _file:
-    _file["features"] = _numpy.zeros((500, 64), dtype="float32")
+_CONVERTED: Final = "_hues = [_colorsys.rgb_to_hsv(*_pixel)[0] for _pixel in _pixels]"
+_OTHERS: Final = """import numpy as _numpy
+_others = _numpy.random.default_rng(1).random((64, 3, 32, 32), dtype="float32")
+_drawn = _numpy.random.default_rng(2)
 """
-_REOPENED: Final = """for _row in range({n}):
-    with _h5py.File(_container, "r") as _file:
-        _features = _file["features"][(index + _row) % 500]"""
-_ARRAY: Final = """import os as _os
-import tempfile as _tempfile
-import numpy as _numpy
-_array_path = _os.path.join(_tempfile.mkdtemp(), "features.npy")
-_numpy.save(_array_path, _numpy.zeros((500, 64), dtype="float32"))
-"""
-_MAPPED: Final = """for _row in range({n}):
-    _features = _numpy.array(_numpy.load(_array_path, mmap_mode="r")[(index + _row) % 500])"""
-_SENTENCE: Final = """import random as _random
-_chance = _random.Random(1)
-_sentence = [7919 * _at % 30011 for _at in range({n})]
-"""
-_MASKED: Final = """_masked, _targets = list(_sentence), []
-for _at, _token in enumerate(_sentence):
-    _draw = _chance.random()
-    if _draw < 0.15:
-        _masked[_at] = 103 if _draw < 0.12 else _chance.randrange(30011)
-        _targets.append(_token)
-    else:
-        _targets.append(-100)"""
-_BOUGHT: Final = """import random as _random
-_chance = _random.Random(1)
-_bought = [3 * _at for _at in range(150)]
-"""
-_REJECTED: Final = """_negatives = []
-while len(_negatives) < {n}:
-    _candidate = _chance.randrange(3000)
-    if _candidate not in _bought:
-        _negatives.append(_candidate)"""
-_FOLDER: Final = """import os as _os
-import tempfile as _tempfile
-_folder = _tempfile.mkdtemp()
-"""
-_EXISTING: Final = """_there = []
-for _at in range({n}):
-    _path = _os.path.join(_folder, "pictures", f"{index + _at}.png")
-    if _os.path.isfile(_path):
-        _there.append(_path)"""
-_RUNS: Final = """import numpy as _numpy
-_runs = [(31 * _at % 60000, 1 + 7 * _at % 19) for _at in range({n})]
-"""
-_UNROLLED: Final = """_mask = _numpy.zeros(65536, dtype="uint8")
-for _start, _length in _runs:
-    _mask[_start : _start + _length] = 1
-_mask = _mask.reshape(256, 256).T"""
-_CLOUD: Final = """import numpy as _numpy
-_cloud = _numpy.random.default_rng(1).normal(size=(1024, 3)).astype("float32")
-"""
-_FARTHEST: Final = """_distances = _numpy.full(1024, 1e10, dtype="float32")
-_chosen, _place = [], index % 1024
+_MIXED: Final = """_mixture = _others[index % 64]
 for _ in range({n}):
-    _chosen.append(_place)
-    _away = ((_cloud - _cloud[_place]) ** 2).sum(1)
-    _distances = _numpy.minimum(_distances, _away)
-    _place = int(_distances.argmax())"""
-_TORCH: Final = "import torch as _torch\n"
-_ELEMENTS: Final = """_target = _torch.zeros(64)
-for _at in range({n}):
-    _target[_at % 64] = float(index % 7 + _at)"""
-_PICTURE: Final = """import numpy as _numpy
-from PIL import Image as _Image
-_pixels = _numpy.random.default_rng(1).integers(0, 255, (64, 64, 3))
-_picture = _Image.fromarray(_pixels.astype("uint8"))
+    _part = _drawn.beta(0.4, 0.4)
+    _mixture = _part * _mixture + (1 - _part) * _others[_drawn.integers(64)]"""
+_SERIES: Final = "_series = [0.1 * (_at % 97) for _at in range({n} + 24)]\n"
+_WINDOWS: Final = "_windows = [_series[_at : _at + 24] for _at in range({n})]"
+_PACKED: Final = """import base64 as _base64
+import json as _json
+_encoded = _base64.b64encode(_json.dumps([{"x": _at, "y": 0.5} for _at in range({n})]).encode())
 """
-_ROTATED: Final = """for _angle in range({n}):
-    _turned = _picture.rotate((13 * index + _angle) % 30 - 15, _Image.Resampling.BICUBIC)"""
-_POLYGON: Final = """import math as _math
-_corners = [(9.0 * _math.cos(_at / 3), 9.0 * _math.sin(_at / 3)) for _at in range(19)]
-
-
-def _inside(x, y):
-    within, before = False, _corners[-1]
-    for corner in _corners:
-        if (corner[1] > y) != (before[1] > y):
-            slope = (before[0] - corner[0]) / (before[1] - corner[1])
-            within ^= x < corner[0] + slope * (y - corner[1])
-        before = corner
-    return within
+_UNPACKED: Final = "_decoded = _json.loads(_base64.b64decode(_encoded))"
+_CHANCE: Final = """import random as _random
+_chance = _random.Random(1)
 """
-_COVERED: Final = """_covered = sum(
-    _inside(_at % 21 - 10.0, (_at // 21 + index) % 21 - 10.0) for _at in range({n})
-)"""
-_GENOME: Final = """_strand = "".join("ACGT"[7919 * _at % 1013 % 4] for _at in range({n} + 6))
+_NOISED: Final = "_noise = [_chance.gauss(0.0, 0.1) for _ in range({n})]"
+_CHANCES: Final = """import numpy as _numpy
+_chances = _numpy.full({n}, 1 / {n})
 """
-_LETTERS: Final = """_words = {}
-for _at in range({n}):
-    _word = _strand[_at : _at + 6]
-    _words[_word] = _words.get(_word, 0) + 1"""
+_CHOSEN: Final = "_chosen = _numpy.random.choice({n}, p=_chances)"
+_SOUND: Final = """import numpy as _numpy
+_sound = _numpy.random.default_rng(1).random({n})
+_instants = _numpy.linspace(0, {n}, int({n} * 1.1) + 1)
+"""
+_RESAMPLED: Final = "_resampled = _numpy.interp(_instants, _numpy.arange({n}), _sound)"
+_SIGNAL: Final = "_signal_in = [0.1 * (_at % 89) for _at in range({n})]\n"
+_FILTERED: Final = """_level, _filtered = 0.0, []
+for _value in _signal_in:
+    _level = 0.97 * _level + 0.03 * _value
+    _filtered.append(_value - _level)"""
+_ROWS: Final = """import numpy as _numpy
+_rows = [[0.5 * _at, 1.0, 2.0, 3.0] for _at in range({n})]
+"""
+_TABLE: Final = "_values = _numpy.array(_rows, dtype='float32')[index % {n}]"
+_DATABASE: Final = """import os as _os
+import sqlite3 as _sqlite3
+import tempfile as _tempfile
+_database = _os.path.join(_tempfile.mkdtemp(), "samples.db")
+with _sqlite3.connect(_database) as _link:
+    _link.execute("create table samples (number integer primary key, label integer)")
+    _link.executemany("insert into samples values (?, ?)", [(_at, _at % 10) for _at in range(500)])
+_link.close()
+"""
+_QUERIED: Final = """for _row in range({n}):
+    _link = _sqlite3.connect(_database)
+    _label = _link.execute(
+        "select label from samples where number = ?", ((index + _row) % 500,)
+    ).fetchone()
+    _link.close()"""
+_PROGRAM: Final = "import subprocess as _subprocess\n"
+_DECODED: Final = "for _ in range({n}):\n    _subprocess.run(['/bin/true'], check=True)"
 
+_KINDS: Final = (
+    ("colours-converted", "colours", _CONVERTED, 0.85, _PIXELS, _MADE),
+    ("mixed-with-others", "mixtures", _MIXED, 9.0, _OTHERS, _MADE),
+    ("windows-cut-again", "windows-of-series", _WINDOWS, 0.4, _SERIES, _MADE),
+    ("texts-of-bytes", "encoded-texts", _UNPACKED, 0.55, _PACKED, _MADE),
+    ("noise-drawn-singly", "noise-by-value", _NOISED, 0.5, _CHANCE, _MADE),
+    ("chosen-by-weights", "weighted-choices", _CHOSEN, 0.01, _CHANCES, (*_MADE, "G114")),
+    ("sounds-resampled", "resampled-sounds", _RESAMPLED, 0.02, _SOUND, _MADE),
+    ("filtered-in-a-loop", "recursive-filters", _FILTERED, 0.07, _SIGNAL, _MADE),
+    ("table-of-lists-again", "tables-of-lists", _TABLE, 0.22, _ROWS, _MADE),
+    ("queried-for-each", "sample-queries", _QUERIED, 75.0, _DATABASE, (*_READ, "G117")),
+    ("made-by-a-program", "programs-run", _DECODED, 1200.0, _PROGRAM, (*_READ, "G117", "G108")),
+)
 PLANTS: Final = (
-    Plant(
-        "heatmaps-drawn-again",
-        "heatmaps",
-        _in_samples(_HEATMAPS, 55.0, _GRID),
-        _MADE,
-        _MORE,
-        "loader",
-    ),
-    Plant("row-of-frame", "frame-rows", _in_samples(_ROW, 100.0, _FRAME), _MADE, _MORE, "loader"),
-    Plant(
-        "frame-filtered-again",
-        "frame-filters",
-        _in_samples(_FILTER, 1200.0, _FRAME),
-        _MADE,
-        _MORE,
-        "loader",
+    *(
+        Plant(name, family, _in_samples(text, unit, top), codes, _MORE, "loader", at_line=True)
+        for name, family, text, unit, top, codes in _KINDS
     ),
     Plant(
-        "container-opened-again",
-        "containers",
-        _in_samples(_REOPENED, 950.0, _CONTAINER),
-        _READ,
+        "joined-from-singles",
+        "single-samples",
+        _joined,
+        (*_FEW, "G110", "G111", "G115", "G203", "G202"),
         _MORE,
         "loader",
-    ),
-    Plant(
-        "array-mapped-again",
-        "mapped-arrays",
-        _in_samples(_MAPPED, 220.0, _ARRAY),
-        _READ,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "tokens-masked-singly",
-        "masked-tokens",
-        _in_samples(_MASKED, 0.17, _SENTENCE),
-        _WORDS,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "negatives-rejected",
-        "rejected-negatives",
-        _in_samples(_REJECTED, 4.5, _BOUGHT),
-        _MADE,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "paths-looked-for",
-        "path-checks",
-        _in_samples(_EXISTING, 7.0, _FOLDER),
-        _READ,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "runs-unrolled", "run-lengths", _in_samples(_UNROLLED, 0.65, _RUNS), _MADE, _MORE, "loader"
-    ),
-    Plant(
-        "farthest-points-chosen",
-        "farthest-points",
-        _in_samples(_FARTHEST, 48.0, _CLOUD),
-        _MADE,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "elements-filled-singly",
-        "element-writes",
-        _in_samples(_ELEMENTS, 5.0, _TORCH),
-        _MADE,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "pictures-turned-again",
-        "rotations",
-        _in_samples(_ROTATED, 550.0, _PICTURE),
-        _MADE,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "points-in-polygon",
-        "polygon-tests",
-        _in_samples(_COVERED, 3.2, _POLYGON),
-        _MADE,
-        _MORE,
-        "loader",
-    ),
-    Plant(
-        "letters-counted-in-window",
-        "letter-windows",
-        _in_samples(_LETTERS, 0.27, _GENOME),
-        _WORDS,
-        _MORE,
-        "loader",
+        at_line=True,
     ),
 )

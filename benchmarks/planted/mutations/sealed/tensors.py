@@ -3,270 +3,153 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import Unit, amount, of_model, top_where
-from benchmarks.planted.mutations.plant import (
-    CPU,
-    CUDA,
-    ChangeOf,
-    Plant,
-    Site,
-    after_step,
-)
+from benchmarks.planted.mutations.parts import Unit, amount
+from benchmarks.planted.mutations.plant import CUDA, ChangeOf, Plant, Site, after_step
 from benchmarks.planted.source import Change
 
 _SHARES: Final = (0.55, 0.9)  # of a healthy step: on the CPU, on a GPU
 _MANY: Final = ("G201", "G202", "G506")
 _CHORE: Final = ("G214", "G203", "G219")
-_READ: Final = ("G305", "G307", "G308", "G301", "G302", "G202", "G201")
+_BULK: Final = ("G506", *_CHORE)
+_READ: Final = ("G305", "G307", "G308", "G202", "G201")
 _TORCH: Final = "import torch as _torch\n"
 _LARGEST: Final = 30_000_000  # elements of one tensor
 
 
-def _computed(text: str, unit_us: Unit, top: str = _TORCH, power: float = 1.0) -> ChangeOf:
+def _computed(
+    text: str, unit_us: Unit, top: str = _TORCH, power: float = 1.0, width: int = 1
+) -> ChangeOf:
     """Compute behind the step what costs a share of it by ``{n}`` to a power."""
 
     def change(site: Site) -> Sequence[Change] | None:
         share = _SHARES[site.device == "cuda"]
-        number = min(_LARGEST, amount(site, unit_us, share)) ** (1 / power)
+        number = min(_LARGEST // width, amount(site, unit_us, share)) ** (1 / power)
         side = str(max(2, int(number)))
         return after_step(text.replace("{n}", side), top.replace("{n}", side))(site)
 
     return change
 
 
-def _described(site: Site) -> Sequence[Change] | None:
-    """Draw up a list of the layers of the model, with their sizes, for a log."""
-    share = _SHARES[site.device == "cuda"]
-    number = str(amount(site, 9.0, share))
-    return of_model(_LISTED.replace("{n}", number), "")(site)
-
-
 _DEVICE: Final = "device={parameters}[0].device"
-_POWER: Final = (
-    f"_weight = _torch.ones(32, 32, {_DEVICE})\n"
-    "_left = _weight[0]\n"
+_WAVES: Final = (
+    f"_tone = _torch.ones(64, {{n}}, {_DEVICE})\n_spectrum = _torch.fft.rfft(_tone).abs()"
+)
+_SPREAD: Final = (
+    f"_classes = _torch.arange({{n}}, {_DEVICE}) % 500\n"
+    "_number_of = _torch.nn.functional.one_hot(_classes, 500).sum(0)"
+)
+_OUTER: Final = (
+    f"_side = _torch.ones({{n}}, {_DEVICE})\n_curvature = _torch.outer(_side, _side).add_(0.1)"
+)
+_EDGED: Final = (
+    f"_edged = _torch.ones(1, 1, 24, 24, {_DEVICE})\n"
     "for _ in range({n}):\n"
-    "    _right = _torch.nn.functional.normalize(_weight.t() @ _left, dim=0)\n"
-    "    _left = _torch.nn.functional.normalize(_weight @ _right, dim=0)"
+    "    _edged = _torch.nn.functional.pad(_edged, (1, 0, 1, 0))[..., :24, :24]"
 )
-_CELLS: Final = (
-    "if not _cells:\n"
-    "    _cells.append(_torch.nn.GRUCell(16, 16).to({parameters}[0].device))\n"
-    f"_hidden = _torch.zeros(8, 16, {_DEVICE})\n"
-    "with _torch.no_grad():\n"
-    "    for _ in range({n}):\n"
-    "        _hidden = _cells[0](_hidden, _hidden)"
-)
-_EXPONENTIAL: Final = (
-    f"_generators = 0.01 * _torch.ones({{n}}, 16, 16, {_DEVICE})\n"
-    "_turns = _torch.linalg.matrix_exp(_generators)"
-)
-_WIDE: Final = (
-    f"_wide = _torch.zeros(1, 1, {{n}}, {{n}}, {_DEVICE})\n"
-    f"_bell = _torch.ones(1, 1, 31, 31, {_DEVICE}) / 961\n"
-    "_blurred = _torch.nn.functional.conv2d(_wide, _bell, padding=15)"
-)
-_WARP: Final = (
-    f"_flat = _torch.zeros(1, 3, {{n}}, {{n}}, {_DEVICE})\n"
-    "_grid = _torch.nn.functional.affine_grid(\n"
-    f"    _torch.eye(2, 3, {_DEVICE})[None], _flat.shape, align_corners=False\n"
-    ")\n"
-    "_bent = _torch.nn.functional.grid_sample(_flat, _grid, align_corners=False)"
-)
-_SHUFFLED: Final = "_order = _torch.randperm({n}).to({parameters}[0].device)\n_first = _order[:8]"
-_SCHEDULE: Final = (
-    "_rate = _torch.tensor(1.0)\n"
+_PLACES: Final = (
+    f"_marks = _torch.arange(64, {_DEVICE}) % 3\n"
     "for _at in range({n}):\n"
-    "    _phase = _torch.tensor(_at / 1000.0)\n"
-    "    _rate = _torch.minimum(_rate, 0.5 * (1.0 + _torch.cos(3.14 * _phase)))"
+    "    _places = (_marks == _at % 3).nonzero()"
 )
-_CHECKED: Final = (
-    f"_centre = _torch.zeros(256, {_DEVICE})\n"
+_EVEN: Final = (
+    f"_plan = _torch.rand(24, 24, {_DEVICE}) + 0.1\n"
     "for _ in range({n}):\n"
-    "    _likely = _torch.distributions.Normal(_centre, _centre + 1.0).log_prob(_centre)"
+    "    _plan = _plan / _plan.sum(1, keepdim=True)\n"
+    "    _plan = _plan / _plan.sum(0, keepdim=True)\n"
+    "    if (_plan.sum(1) - 1).abs().max().item() < 0.0:\n"
+    "        break"
 )
-_ADJACENCY: Final = (
-    f"_ends = _torch.arange(2 * {{n}}, {_DEVICE}).remainder(509).view(2, -1)\n"
-    "_graph = _torch.sparse_coo_tensor(\n"
-    f"    _ends, _torch.ones({{n}}, {_DEVICE}), (509, 509)\n"
-    ").coalesce()"
+_REPEATED: Final = (
+    f"_line = _torch.ones(1, 256, {_DEVICE})\n_mean_line = _line.repeat({{n}}, 1).mean(0)"
 )
-_COLLIDING: Final = (
-    f"_places = _torch.arange({{n}}, {_DEVICE}).remainder(4)\n"
-    f"_totals = _torch.zeros(4, {_DEVICE}).index_add_(\n"
-    f"    0, _places, _torch.ones({{n}}, {_DEVICE})\n"
-    ")"
+_FLATTENED: Final = (
+    "for _ in range(max(1, {n} // len({parameters}))):\n"
+    "    _vector = _torch.cat([_p.detach().reshape(-1)[:1000] for _p in {parameters}])"
 )
-_BETWEEN: Final = (
-    f"_values = _torch.ones({{n}}, {_DEVICE})\n"
-    "_smooth = _numpy.convolve(_values.cpu().numpy(), _numpy.ones(9) / 9, mode='same')\n"
-    "_values = _torch.from_numpy(_smooth).to({parameters}[0].device)"
+_CAST: Final = (
+    f"_wide = _torch.ones({{n}}, {_DEVICE})\n"
+    "for _ in range(4):\n"
+    "    _wide = _wide.to(_torch.bfloat16).float()"
 )
-_ARRAYS: Final = "import numpy as _numpy\nimport torch as _torch\n"
-_WATCHED: Final = """import torch as _torch
-
-
-class _Watch(_torch.overrides.TorchFunctionMode):
-    def __init__(self):
-        super().__init__()
-        self.calls = {}
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", str(func))
-        shapes = [str(tuple(one.shape)) for one in args if isinstance(one, _torch.Tensor)]
-        key = f"{name} {' '.join(shapes)}"
-        self.calls[key] = self.calls.get(key, 0) + 1
-        return func(*args, **(kwargs or {}))
-
-
-_watch = _Watch()
-_watch.__enter__()
-"""
-_TRIMMED: Final = """import ctypes as _ctypes
-_library = _ctypes.CDLL("libc.so.6")
-"""
-_FREE: Final = "for _ in range({n}):\n    _free, _total = _torch.cuda.mem_get_info()"
-_LISTED: Final = (
-    "for _ in range(max(1, {n} // (1 + len(list({model}.modules()))))):\n"
-    "    _lines = [f'{name}: {layer.extra_repr()}' for name, layer in {model}.named_modules()]"
+_SLOPES: Final = (
+    f"_at = _torch.ones({{n}}, {_DEVICE})\n"
+    "_slopes = _torch.autograd.functional.jacobian(lambda x: x.sin() * x, _at)"
 )
-_NEWTON: Final = (
-    f"_square = _torch.eye({{n}}, {_DEVICE}) * 2.0\n"
-    f"_root = _torch.eye({{n}}, {_DEVICE})\n"
-    "for _ in range(6):\n"
-    "    _root = 1.5 * _root - 0.5 * _root @ _root @ _square @ _root * 0.1"
+_SCALARS: Final = (
+    "if not _tuners:\n"
+    "    _extra = []\n"
+    "    for _ in range({n}):\n"
+    f"        _scalar = _torch.nn.Parameter(_torch.zeros(1, {_DEVICE}))\n"
+    "        _scalar.grad = _torch.zeros_like(_scalar)\n"
+    "        _extra.append(_scalar)\n"
+    "    _tuners.append(_torch.optim.RMSprop(_extra, lr=1e-3, foreach=False))\n"
+    "_tuners[0].step()"
 )
-_DEPENDENT: Final = (
-    "_first = [\n"
-    "    (_one, _other, _torch.dot(_short[_one], _short[_other]))\n"
-    "    for _one in range({n})\n"
-    "    for _other in range(_one)\n"
-    "]"
+_NAMED: Final = (
+    "for _part in range({n}):\n"
+    "    with _torch.profiler.record_function(f'part {_part}'):\n"
+    "        pass"
+)
+_SEEDED: Final = "for _at in range({n}):\n    _draws = _torch.Generator().manual_seed(_at)"
+_PINNED: Final = "_pinned = _torch.ones({n}).pin_memory().to({parameters}[0].device)"
+_NEIGHBOURS: Final = (
+    f"_crowd = _torch.rand({{n}}, 8, {_DEVICE})\n"
+    "_close = _torch.cdist(_crowd, _crowd).topk(2, largest=False).indices"
+)
+_FILLED: Final = (
+    f"_sheet = _torch.zeros(32, 32, {_DEVICE})\n"
+    "for _row in range({n}):\n"
+    "    _sheet[_row % 32] = _row"
+)
+_TWISTED: Final = (
+    f"_block = _torch.ones(64, {{n}}, {_DEVICE})\n"
+    "_twisted = _block.flip(1).cumsum(1).flip(1).roll(1, 1)"
 )
 
+_KINDS: Final = (
+    ("waves-of-tones", "spectra-of-tones", _WAVES, (0.75, 0.0015), 64, 1.0, _BULK),
+    ("counted-by-spreading", "spread-counts", _SPREAD, (1.5, 0.007), 500, 1.0, (*_BULK, "G519")),
+    ("outer-for-curvature", "outer-products", _OUTER, (0.0033, 0.00001), 1, 2.0, _BULK),
+    ("edges-added-by-turns", "added-edges", _EDGED, (14.0, 16.0), 1, 1.0, (*_MANY, *_CHORE)),
+    ("places-listed", "listed-places", _PLACES, (9.0, 35.0), 1, 1.0, (*_READ, *_BULK)),
+    ("plan-made-even", "even-plans", _EVEN, (36.0, 75.0), 1, 1.0, (*_READ, *_BULK)),
+    ("line-repeated", "repeated-lines", _REPEATED, (0.35, 0.001), 256, 1.0, _BULK),
+    ("weights-in-one-line", "flat-weights", _FLATTENED, (8.0, 9.0), 1, 1.0, (*_MANY, *_CHORE)),
+    ("cast-to-and-fro", "casts", _CAST, (0.006, 0.00002), 1, 1.0, ("G508", "G512", *_BULK)),
+    ("slopes-of-each-output", "jacobians", _SLOPES, (100.0, 120.0), 1, 1.0, (*_MANY, *_CHORE)),
+    ("parts-named", "named-parts", _NAMED, (12.0, 12.0), 1, 1.0, ("G212", "G201", "G202", *_CHORE)),
+    ("draws-begun-again", "begun-draws", _SEEDED, (6.0, 6.0), 1, 1.0, ("G202", *_CHORE)),
+    ("neighbours-of-a-crowd", "crowds", _NEIGHBOURS, (0.006, 0.00005), 1, 2.0, _BULK),
+    (
+        "sheet-filled-by-rows",
+        "filled-rows",
+        _FILLED,
+        (5.5, 12.0),
+        1,
+        1.0,
+        (*_MANY, "G304", *_CHORE),
+    ),
+    ("sums-from-behind", "twisted-sums", _TWISTED, (0.52, 0.0012), 64, 1.0, _BULK),
+)
 PLANTS: Final = (
+    *(
+        Plant(name, family, _computed(text, unit, _TORCH, power, width), codes, at_line=True)
+        for name, family, text, unit, width, power, codes in _KINDS
+    ),
     Plant(
-        "powers-taken-by-turns",
-        "power-iterations",
-        _computed(_POWER, (60.0, 110.0)),
-        (*_MANY, *_CHORE),
+        "scalars-tuned-singly",
+        "tuned-scalars",
+        _computed(_SCALARS, (40.0, 60.0), f"{_TORCH}_tuners = []\n"),
+        ("G204", "G205", *_MANY, *_CHORE),
+        ("foreach", "fused"),
         at_line=True,
     ),
     Plant(
-        "cells-one-after-other",
-        "unrolled-cells",
-        _computed(_CELLS, (78.0, 60.0), f"{_TORCH}_cells = []\n"),
-        (*_MANY, *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "turns-by-exponential",
-        "matrix-exponentials",
-        _computed(_EXPONENTIAL, (12.0, 0.03)),
-        ("G506", *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "blurred-by-a-square",
-        "wide-kernels",
-        _computed(_WIDE, (6.0, 0.004), power=2.0),
-        ("G506", *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "pictures-bent",
-        "bent-pictures",
-        _computed(_WARP, (0.055, 0.0004), power=2.0),
-        ("G506", *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "order-drawn-for-few",
-        "drawn-orders",
-        _computed(_SHUFFLED, (0.03, 0.02)),
-        ("G301", "G302", "G304", "G202", *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "schedule-in-tensors",
-        "tensor-schedules",
-        _computed(_SCHEDULE, (21.0, 16.0)),
-        (*_MANY, *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "distributions-checked",
-        "distribution-checks",
-        _computed(_CHECKED, (210.0, 260.0)),
-        (*_READ, *_CHORE, "G506"),
-        at_line=True,
-    ),
-    Plant(
-        "graph-put-together-again",
-        "graphs-anew",
-        _computed(_ADJACENCY, (0.11, 0.0012)),
-        ("G305", "G307", "G506", *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "sums-into-few-places",
-        "colliding-sums",
-        _computed(_COLLIDING, (0.012, 0.0012)),
-        ("G506", *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "values-through-arrays",
-        "array-detours",
-        _computed(_BETWEEN, (0.008, 0.008), _ARRAYS),
-        (*_READ, *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "calls-watched",
-        "watched-calls",
-        top_where(_WATCHED, ()),
-        ("G202", "G212", "G201"),
-        ("debug-off",),
-        "any",
-        at_line=True,
-    ),
-    Plant(
-        "memory-given-back",
-        "memory-trims",
-        _computed("for _ in range({n}):\n    _library.malloc_trim(0)", (1500.0, 1500.0), _TRIMMED),
-        ("G202", *_CHORE, "G401", "G402"),
-        devices=CPU,
-        at_line=True,
-    ),
-    Plant(
-        "free-memory-asked",
-        "free-memory",
-        _computed(_FREE, 120.0),
-        ("G202", *_CHORE, "G305", "G307"),
+        "pinned-anew",
+        "anew-pinned",
+        _computed(_PINNED, 0.002),
+        ("G301", "G302", "G303", "G403", *_CHORE, "G202"),
         devices=CUDA,
-        at_line=True,
-    ),
-    Plant(
-        "layers-listed-again",
-        "layer-lists",
-        _described,
-        ("G202", *_CHORE),
-        ("no-logging", "log-every"),
-        at_line=True,
-    ),
-    Plant(
-        "root-by-newton",
-        "matrix-roots",
-        _computed(_NEWTON, (0.0012, 0.000004), power=3.0),
-        ("G506", *_MANY, *_CHORE),
-        at_line=True,
-    ),
-    Plant(
-        "products-pair-by-pair",
-        "paired-products",
-        _computed(_DEPENDENT, (1.6, 4.0), f"{_TORCH}_short = list(_torch.ones({{n}}, 16))\n", 2.0),
-        (*_MANY, *_CHORE),
         at_line=True,
     ),
 )

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any, Final, cast
 
 from gapless.capture.ranks.codec import decode, encode
-from gapless.capture.ranks.pool import Ask
-from gapless.capture.ranks.tasks import Answer, Task
+from gapless.capture.ranks.tasks import Answer, Ask, Task
 from gapless.capture.ranks.worker import answer
 from gapless.errors import RemoteError, UsageError
 from gapless.formats.processes import count_processors
@@ -47,19 +46,22 @@ def _connect(address: str) -> Any:  # noqa: ANN401  Ray's types are not ours
     return ray
 
 
-def answer_on_node(data: bytes) -> tuple[bytes, str]:
-    """Answer an encoded task on a worker; return which machine it was, too."""
+def answer_on_node(data: bytes, *needs: bytes) -> object:
+    """Answer an encoded task on a worker; return which machine it was, and what is kept, too."""
     ray = cast("Any", import_module("ray"))
-    return answer(data), ray.get_runtime_context().get_node_id()
+    result, blobs = answer(data, needs)
+    located = (result, ray.get_runtime_context().get_node_id())
+    return [located, *blobs] if blobs else located
 
 
 class _Cluster:
-    """A connection, and on which machine each file was read."""
+    """A connection, on which machine each file was read, and what is kept on the cluster."""
 
     def __init__(self, ray: Any) -> None:  # noqa: ANN401
         self._ray = ray
         self._remote = ray.remote(max_retries=_MAX_RETRIES)(answer_on_node)
         self._nodes: dict[str, str] = {}
+        self._blobs: dict[str, object] = {}
 
     def ask(self, tasks: Sequence[Task]) -> Iterator[Answer]:
         """Have tasks done by whichever workers are free; yield their answers in order."""
@@ -69,12 +71,18 @@ class _Cluster:
             yield self._receive(task, pending.pop())
 
     def _start(self, task: Task) -> object:
-        remote, node = self._remote, self._nodes.get(task.path)
+        options: dict[str, object] = {"num_returns": 1 + len(task.keeps)}
+        node = self._nodes.get(task.path)
         if node is not None:
             strategies = self._ray.util.scheduling_strategies
             place = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
-            remote = remote.options(scheduling_strategy=place)
-        return remote.remote(encode(task))
+            options["scheduling_strategy"] = place
+        needs = [self._blobs[name] for name in task.needs]
+        references = self._remote.options(**options).remote(encode(task), *needs)
+        if not task.keeps:
+            return references  # a list only of several
+        self._blobs.update(zip(task.keeps, references[1:], strict=True))
+        return references[0]
 
     def _receive(self, task: Task, reference: object) -> Answer:
         errors = self._ray.exceptions

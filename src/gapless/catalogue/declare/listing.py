@@ -1,7 +1,7 @@
 """The catalogue as a list: looking fixes up by name, and what they propose for a run."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gapless.catalogue.declare.fix import Effect, Fix, Option
@@ -22,12 +22,12 @@ EFFECTS: Final[Mapping[str, Effect]] = {  # by the name of the fix; the others h
 }
 
 
-def find_fix(name: str, fixes: Sequence[Fix] = FIXES) -> Fix:
+def find_fix(name: str) -> Fix:
     """Return the fix of this name. Raises ``UsageError`` with similar names."""
-    for fix in fixes:
+    for fix in FIXES:
         if fix.name == name:
             return fix
-    raise UsageError(f"there is no fix {name!r}{did_you_mean(name, [fix.name for fix in fixes])}")
+    raise UsageError(f"there is no fix {name!r}{did_you_mean(name, [fix.name for fix in FIXES])}")
 
 
 def parse_request(text: str) -> FixRequest:

@@ -10,9 +10,7 @@ _FORKSERVER_SINCE: Final = (3, 14)  # the Python that no longer forks by default
 _GIB: Final = 1 << 30
 
 
-def find_workers_trap(
-    facts: Facts, loader: Loader, n_workers: int, prefetch: int | None = None
-) -> str | None:
+def find_workers_trap(facts: Facts, loader: Loader, n_workers: int) -> str | None:
     """Return why a loader must not have so many workers; ``None`` if no reason is known."""
     if n_workers == 0:
         return None
@@ -36,9 +34,7 @@ def find_workers_trap(
             f"{short_name(loader.dataset)} names CUDA, which cannot be used in a forked worker: "
             "move to the device in the training loop"
         )
-    return find_memory_trap(
-        facts, loader, n_workers, prefetch or loader.prefetch_factor or DEFAULT_PREFETCH
-    )
+    return find_memory_trap(facts, loader, n_workers, loader.prefetch_factor or DEFAULT_PREFETCH)
 
 
 def find_memory_trap(facts: Facts, loader: Loader, n_workers: int, prefetch: int) -> str | None:

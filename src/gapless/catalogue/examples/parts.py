@@ -190,16 +190,16 @@ def gauge(name: str, mean: float, low: float, high: float, unit: str = "") -> Se
     return Series(name, name, unit, mean, low, high, (low, mean, high), None)
 
 
-def example_life(seconds: Mapping[str, float], steps: int = COUNT) -> ProcessTime:
+def example_life(seconds: Mapping[str, float]) -> ProcessTime:
     """Return the lifetime of the training process, in seconds by run leaf ("set-up", …)."""
     leaves = {name: round(duration_s * SECOND) for name, duration_s in seconds.items()}
-    step_ns = leaves.get("step", 0) // steps if steps else None
+    step_ns = leaves.get("step", 0) // COUNT
     return ProcessTime(
         rank=0,
         pid=1,
         wall_ns=sum(leaves.values()),
         leaves=leaves,
-        steps=steps,
+        steps=COUNT,
         stepping={"step": leaves.get("step", 0)},
         mean_ns=step_ns,
         median_ns=step_ns,

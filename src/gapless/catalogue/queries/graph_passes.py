@@ -12,6 +12,7 @@ from gapless.model.study import GRAPH_MADE, GRAPH_PASSED, Site
 
 _MIN_GRAPH_SHARE: Final = 0.3  # of a line's time, in operators that make a graph
 NOTHING: Final = Estimate(0.0, 0.0, 0.0)
+_MODES: Final = ("__torch_function__", "__torch_dispatch__")  # all operators pass through them
 _INNER: Final = "<"  # what the names of comprehensions begin with
 
 
@@ -52,7 +53,7 @@ def _is_within(evidence: Evidence, line: StepLine, site: Site) -> bool:
     is_same_file = PurePath(site.file).name == PurePath(line.location.file).name
     if site.function.startswith(_INNER):
         return is_same_file and line.first_line <= site.line <= line.last_line
-    return any(
+    return not site.function.startswith(_MODES) and any(
         call.callee.rpartition(".")[2] == site.function.rpartition(".")[2]
         and PurePath(call.callee_file).name == PurePath(site.file).name
         for call in evidence.call_lines

@@ -7,13 +7,13 @@ outside. It may be a hand-written loss, so it must take much time before it is r
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import PurePath
+from math import inf
 from typing import Final
 
 from msgspec import Struct
 
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.samples import HOST_LEAVES, estimate_share, is_function_of
+from gapless.catalogue.queries.samples import HOST_LEAVES, estimate_share
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -30,6 +30,8 @@ _TRAINING_FILES: Final = (
     "torch/utils/_contextlib",  # decorated with no_grad: usually an evaluation
 )
 _TEST_FILES: Final = ("torch/autograd/gradcheck",)  # passes of its own, that train nothing
+# A loss has been computed when its backward pass begins: what is called after it is for a log.
+_LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/distributions/")
 _SCHEDULERS: Final = "torch/optim/lr_scheduler"  # it also wraps the optimizer's step
 # Modules and optimizers that are made, copied or written down: no pass through them.
 _UPKEEP_CALLS: Final = (
@@ -121,29 +123,6 @@ def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:
     )
 
 
-def exposed_share(evidence: Evidence, line: StepLine) -> float:
-    """Return how much of a step a device waits at most for what is done at a line.
-
-    That is its waits for the host, as far as stacks of a window show them in the line's function,
-    or in functions that do not train, which it may call.
-    """
-    share = evidence.share(*HOST_LEAVES)
-    sites = [site for site in evidence.study.sites if site.name.startswith(HOST_LEAVES)]
-    if not evidence.on_device or not sites:
-        return share
-    training_names = {
-        (PurePath(file).name, name.rpartition(".")[2])
-        for file, name in _training_functions(evidence.call_lines)
-    }
-    exposed_ns = sum(
-        site.ns
-        for site in sites
-        if is_function_of(site.file, site.function, line.location)
-        or (PurePath(site.file).name, site.function) not in training_names
-    )
-    return share * exposed_ns / sum(site.ns for site in sites)
-
-
 def _unseen_waits(evidence: Evidence) -> float:
     """Return the share of a step that any line may have waited for the device, unnoticed."""
     recorded = evidence.recorded
@@ -169,7 +148,7 @@ def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[
     model_ends = _model_ends(calls)
     training_shares: dict[tuple[str, int], float] = {}
     for call in calls:
-        if _is_training(call) and call not in passes:
+        if _is_training(call) and call not in passes and not _is_late_loss(call, calls):
             line_key = call.file, call.line
             training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
     yield from recorded.hook_lines
@@ -184,6 +163,27 @@ def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[
         is_model = line.line < model_ends.get(function, 0)
         if line.thread == "training" and function in steps and not (is_training or is_model):
             yield line
+
+
+def follows_passes(line: StepLine, calls: Sequence[CallLine]) -> bool:
+    """Return whether a line stands below all backward passes of its function: it is no loss."""
+    location = line.location
+    return line.first_line > _last_pass(location.file, location.function, calls)
+
+
+def _is_late_loss(call: CallLine, calls: Sequence[CallLine]) -> bool:
+    is_loss = any(pattern in call.callee_file.replace("\\", "/") for pattern in _LOSS_FILES)
+    return is_loss and call.line > _last_pass(call.file, call.function, calls)
+
+
+def _last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> float:
+    """Return the line of the last backward pass of a function; infinite: it has none."""
+    lines = [
+        call.line
+        for call in calls
+        if call.callee == BACKWARD and (call.file, call.function) == (file, function)
+    ]
+    return max(lines, default=inf)
 
 
 def _is_forward(call: CallLine) -> bool:
@@ -231,7 +231,7 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
     """
     calls = recorded.call_lines
     steps = find_stepping_functions(calls)
-    training_functions = _training_functions(calls)
+    training_functions = find_training_functions(calls)
     model_ends = _model_ends(calls)
     for call in calls:
         is_own = not any(folder in call.callee_file for folder in _LIBRARIES)
@@ -249,7 +249,7 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
             yield HotLine("training", *place, count, call.share, call.waited)
 
 
-def _training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
+def find_training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
     """Return the functions that are part of training, or call one, by samples in them."""
     all_calls = tuple(calls)
     return add_callers(
@@ -287,9 +287,9 @@ def _is_training(call: CallLine) -> bool:
     is_upkeep = name in _UPKEEP_CALLS or _INIT_FILE in file
     if is_upkeep or any(pattern in file for pattern in _TEST_FILES):
         return False
-    if _SCHEDULERS in file and name == "step":
-        return False
-    return any(pattern in file for pattern in _TRAINING_FILES) or name in _TRAINING_CALLS
+    is_scheduling = _SCHEDULERS in file and name == "step"
+    is_torch = any(pattern in file for pattern in _TRAINING_FILES)
+    return not is_scheduling and (is_torch or name in _TRAINING_CALLS)
 
 
 def _outer_function(function: str) -> str:

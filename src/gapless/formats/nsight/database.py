@@ -16,7 +16,6 @@ from msgspec import Struct, field
 from gapless.errors import NotATraceError
 from gapless.model.trace import Int64
 
-MAGIC: Final = b"SQLite format 3\0"
 _MAX_TEXT_BYTES: Final = 1 << 16  # of one string: names are shorter
 _MAX_STRINGS: Final = 10_000_000
 _MIN_ROW_BYTES: Final = 4  # of a row and its place in the page: a file has no more rows than that

@@ -18,7 +18,6 @@ from gapless.formats.parts import TraceParts, build_trace
 from gapless.formats.text import source
 from gapless.model.trace import Trace
 
-RAW_SUFFIXES: Final = (".nsys-rep", ".qdrep")
 _EXPORT_S: Final = 1800  # seconds that nsys may take; a report of gigabytes takes minutes
 
 

@@ -21,7 +21,6 @@ from gapless.formats.text.whole import read_whole
 from gapless.model import category as c
 from gapless.model.trace import Device, Geometry, Trace
 
-KEY: Final = b'"rocprofiler-sdk-tool"'
 _OFFSET: Final = re.compile(r"\(byte (\d+)\)")  # of msgspec, where JSON is broken
 _GPU: Final = 2  # of the type of an agent
 _LIMIT: Final = 1 << 62

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from gapless import wire
 from gapless.launch import process_tree
 from gapless.launch.run import checking, exports, folder, reasons, spool_transfer, unstepped
 from gapless.launch.run.sidecar import Sidecar, has_records, open_folder
@@ -127,7 +128,7 @@ def _write_manifest(
     sidecar: Sidecar, end: CommandEnd, path: Path, spool: Path | None, *, goes_on: bool = False
 ) -> None:
     """Write how it ended into ``run.json``; a training in the background may still go on."""
-    with sidecar.journal.guard("run.json"):
+    with sidecar.journal.guard(wire.MANIFEST):
         initial_manifest = sidecar.manifest or folder.new_manifest(
             path.name, sidecar.spec.command, sidecar.started
         )

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gapless import wire
+
 if TYPE_CHECKING:
     from gapless.model.recording import Manifest
 
@@ -79,6 +81,6 @@ def write(folder: Path, manifest: "Manifest", spool: Path | None) -> None:
     }
     text = msgspec.json.encode({**msgspec.to_builtins(manifest), **extras})
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / "run.json.unfinished"
+    unfinished = folder / f"{wire.MANIFEST}.unfinished"
     unfinished.write_bytes(msgspec.json.format(text, indent=2) + b"\n")
-    unfinished.replace(folder / "run.json")
+    unfinished.replace(folder / wire.MANIFEST)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from gapless import wire
 from gapless.launch.process_tree import Tree
 from gapless.launch.run import checking, folder, reasons, spool_transfer
 from gapless.launch.run.pacing import Patience
@@ -85,7 +86,7 @@ def open_folder(sidecar: Sidecar) -> None:
         path = folder.make_elsewhere()
     sidecar.manifest = folder.new_manifest(path.name, sidecar.spec.command, sidecar.started)
     sidecar.transfer = spool_transfer.SpoolTransfer(sidecar.spool, path, sidecar.journal)
-    with sidecar.journal.guard("run.json"):
+    with sidecar.journal.guard(wire.MANIFEST):
         folder.write(path, sidecar.manifest, sidecar.spool)
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -63,9 +63,7 @@ class SideEffects(Struct, frozen=True):
     unobserved: tuple[str, ...]  # what was not observed, in words
 
 
-def find_side_effects(
-    recording: Recording, environment: Mapping[str, str] = os.environ
-) -> SideEffects:
+def find_side_effects(recording: Recording) -> SideEffects:
     """Return what a recorded run wrote and talked to, by where it is."""
     folder = Path(os.path.realpath(recording.manifest.folder or "."))
     written_paths = dict.fromkeys(
@@ -75,7 +73,7 @@ def find_side_effects(
     real = dict.fromkeys(os.path.realpath(path) for path in written_paths if _url(path) is None)
     mounts = sandbox.find_uncovered(folder)
     inside = [path for path in real if _under(path, [folder]) and not _under(path, mounts)]
-    scratch = [*_scratch(environment), Path(recording.path).resolve()]
+    scratch = [*_scratch(), Path(recording.path).resolve()]
     covered = {*inside, *(path for path in real if _under(path, scratch))}
     return SideEffects(
         folder=folder,
@@ -203,12 +201,12 @@ def _under(path: str, folders: Iterable[Path]) -> bool:
     return any(folder == file or folder in file.parents for folder in folders)
 
 
-def _scratch(environment: Mapping[str, str]) -> Iterator[Path]:
+def _scratch() -> Iterator[Path]:
     """Yield where anything may be written: temporary files, the system's own, caches."""
     yield Path(os.path.realpath(tempfile.gettempdir()))
     yield from map(Path, _SYSTEMS)
     for name, usual in _CACHES.items():
-        yield Path(os.path.realpath(environment.get(name) or os.path.expanduser(usual)))  # noqa: PTH111
+        yield Path(os.path.realpath(os.environ.get(name) or os.path.expanduser(usual)))  # noqa: PTH111
 
 
 def _list_unobserved(recording: Recording) -> Iterator[str]:

@@ -168,14 +168,9 @@ def _pace_samples(pace: PaceView, labels: Labels) -> Iterator[Sample]:
 
 
 def _account_samples(account: Account, labels: Labels) -> Iterator[Sample]:
-    if not account.steps:
-        return
-    scale = _NS / account.divisor()
-    for group, ns in account.nonzero_groups().items():
-        yield Sample("gapless_group_seconds", ns * scale, {**labels, "group": group})
-        for leaf, leaf_ns in account.parts.get(group, {}).items():
-            leaf_labels = {**labels, "group": group, "leaf": leaf}
-            yield Sample("gapless_leaf_seconds", leaf_ns * scale, leaf_labels)
+    for group, leaf, ns in account.walk_step():
+        family = "gapless_group_seconds" if leaf is None else "gapless_leaf_seconds"
+        yield Sample(family, ns * _NS, {**labels, "group": group, "leaf": leaf})
 
 
 def _rank_samples(rank: RankView, labels: Labels) -> Iterator[Sample]:

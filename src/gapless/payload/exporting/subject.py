@@ -12,7 +12,6 @@ from . import trees
 from .dimensions import BatchAxis, find_batch, find_varying
 
 _MAX_NOTE = 200  # characters
-_TRIED = "varying dimensions and batch", "batch", "nothing"
 
 
 class CaughtModel:

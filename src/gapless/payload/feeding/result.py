@@ -11,7 +11,6 @@ from typing import Any
 
 from ... import wire
 
-Figures = "dict[tuple[str, str], Any]"  # (stage, variant) → ns for each sample
 _WRITE_S = 0.5  # between two writes of what grows with each cell
 
 

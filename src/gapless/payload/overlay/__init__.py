@@ -16,7 +16,6 @@ from ..process_state import keep_fields
 from . import arguments, settings, skips
 from .patch import edit_counters
 
-Edit = "dict[str, Any]"
 _overlay = keep_fields(undos=[])  # of each edit that was applied: a child has them, too
 
 

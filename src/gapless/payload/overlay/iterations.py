@@ -79,6 +79,29 @@ def replace_iterators(
     return functools.partial(targets.undo_all, undos)
 
 
+def before_iterations(
+    number: int, edit: Any, prepare: Callable[[Any], targets.Undo | None]
+) -> targets.Undo:
+    """Call ``prepare(loader)`` before the loaders that an edit is about are gone through.
+
+    Never before the training does that: parts import torch, which is not there yet when edits are
+    applied. Return what reverts it, and all that ``prepare`` returned to revert its own changes.
+    """
+    undos: list[targets.Undo] = []
+
+    def make(original: Any, _switch: targets.Switch) -> Any:
+        def get_iterator(loader: Any) -> Any:
+            undo = prepare(loader)
+            if undo is not None:
+                undos.append(undo)
+            return original(loader)
+
+        return get_iterator
+
+    undos.append(replace_iterators(number, edit, make))
+    return functools.partial(targets.undo_all, undos)
+
+
 def feed(iterator: Any, begin: Callable[[NextBatch], NextBatch]) -> None:
     """Let an iterator's batches come from ``begin(plain)()``; ``plain()`` gives its own next one.
 

@@ -93,9 +93,9 @@ def of_class(kind: type, name: str) -> Any:
     return None
 
 
-def callers_is_torch(depth: int = 0) -> bool:
+def callers_is_torch() -> bool:
     """Return whether the innermost frame that is not ours is torch's own."""
-    frame: Any = sys._getframe(depth + 1)
+    frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((OURS, PASSED_OVER)):
         frame = frame.f_back
     return frame is not None and _origin_of(frame.f_code.co_filename) == _TORCHS

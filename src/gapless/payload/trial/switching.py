@@ -1,13 +1,12 @@
 """Edits that are switched while the training runs: blocks of steps with and without them, in turn.
 
 The plan is the trial's "switching": {"sides": lists of edits, "block_s": seconds of a block,
-"min_steps" of it, "period": steps of which it has a multiple, "target_s": seconds from the first
-step within which the sides are to be decided, "max_rounds": blocks of each side}. Blocks go
-A A A B A C A B A C A …: each of a side lies between two unedited ones. Of a block the steps do not
-count in which the training settles: those of the batches that were made before, and a part more;
-of a side's first block as many as of a block, so that workers have started. Each switch is a mark,
-SWITCH, and so is the end of settling. What cannot be switched is marked as failed and left out; the
-training goes on.
+"min_steps" of it, "target_s": seconds from the first step within which the sides are to be decided,
+"max_rounds": blocks of each side}. Blocks go A A A B A C A B A C A …: each of a side lies between
+two unedited ones. Of a block the steps do not count in which the training settles: those of the
+batches that were made before, and a part more; of a side's first block as many as of a block, so
+that workers have started. Each switch is a mark, SWITCH, and so is the end of settling. What cannot
+be switched is marked as failed and left out; the training goes on.
 
 Undecided sides take turns until the time is used; a decided one leaves them.
 """
@@ -59,9 +58,7 @@ class _BlockCourse:
     def plan_length(self, step_ns: float) -> None:
         """Set how many steps a block has, by how long they take."""
         plan = _switching.plan
-        steps = max(plan["min_steps"], math.ceil(self.block_ns / max(1.0, step_ns)))
-        period = max(1, plan["period"])
-        self.length = math.ceil(steps / period) * period
+        self.length = max(plan["min_steps"], math.ceil(self.block_ns / max(1.0, step_ns)))
 
     def is_settled(self, now_ns: int) -> bool:
         """Return whether the steps after a switch are over that do not count."""
@@ -76,7 +73,7 @@ class _BlockCourse:
         """Return whether the block has its steps; far slower than planned, it gets fewer."""
         plan = _switching.plan
         if now_ns - self.began > _MAX_STRETCH * self.block_ns:
-            return self.edges >= max(plan["min_steps"], plan["period"])
+            return self.edges >= plan["min_steps"]
         return self.edges >= (self.length or 0)
 
     def aa_ratios(self) -> list[float]:

@@ -8,7 +8,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.leaf import GROUPS, group_of
 from gapless.model.run import RecordedRun, StepAccount
 from gapless.model.study import Study
-from gapless.pricing.simulators.tracing_cost import scale_operator
+from gapless.model.tables import Operator
 from gapless.recorded.steps.account import StepTotals, step_account
 
 
@@ -17,7 +17,7 @@ def isolate_rank(evidence: Evidence, rank: Rank) -> Evidence:
     study = evidence.study
     total_ns = sum(row.row.end - row.row.start for row in study.account.rows)
     share = float(rank.lengths.sum()) / total_ns if total_ns else 0.0
-    operators = tuple(scale_operator(operator, share) for operator in study.tables.operators)
+    operators = tuple(_scale_operator(operator, share) for operator in study.tables.operators)
     rank_study = replace(
         study, account=_sum_rank(rank), tables=replace(study.tables, operators=operators)
     )
@@ -64,3 +64,12 @@ def _join_run_rows(recorded: RecordedRun, windows: Study, rank: int) -> StepAcco
 def _without_waits(account: Account) -> Account:
     leaves = {leaf: ns for leaf, ns in account.leaves.items() if not leaf.startswith(RANK_WAITS)}
     return replace(account, leaves=leaves)
+
+
+def _scale_operator(operator: Operator, share: float) -> Operator:
+    """Return a rank's part of calls that were counted over all ranks: all call equally often."""
+    return replace(
+        operator,
+        host_self_ns=round(operator.host_self_ns * share),
+        host_total_ns=round(operator.host_total_ns * share),
+    )

@@ -46,7 +46,6 @@ _MIN_BOUND_SHARE: Final = 0.75  # of a step: above that a step is mostly computi
 # of a step: what takes so much besides computing is named first nevertheless
 MIN_LARGE_SHARE: Final = 0.2
 _MIN_SAID_SHARE: Final = 0.05  # of a step: what takes less is not mentioned with it
-_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.graph")
 _ABLATIONS: Final = {
     "data": ("cached-batch", "cached-batch-on-device"),
     "copy": ("cached-batch-on-device",),

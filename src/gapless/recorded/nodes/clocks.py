@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.accounting import Collectives, gather_collectives, pair_ends
+from gapless.accounting import Collectives, fit_clock, gather_collectives, pair_ends
 from gapless.accounting.clock import clock_ranges, match_clocks
 from gapless.capture.ranks.tasks import load_trace
 from gapless.errors import GaplessError
@@ -61,7 +61,8 @@ def find_offset(first: Recording, peer: Recording, options: Options) -> ClockOff
         return ClockOffset(wall_ns, None, "wall clock", 0)
     stepwise = _compare_steps(*pair)
     coarse_ns = wall_ns if stepwise is None else wall_ns + stepwise.ns
-    exact = _compare_collectives(first, shift_recording(peer, coarse_ns), options)
+    span = np.array([pair[0].start, pair[0].end])
+    exact = _compare_collectives(first, shift_recording(peer, coarse_ns), span, options)
     if exact is not None:
         return replace(exact, ns=coarse_ns + exact.ns)
     if stepwise is not None:
@@ -139,9 +140,15 @@ def _step_numbers(training: Training) -> Int64:
     return np.concatenate(([0], np.cumsum(training.edges.step_counts)))[: len(training.edges.ends)]
 
 
-def _compare_collectives(first: Recording, peer: Recording, options: Options) -> ClockOffset | None:
-    """Return the offset by the ends of collectives in windows of the same steps."""
-    differences: list[Int64] = []
+def _compare_collectives(
+    first: Recording, peer: Recording, span: Int64, options: Options
+) -> ClockOffset | None:
+    """Return the offset by the ends of collectives in windows of the same steps.
+
+    It is that in the middle of ``span``; what a clock that is faster than the other adds up to
+    until its ends is part of the error.
+    """
+    pairs: list[tuple[Int64, Int64]] = []
     error_ns = 0
     for own_training, peer_training in _common_windows(first, peer):
         window_ends = [_read_window(*window, options) for window in (own_training, peer_training)]
@@ -152,14 +159,16 @@ def _compare_collectives(first: Recording, peer: Recording, options: Options) ->
             end + (window_end.collectives.origin_ns - window_end.offset_ns)
             for end, window_end in zip(ends, filter(None, window_ends), strict=True)
         )
-        differences.append(second_ends - first_ends)
+        pairs.append((first_ends, second_ends))
         error_ns = max(error_ns, sum(end.error_ns for end in filter(None, window_ends)))
-    all_ns = np.concatenate([np.zeros(0, np.int64), *differences])
-    if len(all_ns) < _MIN_ENDS:
+    if sum(len(first_ends) for first_ends, _ in pairs) < _MIN_ENDS:
         return None
-    low_ns, middle_ns, high_ns = np.quantile(all_ns, (_TAIL, 0.5, 1 - _TAIL)).round().tolist()
-    spread_ns = max(high_ns - middle_ns, middle_ns - low_ns)
-    return ClockOffset(int(middle_ns), int(spread_ns) + error_ns, "collectives", len(all_ns))
+    first_ends, second_ends = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
+    line = fit_clock(first_ends, second_ends)
+    misses = np.abs(np.quantile(second_ends - line.from_reference(first_ends), (_TAIL, 1 - _TAIL)))
+    begin_ns, end_ns = (line.from_reference(span) - span).tolist()
+    error_ns += round(float(misses.max())) + abs(end_ns - begin_ns) // 2
+    return ClockOffset((begin_ns + end_ns) // 2, error_ns, "collectives", len(first_ends))
 
 
 _FileWindow = tuple[Path, Window]

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import Struct, field
 
 from gapless.accounting.host.host import HostSide, prepare_host
-from gapless.accounting.host.stages import NO_STAGES, Stages
 from gapless.accounting.host.steps import find_steps
 from gapless.accounting.host.tags import PYTHON
 from gapless.accounting.host.unused_forwards import find_unused_passes
@@ -72,11 +71,11 @@ class ReplayView(Struct, frozen=True, dict=True):
         return {threads.main: find_unused_passes(threads).lane}
 
 
-def view_of(joined_trace: JoinedTrace, ledger: Ledger, stages: Stages = NO_STAGES) -> ReplayView:
+def view_of(joined_trace: JoinedTrace, ledger: Ledger) -> ReplayView:
     """Return what changes of a trace select from. The trace has steps."""
     steps = find_steps(joined_trace.threads)
     bounds = [0, 0] if steps is None else steps.boundaries.tolist()
-    host_side = prepare_host(joined_trace.threads, joined_trace.activities, stages)
+    host_side = prepare_host(joined_trace.threads, joined_trace.activities)
     return ReplayView(joined_trace, host_side, ledger, bounds[0], bounds[-1])
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from gapless.accounting.host.host import prepare_host
-from gapless.accounting.host.stages import NO_STAGES, Stages
 from gapless.accounting.host.steps import find_steps
 from gapless.accounting.partition import JoinedTrace
 from gapless.model.ledger import Ledger
@@ -37,10 +36,7 @@ _MAX_LOST_SHARE: Final = 0.05  # of the span: with more of it unrecorded nothing
 
 
 def build_graph(
-    joined_trace: JoinedTrace,
-    ledger: Ledger,
-    stages: Stages = NO_STAGES,
-    kept_steps: slice = ALL_STEPS,
+    joined_trace: JoinedTrace, ledger: Ledger, kept_steps: slice = ALL_STEPS
 ) -> Graph | Refusal:
     """Build the graph of a partitioned trace, or return why it cannot be replayed.
 
@@ -55,7 +51,7 @@ def build_graph(
         return Refusal("the trace holds no step of those that are replayed")
     span = GraphSpan(
         joined_trace,
-        prepare_host(joined_trace.threads, joined_trace.activities, stages),
+        prepare_host(joined_trace.threads, joined_trace.activities),
         steps.boundaries[numbers[0] : numbers[-1] + 2],
         first_step=int(numbers[0]),
     )

@@ -174,13 +174,13 @@ def middle_draw(inputs: LoaderInputs) -> Draw:
     return Draw(np.arange(max(0, n_rows - _MAX_ROWS), n_rows))
 
 
-def make_draws(inputs: LoaderInputs, rounds: int, seed: int = 0) -> Iterator[Draw]:
+def make_draws(inputs: LoaderInputs, rounds: int) -> Iterator[Draw]:
     """Resample rows in blocks, and draw uncertain values, so many times.
 
     Each unknown is drawn once from each of as many equal parts of its interval as there are rounds
     (McKay 1979): few rounds cover it evenly.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     n_rows = len(inputs.rows)
     block = min(max(_MIN_BLOCK, _batches_ahead(inputs)), max(1, n_rows // 3))
     blocks = -(-min(n_rows, _MAX_ROWS) // block)

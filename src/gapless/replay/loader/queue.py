@@ -199,10 +199,10 @@ class BatchTimes(Struct, frozen=True):
         return (hand_overs[-1] - hand_overs[0]) / (len(hand_overs) - 1)
 
 
-def play_batches(source: Source, consumer: Consumer, batches: int, start: int = 0) -> BatchTimes:
+def play_batches(source: Source, consumer: Consumer, batches: int) -> BatchTimes:
     """Simulate a training of so many batches that begins by requesting one."""
     asks, hand_overs, ends = list[int](), list[int](), list[int]()
-    now = device_free = start
+    now = device_free = 0
     host, device = consumer.host, consumer.device
     for number in range(batches):
         if number:

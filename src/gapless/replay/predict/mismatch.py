@@ -10,10 +10,7 @@ from msgspec.structs import replace
 
 MIN_ALPHA, MAX_ALPHA = 500.0, 2_500.0  # ns an event: the usual range
 WIDE_ERROR: Final = 0.05  # of the step: a window that is farther off makes intervals wider
-FASTEST_PACE, SLOWEST_PACE = (
-    0.35,
-    2.9,
-)  # times: no host is farther from its usual pace
+FASTEST_PACE, SLOWEST_PACE = 0.35, 2.9  # times: no host is farther from its usual pace
 # of the step that nothing explains: with more of it a window is refused
 MAX_LEFT_SHARE: Final = 0.25
 
@@ -42,16 +39,9 @@ class Alpha(Struct, frozen=True):
     alternative: "Alpha | None" = None
 
 
-def judge_fit(alpha: Alpha, chance: float = 0.0, *, hosts: bool = False) -> Alpha:
-    """Annotate how far off a fit is, and refuse it where no host and no device is so far off.
-
-    ``hosts``: the pace of hosts is what is off, which leaves shares of a step as they are.
-    """
-    is_possible = (
-        FASTEST_PACE <= 1 + alpha.error <= SLOWEST_PACE
-        if hosts
-        else abs(alpha.error) <= MAX_LEFT_SHARE
-    )
+def judge_fit(alpha: Alpha, chance: float) -> Alpha:
+    """Annotate how far off a fit is, and refuse it where no host and no device is so far off."""
+    is_possible = abs(alpha.error) <= MAX_LEFT_SHARE
     return annotate_fit(alpha, chance) if is_possible else _refuse_fit(alpha)
 
 

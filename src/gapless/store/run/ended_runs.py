@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 
+from gapless import wire
 from gapless.store import constants
 from gapless.store.run import manifest
 
@@ -13,7 +14,7 @@ def ended_run_key(folder: Path) -> str | None:
     That is the names, sizes and times of all files of the run, and of the machines' constants.
     Raises ``RunFolderError`` for a run that a later version of gapless wrote.
     """
-    if not (folder / manifest.NAME).is_file():
+    if not (folder / wire.MANIFEST).is_file():
         return None
     document = manifest.read(folder)
     has_spool = document.spool is not None and document.spool.is_dir()

@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from gapless import wire
 from gapless.errors import RunFolderError
 from gapless.model.recording import AdoptedTrace, Manifest
 from gapless.store.atomic import write_atomically
 from gapless.store.logs import fields
 from gapless.store.logs.fields import integer, items, members, parse, texts
 
-NAME: Final = "run.json"
 VERSION: Final = 1
 RUNNING: Final = "running"
 FINISHED: Final = "finished"
@@ -41,7 +41,7 @@ def read(folder: Path) -> ManifestDocument:
     document = peek(folder)
     if document.version > VERSION:
         raise RunFolderError(
-            f"{folder / NAME} is of version {document.version}; this gapless reads up to "
+            f"{folder / wire.MANIFEST} is of version {document.version}; this gapless reads up to "
             f"{VERSION}. Upgrade gapless to read it"
         )
     return document
@@ -84,7 +84,7 @@ def _adopted_traces(value: object) -> Iterator[AdoptedTrace]:
 
 def _object(folder: Path) -> Mapping[str, Any]:
     try:
-        return parse((folder / NAME).read_bytes()) or {}
+        return parse((folder / wire.MANIFEST).read_bytes()) or {}
     except OSError:
         return {}
 
@@ -97,5 +97,5 @@ def write(folder: Path, manifest: Manifest) -> None:
     }
     members = {"version": VERSION, **lasting_members, **msgspec.to_builtins(manifest)}
     text = json.dumps(members, indent=2)
-    with write_atomically(folder / NAME) as unfinished:
+    with write_atomically(folder / wire.MANIFEST) as unfinished:
         unfinished.write_text(text + "\n", encoding="utf-8")

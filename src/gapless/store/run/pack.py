@@ -101,7 +101,7 @@ def _contents(run: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
     load(run)  # brings what a killed launcher left elsewhere
     members = msgspec.to_builtins(manifest.read(run).manifest)
     manifest_object = {"version": manifest.VERSION, **members}
-    yield manifest.NAME, io.BytesIO(hide(json.dumps(manifest_object, indent=2).encode()))
+    yield wire.MANIFEST, io.BytesIO(hide(json.dumps(manifest_object, indent=2).encode()))
     for log in recovery.find_logs(run, None):
         yield log.relative_to(run).as_posix(), io.BytesIO(_log(log, hide))
     for window in sorted((run / recovery.WINDOWS).glob("rank*.json*")):

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gapless import wire
 from gapless.errors import RunFolderError
 from gapless.model.recording import Manifest, Process, Recording, Unobserved, Window
 from gapless.store import columns
@@ -25,7 +26,7 @@ _WINDOW_SUFFIXES: Final = ("", ".gz", ".zst", columns.SUFFIX)
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder is a run folder."""
-    return (folder / manifest.NAME).is_file() or any((folder / recovery.LOGS).glob("*.log"))
+    return (folder / wire.MANIFEST).is_file() or any((folder / recovery.LOGS).glob("*.log"))
 
 
 def load(folder: str | os.PathLike[str]) -> Recording:
@@ -37,7 +38,7 @@ def load(folder: str | os.PathLike[str]) -> Recording:
     run_folder = Path(folder)
     if not is_run(run_folder):
         raise RunFolderError(
-            f"{run_folder} is not a run folder: it has neither {manifest.NAME} nor logs; "
+            f"{run_folder} is not a run folder: it has neither {wire.MANIFEST} nor logs; "
             "gapless runs lists those that are"
         )
     document = manifest.read(run_folder)
@@ -52,7 +53,7 @@ def load(folder: str | os.PathLike[str]) -> Recording:
 def _unreadable_parts(folder: Path, document: ManifestDocument) -> Iterator[Unobserved]:
     """Yield what of a run cannot be read, apart from single logs."""
     if not document.is_readable:
-        yield Unobserved(manifest.NAME, "missing, or no JSON")
+        yield Unobserved(wire.MANIFEST, "missing, or no JSON")
     try:
         os.scandir(folder / recovery.LOGS).close()
     except FileNotFoundError:

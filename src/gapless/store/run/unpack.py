@@ -14,6 +14,7 @@ from typing import IO, Final
 import zstandard
 from msgspec.structs import replace
 
+from gapless import wire
 from gapless.errors import NotFoundError, RunFolderError
 from gapless.store.run import manifest
 from gapless.store.run.manifest import KILLED, RUNNING
@@ -106,7 +107,7 @@ def _settle_manifest(run: Path, packed: Path) -> None:
     """Remove from a manifest where it came from. Raises ``RunFolderError``."""
     document = manifest.read(run)
     if not document.is_readable:
-        raise RunFolderError(f"{packed} holds no readable {manifest.NAME}")
+        raise RunFolderError(f"{packed} holds no readable {wire.MANIFEST}")
     unpacked_manifest = document.manifest
     manifest.write(
         run,

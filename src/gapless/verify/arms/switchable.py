@@ -57,15 +57,14 @@ class SwitchPlan(Struct, frozen=True):
     target_s: float  # from the first step; sides that are undecided then stay so
     block_s: float = 0.7
     min_steps: int = 8  # of a block
-    period: int = 1  # steps, of which a block has a multiple
     max_rounds: int = 30  # blocks of each side
 
 
-def plan_switches(sides: int, budget_s: float, period: int = 1) -> SwitchPlan:
-    """Return the plan for so many sides; a recurring period of steps fits into its blocks."""
+def plan_switches(sides: int, budget_s: float) -> SwitchPlan:
+    """Return the plan for so many sides."""
     usual_s = _TARGET_S[0] + _TARGET_S[1] * sides
     target_s = max(usual_s, min(_MORE_S, _BUDGET_SHARE * budget_s))
-    return SwitchPlan(min(budget_s, target_s), period=period)
+    return SwitchPlan(min(budget_s, target_s))
 
 
 def explain_obstacle(edits: Sequence[Edit]) -> str | None:

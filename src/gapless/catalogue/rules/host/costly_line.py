@@ -8,7 +8,7 @@ from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.queries import graph_passes, samples, step_lines, windows
+from gapless.catalogue.queries import device_waits, graph_passes, samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -26,7 +26,7 @@ _GRADIENT_REMEDY: Final = (
     "gradients that are only looked at: read them from .grad after backward(), without a pass of "
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
-_SURE_SHARE: Final = 0.5  # at least, with a device: its queue hides the rest
+_MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
 _BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
 _FORWARD: Final = CallLine("train.py", 25, "train", "model.py", "Net.forward", 0.2)
 _NODE: Final = "autograd::engine::evaluate_function:"
@@ -178,6 +178,18 @@ _HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 
             HotLine("training", "train.py", 34, "train", 120, 0.3),
         ),
         figure(
+            "After the backward pass nothing is a loss any more: numbers for a log",
+            "train.py:34 takes 2.9 ms of each 24.0 ms step, beside the forward and the backward "
+            "pass, the optimizer and the loader.",
+            example_facts.gpu(),
+            {"busy.math": 4, "idle.host.dispatch": 20},
+            _BACKWARD,
+            _HOST_CODE,
+            HotLine("training", "train.py", 34, "train", 48, 0.12),
+            CallLine("train.py", 34, "train", "torch/nn/functional.py", "cross_entropy", 0.1),
+            HotLine("training", "train.py", 29, "train", 44, 0.11),
+        ),
+        figure(
             "Numbers are read from the device in each step: a thread may wait for it there",
             None,
             example_facts.gpu(),
@@ -225,9 +237,10 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     functions of the script which do not call training code either; and the lines of hooks of
     modules and tensors, with all that they call. Making, copying and loading modules is no training
     code, nor are schedulers, nor gradients that are computed by another pass through a graph of
-    which there is but one. Where no module is called, the lines before the backward pass are the
-    model. Operators count, too. The price is that of the step without the line: whether the step
-    needs it cannot be seen from outside. A cause that is named at the same lines takes precedence.
+    which there is but one, nor losses and distributions below the last backward pass. Where no
+    module is called, the lines before the backward pass are the model. Operators count, too. The
+    price is that of the step without the line: whether the step needs it cannot be seen from
+    outside. A cause that is named at the same lines takes precedence.
     With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
     do not count; the device has to wait for the host in the step, and a line is worth no more than
     it waits in the line's function, as stacks of a window show. Recordings that do not tell such
@@ -235,18 +248,28 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
-    min_share = _MIN_DEVICE_SHARE if evidence.on_device else _MIN_SHARE
     return [
         _line_detection(evidence, line)
         for line in lines[:_MAX_LINES]
-        if line.share.low >= min_share
+        if line.share.low >= _min_share(evidence, line)
     ]
+
+
+def _min_share(evidence: Evidence, line: StepLine) -> float:
+    may_be_loss = evidence.on_device and not step_lines.follows_passes(line, evidence.call_lines)
+    return _MIN_DEVICE_SHARE if may_be_loss else _MIN_SHARE
+
+
+def _shown_share(evidence: Evidence) -> float:
+    """Return how much of the host's time surely shows: while a device works, its queue hides it."""
+    host_share = evidence.share(*samples.HOST_LEAVES)
+    return max(_MIN_SHOWN_SHARE, host_share) if evidence.on_device else 1.0
 
 
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     share, step_ns = line.share, evidence.step_ns or 0
-    exposed_share = step_lines.exposed_share(evidence, line) if evidence.on_device else 1.0
-    sure_share = min(share.low, exposed_share) * (_SURE_SHARE if evidence.on_device else 1.0)
+    exposed_share = device_waits.exposed_share(evidence, line) if evidence.on_device else 1.0
+    sure_share = min(share.low, exposed_share) * _shown_share(evidence)
     likely_share = max(sure_share, min(share.mid, exposed_share))
     passed_share = graph_passes.backward_share(evidence, line)
     passed = (Measure("its part of the backward pass", passed_share.mid, "share"),)

@@ -85,6 +85,15 @@ def _make_example(*calls: CallLine) -> Evidence:
             ),
         ),
         RuleFigure(
+            "The optimizer, which is last in a step that something else held up",
+            None,
+            _make_example(
+                CallLine(
+                    "train.py", 41, "train", "torch/optim/adam.py", "Adam.step", 0.25, late=0.2
+                ),
+            ),
+        ),
+        RuleFigure(
             "Late wherever they are: others use the machine",
             None,
             _make_example(
@@ -227,7 +236,14 @@ def _other_calls(recorded: RecordedRun) -> list[CallLine]:
         and (call.callee_file, call.callee) not in training_functions
         and call.callee != step_lines.BACKWARD
         and not step_lines.is_loading(call)
+        and not _is_of_optimizer(call)
     ]
+
+
+def _is_of_optimizer(call: CallLine) -> bool:
+    """Return whether it is an optimizer's: last in a step, and late if that was held up."""
+    file = call.callee_file.replace("\\", "/")
+    return "torch/optim/" in file and "lr_scheduler" not in file
 
 
 def _find_line(recorded: RecordedRun, share: float) -> Location | None:

@@ -7,7 +7,7 @@ pipeline is replaced as by uint8-to-device. It takes effect where a batch is dec
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any
 
 from .. import iterations, workers
 from ..patch import edit_counters, targets
@@ -18,31 +18,21 @@ def apply(number: int, edit: Any) -> targets.Undo:
     """Apply an edit; return what reverts it."""
     target = f"{edit['target']}: decoding on the device"
     edit_counters.register_edit(number, target)
-    undos: list[targets.Undo] = []
-    make = functools.partial(_make, functools.partial(_report, number, target), undos)
-    undos += [
-        iterations.replace_iterators(number, edit, make),
+    report = functools.partial(_report, number, target)
+    undos = [
+        iterations.before_iterations(number, edit, functools.partial(_attach, report)),
         uint8_to_device.defer_pipelines(number, edit),
         workers.run_in_workers(number, edit, begin, ()),
     ]
     return functools.partial(targets.undo_all, undos)
 
 
-def _make(
-    report: Callable[[int, float], None],
-    undos: list[targets.Undo],
-    original: Any,
-    _switch: targets.Switch,
-) -> Callable[[Any], Any]:
-    def get_iterator(loader: Any) -> Any:
-        # not before: the part imports torch, which is not there yet when edits are applied
-        reports = iterations.import_part("jpeg_pixels").on_first_batch
-        if report not in reports:
-            reports.append(report)
-            undos.append(functools.partial(_forget, reports, report))
-        return original(loader)
-
-    return get_iterator
+def _attach(report: Any, _loader: Any) -> targets.Undo | None:
+    reports = iterations.import_part("jpeg_pixels").on_first_batch
+    if report in reports:
+        return None
+    reports.append(report)
+    return functools.partial(_forget, reports, report)
 
 
 def begin() -> None:

@@ -6,7 +6,7 @@ It takes effect, in each worker, with the first picture that is decoded so.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any
 
 from .. import iterations, workers
 from ..patch import edit_counters, targets
@@ -17,31 +17,23 @@ def apply(number: int, edit: Any) -> targets.Undo:
     library = (edit.get("options") or {}).get("library", "simplejpeg")
     target = f"{edit['target']}: decoding by {library}"
     edit_counters.register_edit(number, target)
-    make = functools.partial(_make, (number, library, target))
+    refuse = functools.partial(_refuse, (number, library, target))
     undos = [
-        iterations.replace_iterators(number, edit, make),
+        iterations.before_iterations(number, edit, refuse),
         workers.run_in_workers(number, edit, begin, (number, library, target)),
     ]
     return functools.partial(targets.undo_all, undos)
 
 
-def _make(
-    names: tuple[int, str, str], original: Any, _switch: targets.Switch
-) -> Callable[[Any], Any]:
-    """Say, where the loader is first gone through, that the library is not there."""
+def _refuse(names: tuple[int, str, str], _loader: Any) -> None:
+    """Say, where a loader is first gone through, that the library is not there."""
     number, library, target = names
-
-    def get_iterator(loader: Any) -> Any:
-        why = _find_obstacle(library)
-        if why:
-            edit_counters.record_refusal(number, target, why)
-        return original(loader)
-
-    return get_iterator
+    why = _find_obstacle(library)
+    if why:
+        edit_counters.record_refusal(number, target, why)
 
 
 def _find_obstacle(library: str) -> str:
-    # not when edits are applied: the part imports torch, which is not there yet
     try:
         iterations.import_part("jpeg_decoders").find_library(library)
     except ImportError as error:

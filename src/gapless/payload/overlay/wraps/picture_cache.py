@@ -7,7 +7,7 @@ effect, in each worker, with the first picture whose pixels are there.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any
 
 from .. import cache_filling, iterations, workers
 from ..patch import edit_counters, targets
@@ -21,8 +21,8 @@ def apply(number: int, edit: Any) -> targets.Undo:
     edit_counters.register_edit(number, target)
     cache: dict[str, Any] = {}  # the store and what is said of it, once there is a loader
     undos = [
-        iterations.replace_iterators(
-            number, edit, functools.partial(_make, (number, target), cache)
+        iterations.before_iterations(
+            number, edit, functools.partial(_fill, (number, target), cache)
         ),
         workers.run_in_workers(number, edit, begin, (number, target, cache)),
     ]
@@ -41,18 +41,9 @@ def begin(number: int, target: str, cache: dict[str, Any]) -> None:
     caching.open_cached(cache["store"])
 
 
-def _make(
-    names: tuple[int, str], cache: dict[str, Any], original: Any, _switch: targets.Switch
-) -> Callable[[Any], Any]:
-    def get_iterator(loader: Any) -> Any:
-        if not cache and loader.num_workers:
-            _fill(names, loader, cache)
-        return original(loader)
-
-    return get_iterator
-
-
-def _fill(names: tuple[int, str], loader: Any, cache: dict[str, Any]) -> None:
+def _fill(names: tuple[int, str], cache: dict[str, Any], loader: Any) -> None:
+    if cache or not loader.num_workers:
+        return
     caching = iterations.import_part(_MODULE)
     obstacle = caching.find_picture_obstacle(loader)
     if obstacle is not None:

@@ -7,7 +7,7 @@ effect with each sample that is given again.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any
 
 from .. import cache_filling, iterations
 from ..patch import edit_counters, targets
@@ -20,33 +20,22 @@ def apply(number: int, edit: Any) -> targets.Undo:
     target = f"{edit['target']}: kept samples"
     edit_counters.register_edit(number, target)
     folder = (edit.get("options") or {}).get("folder")
-    undos: list[targets.Undo] = []
-    make = functools.partial(_make, (number, target), folder, undos)
-    undos.append(iterations.replace_iterators(number, edit, make))
-    return functools.partial(targets.undo_all, undos)
+    attach = functools.partial(_attach, (number, target), folder)
+    return iterations.before_iterations(number, edit, attach)
 
 
-def _make(
-    names: tuple[int, str],
-    folder: str | None,
-    undos: list[targets.Undo],
-    original: Any,
-    _switch: targets.Switch,
-) -> Callable[[Any], Any]:
+def _attach(names: tuple[int, str], folder: str | None, loader: Any) -> targets.Undo | None:
     caching = iterations.import_part("caches.sample_cache")
-
-    def get_iterator(loader: Any) -> Any:
-        obstacle = caching.find_obstacle(loader, folder)
-        if obstacle is not None:
-            edit_counters.record_refusal(*names, obstacle)
-        elif not isinstance(vars(loader.dataset).get(_METHOD), caching.CachedSamples):
-            samples = caching.attach_cache(loader, folder)
-            undos.append(functools.partial(vars(loader.dataset).pop, _METHOD, None))
-            samples.on_refused = functools.partial(edit_counters.record_refusal, *names)
-            _fill(names, loader, samples)
-        return original(loader)
-
-    return get_iterator
+    obstacle = caching.find_obstacle(loader, folder)
+    if obstacle is not None:
+        edit_counters.record_refusal(*names, obstacle)
+        return None
+    if isinstance(vars(loader.dataset).get(_METHOD), caching.CachedSamples):
+        return None
+    samples = caching.attach_cache(loader, folder)
+    samples.on_refused = functools.partial(edit_counters.record_refusal, *names)
+    _fill(names, loader, samples)
+    return functools.partial(vars(loader.dataset).pop, _METHOD, None)
 
 
 def _fill(names: tuple[int, str], loader: Any, samples: Any) -> None:

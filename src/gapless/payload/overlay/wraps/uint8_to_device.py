@@ -27,31 +27,20 @@ def defer_pipelines(
 
     ``record``: called with the transforms of each before and after.
     """
+    return iterations.before_iterations(number, edit, functools.partial(_defer, record))
+
+
+def _defer(record: Any, loader: Any) -> targets.Undo:
+    """Let the pipelines of a loader's data set end before they make floats."""
     undos: list[targets.Undo] = []
-    make = functools.partial(_make, functools.partial(_defer, record, undos))
-    undos.append(iterations.replace_iterators(number, edit, make))
-    return functools.partial(targets.undo_all, undos)
-
-
-def _make(
-    defer: Callable[[Any], None], original: Any, _switch: targets.Switch
-) -> Callable[[Any], Any]:
-    def get_iterator(loader: Any) -> Any:
-        defer(loader.dataset)
-        return original(loader)
-
-    return get_iterator
-
-
-def _defer(record: Any, undos: list[targets.Undo], dataset: Any) -> None:
-    """Let the pipelines of a data set end before they make floats."""
-    for pipeline in iterations.import_part("pipelines").find_pipelines(dataset):
+    for pipeline in iterations.import_part("pipelines").find_pipelines(loader.dataset):
         transforms = pipeline.transforms
         before = list(transforms)
         if iterations.import_part("uint8_pictures").defer_floats(pipeline):
             undos.append(functools.partial(_put_back, transforms, before))
             if record is not None:
                 record(before, transforms)
+    return functools.partial(targets.undo_all, undos)
 
 
 def _record(number: int, target: str, before: list[Any], after: list[Any]) -> None:

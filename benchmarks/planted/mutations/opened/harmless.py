@@ -1,0 +1,126 @@
+"""Additions that cost nothing as they are written."""
+
+from typing import Final
+
+from benchmarks.planted.mutations.parts import items, of_call, top_where
+from benchmarks.planted.mutations.plant import (
+    BOTH,
+    CUDA,
+    DECOY,
+    ChangeOf,
+    Plant,
+    after_step,
+    before_backward,
+)
+
+_TORCH: Final = "import torch as _torch\n"
+_PLAIN: Final = """import torch as _torch
+
+
+def _as_it_is(model, *given):
+    with _torch.autocast("cpu", enabled=False):
+        return model(*given)
+"""
+_NEVER: Final = (
+    "_reached[0] += 1\n"
+    "if _reached[0] % 1_000_000_000 == 0:\n"
+    "    _torch.save([_p.detach() for _p in {parameters}], 'never.pt')"
+)
+_GUARDED: Final = (
+    "try:\n"
+    "    _reached.append(len(_reached)) if not _reached else None\n"
+    "except RuntimeError:\n"
+    "    _torch.cuda.synchronize()\n"
+    "    _torch.cuda.empty_cache()"
+)
+_EVALUATED: Final = (
+    "_passed[0] += 1\n"
+    "if _passed[0] == 1_000_000_000:\n"
+    "    for _ in range(1000):\n"
+    "        print(float(sum(_p.detach().abs().sum() for _p in {parameters})))"
+)
+
+_DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
+    ("precision-as-it-is", of_call("_as_it_is({model}, {arguments})", _PLAIN), BOTH),
+    (
+        "anomalies-not-looked-for",
+        top_where(f"{_TORCH}_torch.autograd.set_detect_anomaly(False)\n", ()),
+        BOTH,
+    ),
+    (
+        "any-algorithm",
+        top_where(f"{_TORCH}_torch.use_deterministic_algorithms(False)\n", ()),
+        BOTH,
+    ),
+    (
+        "read-on-host",
+        after_step("_limit = _bound.item()", f"{_TORCH}_bound = _torch.tensor(1.0)\n"),
+        BOTH,
+    ),
+    (
+        "moved-to-where-it-is",
+        before_backward("_same = {loss}.detach().to({loss}.device)"),
+        BOTH,
+    ),
+    (
+        "on-host-already",
+        after_step("_there = _bound.cpu()", f"{_TORCH}_bound = _torch.ones(8)\n"),
+        CUDA,
+    ),
+    ("saved-never", after_step(_NEVER, f"{_TORCH}_reached = [0]\n"), BOTH),
+    ("guarded-against-memory", after_step(_GUARDED, f"{_TORCH}_reached = []\n"), BOTH),
+    ("evaluated-never", after_step(_EVALUATED, "_passed = [0]\n"), BOTH),
+    ("samples-passed-on", items("assert index >= 0", 1.0, ""), BOTH),
+    (
+        "counted-at-start",
+        top_where("_started = sum(_at % 7 for _at in range(3_000_000))\n", ()),
+        BOTH,
+    ),
+    (
+        "precision-said",
+        top_where(f"{_TORCH}_torch.set_float32_matmul_precision('highest')\n", ()),
+        BOTH,
+    ),
+    (
+        "start-method-said",
+        top_where(
+            "import multiprocessing as _processes\n"
+            "_processes.set_start_method('fork', force=True)\n",
+            (),
+        ),
+        BOTH,
+    ),
+    ("collector-asked", after_step("_young = _gc.get_count()", "import gc as _gc\n"), BOTH),
+    (
+        "profiler-at-hand",
+        top_where("import cProfile as _profiler\n_idle_profile = _profiler.Profile()\n", ()),
+        BOTH,
+    ),
+    (
+        "large-table-at-start",
+        top_where("_names_of = {_at: str(_at) for _at in range(100_000)}\n", ()),
+        BOTH,
+    ),
+    (
+        "weakly-referred",
+        before_backward("_weak = _weakref.ref({loss})", "import weakref as _weakref\n"),
+        BOTH,
+    ),
+    (
+        "settings-of-sleep",
+        after_step("_pause = 0.0\nif _pause:\n    _time.sleep(_pause)", "import time as _time\n"),
+        BOTH,
+    ),
+    (
+        "folder-made-once",
+        top_where(
+            "import os as _os\nfor _at in range(20):\n"
+            "    _os.makedirs(f'kept/{_at}', exist_ok=True)\n",
+            (),
+        ),
+        BOTH,
+    ),
+)
+HARMLESS: Final[tuple[Plant, ...]] = tuple(
+    Plant(f"decoy-{name}", DECOY, change, devices=devices) for name, change, devices in _DECOYS
+)
