@@ -116,11 +116,27 @@ def test_a_sample_that_raises_is_left_out_and_each_stage_has_a_figure(folder: Pa
     assert {("sample", "whole"), ("read", NOW), ("rest", NOW), ("collate", NOW)} <= set(figures)
     assert {("collate", RECYCLED), ("collate", BYTES)} <= set(figures)
     assert ("decode", decoders.PRESENT) in figures
+    assert {("sample", "samples kept"), ("decode", "pictures kept")} <= set(figures)
     assert {("shrink", decoders.PRESENT), ("shrink", "Pillow, draft 1/4")} <= set(figures)
     assert all(ns > 0 for ns in figures.values())
     draft = next(entry for entry in maker.differences() if entry["variant"] == "Pillow, draft 1/4")
     assert draft["max"] > 0
     assert draft["mean"] < 32
+
+
+def test_samples_that_draw_numbers_are_not_kept() -> None:
+    class Noise(Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return COUNT
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            return torch.rand(4)
+
+    maker = Maker(source_of(Noise()), is_worker=False)
+    report = maker.add_group(3)
+    assert report is not None
+    assert "samples, kept" not in report.cells
+    assert "draws random numbers" in maker.facts()["absent"]["sample"]["samples kept"]
 
 
 def test_many_samples_that_raise_end_it() -> None:

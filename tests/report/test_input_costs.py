@@ -89,20 +89,20 @@ gapless data · python train.py
 256 samples (of 5,000) of Photos by the loader at train.py:41, batches of 64, 2 workers; a batch is
 36.8 MiB
 
-                                            ms/sample samples/s   times         a step   pixels off
+                                            ms/sample samples/s   times         a step    pixels off
 read      now                     0.080 [0.072–0.088]    12,500
 decode    now                        3.00 [2.70–3.30]       333
-          simplejpeg, fast DCT       2.00 [1.80–2.20]       500   1.50×  80.0 ms 1.25×  ≤ 7, ø 0.31
+          simplejpeg, fast DCT       2.00 [1.80–2.20]       500   1.50×  80.0 ms 1.25×   ≤ 7, ø 0.31
 all of it now                        4.00 [3.60–4.40]       250
 collate   now                       1.00 [0.900–1.10]     1,000
-          uint8 batch             0.900 [0.810–0.990]     1,111  1.10×?                        none
+          uint8 batch             0.900 [0.810–0.990]     1,111  1.10×?                         none
 not measured: decode by torchvision.io, decode by PyTurboJPEG: not installed
 not measured: pin: no CUDA device is there
 
 one process makes 200 samples/s (5.00 ms each); 74 % of that is decode
 the storage, 256 of its files: cold, in any order, by 1, 8 readers 300, 600 MB/s (3,000, 6,000
 files/s); warm 2,000 MB/s (20,000 files/s)
-a step of run r1 takes 100 ms now; most would be gained by decode with simplejpeg, fast DCT: 1.25×
+a step of run r1 takes 100 ms now; most would be gained by simplejpeg, fast DCT (decode): 1.25×
 [1.10 … 1.30]
 """)
 

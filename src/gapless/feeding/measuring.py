@@ -11,7 +11,7 @@ from gapless.errors import GaplessError
 from gapless.feeding import arm, outlook, storage
 from gapless.feeding.estimates import estimate_speedup, estimate_time
 from gapless.feeding.loaders import describe_lack, find_training_loader
-from gapless.model.edit import Location
+from gapless.model.edit import Applicability, Location
 from gapless.model.estimate import Estimate
 from gapless.model.input_costs import (
     InputCosts,
@@ -41,6 +41,8 @@ _COMPARED: Final = {
     "hand-over": "from a worker",
 }
 _FIXES: Final = {  # by way
+    "samples kept": "sample-cache",
+    "pictures kept": "picture-cache",
     "recycled buffer": "recycled-collate",
     "uint8 batch": "uint8-to-device",
     "nvJPEG on the GPU": "decode-on-device",
@@ -160,14 +162,14 @@ def _foretell(
 
 def _name_fixes(costs: tuple[StageCost, ...], recording: Recording) -> tuple[StageCost, ...]:
     """Name the fixes that do what was measured, as far as they fit the run."""
-    names = {
-        proposal.fix
+    classes = {
+        proposal.fix: proposal.applicability
         for proposal in survey_fixes(facts(recording))
         if proposal.refused is None and proposal.edits
     }
     return tuple(
-        replace(cost, fix=name)
-        if (name := _name_fix(cost.way)) is not None and name.partition("=")[0] in names
+        replace(cost, fix=name, is_risky=classes[name.partition("=")[0]] is Applicability.RISKY)
+        if (name := _name_fix(cost.way)) is not None and name.partition("=")[0] in classes
         else cost
         for cost in costs
     )

@@ -14,6 +14,8 @@ from gapless.wire import STAGES
 
 # Stages as the payload calls them, and as a replay knows them.
 _REPLAYED: Final = {**{stage: stage for stage in STAGES}, "rest": "other", "hand-over": "hand-over"}
+_SAMPLE: Final = "sample"
+_SAMPLE_STAGES: Final = tuple(stage for stage in STAGES if stage != "collate")  # of making one
 _COLD: Final = "cold"
 _NOW: Final = "now"
 _ALONE: Final = "as now, alone"
@@ -55,6 +57,8 @@ def find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, fl
     """
     if cost.is_now or cost.speedup is None or cost.way.endswith(_COLD) or cost.stage == "read":
         return {}
+    if cost.stage == _SAMPLE:
+        return dict.fromkeys(_SAMPLE_STAGES, 1 / cost.speedup.mid)
     same_way = [other for other in costs if other.way == cost.way and other.speedup is not None]
     if not same_way or same_way[0].stage != cost.stage:
         return {}  # it was said at the first of its stages

@@ -30,6 +30,7 @@ class StageCost(Struct, frozen=True):
     rounds: int = 0
     why: str | None = None
     fix: str | None = None  # that does it in this run, for ``gapless try --fix``
+    is_risky: bool = False  # that fix changes results, and is tried with ``--risky``
 
 
 class StorageSpeed(Struct, frozen=True):

@@ -20,7 +20,7 @@ from gapless.report.text.wrap import fold
 
 _STAGE_CELLS: Final = 10
 _MAX_WAY_CELLS: Final = 22
-_MIN_WIDE: Final = 98  # cells, for all columns
+_MIN_WIDE: Final = 100  # cells, for all columns
 _MIN_INTERVALS: Final = 114  # likewise, with the intervals of ratios
 _MIN_GAIN: Final = 1.02  # of a step: less is not worth a change
 _NOT_ONE: Final = frozenset(
@@ -48,7 +48,7 @@ _COLUMNS: Final = (
     _FigureColumn("samples/s", 10),
     _TIMES,
     _FigureColumn("a step", 15),
-    _FigureColumn("pixels off", 13),
+    _FigureColumn("pixels off", 14),
 )
 _TIMES_CELLS: Final = 22  # with their interval
 _NARROW: Final = (
@@ -232,9 +232,14 @@ def _describe_gain(costs: InputCosts, step_ns: float) -> str:
     if speedup is None or speedup.mid < _MIN_GAIN:
         return f"{now}, and no other way here would make it 2 % faster"
     interval = f"{speedup.mid:.2f}× [{speedup.low:.2f} … {speedup.high:.2f}]"
-    most = f"{now}; most would be gained by {best.stage} with {best.way}: {interval}"
-    fixes = [cost.fix for gain, cost in foretold if cost.fix is not None and gain >= _MIN_GAIN]
-    return f"{most}; to prove: gapless try --fix {' '.join(fixes)}" if fixes else most
+    most = f"{now}; most would be gained by {best.way} ({best.stage}): {interval}"
+    fixes = {
+        cost.fix: cost.is_risky
+        for gain, cost in foretold
+        if cost.fix is not None and gain >= _MIN_GAIN
+    }
+    risky = " --risky" if any(fixes.values()) else ""
+    return f"{most}; to prove: gapless try --fix {' '.join(fixes)}{risky}" if fixes else most
 
 
 def _figure_of(part: tuple[float, object]) -> float:

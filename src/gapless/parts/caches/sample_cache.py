@@ -87,7 +87,7 @@ class CachedSamples:
         self._n_given += 1
         if self._n_given <= _FIRST_CHECKS or self._n_given % _CHECK_EVERY == 0:
             sample = self._make(index)
-            if _encode(sample) != data:
+            if encode_sample(sample) != data:
                 self.refuse(f"sample {index!r:.20} is another than it was")
             return sample
         if self.on_kept is not None:
@@ -106,14 +106,14 @@ class CachedSamples:
     def _make_and_keep(self, index: Any, key: bytes | None) -> Any:
         if key is None or self.is_over:
             return self._make(index)
-        before = _random_state()
+        before = random_state()
         sample = self._make(index)
-        if not _are_equal(before, _random_state()):
+        if not are_equal(before, random_state()):
             self._n_random += 1
             if self._n_random >= _MAX_RANDOM and not self.store.n_kept:
                 self.refuse("making samples draws random numbers: each is another every time")
             return sample
-        data = _encode(sample)
+        data = encode_sample(sample)
         if data is None:
             self.refuse("samples hold objects of a kind that cannot be kept")
         else:
@@ -137,7 +137,7 @@ class CachedSamples:
             self.on_refused(why)
 
 
-def _encode(sample: Any) -> bytes | None:
+def encode_sample(sample: Any) -> bytes | None:
     """Return a sample as bytes; None: it has parts of which that cannot be made."""
     try:
         return encode(sample)
@@ -145,14 +145,15 @@ def _encode(sample: Any) -> bytes | None:
         return None
 
 
-def _random_state() -> tuple[Any, ...]:
+def random_state() -> tuple[Any, ...]:
     """Return where the global generators of random numbers are."""
     numpy = sys.modules.get("numpy.random")
     drawn = () if numpy is None else numpy.get_state()
     return torch.get_rng_state(), random.getstate(), drawn
 
 
-def _are_equal(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
+def are_equal(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
+    """Return whether no random number was drawn between two looks."""
     (torch_before, python_before, numpy_before) = before
     (torch_after, python_after, numpy_after) = after
     if not torch.equal(torch_before, torch_after) or python_before != python_after:

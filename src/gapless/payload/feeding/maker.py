@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from ... import wire
 from ..loading import reads
 from ..loading.stopwatch import OTHER, READ, Stopwatch
-from . import decoders, file_reads, pixels
+from . import decoders, file_reads, kept, pixels
 from .batches import NOW, HeldBatch
 from .observation import Observation
 from .result import describe_error
@@ -40,6 +40,7 @@ class SampleGroup(NamedTuple):
     samples: int
     files: list[str]
     encoded: list[bytes]
+    kept: list[bytes]  # samples, as a cache would keep them
 
 
 class GroupReport(NamedTuple):
@@ -61,7 +62,9 @@ class Maker:
         self._groups: list[SampleGroup] = []
         self._library: str | None = None
         self._decoders: list[decoders.Decoder] = []
-        self._absent: dict[str, dict[str, str]] = {"read": {}, "decode": {}}
+        self._absent: dict[str, dict[str, str]] = {"read": {}, "decode": {}, "sample": {}}
+        has_numbers = source.makes_batches and not source.is_iterable
+        self._keeping = kept.KeptSamples() if has_numbers else None
         self._raised: list[str] = []
         self._shrink: int | None = None
         self._shrinks: list[Any] = []
@@ -99,14 +102,16 @@ class Maker:
         units = self._take_units(groups)
         if not units:
             return None
-        kept: list[Any] = []
+        made_units: list[Any] = []
         samples: list[Any] = []
         n_raised = len(self._raised)
+        if self._keeping is not None:
+            self._keeping.begin()
         with Observation() as observation:
             began = monotonic_ns()
             for chunk in self._chunks(units):
                 made = self._fetch(chunk)
-                kept += chunk[: len(made)]
+                made_units += chunk[: len(made)]
                 samples += made
             took_s = (monotonic_ns() - began) / 1e9
         if not samples and len(self._raised) == n_raised:
@@ -115,13 +120,22 @@ class Maker:
         self._batch.hold(samples)
         self._learn(observation)
         files = list(dict.fromkeys(observation.files))
+        n_samples = len(made_units) * self.source.unit_samples()
         group = SampleGroup(
-            kept, len(kept) * self.source.unit_samples(), files, observation.encoded
+            made_units, n_samples, files, observation.encoded, self._keep_samples(samples)
         )
-        if kept:
+        if made_units:
             self._groups.append(group)
-        cells = list(self._cells(group)) if kept else []
+        cells = list(self._cells(group)) if made_units else []
         return GroupReport(group.samples, files, len(group.encoded), self._raised[n_raised:], cells)
+
+    def _keep_samples(self, samples: list[Any]) -> list[bytes]:
+        if self._keeping is None:
+            return []
+        encoded = self._keeping.keep(samples)
+        if self._keeping.why is not None:
+            self._absent["sample"][kept.SAMPLES] = self._keeping.why
+        return encoded
 
     def _take_units(self, groups: int) -> list[Any]:
         """Return the next units: an even share of all, as far as that takes some 1.5 s."""
@@ -171,6 +185,10 @@ class Maker:
             cells["stages, cold"] = bind(self._time_cold, group)
             cells["raw"] = bind(self._time_raw, group, is_cold=False)
             cells["raw, cold"] = bind(self._time_raw, group, is_cold=True)
+        if group.kept and self._keeping is not None and self._keeping.why is None:
+            cells["samples, kept"] = bind(_time_kept_samples, group)
+        if group.encoded and self._library == "Pillow":
+            cells["pictures, kept"] = bind(_time_kept_pictures, group)
         for decoder in self._decoders if group.encoded else ():
             cells[f"decode by {decoder.name}"] = bind(self._time_decoder, decoder, group)
             if self._shrinks_whole(group):
@@ -279,3 +297,11 @@ class Maker:
             "shrink": self._shrink or 1,
             "absent": {**self._absent, "collate": self._batch.absent},
         }
+
+
+def _time_kept_samples(group: SampleGroup) -> dict[tuple[str, str], float]:
+    return {("sample", kept.SAMPLES): kept.time_samples(group.kept)}
+
+
+def _time_kept_pictures(group: SampleGroup) -> dict[tuple[str, str], float]:
+    return {("decode", kept.PICTURES): kept.time_pictures(group.encoded)}
