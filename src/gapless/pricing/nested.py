@@ -53,19 +53,23 @@ def _explains(rival: Finding, line: Finding, findings: Sequence[Finding]) -> boo
     What is worth far less than both lines take is at the nearer one alone.
     """
     nearer = [
-        other
-        for other in findings
-        if other.detection.code == line.detection.code
-        and gives_way(other, rival)
-        and _distance(other, rival) < _distance(line, rival)
+        neighbour
+        for neighbour in findings
+        if neighbour.detection.code == line.detection.code
+        and gives_way(neighbour, rival)
+        and _distance(neighbour, rival) < _distance(line, rival)
     ]
     both_share = _middle_share(line) + sum(map(_middle_share, nearer))
     return not nearer or _middle_share(rival) >= _MIN_LINES_SHARE * both_share
 
 
-def _distance(finding: Finding, other: Finding) -> int:
-    place, other_place = finding.detection.location, other.detection.location
-    return 0 if place is None or other_place is None else abs(place.line - other_place.line)
+def _distance(line: Finding, rival: Finding) -> int:
+    numbers = [
+        finding.detection.location.line
+        for finding in (line, rival)
+        if finding.detection.location is not None
+    ]
+    return max(numbers, default=0) - min(numbers, default=0)
 
 
 def _middle_share(finding: Finding) -> float:
