@@ -84,6 +84,7 @@ from gapless.catalogue.rules.occasions.blocking_calls import (
 from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.rules.occasions.evaluation_with_autograd import evaluation_with_autograd
 from gapless.catalogue.rules.occasions.occasional_work import occasional_work
+from gapless.catalogue.rules.ranks.copied_buckets import copied_buckets
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
 from gapless.catalogue.rules.ranks.searched_parameters import searched_parameters
@@ -166,6 +167,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     searched_parameters,
     synced_statistics,
     meeting_in_step,
+    copied_buckets,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,
