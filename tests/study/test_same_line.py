@@ -6,7 +6,7 @@ from gapless.model.change import Drop, HostChange, Prediction
 from gapless.model.edit import FixRequest, Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import SAME_LINE, Detection, Finding
-from gapless.pricing.nested import gives_way, take_line_prices
+from gapless.pricing.nested import drop_yielding, gives_way, take_line_prices
 
 STEP_NS = 10_000_000
 
@@ -76,3 +76,11 @@ def test_of_two_that_stand_for_whatever_is_at_a_line_the_one_worth_less_gives_wa
     seldom = finding("G705", 12, 1.3, 1.7, unless=SAME_LINE)
     assert gives_way(seldom, LINE)
     assert not gives_way(LINE, seldom)
+
+
+def test_a_cause_near_two_costly_lines_stands_for_both_only_if_it_is_worth_as_much() -> None:
+    near, far = (finding("G219", line, 1.2, 1.3, unless=SAME_LINE) for line in (12, 15))
+    small, large = finding("G202", 13, 1.1, 1.32), finding("G202", 13, 1.3, 1.9)
+    assert drop_yielding([near, far, small]) == [far, small]
+    assert drop_yielding([near, far, large]) == [large]
+    assert take_line_prices([far, near, small], STEP_NS)[0] == far
