@@ -107,6 +107,13 @@ def test_samples_or_pictures_are_to_be_kept_where_there_was_a_second_epoch(
     assert [str(request) for request in detection.helps] == fixes
 
 
+def test_files_are_to_be_decoded_smaller_where_code_of_the_data_set_resizes_pictures() -> None:
+    (decode_bound,) = [rule for rule in SLOW_STAGES if rule.name == "decode-bound"]
+    (detection,) = decode_bound(slow_decoding(iterations=1, resizes=True))
+    assert isinstance(detection, Detection)
+    assert [str(request) for request in detection.helps] == ["reduced-decoding"]
+
+
 def test_what_is_left_of_samples_that_are_kept_is_to_copy_them() -> None:
     seen = slow_decoding(random=False)
     (proposal,) = sample_cache(seen.facts)

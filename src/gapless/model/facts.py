@@ -69,6 +69,7 @@ class Loader(Struct, frozen=True):
     pipeline: tuple[str, ...] | None = None  # classes of torchvision transforms, in their order
     to_floats: int = 0  # how many at its end only make floats of bytes
     by_hand: bool | None = None  # its code divides by 255; None: it was not seen
+    resizes: bool = False  # its code makes pictures another size
     texts: str | None = None  # the data set's list of texts or rows, one for each sample
     files: str | None = None  # the data set's list of files, one for each sample
     decoders: tuple[str, ...] | None = None  # of JPEG, beside Pillow; None: it was not seen

@@ -86,10 +86,20 @@ def test_facts_of_a_loader_name_its_transforms(monkeypatch: pytest.MonkeyPatch) 
     assert "pipeline" not in datasets.values(DataLoader([1, 2]))  # type: ignore[arg-type]
 
 
+class ResizedPictures(Pictures):
+    """Pictures that code of the user's makes smaller."""
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        picture, number = super().__getitem__(index)
+        return picture.resize((4, 4)), number
+
+
 def test_what_a_data_set_divides_by_hand_stays_bytes_in_workers() -> None:
     loader = DataLoader(HandPictures(), 4, num_workers=1)
     assert datasets.values(loader)["by_hand"] is True
     assert datasets.values(DataLoader(Pictures([])))["by_hand"] is False
+    assert datasets.values(loader)["resizes"] is False
+    assert datasets.values(DataLoader(ResizedPictures([])))["resizes"] is True
     with apply_edits(Wrap(EDIT.target, "uint8-by-hand")):
         batch: Any = next(iter(loader))[0]
         assert type(batch) is Uint8Picture

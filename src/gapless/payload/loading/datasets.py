@@ -30,6 +30,7 @@ _JPEG_LIBRARIES = {  # as ``parts.jpeg_decoders`` has them, and their modules
     "turbojpeg": "turbojpeg",
     "torchvision": "torchvision",
 }
+_RESIZERS = {"resize", "thumbnail"}  # methods of pictures
 _PICKLERS = ("__getstate__", "__reduce__", "__reduce_ex__")  # of being pickled
 _UNPICKLABLE = {"_thread.lock", "_thread.RLock", "sqlite3.Connection", "h5py._hl.files.File"}
 _MEMORY_FILES = {"_io.BytesIO", "_io.StringIO"}  # these can be pickled
@@ -43,17 +44,18 @@ def values(loader: Any) -> dict[str, Any]:
         walk.state(root, sent=True)
     walk.finish()
     start_method = loader_facts.start_method(loader)
+    sample_function = _sample_function(loader.dataset)
     return {
         "asks_worker_info": _asks_worker_info(loader, walk, worker_init),
         "cuda": None if walk.left <= 0 and not walk.cuda else walk.cuda,
         "picklable": _picklable(loader, walk, start_method),
         "worker_start": start_method,
         **_pipeline_values(loader.dataset),
-        "by_hand": _divides_by_hand(loader.dataset),
+        **_code_values(sample_function),
         "texts": _name_text_list(loader.dataset),
         "files": _name_file_list(loader.dataset),
         "decoders": _list_decoders(),
-        **_location_values("sample", _sample_location(loader.dataset)),
+        **_location_values("sample", locations.of_function(sample_function)),
         **_location_values("collate", locations.of_function(loader.collate_fn)),
         **_location_values("sampler", _sampler_location(loader)),
     }
@@ -125,13 +127,13 @@ def _location_values(noun: str, location: locations.CodeLocation | None) -> dict
     return {} if location is None else dict(zip(names, location))
 
 
-def _sample_location(dataset: Any) -> locations.CodeLocation | None:
-    """Return where samples are made: within subsets and chains of torch's, in the user's class."""
+def _sample_function(dataset: Any) -> Any:
+    """Return what makes samples: within subsets and chains of torch's, in the user's class."""
     for _ in range(_MAX_NESTING):
         for name in ("__getitems__", "__getitem__", "__iter__"):
-            location = locations.of_function(locations.of_class(type(dataset), name))
-            if location is not None:
-                return location
+            function = locations.of_class(type(dataset), name)
+            if locations.of_function(function) is not None:
+                return function
         dataset = _inner_dataset(dataset)
         if dataset is None:
             break
@@ -147,20 +149,16 @@ def _sampler_location(loader: Any) -> locations.CodeLocation | None:
     return None
 
 
-def _divides_by_hand(dataset: Any) -> bool | None:
-    """Return whether the user's code that makes samples has the number 255; None: none was seen."""
-    for _ in range(_MAX_NESTING):
-        for name in ("__getitems__", "__getitem__", "__iter__"):
-            function = locations.of_class(type(dataset), name)
-            if locations.of_function(function) is not None:
-                code = getattr(function, "__code__", None)
-                return None if code is None else bool({255, 1 / 255}.intersection(_numbers(code)))
-        dataset = _inner_dataset(dataset)
-    return None
-
-
-def _numbers(code: Any) -> list[Any]:
-    return [value for value in code.co_consts if type(value) in (int, float)]
+def _code_values(function: Any) -> dict[str, Any]:
+    """Return what the user's code that makes samples names: the number 255, and new sizes."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return {"by_hand": None}
+    numbers = [value for value in code.co_consts if type(value) in (int, float)]
+    return {
+        "by_hand": bool({255, 1 / 255}.intersection(numbers)),
+        "resizes": not _RESIZERS.isdisjoint(code.co_names),
+    }
 
 
 def _inner_dataset(dataset: Any) -> Any:

@@ -75,6 +75,7 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
         pipeline=_names(data, "pipeline") or None,
         to_floats=as_int(data.get("to_floats")) or 0,
         by_hand=as_bool(data.get("by_hand")),
+        resizes=data.get("resizes") is True,
         texts=as_text(data.get("texts")),
         files=as_text(data.get("files")),
         decoders=_names(data, "decoders"),

@@ -193,12 +193,18 @@ def _request_device_decoding(loading: Loading) -> tuple[FixRequest, ...]:
 def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
     """Return the fixes for pictures: decoded elsewhere, smaller, or by another library."""
     loader = loading.loader
-    is_reducible = loader.pipeline is not None and find_reduction_obstacle(loader) is None
-    reduced = (loading.request(reduced_decoding),) if is_reducible else ()
     is_swappable = find_decoder_obstacle(loader) is None
     swapped = (loading.request(jpeg_decoder),) if is_swappable else ()
     caches = request_sample_cache(loading) or _request_picture_cache(loading)
-    return (*_request_device_decoding(loading), *reduced, *swapped, *caches)
+    return (*_request_device_decoding(loading), *_request_reduction(loading), *swapped, *caches)
+
+
+def _request_reduction(loading: Loading) -> tuple[FixRequest, ...]:
+    """Return the fix for pictures that are made smaller: there is less of them to shrink, too."""
+    loader = loading.loader
+    is_resized = loader.pipeline is not None or loader.resizes
+    is_possible = is_resized and find_reduction_obstacle(loader) is None
+    return (loading.request(reduced_decoding),) if is_possible else ()
 
 
 def _request_picture_cache(loading: Loading) -> tuple[FixRequest, ...]:
@@ -208,8 +214,12 @@ def _request_picture_cache(loading: Loading) -> tuple[FixRequest, ...]:
 
 
 def _request_less_augmenting(loading: Loading) -> tuple[FixRequest, ...]:
-    caches = request_sample_cache(loading)
-    return (*_request_bytes(loading), *_request_device_decoding(loading), *caches)
+    return (
+        *_request_bytes(loading),
+        *_request_device_decoding(loading),
+        *_request_reduction(loading),
+        *request_sample_cache(loading),
+    )
 
 
 _HELPS: Final = {
