@@ -56,3 +56,10 @@ def test_it_says_how_long_it_takes_once_and_again_if_it_is_longer() -> None:
         "a step takes 20 s: the check takes about 5 min",
         "a step takes 5 min: 15 min are too few for a window; --seconds 6600 would do",
     ]
+
+
+def test_passes_of_long_optimizer_steps_are_what_a_check_waits_for() -> None:
+    pace = make_pace(20, 40)
+    assert pace.step_s() == 20
+    pace.take_marks("rank0.log", marks(*range(1, 41), kind=wire.BACKWARD))
+    assert pace.step_s() == 1

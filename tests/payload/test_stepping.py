@@ -197,3 +197,28 @@ def test_backward_passes_are_marked_until_an_optimizer_anchors_and_when_it_stops
     stepping.note_step(0, 9, 9)
     assert not stepping.wants_passes()
     stepping.forget()
+
+
+def test_passes_end_the_steps_of_an_optimizer_whose_steps_take_seconds(
+    edges: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_only(monkeypatch, "optimizer")
+    distance_ns = stepping.LONG_STEP_NS // stepping.MIN_PASSES
+    for number in range(24):
+        stepping.note_backward(5, 2, number * distance_ns)
+        if number % 8 == 7:
+            stepping.note_step(0, 1, number * distance_ns + 1)
+    assert edges == [(number, 2, number * distance_ns) for number in range(4, 24)]
+    assert stepping.wants_passes()
+
+
+def test_short_steps_of_several_passes_end_with_the_optimizer(
+    edges: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_only(monkeypatch, "optimizer")
+    for step in range(8):
+        for call in range(8):
+            stepping.note_backward(5, 2, (8 * step + call) * 1_000_000)
+        stepping.note_step(0, 1, (8 * step + 8) * 1_000_000)
+    assert edge_starts(edges) == [1] * 4
+    assert not stepping.wants_passes()

@@ -163,12 +163,18 @@ class World(Struct, frozen=True):
     ranks: int
     torch: tuple[int, int] | None
     python: tuple[int, int] | None
-    micro_batches: float | None  # backward passes a step; 1: no accumulation
+    micro_batches: float | None  # backward passes a step of the optimizer; 1: no accumulation
     steps: int
     step_ns: int | None  # un-profiled, median
     local_ranks: int | None = None  # processes of one host
     hosts: tuple[str, ...] = ()  # of the training processes that are here, by rank
     links: Mapping[str, int] = field(default_factory=dict[str, int])  # Mbit/s, slowest seen
+    steps_are_passes: bool = False  # each of them ends a step: the optimizer's last too long
+
+    @property
+    def passes_a_step(self) -> float | None:
+        """Backward passes of what counts as a step."""
+        return 1.0 if self.steps_are_passes else self.micro_batches
 
 
 class Repeat(Struct, frozen=True):

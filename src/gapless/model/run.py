@@ -100,6 +100,8 @@ class RunSteps(Struct, frozen=True):
     drift: float | None = None
     phases: tuple[Phase, ...] = ()  # of the first rank; none: one thing ends all steps
     long_steps: LongSteps | None = None  # of a sole process without a device; None: none are
+    # Backward passes that make one step of the optimizer, where each of them ends a step.
+    passes: int | None = None
 
 
 class OptimizerUse(Struct, frozen=True):

@@ -18,6 +18,8 @@ from .process_state import keep
 MIN_CALLS = 5
 MIN_LONG_CALLS = 2
 LONG_NS = 1_000_000_000  # between two calls: steps of which five would be waited for too long
+LONG_STEP_NS = 3_000_000_000  # passes of one optimizer step that last so long end steps themselves
+MIN_PASSES = 4  # backward passes of a line in such a step, after its first
 PERIOD = 64  # calls after which the anchor is chosen anew among those that still step
 MIN_RECENT_CALLS = 2  # in the later half of the time, of what still steps
 MAX_PAUSE = 5  # times its mean distance, since the last call of what still steps
@@ -102,6 +104,9 @@ class _Steps:
         # By kind: calls of the kinds before it, and its own since then.
         self.lonely: dict[int, list[int]] = {}
         self.passes = 0  # backward passes since an optimizer stepped
+        # Likewise by line: how many after its first, and when that ended.
+        self.later_passes: dict[int, list[int]] = {}
+        self.pass_site: int | None = None  # whose passes end the steps in place of an optimizer
 
 
 _steps = keep(_Steps())
@@ -111,8 +116,10 @@ def note_step(optimizer: int, start: int, end: int) -> None:
     """Note a call of ``optimizer.step``; do what waits for an edge if it is one."""
     _steps.threads.add(_thread.get_ident())
     _steps.passes = 0
+    _steps.later_passes.clear()
     anchor = _steps.anchors[OPTIMIZERS]
-    if anchor.count_call(optimizer, end) and _steps.anchors[USERS].chosen is None:
+    ends_step = anchor.count_call(optimizer, end) and _steps.pass_site is None
+    if ends_step and _steps.anchors[USERS].chosen is None:
         recorder.edge(anchor.counts[optimizer] - 1, start, end)
     recorder.flush_when_due(end)
 
@@ -124,6 +131,8 @@ def note_batch(loader: int, start: int, end: int) -> None:
 
 def note_backward(site: int, start: int, end: int) -> None:
     """Note a backward pass that a line of the user's asked for; likewise."""
+    if _steps.pass_site is None:
+        _choose_pass_site(site, end)
     _note_call(BACKWARDS, site, start, end)
 
 
@@ -139,7 +148,7 @@ def note_user_step(site: int, now_ns: int) -> None:
 
 def wants_passes() -> bool:
     """Return whether a backward pass that begins is marked: no optimizer ends the steps."""
-    if _steps.anchors[OPTIMIZERS].chosen is None:
+    if _steps.pass_site is not None or _steps.anchors[OPTIMIZERS].chosen is None:
         return True
     _steps.passes += 1
     return _steps.passes > FAR_CALLS
@@ -176,9 +185,31 @@ def _note_call(kind: int, subject: int, start: int, end: int) -> None:
     anchor = _steps.anchors[kind]
     edge = anchor.count_call(subject, end)
     before = _steps.anchors[:kind]
-    if edge and not any(earlier.chosen is not None for earlier in before) and _alone(kind, subject):
+    if kind == BACKWARDS and _steps.pass_site is not None:
+        ends_step = subject == _steps.pass_site and before[USERS].chosen is None
+    else:
+        is_first_kind = not any(earlier.chosen is not None for earlier in before)
+        ends_step = edge and is_first_kind and _alone(kind, subject)
+    if ends_step:
         recorder.edge(anchor.counts[subject] - 1, start, end)
     recorder.flush_when_due(end)
+
+
+def _choose_pass_site(site: int, end: int) -> None:
+    """Have passes of a line end the steps where those of one optimizer step last for seconds.
+
+    Before an optimizer has stepped for the first time too: its step may take minutes.
+    """
+    later_passes = _steps.later_passes
+    pass_state = later_passes.get(site)
+    if pass_state is None:
+        later_passes[site] = [0, end]
+        return
+    pass_state[0] += 1
+    has_optimizer = steps() > 0 or recorder.has_any("optimizer")
+    if has_optimizer and pass_state[0] >= MIN_PASSES and end - pass_state[1] >= LONG_STEP_NS:
+        sites = [key for key, (count, _) in dict(later_passes).items() if count >= MIN_PASSES]
+        _steps.pass_site = sites[0]
 
 
 def _alone(kind: int, subject: int) -> bool:

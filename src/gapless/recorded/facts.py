@@ -117,11 +117,17 @@ def _world(
     worlds = [training.process.world or 1 for training in trainings]
     n_ranks = max([len(ranks), *worlds, as_int(distributed.get("world")) or 1])
     steps, passes = as_int(counters.get("steps")), as_int(counters.get("passes"))
+    n_passes = first_training.edges.passes
+    if n_passes is None and steps and passes is not None:
+        micro_batches: float | None = passes / steps
+    else:
+        micro_batches = n_passes
     return World(
         ranks=n_ranks,
         torch=_parse_version(process.versions.get("torch")),
         python=_parse_version(process.versions.get("python")),
-        micro_batches=passes / steps if steps and passes is not None else None,
+        micro_batches=micro_batches,
+        steps_are_passes=n_passes is not None,
         steps=first_training.edges.count,
         step_ns=_median_step_ns(first_training),
         local_ranks=as_int(distributed.get("local_world")) or n_ranks,

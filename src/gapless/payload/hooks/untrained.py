@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-LOOKS = (10, 50)  # edges after which gradients are looked for, until there are any
+LOOKS = (10, 50, 200)  # edges after which gradients are looked for, until there are any
 _COPY_TOLERANCE = 0.1  # of the size of copies: a flat one is padded
 
 
@@ -20,8 +20,11 @@ def find_untrained(
     """Return the modules with such gradients, where each was met, and what is told of it.
 
     ``modules``: modules and where each was met, the largest first; ``parameter_lists``: what each
-    optimizer holds. No tensor is read.
+    optimizer that has stepped holds; before any has, it is not known what they update, and none is
+    returned. No tensor is read.
     """
+    if not parameter_lists:
+        return []
     known: set[int] = set()
     owned = {id(item) for parameters in parameter_lists for item in parameters}
     candidates: list[tuple[Any, Any, list[Any]]] = []

@@ -136,6 +136,7 @@ def run_steps(
         device_median_ns=_device_median_ns(trainings),
         rule=first_training.edges.rule,
         anchor=first_training.edges.anchor,
+        passes=first_training.edges.passes,
         profiled_only=not any(
             unprofiled_steps(training.process, training.edges.ends).any() for training in trainings
         ),

@@ -16,6 +16,8 @@ from gapless.recorded.training.stretches import Stretches
 MIN_ENDING_CALLS: Final = 5  # calls that an optimizer needs to end steps
 # calls of a later kind after the last: then what was called less often ends none
 _MIN_LATER_CALLS: Final = 200
+_LONG_STEP_NS: Final = 3_000_000_000  # of an optimizer: its backward passes are noted beyond that
+_MIN_PASSES: Final = 4  # backward passes of a line in such a step
 Bool = npt.NDArray[np.bool_]
 
 
@@ -93,6 +95,38 @@ def _frequent_subjects(calls: Endings, is_outside: Bool) -> Int64:
         [calls.count[is_outside & (calls.subject == subject)].sum() for subject in subjects]
     )
     return subjects[(outside_counts >= MIN_ENDING_CALLS) & (2 * outside_counts >= totals)]
+
+
+def long_step_passes(steps: Endings, passes: Endings) -> Endings | None:
+    """Select the backward passes that long steps of one optimizer consist of; ``None``: none do.
+
+    Behind an optimizer's first steps passes are recorded in this case alone, or where hundreds
+    make a step; of so few steps the time decides. Of several lines the first that makes enough is
+    taken.
+    """
+    n_first, n_steps = 0, int(steps.count.sum())
+    if n_steps > MIN_ENDING_CALLS:
+        n_first = int(np.searchsorted(np.cumsum(steps.count), MIN_ENDING_CALLS)) + 1
+        n_steps -= int(steps.count[:n_first].sum())
+        passes_after = passes.take(passes.end > steps.end[n_first - 1])
+    else:
+        passes_after = passes
+    if not len(passes_after.end) or not n_steps:
+        return None
+    span_ns = int(passes_after.end[-1] - passes_after.end[0])
+    if span_ns < n_steps * _LONG_STEP_NS // (2 if n_first else 1):
+        return None
+    sites, first_seen, counts = count_values(passes_after.subject, passes_after.count)
+    enough = np.flatnonzero(counts >= _MIN_PASSES * n_steps)
+    if not len(enough):
+        return None
+    return passes.take(passes.subject == sites[enough[np.argmin(first_seen[enough])]])
+
+
+def count_passes(steps: Endings, passes: Endings) -> int:
+    """Return how many backward passes make a step of an optimizer, on average."""
+    n_passes = int(passes.count[passes.end <= steps.end[-1]].sum())
+    return max(1, round(n_passes / int(steps.count.sum())))
 
 
 def rarest_subject(calls: Endings) -> int:

@@ -17,9 +17,11 @@ from gapless.recorded.training.edge_calls import (
     MIN_ENDING_CALLS,
     Endings,
     busiest_subject,
+    count_passes,
     count_values,
     find_endings,
     has_stopped,
+    long_step_passes,
     most_frequent,
     rarest_subject,
     select_phases,
@@ -51,6 +53,7 @@ class Edges(Struct, frozen=True):
     first_end: int | None  # when the first one ended, if it was kept
     # What ends the steps of each phase, how many, and when the last one ends; empty for one phase.
     phases: tuple[tuple[str, int, int], ...] = ()
+    passes: int | None = None  # that make one step of the optimizer, where they end the steps
 
     @property
     def is_single(self) -> Bool:
@@ -83,18 +86,26 @@ def find_edges(process: Process) -> Edges:
     """Find the steps of a process by the first kind of call that is there (``_KINDS``).
 
     What was called less than five times and then, as far as one can see, no more (steps that are
-    part of a CUDA graph) ends none if calls of a later kind went on to come.
+    part of a CUDA graph) ends none if calls of a later kind went on to come. Where an optimizer's
+    steps take seconds and hold several backward passes, those end the steps.
     """
     process_stretches = find_stretches(process)
     candidates = [
         (rule, find_endings(process.marks, process_stretches, kind), choose)
         for rule, kind, choose in _RULES
     ]
+    passes_of_all = next(calls for rule, calls, _ in candidates if rule == "backward")
     for index, (rule, calls, choose) in enumerate(candidates):
         if not len(calls.end) or has_stopped(
             calls, [later_calls for _, later_calls, _ in candidates[index + 1 :]]
         ):
             continue
+        if rule == "optimizer":
+            optimizer_steps = calls.take(calls.subject == choose(calls))
+            passes = long_step_passes(optimizer_steps, passes_of_all)
+            if passes is not None:
+                edges = _build_edges(process, process_stretches, passes, "backward")
+                return replace(edges, passes=count_passes(optimizer_steps, passes))
         if rule not in {"loader", "forward"}:
             return _build_edges(process, process_stretches, select_phases(calls, choose), rule)
         subjects = _first_alike(process, calls.subject) if rule == "loader" else calls.subject

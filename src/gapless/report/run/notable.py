@@ -23,6 +23,11 @@ _MAX_NAMED: Final = 3  # optimizers, loaders that are named
 def notable_lines(recorded: RecordedRun) -> Iterator[str]:
     """Return what a reader must know before the account."""
     yield from _contention_lines(recorded)
+    if recorded.steps is not None and recorded.steps.passes is not None:
+        yield (
+            f"a step here is one backward pass: {recorded.steps.passes:,} of them make a step of "
+            "the optimizer, which is too long to be recorded whole"
+        )
     phases = tuple(phase_lines(recorded))
     yield from phases or _variation_lines(recorded)
     leading = recorded.timeline.leading_process()

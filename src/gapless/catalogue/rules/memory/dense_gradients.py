@@ -184,7 +184,7 @@ def _find_tables(evidence: Evidence) -> EmbeddingTables | None:
     ):
         return None
     facts, n_steps = evidence.facts, evidence.study.account.steps or 0
-    passes = facts.world.micro_batches or 1.0
+    passes = facts.world.passes_a_step or 1.0
     n_parameters = sum(model.parameters or 0 for model in facts.models)
     return dense_tables(rows, n_parameters * n_steps * passes)
 
