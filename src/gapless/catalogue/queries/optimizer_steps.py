@@ -18,6 +18,13 @@ FUSED: Final = ("aten::_fused_adam*", "aten::_fused_sgd*", "aten::_fused_adagrad
 FOREACH: Final = ("aten::_foreach_add_", "aten::_foreach_addc*")  # not called by clipping
 _SPARSE: Final = ("aten::*sparse_coo*", "aten::*sparse_backward*", "aten::*coalesce*")
 Way = Literal["fused", "foreach", "loop"]
+_CALL_OF_GROUP: Final[Mapping[Way | None, tuple[str, ...]]] = {  # once or twice for each group
+    "fused": FUSED,
+    "foreach": FOREACH[:1],
+}
+_MIN_GROUPS: Final = 8
+_MIN_GROUP_SHARE: Final = 0.75  # of the parameters
+_JOINED_FACTOR: Final = Estimate(0.1, 0.4, 1.0)  # of kernels so small that they leave most empty
 
 # Tensors of a parameter's size that an element-wise step reads or writes: operation by operation,
 # and in one kernel (counted in torch 2.11's optimizers).
@@ -73,6 +80,30 @@ def _find_unfused(evidence: Evidence) -> tuple[Optimizer, ...]:
     unfused = tuple(optimizer for optimizer in optimizers if not optimizer.fused)
     is_mixed = windows.sum_calls(evidence, *FUSED).count < windows.sum_calls(evidence, STEP).count
     return unfused if is_mixed and len(unfused) < len(optimizers) else ()
+
+
+def treats_singly(evidence: Evidence) -> bool:
+    """Return whether groups of hardly more than one parameter keep a step from treating many."""
+    way, n_optimizers = find_way(evidence), len(evidence.facts.optimizers)
+    if way not in _CALL_OF_GROUP or not n_optimizers or not evidence.on_device:
+        return False
+    n_tensors = (count_tensors(evidence) or 0) / n_optimizers
+    n_calls, n_steps = (
+        windows.sum_calls(evidence, *names).count for names in (_CALL_OF_GROUP[way], (STEP,))
+    )
+    n_groups = n_calls / n_steps if n_steps else 0.0
+    return n_groups >= max(_MIN_GROUPS, _MIN_GROUP_SHARE * n_tensors)
+
+
+def join_groups(evidence: Evidence) -> Change:
+    """Return what changes if an optimizer has one group; gathering parameters still takes time."""
+    rows = windows.select_operators(evidence, STEP)
+    kept = _HOST_SHARE["loop", "foreach"] * _mean_launches(evidence)
+    return Merge(
+        tuple(row.name for row in rows) or (STEP,),
+        max(1, round(kept), 2 * _launches_per_pass(evidence, None)),
+        _JOINED_FACTOR,
+    )
 
 
 def has_sparse_gradients(evidence: Evidence) -> bool:

@@ -1,5 +1,6 @@
 """An optimizer that loops over its parameters."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from gapless.catalogue.declare.fix import Fix
@@ -10,6 +11,8 @@ from gapless.catalogue.examples.parts import kernel, operator
 from gapless.catalogue.fixes.host.foreach import foreach
 from gapless.catalogue.fixes.host.fused import fused
 from gapless.catalogue.queries import optimizer_steps, windows
+from gapless.model.change import Change
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 
@@ -67,6 +70,16 @@ _LOOP_OPTIMIZER: Final = example_facts.optimizer(foreach=False)
             operator("aten::dot", calls=100, host_ms=2),
         ),
         figure(
+            "A group for each parameter, and a fused optimizer that treats a group at a time",
+            "To the optimizer each parameter is a group of its own, treated by itself: 322 kernels "
+            "a step, of 10.0 µs each, and the host's time for them; 13.2 ms of each 33.2 ms step.",
+            example_facts.gpu(example_facts.optimizer(fused=True)),
+            {"busy.tc_math": 20, "busy.optimizer": 3.2, "idle.host.optimizer": 10},
+            operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2),
+            operator("aten::_fused_adamw_", calls=161, host_ms=2, device_ms=3),
+            kernel("FusedAdamMathFunctor", 322, 3.22, leaf="busy.optimizer"),
+        ),
+        figure(
             "torch's default on a GPU",
             None,
             example_facts.gpu(),
@@ -88,8 +101,11 @@ def optimizer_loop(evidence: Evidence) -> Detection | None:
     ## How it is measured
     By the operators inside ``Optimizer.step``, and the kernels launched there; a forward and
     backward pass that ``step`` gets as a closure does not count. The gain follows from the number
-    of launches of the other way.
+    of launches of the other way. A step that treats many parameters at once does so group by group:
+    where it makes a call for three of four parameters and more, groups are of one each.
     """
+    if optimizer_steps.treats_singly(evidence):
+        return _single_groups(evidence)
     n_flat_steps = windows.sum_calls(evidence, _FLAT_STEP).count
     if (
         optimizer_steps.find_way(evidence) != "loop"
@@ -107,24 +123,55 @@ def optimizer_loop(evidence: Evidence) -> Detection | None:
     )  # few but large ones are read and written a dozen times anyway
     if (kernels.count < _MIN_KERNELS) if evidence.on_device else ((n_parameters or 0) < min_count):
         return None
-    lost_ns = windows.sum_leaves(evidence, *_LEAVES)
-    kernel_words = (
-        f"{windows.format_count(kernels.count)} kernels a step, of {kernels.mean_ns / 1000:.1f} µs "
-        "each, "
-    )
-    subject = f"parameters one by one: {kernel_words}and the host's time for them; "
+    subject = f"parameters one by one: {_describe_kernels(kernels)}"
     if not evidence.on_device:
         subject = f"{n_parameters} parameters one by one: "
+    return _loop_detection(
+        evidence,
+        f"The optimizer treats its {subject}",
+        optimizer_steps.change_way(evidence, "foreach" if fixes == (foreach,) else "fused"),
+        None if fixes else "torch._foreach_ functions treat lists of tensors at once",
+        [fix.request() for fix in fixes],
+    )
+
+
+def _single_groups(evidence: Evidence) -> Detection:
+    kernels = windows.sum_kernels(evidence, "busy.optimizer")
+    return _loop_detection(
+        evidence,
+        "To the optimizer each parameter is a group of its own, treated by itself: "
+        f"{_describe_kernels(kernels)}",
+        (optimizer_steps.join_groups(evidence),),
+        "give it parameters of the same settings in one group",
+    )
+
+
+def _describe_kernels(kernels: windows.KernelStats) -> str:
+    return (
+        f"{windows.format_count(kernels.count)} kernels a step, of {kernels.mean_ns / 1000:.1f} µs "
+        "each, and the host's time for them; "
+    )
+
+
+def _loop_detection(
+    evidence: Evidence,
+    subject: str,
+    changes: Sequence[Change],
+    no_remedy: str | None,
+    helps: Sequence[FixRequest] = (),
+) -> Detection:
+    lost_ns = windows.sum_leaves(evidence, *_LEAVES)
+    n_kernels = windows.sum_kernels(evidence, "busy.optimizer").count
     return optimizer_loop.detection(
-        f"The optimizer treats its {subject}{windows.format_step_part(evidence, lost_ns)}.",
-        *optimizer_steps.change_way(evidence, "foreach" if fixes == (foreach,) else "fused"),
+        f"{subject}{windows.format_step_part(evidence, lost_ns)}.",
+        *changes,
         location=optimizer_steps.find_optimizer_line(evidence),
         measures=(
-            Measure("kernels of the optimizer, a step", kernels.count, ""),
+            Measure("kernels of the optimizer, a step", n_kernels, ""),
             Measure("the optimizer, a step", lost_ns, "ns"),
         ),
-        helps=[fix.request() for fix in fixes],
-        no_remedy=None if fixes else "torch._foreach_ functions treat lists of tensors at once",
+        helps=helps,
+        no_remedy=no_remedy,
     )
 
 
