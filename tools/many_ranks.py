@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-RESULT = Path(__file__).parents[1] / "benchmarks/results/many_ranks.json"
+RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 
 
 def ranks_table() -> str:
     """Return a row for each number of ranks and way to read them."""
-    document: dict[str, Any] = json.loads(RESULT.read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads((RESULTS / "many_ranks.json").read_text(encoding="utf-8"))
     jobs: list[dict[str, Any]] = document["jobs"]
     megabytes = jobs[0]["trace_bytes"] / 1e6
     machine = document["machine"]
@@ -25,6 +25,25 @@ def ranks_table() -> str:
             "",
             f"{ranks}, {place}: {source}. {sameness}.",
         ]
+    )
+
+
+def joining_sentence() -> str:
+    """Return what joins add to the memory of the process that asks, and how long they take."""
+    document = json.loads((RESULTS / "joining.json").read_text(encoding="utf-8"))
+    joins, joins_at_once = (
+        [join for join in document["joins"] if join["by_group"] == by_group]
+        for by_group in (True, False)
+    )
+    worlds, seconds, added = (
+        " / ".join(f"{join[key] / unit:,.{digits}f}" for join in joins)
+        for key, unit, digits in (("ranks", 1, 0), ("seconds", 1, 1), ("added_bytes", 1e6, 1))
+    )
+    megabytes_at_once = " / ".join(f"{join['added_bytes'] / 1e6:.0f}" for join in joins_at_once)
+    return (
+        f"Joining {worlds} ranks of 2,000 collectives, half of them of all ranks, takes {seconds} s"
+        f" and adds {added} MB to the asking process (all at once in it: {megabytes_at_once} MB):"
+        " [benchmarks/joining.py](../benchmarks/joining.py)."
     )
 
 

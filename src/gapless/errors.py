@@ -10,14 +10,14 @@ from typing import ClassVar, Final
 _USER: Final = re.compile(  # a key may hold "/" and "@", as they should not stand in an URL
     r"""(?<=://)(?:[^/\s]*@|[^/\s:@]+:(?!\d+/)[^\s?'"]*@)"""
 )
-_QUERY: Final = re.compile(r"""(://[^\s?]*)\?[^\s'"]*=[^\s'"]*?(?=[:,;.)]*(?:[\s'"]|$))""")
+_QUERY: Final = re.compile(r"""(://[^\s?#]*[?#])[^\s'"]*=[^\s'"]*?(?=[:,;.)]*(?:[\s'"]|$))""")
 
 
 def mask_secrets(text: str) -> str:
-    """Return a text in which no URL shows a user, a password, or the values of a query."""
+    """Return a text in which no URL shows a user, a password, or values behind ``?`` or ``#``."""
     if "://" not in text:
         return text
-    return _QUERY.sub(r"\1?***", _USER.sub("***@", text))
+    return _QUERY.sub(r"\1***", _USER.sub("***@", text))
 
 
 class GaplessError(Exception):

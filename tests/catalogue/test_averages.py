@@ -48,3 +48,18 @@ def test_the_python_that_was_sampled_in_the_function_goes(
 def test_python_of_another_function_stays() -> None:
     code = HostCode("python", 0.1, 1.0, "/a/train.py", 24, "Loader.update_all")
     assert not any(isinstance(part, HostChange) for part in detect(code).changes)
+
+
+@pytest.mark.parametrize(("rounds", "count"), [(1, 1), (40, 0)], ids=["average", "other work"])
+def test_what_multiplies_and_adds_far_more_often_than_there_are_parameters_is_no_average(
+    rounds: int, count: int
+) -> None:
+    evidence = evidence_of(
+        example_facts.cpu(),
+        {"busy.elementwise": 20, PYTHON: 10},
+        operator(averages.MUL, calls=2 * 40, host_ms=2),
+        operator(averages.ADD, calls=40, host_ms=1),
+        Site(averages.MUL, "train.py", 20, "update", 2_000_000, 2 * rounds * 30),
+        Site(averages.ADD, "train.py", 20, "update", 1_000_000, rounds * 30),
+    )
+    assert len(averages.find_averaging(evidence, 30)) == count

@@ -3,6 +3,7 @@
 import linecache
 import os
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,34 @@ def test_a_library_that_is_off_is_told_with_the_line_of_the_script(
             recorder.edge()
         (fact,) = recorder.facts_about("precision")
         assert (fact.values["mkldnn_enabled"], fact.values["library_at"]) == (False, place)
+
+
+def test_what_watches_pythons_calls_is_told_with_the_line_of_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import sys, tracemalloc\n\ntracemalloc.start()\n")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(script), raising=False)
+    usual = sys.getprofile()
+
+    def watch(*_: object) -> None:
+        """Look at nothing."""
+
+    with hooking.install_hooks("precision") as recorder:
+        recorder.edge()
+        tracemalloc.start()
+        sys.setprofile(watch)
+        try:
+            recorder.edge()
+        finally:
+            sys.setprofile(usual)
+            tracemalloc.stop()
+    before, fact = recorder.facts_about("precision")
+    added = [
+        name for name in fact.values["watchers"] if name not in (before.values["watchers"] or ())
+    ]
+    assert added == ["tests (sys.setprofile)", "tracemalloc"]
+    assert fact.values["watchers_at"] == f"{script}:3"
 
 
 def test_the_newer_names_of_tf32_do_not_make_reading_fail() -> None:

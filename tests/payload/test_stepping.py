@@ -49,6 +49,16 @@ def test_of_two_the_one_with_fewer_calls_anchors(edges: list[tuple[int, int, int
     assert late_starts == [1000 + cycle for cycle in range(5, 30)]
 
 
+def test_of_a_critic_that_is_ahead_the_rarer_one_anchors_from_its_third_call(
+    edges: list[tuple[int, int, int]],
+) -> None:
+    for cycle in range(4):
+        for call in range(5):
+            stepping.note_step(0, cycle, 6 * cycle + call)
+        stepping.note_step(1, 1000 + cycle, 6 * cycle + 5)
+    assert edge_starts(edges)[-2:] == [1002, 1003]
+
+
 def test_of_two_with_as_many_calls_the_first_seen_anchors(
     edges: list[tuple[int, int, int]],
 ) -> None:

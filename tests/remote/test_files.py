@@ -146,6 +146,9 @@ def test_nothing_shows_user_password_or_query() -> None:
     assert mask_secrets("http://host:80/a@b") == "http://host:80/a@b"
     assert str(NotFoundError(f"'{_SIGNED_URL}'")) == "'https://***@host/log/rank3/t.json?***'"
     assert mask_secrets("s3://bucket/rank?.json") == "s3://bucket/rank?.json"
+    assert mask_secrets("https://host/x#access_token=a: gone") == "https://host/x#***: gone"
+    assert mask_secrets("https://host/x?a#token=b") == "https://host/x?***"
+    assert mask_secrets("see https://host/page#part") == "see https://host/page#part"
 
 
 def test_a_long_message_is_cut_after_its_secrets() -> None:

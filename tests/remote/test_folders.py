@@ -2,6 +2,7 @@
 
 # ruff: noqa: ANN401  fsspec has no types
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from gapless import cli
 from gapless.errors import GaplessError
-from gapless.remote.folders import fetch_folder, upload_folder
+from gapless.remote.folders import fetch_copy, fetch_folder, upload_folder
 from tests.remote.test_files import memory
 from tests.study.test_nodes import write_node
 
@@ -28,6 +29,19 @@ def test_nodes_are_gathered_and_reported_as_one(
     assert '"ranks":[0,1]' in capsys.readouterr().out
     monkeypatch.setattr(memory, "open", None)  # what is here is not fetched again
     fetch_folder("memory://job", next((tmp_path / ".gapless/gathered").iterdir()))
+
+
+def test_copies_that_nobody_asks_for_are_removed(memory: Any, tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        memory.pipe(f"/{name}/run/run.json", b"x")
+    (tmp_path / "mine").mkdir()
+    old_copy, new_copy = (fetch_copy(f"memory://{name}", tmp_path) for name in ("old", "new"))
+    os.utime(new_copy, (0, 0))
+    assert fetch_copy("memory://new", tmp_path).is_dir()  # asked for again
+    for folder in (old_copy, tmp_path / "mine"):
+        os.utime(folder, (0, 0))
+    fetch_copy("memory://new", tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([new_copy, tmp_path / "mine"])
 
 
 def test_only_runs_are_fetched_and_nothing_is_written_elsewhere(

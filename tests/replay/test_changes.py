@@ -206,6 +206,12 @@ def test_copies_from_pinned_memory_that_were_waited_for_are_not() -> None:
     assert step_lengths(scene, PINNED) == [500] * 4
 
 
+def test_what_changes_of_pageable_copies_leaves_pinned_ones_waited_for() -> None:
+    change = CopyChange(pinned=True, non_blocking=True, of_pageable=True)
+    assert step_lengths(make_scene("waiting"), change) == [500] * 4
+    assert step_lengths(make_scene("staging"), change) == [620] * 4
+
+
 def test_pageable_memory_keeps_the_call_waiting_but_not_the_synchronisation() -> None:
     assert step_lengths(make_scene("staging"), CopyChange(non_blocking=True)) == [894] * 4
 

@@ -7,7 +7,8 @@ from gapless.model.recording import StackCount
 from gapless.payload import tracebacks
 from gapless.recorded.training.fetch_waits import fetch_waits
 from gapless.recorded.training.hooks import hook_lines
-from gapless.recorded.training.lines import call_lines, host_code, hot_lines, loading_lines
+from gapless.recorded.training.host_code import host_code
+from gapless.recorded.training.lines import call_lines, hot_lines, loading_lines
 from tests.study.recording import Log
 
 
@@ -47,6 +48,17 @@ def test_a_function_is_named_that_most_of_the_time_passed_below_with_the_library
     (code,) = host_code([log.to_process()])
     assert (code.function, code.line, code.library, code.inside) == ("step", 12, "numpy", 1.0)
     assert code.share == pytest.approx(90 / 990)
+
+
+def test_a_handler_that_interrupts_whatever_runs_is_the_function() -> None:
+    log = Log()
+    main, handler = ("train.py", 50, "main"), ("train.py", 7, "tick")
+    for line in range(4):
+        caller = ("net.py", line, f"Part{line}.forward")
+        log.stacks.append(StackCount("training", (handler, caller, main), 3, ran_ns=20))
+        log.stacks.append(StackCount("training", (caller, main), 2, ran_ns=10))
+    (code,) = host_code([log.to_process()])
+    assert (code.function, code.line, code.inside) == ("tick", 7, pytest.approx(2 / 3))
 
 
 def test_a_mode_that_operators_pass_through_is_no_place_where_time_goes() -> None:

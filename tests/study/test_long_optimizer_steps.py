@@ -3,7 +3,8 @@
 import pytest
 
 from gapless.recorded.training.edges import find_edges
-from tests.study.recording import Log
+from gapless.verify.arms.steady import read_steps
+from tests.study.recording import Log, recording
 
 
 def accumulating(n_steps: int, n_passes: int, pass_ms: float, *, n_noted: int) -> Log:
@@ -33,3 +34,10 @@ def test_passes_end_long_steps_of_an_optimizer(
     edges = find_edges(accumulating(n_steps, n_passes, pass_ms, n_noted=n_noted).to_process())
     passes = n_passes if rule == "backward" else None
     assert (edges.rule, edges.count, edges.passes) == (rule, n_steps * (passes or 1), passes)
+
+
+def test_arms_of_a_trial_hold_whole_steps_of_the_optimizer() -> None:
+    log = accumulating(12, 10, 400, n_noted=12)
+    steps = read_steps(recording(log, ended_ms=60_000))
+    assert steps is not None
+    assert steps.periods == (10,)

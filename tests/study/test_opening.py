@@ -8,18 +8,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 import gapless
 from gapless.capture import memo
-from gapless.capture.ranks import tasks
+from gapless.capture.ranks import ranks, tasks
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.ranks import ask_processes
-from gapless.capture.ranks.tasks import Answer, Task
+from gapless.capture.ranks.tasks import Answer, Ask, Task
 from gapless.capture.ranks.worker import answer, serve
 from gapless.errors import NotATraceError, NotFoundError, UsageError
 from gapless.formats.processes import receive_frame, send_frame
@@ -29,9 +29,6 @@ from tests.study import writing
 from tests.study.writing import Event, annotation, call, kernel, op
 from tests.traces import TRACES
 from tests.waiting import PATIENCE_S, hold_pipes, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)
@@ -217,6 +214,7 @@ def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
         "looking for traces",
         "reading: 1 of 2 files",
         "reading: 2 of 2 files",
+        "joining: 1 of 1 groups",
         "accounting: 1 of 2 files",
         "accounting: 2 of 2 files",
         "looking for causes",
@@ -230,7 +228,7 @@ def test_one_rank_alone_estimates_its_waiting(tmp_path: Path) -> None:
     assert any("one rank of 2" in note for note in study.health.notes)
 
 
-def test_a_worker_serves_both_phases_until_its_pipe_ends(tmp_path: Path) -> None:
+def test_a_worker_serves_phases_until_its_pipe_ends(tmp_path: Path) -> None:
     path = str(write_ranks(tmp_path)[0])
     tasks_, answers = io.BytesIO(), io.BytesIO()
     for task in (Task(path), Task(path, options=Options())):
@@ -239,13 +237,13 @@ def test_a_worker_serves_both_phases_until_its_pipe_ends(tmp_path: Path) -> None
     replies = io.BytesIO(answers.getvalue())
     head, summary_answer = (decode(receive_frame(replies) or b"", Answer) for _ in range(2))
     assert head.head is not None
-    assert (head.head.rank, len(head.head.collectives.calls)) == (0, 8)
+    assert (head.head.rank, head.head.groups) == (0, ((("0", None), 8),))
     assert summary_answer.summary is not None
     assert len(summary_answer.summary.account.rows) == 6
 
 
 def test_a_worker_answers_a_mistake_with_its_sentence(tmp_path: Path) -> None:
-    data = answer(encode(Task(str(tmp_path / "gone.json"))))
+    data, _ = answer(encode(Task(str(tmp_path / "gone.json"))))
     assert "gone.json" in (decode(data, Answer).refused or "")
 
 
@@ -298,6 +296,33 @@ def test_an_interrupt_ends_the_processes_without_starting_others(tmp_path: Path)
         raise KeyboardInterrupt
     assert "signal 9" in (next(answers[0]).refused or "")
     assert readers() == []
+
+
+def test_a_group_whose_join_is_lost_is_reported_and_the_rest_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_join(join: tasks.Join, needs: Sequence[bytes]) -> list[bytes]:
+        raise NotATraceError(f"lost {join.group} of {len(needs)}")
+
+    monkeypatch.setattr(tasks, "_join_group", lose_join)
+    monkeypatch.setattr(ranks, "ask_processes", ask_here)
+    study = gapless.open(*write_ranks(tmp_path, late=200))
+    assert "comm.straggler_wait" not in study.account.leaves
+    (note,) = [note for note in study.health.notes if "process group" in note]
+    assert note.startswith("left out: process group 0 of None: lost")
+
+
+@contextlib.contextmanager
+def ask_here(*_: object) -> Generator[Ask]:
+    """Answer tasks in this process."""
+    blobs: dict[str, bytes] = {}
+
+    def ask_task(task: Task) -> Answer:
+        data, new_blobs = answer(encode(task), [blobs[name] for name in task.needs])
+        blobs.update(zip(task.keeps, new_blobs, strict=True))
+        return decode(data, Answer)
+
+    yield lambda all_tasks: map(ask_task, all_tasks)
 
 
 def readers() -> list[psutil.Process]:

@@ -6,7 +6,7 @@ from gapless.model.change import Drop, HostChange, Prediction
 from gapless.model.edit import FixRequest, Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import SAME_LINE, Detection, Finding
-from gapless.pricing.nested import gives_way, take_line_prices
+from gapless.pricing.nested import drop_yielding, gives_way, take_line_prices
 
 STEP_NS = 10_000_000
 
@@ -44,9 +44,16 @@ def test_the_dearest_cause_by_hand_near_a_line_takes_its_price() -> None:
     assert priced[2].detection.code == "G202"
 
 
-def test_what_is_worth_more_alone_or_has_a_fix_keeps_its_price() -> None:
-    for rival in (finding("G202", 12, 1.1, 1.9), finding("G214", 12, 1.1, 1.2, fix="no-logging")):
-        assert take_line_prices([rival, LINE], STEP_NS) == [rival, LINE]
+def test_what_has_a_fix_keeps_its_price() -> None:
+    rival = finding("G214", 12, 1.1, 1.2, fix="no-logging")
+    assert take_line_prices([rival, LINE], STEP_NS) == [rival, LINE]
+
+
+def test_what_is_worth_more_alone_is_worth_what_its_line_is_at_least() -> None:
+    dear = finding("G202", 12, 1.1, 1.9)
+    priced, line = take_line_prices([dear, LINE], STEP_NS)
+    assert (priced.prediction.speedup, line) == (Estimate(1.4, 1.9, 1.5 * 1.9), LINE)
+    assert priced.detection == dear.detection
 
 
 def test_a_line_gives_way_to_what_is_known_only_by_its_function_if_that_is_most_of_it() -> None:
@@ -69,3 +76,11 @@ def test_of_two_that_stand_for_whatever_is_at_a_line_the_one_worth_less_gives_wa
     seldom = finding("G705", 12, 1.3, 1.7, unless=SAME_LINE)
     assert gives_way(seldom, LINE)
     assert not gives_way(LINE, seldom)
+
+
+def test_a_cause_near_two_costly_lines_stands_for_both_only_if_it_is_worth_as_much() -> None:
+    near, far = (finding("G219", line, 1.2, 1.3, unless=SAME_LINE) for line in (12, 15))
+    small, large = finding("G202", 13, 1.1, 1.32), finding("G202", 13, 1.3, 1.9)
+    assert drop_yielding([near, far, small]) == [far, small]
+    assert drop_yielding([near, far, large]) == [large]
+    assert take_line_prices([far, near, small], STEP_NS)[0] == far

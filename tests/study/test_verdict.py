@@ -22,7 +22,7 @@ from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries.trace_facts import infer_facts
-from gapless.model.change import Change, Drop, LoaderChange, Prediction
+from gapless.model.change import Bucket, Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -237,6 +237,16 @@ def test_two_causes_of_computing_explain_no_common_wait() -> None:
     ideal = finding(2.0, Drop(("busy.math",), 0.5))
     fix = finding(1.6, Drop(("busy.math",), 0.6), helps=("more-workers=4",))
     assert order_findings((fix, ideal), run)[0].detection.code == "G2.0"
+
+
+@pytest.mark.parametrize(("stake", "first_code"), [(1.9, "G1.0"), (1.3, "G1.5")])
+def test_an_exchange_by_hand_is_first_where_most_is_at_stake(stake: float, first_code: str) -> None:
+    run = evidence_of(gpu(loader()), {"busy.math": 60, "comm.exposed": 40})
+    by_hand = finding(1.0, Bucket(2))
+    most = Prediction(None, "replay", at_most=Estimate(1.0, stake, stake))
+    other = finding(1.5, Drop(("idle.host.python",)))
+    order = order_findings((other, replace(by_hand, prediction=most)), run)
+    assert order[0].detection.code == first_code
 
 
 def test_what_no_window_shows_is_said_with_the_line_that_samples_tell() -> None:

@@ -83,13 +83,9 @@ def _find_runs(name: str, home: Path) -> tuple[Path, ...]:
 
 def _fetch_runs(url: str, home: Path) -> Path:
     """Return the copy of a remote folder; what was brought before is not brought again."""
-    from hashlib import sha256
-
     from gapless.commands.options import progress
-    from gapless.remote.folders import fetch_folder
+    from gapless.remote.folders import fetch_copy
 
-    folder = home.parent / "gathered" / sha256(url.encode()).hexdigest()[:12]
     with progress() as say:
         say("fetching runs")
-        fetch_folder(url, folder)
-    return folder
+        return fetch_copy(url, home.parent / "gathered")

@@ -77,12 +77,14 @@ class HostChange(msgspec.Struct, frozen=True, tag="hosted", tag_field="kind"):
 class CopyChange(msgspec.Struct, frozen=True, tag="copied", tag_field="kind"):
     """Copies to the device: from pinned memory, not waited for, on their own stream a batch ahead.
 
-    Three things, not one; a fix says which of them it brings.
+    Three things, not one; a fix says which of them it brings. What is copied from pinned memory
+    already stays as it is if a change is ``of_pageable`` copies.
     """
 
     pinned: bool = False
     non_blocking: bool = False
     ahead: bool = False
+    of_pageable: bool = False
 
 
 NO_LOADER: Final = -1  # in place of a loader's number: threads of a training that none feeds

@@ -4,7 +4,8 @@ Edges are those of the first of these kinds that is there: the user's own ``gapl
 optimizer steps, backward passes, hand-overs of loaders, forward passes of outermost modules. Of
 several things of a kind the anchor is the one with the fewest calls among those called at least
 five times (ties: the one seen first), and of loaders and modules the one with the most; until
-there is one, where steps are long, among those called twice: five of them may be minutes. What is
+there is one, where steps are long, among those called twice: five of them may be minutes. Once
+there is one, a rarer one anchors from its third call: a window of its parts is no step. What is
 recorded does not depend on it: the study decides again, over the whole run.
 """
 
@@ -17,6 +18,7 @@ from .process_state import keep
 
 MIN_CALLS = 5
 MIN_LONG_CALLS = 2
+MIN_RARER_CALLS = 3
 LONG_NS = 1_000_000_000  # between two calls: steps of which five would be waited for too long
 LONG_STEP_NS = 3_000_000_000  # passes of one optimizer step that last so long end steps themselves
 MIN_PASSES = 4  # backward passes of a line in such a step, after its first
@@ -55,6 +57,8 @@ class _Anchor:
             self._reconsider(end)
         elif count == MIN_CALLS:
             self._choose(self.counts, MIN_CALLS)
+        elif count == MIN_RARER_CALLS and self.chosen is not None and not self.most:
+            self._choose({self.chosen: self.counts[self.chosen], number: count}, MIN_RARER_CALLS)
         elif self.chosen is None and count < MIN_CALLS and end - last >= LONG_NS:
             self._choose(self.counts, MIN_LONG_CALLS)
         return number == self.chosen

@@ -19,7 +19,7 @@ from gapless.model.finding import (
 from gapless.pricing.bounding import bound_finding
 from gapless.pricing.contested import mark_contested
 from gapless.pricing.locate import place
-from gapless.pricing.nested import drop_callers, gives_way, take_line_prices
+from gapless.pricing.nested import drop_callers, drop_yielding, take_line_prices
 from gapless.pricing.ordering import order_findings
 from gapless.pricing.price import LEAST_GAIN, Prices
 from gapless.pricing.simulators.late_rank import name_late_rank
@@ -44,14 +44,7 @@ def diagnose(prices: Prices, rules: Sequence[Rule] = RULES) -> Diagnosis:
         for finding in all_findings
     ]
     candidate_findings = [finding for finding in nameable_findings if finding is not None]
-    named_findings = drop_callers(
-        [
-            finding
-            for finding in candidate_findings
-            if not any(gives_way(finding, rival) for rival in candidate_findings)
-        ],
-        prices.evidence,
-    )
+    named_findings = drop_callers(drop_yielding(candidate_findings), prices.evidence)
     other_findings = [
         finding
         for finding in all_findings

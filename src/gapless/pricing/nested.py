@@ -17,6 +17,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Finding
 from gapless.pricing.worth_trying import saved_share
 
+_MIN_LINES_SHARE: Final = 0.75  # of what lines take: a cause that saves less is not at all of them
 _MIN_INNER_SHARE: Final = 0.5  # of what the outer cause saves: what is left of it is less
 
 
@@ -33,6 +34,46 @@ def gives_way(finding: Finding, rival: Finding) -> bool:
         return _worth(finding) < _worth(rival)
     is_most = saved_share(rival) >= _MIN_INNER_SHARE * saved_share(finding)
     return is_most or not rival.detection.by_function
+
+
+def drop_yielding(findings: Sequence[Finding]) -> list[Finding]:
+    """Leave out causes that give way to another one of these."""
+    return [
+        finding
+        for finding in findings
+        if not any(
+            gives_way(finding, rival) and _explains(rival, finding, findings) for rival in findings
+        )
+    ]
+
+
+def _explains(rival: Finding, line: Finding, findings: Sequence[Finding]) -> bool:
+    """Return whether a cause near a line explains it, and not only a costly line nearer to it.
+
+    What is worth far less than both lines take is at the nearer one alone.
+    """
+    nearer = [
+        neighbour
+        for neighbour in findings
+        if neighbour.detection.code == line.detection.code
+        and gives_way(neighbour, rival)
+        and _distance(neighbour, rival) < _distance(line, rival)
+    ]
+    both_share = _middle_share(line) + sum(map(_middle_share, nearer))
+    return not nearer or _middle_share(rival) >= _MIN_LINES_SHARE * both_share
+
+
+def _distance(line: Finding, rival: Finding) -> int:
+    numbers = [
+        finding.detection.location.line
+        for finding in (line, rival)
+        if finding.detection.location is not None
+    ]
+    return max(numbers, default=0) - min(numbers, default=0)
+
+
+def _middle_share(finding: Finding) -> float:
+    return 1 - 1 / max(1.0, _middle(finding))
 
 
 def _worth(finding: Finding) -> tuple[float, str]:
@@ -88,7 +129,7 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
     """Return findings in their order; at each line the dearest by hand has the price of the line.
 
     The line's own finding, which yields to it, stays as it is. The price rests on what the line
-    takes, so the changes are the line's, too.
+    takes, so the changes are the line's, too. One that is dearer alone is worth as much at least.
     """
     priced = list(findings)
     for line in findings:
@@ -98,6 +139,7 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
             index
             for index, rival in enumerate(priced)
             if gives_way(line, rival)
+            and _explains(rival, line, findings)
             and not rival.detection.helps
             and rival.detection.unless != SAME_LINE
             and rival.prediction.speedup is not None
@@ -114,8 +156,11 @@ def _middle(finding: Finding) -> float:
 
 def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Finding:
     own, whole = finding.prediction.speedup, line.prediction.speedup
-    if own is None or whole is None or whole.mid <= own.mid:
+    if own is None or whole is None:
         return finding
+    if whole.mid <= own.mid:  # samples of the line tell how much goes at least, too
+        speedup = replace(own, low=min(own.mid, max(own.low, whole.low)))
+        return replace(finding, prediction=replace(finding.prediction, speedup=speedup))
     speedup = Estimate(max(own.low, whole.low), whole.mid, max(own.high, whole.high))
     note = f"with all that its line takes; what was recognised there alone: {own.mid:.2f}×"
     return replace(

@@ -6,7 +6,7 @@ compared, not speed-ups: of a step that waits nearly always, 3 times as fast sav
 80 %.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gapless.model.change import Bucket, Change, Drop, HostChange, LoaderChange
@@ -36,7 +36,32 @@ def order_findings(findings: Iterable[Finding], evidence: Evidence) -> tuple[Fin
             ]
         if finding not in final_order:
             final_order.append(finding)
-    return tuple(final_order)
+    by_hand = _find_exchange_by_hand(final_order)
+    return tuple(sorted(final_order, key=lambda finding: finding is not by_hand))
+
+
+def _find_exchange_by_hand(findings: Sequence[Finding]) -> Finding | None:
+    """Return the exchange by hand, if no other cause gives as much as is at stake there.
+
+    It has no price, since what overlapping gives is not foretold: what the account charges to it
+    orders it.
+    """
+    return next(
+        (
+            finding
+            for finding in findings
+            if any(isinstance(change, Bucket) for change in finding.detection.changes)
+            and not finding.detection.helps
+            and _stake_of(finding) >= max(map(_stake_of, findings))
+        ),
+        None,
+    )
+
+
+def _stake_of(finding: Finding) -> float:
+    """Return the middle of the speed-up by a cause, or of the most that it can be."""
+    estimate = finding.prediction.speedup or finding.prediction.at_most
+    return max(value_of(finding), estimate.mid if estimate else 0.0)
 
 
 def _sort_key(finding: Finding) -> tuple[float, float, str]:

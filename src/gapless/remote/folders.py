@@ -1,10 +1,18 @@
 """Folders of runs, brought to a remote place and back."""
 
+import re
+import time
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from shutil import rmtree
+from typing import Final
 
 from gapless import wire
 from gapless.errors import NotFoundError
 from gapless.remote.files import copy_file, errors_of, open_place
+
+_COPY_NAME: Final = re.compile("[0-9a-f]{12}")
+_MAX_COPY_AGE_S: Final = 30 * 24 * 3600  # since it was asked for last
 
 
 def upload_folder(folder: Path, url: str, name: str) -> str:
@@ -22,6 +30,21 @@ def upload_folder(folder: Path, url: str, name: str) -> str:
                 system.makedirs(str(remote_path.parent), exist_ok=True)
                 system.put_file(str(file), str(remote_path))
     return target
+
+
+def fetch_copy(url: str, home: Path) -> Path:
+    """Return the copy below ``home`` of the runs at an URL, with what is new there.
+
+    Copies that nobody has asked for in 30 days are removed. Raises ``GaplessError``.
+    """
+    copy = home / sha256(url.encode()).hexdigest()[:12]
+    fetch_folder(url, copy)
+    copy.touch()
+    oldest_s = time.time() - _MAX_COPY_AGE_S
+    for folder in home.iterdir():
+        if _COPY_NAME.fullmatch(folder.name) and folder.lstat().st_mtime < oldest_s:
+            rmtree(folder, ignore_errors=True)  # refuses links
+    return copy
 
 
 def fetch_folder(url: str, target: Path) -> None:

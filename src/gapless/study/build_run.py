@@ -51,9 +51,9 @@ from gapless.recorded.steps.timeline import timeline
 from gapless.recorded.training.calls import call_trees
 from gapless.recorded.training.fetch_waits import fetch_waits
 from gapless.recorded.training.hooks import hook_lines
+from gapless.recorded.training.host_code import host_code
 from gapless.recorded.training.lines import (
     call_lines,
-    host_code,
     hot_lines,
     lines_of_ranks,
     loading_lines,

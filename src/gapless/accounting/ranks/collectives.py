@@ -94,30 +94,43 @@ def _run_steps(host_threads: Threads, instants: Int64, first_step: int | None) -
     return np.where((position >= 0) & (position < len(steps.numbers)), first_step + position, -1)
 
 
-_GroupKey = tuple[str | None, str | None]  # a process group: its name and its ranks, as written
-
-
-class _Member(Struct, frozen=True):
-    """A rank's collectives in one process group: which rank (position), and which of its own."""
-
-    rank_index: int
-    rows: list[int]
+GroupKey = tuple[str | None, str | None]  # a process group: its name and its ranks, as written
 
 
 def match_collectives(captures: Sequence[Collectives]) -> tuple[Arrivals, ...]:
     """Find for each rank's collectives when the last rank of their process group came."""
-    groups: dict[_GroupKey, list[_Member]] = {}
-    for rank_index, capture in enumerate(captures):
-        for group, rows in _rows_by_group(capture).items():
-            groups.setdefault(group, []).append(_Member(rank_index, rows))
+    members_by_group: dict[GroupKey, dict[int, Collectives]] = {}
+    for index, capture in enumerate(captures):
+        numbered = capture if capture.rank is not None else replace(capture, rank=index)
+        for group, member in split_groups(numbered):
+            members_by_group.setdefault(group, {})[index] = member
     arrivals_by_rank: list[list[Arrivals]] = [[] for _ in captures]
-    n_meetings = 0
-    for members in groups.values():
-        for member, arrivals in zip(members, _match_group(members, captures), strict=True):
-            numbered = replace(arrivals, meeting=arrivals.meeting + n_meetings)
-            arrivals_by_rank[member.rank_index].append(numbered)
-        n_meetings += max(len(member.rows) for member in members)
-    return tuple(_concatenate(pieces) for pieces in arrivals_by_rank)
+    first_meeting = 0
+    for members in members_by_group.values():
+        matched = match_group([*members.values()], len(captures), first_meeting)
+        for index, arrivals in zip(members, matched, strict=True):
+            arrivals_by_rank[index].append(arrivals)
+        first_meeting += max(len(member.calls) for member in members.values())
+    return tuple(join_arrivals(pieces) for pieces in arrivals_by_rank)
+
+
+def split_groups(capture: Collectives) -> tuple[tuple[GroupKey, Collectives], ...]:
+    """Return the collectives of each process group that a rank is in."""
+    rows_by_group: dict[GroupKey, list[int]] = {}
+    for row, call in enumerate(capture.calls):
+        rows_by_group.setdefault((call.group, call.ranks), []).append(row)
+    return tuple((group, _take(capture, rows)) for group, rows in rows_by_group.items())
+
+
+def _take(capture: Collectives, rows: list[int]) -> Collectives:
+    return replace(
+        capture,
+        event=capture.event[rows],
+        start=capture.start[rows],
+        end=capture.end[rows],
+        calls=tuple(capture.calls[row] for row in rows),
+        step=capture.step[rows],
+    )
 
 
 def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:
@@ -125,43 +138,35 @@ def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:
 
     Their process groups need not be complete. Empty where nothing shows which belong together.
     """
-    seconds_by_group = _rows_by_group(second)
-    pairs: list[tuple[int, int]] = []
-    for group, rows in _rows_by_group(first).items():
-        members = [_Member(0, rows), _Member(1, seconds_by_group.get(group, []))]
-        captures = (first, second)
-        numbered, stepped = _match_manner(members, captures)
-        if not members[1].rows or not (numbered or stepped or _has_same_order(members, captures)):
-            continue
-        tables = [
-            _key_rows(member.rows, _match_heads(captures[member.rank_index], numbered, stepped))
-            for member in members
-        ]
-        pairs += [(tables[0][key], tables[1][key]) for key in _common_keys(tables, stepped=stepped)]
-    rows = np.array(pairs, np.int64).reshape(-1, 2)
-    return first.end[rows[:, 0]], second.end[rows[:, 1]]
+    seconds_by_group = dict(split_groups(second))
+    ends: list[tuple[Int64, Int64]] = [(empty_column(), empty_column())]
+    for group, member in split_groups(first):
+        peer = seconds_by_group.get(group)
+        if peer is not None:
+            rows = _match_rows([member, peer])
+            ends.append((member.end[rows[0]], peer.end[rows[1]]))
+    first_ends, second_ends = zip(*ends, strict=True)
+    return np.concatenate(first_ends), np.concatenate(second_ends)
 
 
-def _match_manner(members: Sequence[_Member], captures: Sequence[Collectives]) -> tuple[bool, bool]:
+def _match_manner(captures: Sequence[Collectives]) -> tuple[bool, bool]:
     """Return whether collectives are matched by their numbers, and whether by their steps."""
-    pairs = [(captures[member.rank_index], member) for member in members]
-    numbered = all(
-        capture.calls[row].seq is not None for capture, member in pairs for row in member.rows
-    )
-    stepped = not numbered and all(
-        (capture.step[member.rows] >= 0).any() for capture, member in pairs
-    )
-    return numbered, stepped
+    numbered = all(call.seq is not None for capture in captures for call in capture.calls)
+    return numbered, not numbered and all((capture.step >= 0).any() for capture in captures)
 
 
-def _rows_by_group(capture: Collectives) -> dict[_GroupKey, list[int]]:
-    rows_by_group: dict[_GroupKey, list[int]] = {}
-    for row, call in enumerate(capture.calls):
-        rows_by_group.setdefault((call.group, call.ranks), []).append(row)
-    return rows_by_group
+def _match_rows(captures: Sequence[Collectives]) -> Int64:
+    """Return for each rank which of its collectives are the common ones, in the same order."""
+    numbered, stepped = _match_manner(captures)
+    if not (numbered or stepped or _has_same_order(captures)):
+        return np.zeros((len(captures), 0), np.int64)
+    tables = [_key_rows(_match_heads(capture, numbered, stepped)) for capture in captures]
+    common = _common_keys(tables, stepped=stepped)
+    return np.array([[table[key] for key in common] for table in tables], np.int64)
 
 
-def _concatenate(pieces: Sequence[Arrivals]) -> Arrivals:
+def join_arrivals(pieces: Sequence[Arrivals]) -> Arrivals:
+    """Return the arrivals of a rank in all of its process groups."""
     all_pieces = [NO_ARRIVALS, *pieces]
     return Arrivals(
         np.concatenate([piece.event for piece in all_pieces]),
@@ -174,50 +179,37 @@ def _concatenate(pieces: Sequence[Arrivals]) -> Arrivals:
     )
 
 
-def _match_group(members: Sequence[_Member], captures: Sequence[Collectives]) -> list[Arrivals]:
-    """Match the collectives of one process group, if all of its ranks are there."""
-    group_captures = [captures[member.rank_index] for member in members]
-    pairs = list(zip(group_captures, members, strict=True))
-    numbered, stepped = _match_manner(members, captures)
-    tables = [
-        _key_rows(member.rows, _match_heads(capture, numbered, stepped))
-        for capture, member in pairs
-    ]
-    is_alike = numbered or stepped or _has_same_order(members, captures)
-    common = (
-        _common_keys(tables, stepped=stepped)
-        if _is_complete(members, captures) and is_alike
-        else []
-    )
-    rows = np.array([[table[key] for key in common] for table in tables], np.int64)
-    if not common:
-        return [replace(NO_ARRIVALS, n_unmatched=len(member.rows)) for member in members]
-    start = np.stack(
-        [capture.start[row] for capture, row in zip(group_captures, rows, strict=True)]
-    )
-    end = np.stack([capture.end[row] for capture, row in zip(group_captures, rows, strict=True)])
+def match_group(
+    captures: Sequence[Collectives], n_captures: int, first_meeting: int
+) -> list[Arrivals]:
+    """Match the collectives of one process group, if all of its ranks are there.
+
+    ``captures`` are of these alone and each has its rank; ``n_captures`` counts all that there are.
+    Meetings are numbered from ``first_meeting`` on.
+    """
+    rows = _match_rows(captures) if _is_complete(captures, n_captures) else None
+    if rows is None or not rows.size:
+        return [replace(NO_ARRIVALS, n_unmatched=len(capture.calls)) for capture in captures]
+    start = np.stack([capture.start[row] for capture, row in zip(captures, rows, strict=True)])
+    end = np.stack([capture.end[row] for capture, row in zip(captures, rows, strict=True)])
     lines = [fit_clock(end[0], rank_end) for rank_end in end]
     aligned = _align(start, lines)
     last_start, latest = aligned.max(axis=0), aligned.argmax(axis=0)
     is_met = last_start < _align(end, lines).min(axis=0)
-    is_met |= _is_named_group(members, captures)  # else they may be of two groups, which never meet
-    rank_numbers = np.array(
-        [
-            member.rank_index if capture.rank is None else capture.rank
-            for capture, member in zip(group_captures, members, strict=True)
-        ]
-    )
+    is_met |= _is_named_group(captures)  # else they may be of two groups, which never meet
+    ranks = np.array([capture.rank for capture in captures])
+    by_order = not any(_match_manner(captures))
     return [
         Arrivals(
             capture.event[row[is_met]],
-            lines[index].from_reference(last_start[is_met]),
-            rank_numbers[latest[is_met]],
+            line.from_reference(last_start[is_met]),
+            ranks[latest[is_met]],
             int(is_met.sum()),
-            len(members[index].rows) - int(is_met.sum()),
-            not numbered and not stepped,
-            np.flatnonzero(is_met),
+            len(capture.calls) - int(is_met.sum()),
+            by_order,
+            np.flatnonzero(is_met) + first_meeting,
         )
-        for index, (capture, row) in enumerate(zip(group_captures, rows, strict=True))
+        for capture, line, row in zip(captures, lines, rows, strict=True)
     ]
 
 
@@ -244,11 +236,10 @@ def _match_heads(capture: Collectives, numbered: bool, stepped: bool) -> list[Ha
     ]
 
 
-def _key_rows(rows: Sequence[int], heads: Sequence[Hashable]) -> dict[_Key, int]:
+def _key_rows(heads: Sequence[Hashable]) -> dict[_Key, int]:
     counts = Counter[Hashable]()
     rows_by_key: dict[_Key, int] = {}
-    for row in rows:
-        head = heads[row]
+    for row, head in enumerate(heads):
         if head is not None:
             rows_by_key[head, counts[head]] = row
             counts[head] += 1
@@ -264,22 +255,20 @@ def _common_keys(tables: Sequence[dict[_Key, int]], *, stepped: bool) -> list[_K
     return [key for key in common if len({count[key[0]] for count in counts}) == 1]
 
 
-def _is_named_group(members: Sequence[_Member], captures: Sequence[Collectives]) -> bool:
-    member = members[0]
-    call = captures[member.rank_index].calls[member.rows[0]]
+def _is_named_group(captures: Sequence[Collectives]) -> bool:
+    call = captures[0].calls[0]
     return call.group is not None or call.ranks is not None
 
 
-def _is_complete(members: Sequence[_Member], captures: Sequence[Collectives]) -> bool:
+def _is_complete(captures: Sequence[Collectives], n_captures: int) -> bool:
     """Return whether these are all ranks of a group; of one of unknown size, all that are known."""
-    member = members[0]
-    size = captures[member.rank_index].calls[member.rows[0]].group_size
-    return len(members) > 1 and len(members) == (len(captures) if size is None else size)
+    size = captures[0].calls[0].group_size
+    return len(captures) > 1 and len(captures) == (n_captures if size is None else size)
 
 
-def _has_same_order(members: Sequence[_Member], captures: Sequence[Collectives]) -> bool:
-    def call_sequence(member: _Member) -> list[Collective]:
-        return [replace(captures[member.rank_index].calls[row], seq=None) for row in member.rows]
+def _has_same_order(captures: Sequence[Collectives]) -> bool:
+    def call_sequence(capture: Collectives) -> list[Collective]:
+        return [replace(call, seq=None) for call in capture.calls]
 
-    reference = call_sequence(members[0])
-    return all(call_sequence(member) == reference for member in members[1:])
+    reference = call_sequence(captures[0])
+    return all(call_sequence(capture) == reference for capture in captures[1:])

@@ -1,8 +1,8 @@
-"""Many files at a time: a process each, as many as there are cores, in two phases.
+"""Many files at a time: a process each, as many as there are cores, in three phases.
 
-Collectives need all ranks before any of them can be partitioned. A file's columns are dropped as
-soon as it is in the cache, and again as soon as it is summarised, so memory does not grow with
-the number of ranks.
+Collectives need all ranks before any of them can be partitioned: they are joined by process group.
+A file's columns are dropped as soon as it is in the cache, and again as soon as it is summarised,
+and its collectives never come here, so memory does not grow with what the ranks did.
 """
 
 from collections import Counter, defaultdict
@@ -13,10 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.accounting import Arrivals, match_collectives
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.summary import CaptureSummary, UnreadableFile
-from gapless.capture.ranks.tasks import Answer, Ask, Head, Task
+from gapless.capture.ranks.tasks import Answer, Ask, Head, Join, Task
 from gapless.errors import NotATraceError, NotFoundError, mask_secrets
 from gapless.formats.pool import crew
 from gapless.formats.processes import count_processors
@@ -52,25 +51,32 @@ def summarise_files(
     positions = positions or {}
     with _open_crew(len(paths), options) as ask:
         steps = {path: position.first_step for path, position in positions.items()}
-        tasks = [Task(path, first_step=steps.get(path)) for path in paths]
-        read_answers = _run_phase(ask, tasks, report_progress, "reading")
-        heads = {
-            path: answer.head
-            for path, answer in _keep_readable(read_answers, unreadable)
-            if answer.head
-        }
+        tasks = [
+            Task(path, first_step=steps.get(path), keeps=(f"head{index}",))
+            for index, path in enumerate(paths)
+        ]
+        heads: dict[str, Head] = {}
+        names: dict[str, str] = {}
+        for task, answer in _keep_readable(ask, tasks, report_progress, "reading", unreadable):
+            if answer.head:
+                heads[task.path], (names[task.path],) = answer.head, task.keeps
         _require_readable(heads, unreadable)
         selected_paths = _select_paths(heads, options)
-        arrivals = _match_arrivals(heads, positions)
-        summary_answers = _run_phase(
-            ask,
-            [Task(path, heads[path].key, options, arrivals[path]) for path in selected_paths],
-            report_progress,
-            "accounting",
-        )
+        joins = plan_joins(heads, names, positions)
+        needs: dict[str, list[str]] = defaultdict(list)
+        word = "joining"
+        for task, _ in _keep_readable(ask, list(joins), report_progress, word, unreadable):
+            for path, name in zip(joins[task], task.keeps, strict=True):
+                needs[path].append(name)
+        summary_tasks = [
+            Task(path, heads[path].key, options, needs=tuple(needs[path]))
+            for path in selected_paths
+        ]
         summaries = [
             answer.summary
-            for _, answer in _keep_readable(summary_answers, unreadable)
+            for _, answer in _keep_readable(
+                ask, summary_tasks, report_progress, "accounting", unreadable
+            )
             if answer.summary
         ]
     _require_readable(summaries, unreadable)
@@ -128,22 +134,22 @@ def _read_answer(data: bytes | int) -> Answer:
     return Answer(refused=reason)
 
 
-def _run_phase(
-    ask: Ask, tasks: Sequence[Task], report_progress: Progress, word: str
-) -> Iterator[tuple[str, Answer]]:
-    for count, (task, answer) in enumerate(zip(tasks, ask(tasks), strict=True), 1):
-        report_progress(f"{word}: {count} of {len(tasks)} files")
-        yield task.path, answer
-
-
 def _keep_readable(
-    answers: Iterable[tuple[str, Answer]], unreadable: list[UnreadableFile]
-) -> Iterator[tuple[str, Answer]]:
-    for path, answer in answers:
+    ask: Ask,
+    tasks: Sequence[Task],
+    report_progress: Progress,
+    word: str,
+    unreadable: list[UnreadableFile],
+) -> Iterator[tuple[Task, Answer]]:
+    """Yield tasks with their answers as they come; what became of the others is added to a list."""
+    for count, (task, answer) in enumerate(zip(tasks, ask(tasks), strict=True), 1):
+        report_progress(
+            f"{word}: {count} of {len(tasks)} {'files' if task.join is None else 'groups'}"
+        )
         if answer.refused is None:
-            yield path, answer
+            yield task, answer
         else:
-            name = mask_secrets(path)
+            name = mask_secrets(task.path)
             unreadable.append(UnreadableFile(name, answer.refused.removeprefix(f"{name}: ")))
 
 
@@ -165,8 +171,39 @@ def _select_paths(heads: dict[str, Head], options: Options) -> list[str]:
     ]
 
 
-def _match_arrivals(heads: dict[str, Head], positions: WindowPositions) -> dict[str, Arrivals]:
-    """Match collectives of files that belong together.
+def plan_joins(
+    heads: Mapping[str, Head], names: Mapping[str, str], positions: WindowPositions
+) -> dict[Task, tuple[str, ...]]:
+    """Return the tasks that join process groups, and which files each tells who came last.
+
+    ``names`` are those under which the collectives of the files were kept.
+    """
+    joins: dict[Task, tuple[str, ...]] = {}
+    for paths in _group_paths(heads, positions):
+        members: dict[tuple[str | None, str | None], dict[str, int]] = {}
+        ranks = {
+            path: index if (rank := heads[path].rank) is None else rank
+            for index, path in enumerate(paths)
+        }
+        for path in paths:
+            for group, count in heads[path].groups:
+                members.setdefault(group, {})[path] = count
+        first_meeting = 0
+        for group, counts in members.items():
+            group_ranks = tuple(ranks[path] for path in counts)
+            task = Task(
+                f"process group {group[0]} of {group[1]}",
+                join=Join(group, group_ranks, len(paths), first_meeting),
+                needs=tuple(names[path] for path in counts),
+                keeps=tuple(f"join{len(joins)}.{index}" for index in range(len(counts))),
+            )
+            joins[task] = tuple(counts)
+            first_meeting += max(counts.values())
+    return joins
+
+
+def _group_paths(heads: Mapping[str, Head], positions: WindowPositions) -> list[list[str]]:
+    """Return the files whose collectives belong together.
 
     Windows of a run by their steps; other files by order: the first of each rank, and so on, since
     a folder may hold several captures of a rank. A file without a rank belongs to no other.
@@ -181,8 +218,4 @@ def _match_arrivals(heads: dict[str, Head], positions: WindowPositions) -> dict[
         else:
             paths_by_group[turns[head.rank]].append(path)
             turns[head.rank] += 1
-    arrivals: dict[str, Arrivals] = {}
-    for group_paths in paths_by_group.values():
-        matched = match_collectives([heads[path].collectives for path in group_paths])
-        arrivals.update(zip(group_paths, matched, strict=True))
-    return arrivals
+    return [*paths_by_group.values()]

@@ -2,14 +2,14 @@
 
 import logging
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, cast
 
+from gapless import __version__
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.tasks import Answer, Ask, Task
-from gapless.capture.ranks.worker import answer
 from gapless.errors import RemoteError, UsageError
 from gapless.formats.processes import count_processors
 
@@ -27,7 +27,7 @@ def ray_crew(address: str) -> Generator[Ask]:
     """
     ray = _connect(address)
     try:
-        yield _Cluster(ray).ask
+        yield Cluster(ray).ask
     finally:
         ray.shutdown()
 
@@ -46,19 +46,32 @@ def _connect(address: str) -> Any:  # noqa: ANN401  Ray's types are not ours
     return ray
 
 
-def answer_on_node(data: bytes) -> tuple[bytes, str]:
-    """Answer an encoded task on a worker; return which machine it was, too."""
-    ray = cast("Any", import_module("ray"))
-    return answer(data), ray.get_runtime_context().get_node_id()
+def answering_function(version: str) -> Callable[..., object]:
+    """Return what a worker does: answer an encoded task, if its gapless is of this version.
+
+    It also tells which machine that was, and what is kept. It travels as it is here, whatever a
+    worker has installed, since no module has it; another version, or none, is an ``ImportError``.
+    """
+
+    def answer_on_node(data: bytes, *needs: bytes) -> object:
+        there = import_module("gapless").__version__
+        if there != version:
+            raise ImportError(f"it has gapless {there}, and this is {version}")
+        result, blobs = import_module("gapless.capture.ranks.worker").answer(data, needs)
+        located = (result, import_module("ray").get_runtime_context().get_node_id())
+        return [located, *blobs] if blobs else located
+
+    return answer_on_node
 
 
-class _Cluster:
-    """A connection, and on which machine each file was read."""
+class Cluster:
+    """A connection, on which machine each file was read, and what is kept on the cluster."""
 
     def __init__(self, ray: Any) -> None:  # noqa: ANN401
         self._ray = ray
-        self._remote = ray.remote(max_retries=_MAX_RETRIES)(answer_on_node)
+        self._remote = ray.remote(max_retries=_MAX_RETRIES)(answering_function(__version__))
         self._nodes: dict[str, str] = {}
+        self._blobs: dict[str, object] = {}
 
     def ask(self, tasks: Sequence[Task]) -> Iterator[Answer]:
         """Have tasks done by whichever workers are free; yield their answers in order."""
@@ -68,18 +81,29 @@ class _Cluster:
             yield self._receive(task, pending.pop())
 
     def _start(self, task: Task) -> object:
-        remote, node = self._remote, self._nodes.get(task.path)
+        options: dict[str, object] = {"num_returns": 1 + len(task.keeps)}
+        node = self._nodes.get(task.path)
         if node is not None:
             strategies = self._ray.util.scheduling_strategies
             place = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
-            remote = remote.options(scheduling_strategy=place)
-        return remote.remote(encode(task))
+            options["scheduling_strategy"] = place
+        needs = [self._blobs[name] for name in task.needs]
+        references = self._remote.options(**options).remote(encode(task), *needs)
+        if not task.keeps:
+            return references  # a list only of several
+        self._blobs.update(zip(task.keeps, references[1:], strict=True))
+        return references[0]
 
     def _receive(self, task: Task, reference: object) -> Answer:
         errors = self._ray.exceptions
         try:
             data, self._nodes[task.path] = self._ray.get(reference)
         except errors.RayTaskError as error:
+            if isinstance(error.cause, ImportError):
+                raise RemoteError(
+                    f"a worker of the cluster cannot read ranks: {error.cause}; install the same "
+                    "version of gapless there as here"
+                ) from error
             return Answer(refused=f"gapless made a mistake over it: {error.cause!r}")
         except errors.RayError as error:
             reason = str(error).strip().partition("\n")[0]

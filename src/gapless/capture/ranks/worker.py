@@ -6,6 +6,9 @@ It is started by ``formats.pool.crew``.
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import gettempdir
 from typing import IO
 
 from gapless.capture.ranks.codec import decode, encode
@@ -14,18 +17,25 @@ from gapless.errors import GaplessError
 from gapless.formats.processes import receive_frame, send_frame
 
 
-def answer(data: bytes) -> bytes:
-    """Perform an encoded task and return the encoded answer."""
+def answer(data: bytes, needs: Sequence[bytes] = ()) -> tuple[bytes, list[bytes]]:
+    """Perform an encoded task; return the encoded answer, and what is to be kept of it."""
+    task = decode(data, Task)
     try:
-        return encode(perform_task(decode(data, Task)))
+        result, blobs = perform_task(task, needs)
     except GaplessError as error:
-        return encode(Answer(refused=str(error)))
+        result, blobs = Answer(refused=str(error)), [b"" for _ in task.keeps]
+    return encode(result), blobs
 
 
 def serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer tasks until their pipe ends."""
+    """Answer tasks until their pipe ends; what is kept is kept in temporary files."""
+    folder = Path(gettempdir())
     while (data := receive_frame(tasks)) is not None:
-        send_frame(answers, answer(data))
+        task = decode(data, Task)
+        result, blobs = answer(data, [(folder / name).read_bytes() for name in task.needs])
+        for name, blob in zip(task.keeps, blobs, strict=False):
+            (folder / name).write_bytes(blob)
+        send_frame(answers, result)
 
 
 def main() -> None:  # pragma: no cover - in a process of its own

@@ -65,6 +65,7 @@ _REMOVED_KERNEL_SHARE: Final = Estimate(0.1, 0.6, 1.0)
 
 
 _PRODUCTS: Final = ("aten::linear",)
+_ATTENTION: Final = ("aten::bmm", "aten::baddbmm", "aten::softmax")  # what is split are its heads
 _MIN_PARTS: Final = 2.0  # products in each call
 _PASSES: Final = 3.0  # forward, and two products backward
 _PYTHON_LEAF: Final = "idle.host.python"
@@ -149,7 +150,7 @@ def find_product_parts(evidence: Evidence) -> ProductParts | None:
         if not line.calls or min(calls["splits"], calls["joins"]) < line.calls:
             continue
         n_products = calls["products"] / line.calls
-        if n_products < _MIN_PARTS:
+        if n_products < _MIN_PARTS or any(site.name in _ATTENTION for site in sites):
             continue
         around_ns = joined_ns + sum(
             site.ns for site in sites if site.name in (*_SPLITS, *_JOINS, _PYTHON_LEAF)

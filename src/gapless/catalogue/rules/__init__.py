@@ -69,6 +69,7 @@ from gapless.catalogue.rules.memory.growing_tensor import growing_tensor
 from gapless.catalogue.rules.memory.recomputed_activations import recomputed_activations
 from gapless.catalogue.rules.memory.short_of_memory import short_of_memory
 from gapless.catalogue.rules.needless.decomposition_in_step import decomposition_in_step
+from gapless.catalogue.rules.needless.distribution_checks import distribution_checks
 from gapless.catalogue.rules.needless.model_in_pieces import model_in_pieces
 from gapless.catalogue.rules.needless.needless_gradients import needless_gradients
 from gapless.catalogue.rules.needless.one_hot_product import one_hot_product
@@ -83,6 +84,7 @@ from gapless.catalogue.rules.occasions.blocking_calls import (
 from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_in_the_way
 from gapless.catalogue.rules.occasions.evaluation_with_autograd import evaluation_with_autograd
 from gapless.catalogue.rules.occasions.occasional_work import occasional_work
+from gapless.catalogue.rules.ranks.copied_buckets import copied_buckets
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
 from gapless.catalogue.rules.ranks.searched_parameters import searched_parameters
@@ -124,6 +126,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     model_in_pieces,
     costly_line,
     held_interpreter,
+    distribution_checks,
     pageable_copy,
     blocking_copy,
     exposed_copy,
@@ -164,6 +167,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     searched_parameters,
     synced_statistics,
     meeting_in_step,
+    copied_buckets,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

@@ -19,6 +19,7 @@ from . import calls
 _PERIOD_NS = 10_000_000_000  # ns between looks, after the first ones
 _LOOKS = (1, 2, 3, 10)
 _MAX_SOURCE = 1_000_000  # characters of a script that are looked through
+_WATCHING = r"\bset(trace|profile)\(|\btracemalloc\.start\(|\bProfile\(|\bCoverage\("
 _ENVIRONMENT = (  # the names that may be written down; no others are
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -71,7 +72,7 @@ class _Settings:
         self.autocast: dict[Any, Any] = {}  # device: dtype, of the regions that were entered
         self.is_scaled = False  # by a scaler that is on
         self.anomaly_location: Any = None  # where its detection was switched on last
-        self.library_lines: dict[Any, Any] = {}  # by script and the libraries that are off
+        self.script_lines: dict[Any, Any] = {}  # by script and what is looked for in it
         self.last_ns = 0
         self.begin()
 
@@ -168,6 +169,7 @@ def precision(torch: Any) -> Any:
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
         "anomaly_at": anomaly_at and f"{anomaly_at[0]}:{anomaly_at[1]}",
+        **_watchers(),
         "launch_blocking": os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "sync_debug_mode": _sync_debug(torch),
         "flash_sdp": _ask(c, "_get_flash_sdp_enabled"),
@@ -182,21 +184,46 @@ def _find_library_line(c: Any) -> Any:
     A setting is no call that could be seen; its name is in the line that sets it.
     """
     names = tuple(name for name in ("cudnn", "mkldnn") if _ask(c, f"_get_{name}_enabled") is False)
+    return _find_line(rf"\b({'|'.join(names)})\s*\.\s*(enabled\s*=(?!=)|(set_)?flags\s*\()", names)
+
+
+def _watchers() -> Any:
+    """Return what looks at each call, line or allocation of Python's in this thread, and its line.
+
+    That of torch's profiler does not count: it is on in windows of the recorder's.
+    """
+    names = []
+    for kind in ("settrace", "setprofile"):
+        function = getattr(sys, kind.replace("set", "get"))()
+        if function is not None and type(function).__name__ != "TraceContext":
+            module = getattr(function, "__module__", None) or type(function).__module__
+            names.append(f"{str(module).partition('.')[0].lstrip('_')} (sys.{kind})")
+    monitoring = getattr(sys, "monitoring", None)
+    tools = () if monitoring is None else map(monitoring.get_tool, range(6))
+    names += [str(tool) for tool in tools if tool is not None]
+    tracing = sys.modules.get("tracemalloc")
+    if tracing is not None and tracing.is_tracing():
+        names.append("tracemalloc")
+    return {"watchers": names or None, "watchers_at": _find_line(_WATCHING, names)}
+
+
+def _find_line(pattern: str, names: Any) -> Any:
+    """Return the line of the script that matches, if anything is looked for."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     if not names or not path:
         return None
-    if (path, names) not in _settings.library_lines:
-        _settings.library_lines[path, names] = _search_source(path, names)
-    return _settings.library_lines[path, names]
+    if (path, pattern) not in _settings.script_lines:
+        _settings.script_lines[path, pattern] = _search_source(path, pattern)
+    return _settings.script_lines[path, pattern]
 
 
-def _search_source(path: str, names: tuple[str, ...]) -> Any:
+def _search_source(path: str, pattern: str) -> Any:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(_MAX_SOURCE).splitlines()
     except OSError:
         return None
-    setting = re.compile(rf"\b({'|'.join(names)})\s*\.\s*(enabled\s*=(?!=)|(set_)?flags\s*\()")
+    setting = re.compile(pattern)
     for number, line in enumerate(lines, 1):
         if setting.search(line.partition("#")[0]):
             return f"{path}:{number}"

@@ -7,7 +7,8 @@ from typing import Final
 from gapless.capture.source_lines import is_library
 from gapless.model.host_code import FetchWait
 from gapless.model.recording import Process, StackCount
-from gapless.recorded.training.lines import StackFrame, is_recorder_stack, name_wait
+from gapless.recorded.training.host_code import name_wait
+from gapless.recorded.training.lines import StackFrame, is_recorder_stack
 
 _FETCH_FILE: Final = "torch/utils/data/_utils/fetch.py"
 _LOCK: Final = "lock"

@@ -1,14 +1,11 @@
 """Lines of the user's source in which sampled stacks were, and what the training thread did."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Final, TypeVar
-
-from msgspec.structs import replace
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from gapless.capture.source_lines import WRAPPER, is_library, is_recorder, package_of
-from gapless.model.host_code import CallLine, HostCode, HotLine
+from gapless.model.host_code import CallLine, HotLine
 from gapless.model.recording import Process, StackCount
 
 _MAX_LINES: Final = 20
@@ -17,15 +14,7 @@ WORKER_LOOP: Final = "_worker_loop"  # of torch.utils.data
 _LOADER_PATH: Final = "torch/utils/data/"
 _SAMPLING_FUNCTION: Final = "_next_index"  # of torch.utils.data, too
 _TORCH: Final = "torch"  # an innermost frame of torch's computes, or launches what does
-_MAIN_SHARE: Final = 0.6  # of some time: so much in one function is where it goes
-_PYTHON: Final = "python"
-_NAMED_WAITS: Final = frozenset(
-    ("sleep", "file", "socket", "pipe", "process")
-)  # else it may be torch's
-_PROCESS_CHANNELS: Final = frozenset(("socket", "pipe", "file"))
-_CHANNEL_FILES: Final = (("/subprocess.py", "process"), ("multiprocessing/connection.py", "pipe"))
 StackFrame = tuple[str, int, str]
-_WeightedStack = tuple[StackCount, float]
 _UserCall = tuple[StackFrame, str, str]  # the user's frame, and the file and function it called
 # What only passes a call on: to a module's forward, or out of the compiler's sight.
 _FORWARDERS: Final = (
@@ -35,7 +24,6 @@ _FORWARDERS: Final = (
 )
 _MODES: Final = (".__torch_function__", ".__torch_dispatch__")  # all operators pass through
 _MAX_CALLS: Final = 60  # rows
-_T = TypeVar("_T")
 
 
 def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
@@ -44,7 +32,7 @@ def hot_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
     Weighted by the time that they stand for, where that was measured; else by how often they were
     seen.
     """
-    return _rank_lines(processes, lambda stack: (stack.thread, _user_line(stack)))
+    return _rank_lines(processes, lambda stack: (stack.thread, user_line(stack)))
 
 
 def loading_lines(processes: Iterable[Process]) -> tuple[HotLine, ...]:
@@ -102,44 +90,6 @@ def lines_of_ranks(processes: Iterable[Process]) -> dict[int, tuple[HotLine, ...
     )
 
 
-def host_code(processes: Iterable[Process]) -> tuple[HostCode, ...]:
-    """Return what training threads did besides torch and waits for data, most first.
-
-    That is Python and C called from it ("python"), and what was waited for off the processor. Only
-    stacks that stand for time count; the function is named in which most of it passed.
-    """
-    training_stacks = (
-        stack for process in processes for stack in process.stacks if stack.thread == "training"
-    )
-    stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
-    total_ns = float(sum(stack.ran_ns + stack.blocked_ns for stack in stacks))
-    user_stacks = [stack for stack in stacks if not _is_torch(stack)]
-    if not total_ns or not any(stack.ran_ns for stack in stacks):
-        return ()
-    stacks_by_kind: dict[str, list[_WeightedStack]] = {}
-    for stack in user_stacks:
-        for kind, ns in ((_PYTHON, stack.ran_ns), *stack.waits):
-            if ns and (kind == _PYTHON or kind in _NAMED_WAITS):
-                stacks_by_kind.setdefault(name_wait(stack, kind), []).append((stack, float(ns)))
-    torch_callers = {
-        (frame[0], frame[2])
-        for stack in stacks
-        if _is_torch(stack)
-        for frame in _user_frames(stack)
-    }
-    looks = sum(stack.count for stack in stacks)
-    codes = (
-        _build_host_code(kind, weighted, total_ns, torch_callers)
-        for kind, weighted in stacks_by_kind.items()
-    )
-    large = (code for code in codes if code.share >= _MIN_SHARE)
-    detailed = [
-        replace(code, looks=looks, stood=_stood_ns(code, user_stacks, torch_callers) / total_ns)
-        for code in large
-    ]
-    return tuple(sorted(detailed, key=lambda code: -code.share))
-
-
 def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
     """Return the user's lines with what training threads called in them, longest first."""
     training_stacks = (
@@ -179,86 +129,7 @@ def _user_calls(stack: StackCount) -> set[_UserCall]:
     return calls
 
 
-def _stood_ns(
-    code: HostCode, stacks: Iterable[StackCount], torch_callers: AbstractSet[tuple[str, str]]
-) -> float:
-    """Return how long stacks were in a function; at its line, if it waits there or calls torch."""
-    by_line = code.kind != _PYTHON or (code.file, code.function) in torch_callers
-    return sum(
-        stack.ran_ns + stack.blocked_ns - stack.device_ns
-        for stack in stacks
-        if any(
-            (file, function) == (code.file, code.function) and (line == code.line or not by_line)
-            for file, line, function in stack.frames
-        )
-    )
-
-
-def name_wait(stack: StackCount, kind: str) -> str:
-    """Name what a stack waits for: to the system, processes are connected by sockets or pipes.
-
-    ``subprocess`` waits in ``poll``, ``multiprocessing`` at a pair of sockets.
-    """
-    if kind not in _PROCESS_CHANNELS:
-        return kind
-    files = [frame[0].replace("\\", "/") for frame in stack.frames]
-    return next(
-        (
-            waited_for
-            for suffix, waited_for in _CHANNEL_FILES
-            for file in files
-            if file.endswith(suffix)
-        ),
-        kind,
-    )
-
-
-def _build_host_code(
-    kind: str,
-    stacks: Sequence[_WeightedStack],
-    total_ns: float,
-    torch_callers: AbstractSet[tuple[str, str]],
-) -> HostCode:
-    """Return where most of some time passed.
-
-    Of ``torch_callers``, functions that also call torch, only one line counts, not all that they
-    do: torch's own calls from C are in them as well.
-    """
-    amount_ns = sum(ns for _, ns in stacks)
-    weighted, function = _find_function(stacks)
-    frame = _dominant(weighted, lambda stack: _line_in(stack, function)) if function else None
-    if function and (function[0], function[2]) in torch_callers:
-        weighted = [(stack, ns) for stack, ns in weighted if _line_in(stack, function) == frame]
-    inside_ns = sum(ns for _, ns in weighted)
-    library = _dominant(
-        weighted, lambda stack: package_of(stack.frames[0][0]) if stack.frames else None
-    )
-    share = amount_ns / total_ns
-    return HostCode(kind, share, inside_ns / amount_ns, *(frame or (None, None, None)), library)
-
-
-def _find_function(
-    stacks: Sequence[_WeightedStack],
-) -> tuple[Sequence[_WeightedStack], StackFrame | None]:
-    """Return the user's deepest function in which most of some time passed, and its stacks."""
-    depth, function, weighted = 0, None, list[_WeightedStack](stacks)
-    min_ns = _MAIN_SHARE * sum(ns for _, ns in stacks)
-    while True:
-        stacks_below: dict[tuple[str, str], list[_WeightedStack]] = {}
-        for stack, ns in weighted:
-            frames = _user_frames(stack)
-            if depth < len(frames):
-                key = frames[depth][0], frames[depth][2]
-                stacks_below.setdefault(key, []).append((stack, ns))
-        heaviest = max(
-            stacks_below.values(), key=lambda group: sum(ns for _, ns in group), default=None
-        )
-        if heaviest is None or sum(ns for _, ns in heaviest) < min_ns:
-            return weighted if function else (), function
-        weighted, function, depth = heaviest, _user_frames(heaviest[0][0])[depth], depth + 1
-
-
-def _user_frames(stack: StackCount) -> list[StackFrame]:
+def user_frames(stack: StackCount) -> list[StackFrame]:
     """Return the frames outside libraries, the outermost first."""
     return [frame for frame in reversed(stack.frames) if _is_own(frame)]
 
@@ -266,22 +137,6 @@ def _user_frames(stack: StackCount) -> list[StackFrame]:
 def _is_own(frame: StackFrame) -> bool:
     """Return whether a frame is the user's, and of no mode that operators pass through."""
     return not is_library(frame[0]) and not frame[2].endswith(_MODES)
-
-
-def _line_in(stack: StackCount, function: StackFrame) -> StackFrame | None:
-    """Return the line at which a stack was in a function."""
-    frames = (frame for frame in stack.frames if (frame[0], frame[2]) == (function[0], function[2]))
-    return next(frames, None)
-
-
-def _dominant(
-    stacks: Sequence[_WeightedStack], key_of: Callable[[StackCount], _T | None]
-) -> _T | None:
-    """Return where most of some time passed, if there is such a place."""
-    sums = Counter[_T | None]()
-    for stack, ns in stacks:
-        sums[key_of(stack)] += round(ns)
-    return sums.most_common(1)[0][0] if sums else None
 
 
 def is_recorder_stack(stack: StackCount) -> bool:
@@ -305,7 +160,7 @@ def _is_passed_over(file: str, index: int) -> bool:
     return (file == WRAPPER and index > 0) or (is_library(file) and not is_recorder(file))
 
 
-def _is_torch(stack: StackCount) -> bool:
+def is_torch(stack: StackCount) -> bool:
     """Return whether a stack is torch's own work, ours, or making or waiting for a batch."""
     files = [frame[0].replace("\\", "/") for frame in stack.frames]
     return (
@@ -330,7 +185,7 @@ def _loader_activity(stack: StackCount) -> tuple[str, StackFrame | None]:
     return "choosing" if is_choosing else "making", user_frame
 
 
-def _user_line(stack: StackCount) -> StackFrame | None:
+def user_line(stack: StackCount) -> StackFrame | None:
     """Return the user's line, ``None`` for a worker that waits: its loop only has its starter."""
     for frame in stack.frames:
         if stack.thread == "worker" and frame[2] == WORKER_LOOP:

@@ -72,13 +72,13 @@ def rates_of(constants: Constants | None, capability: tuple[int, int] | None = N
 def change_copies(view: ReplayView, draft: Draft, change: CopyChange, rates: Rates) -> None:
     """Change the copies to devices of a graph."""
     leaf = draft.graph.work.leaf
-    is_copy = (leaf == _PAGEABLE) | (leaf == _PINNED)
+    is_copy = (leaf == _PAGEABLE) | ((leaf == _PINNED) & (not change.of_pageable))
     if not is_copy.any():
         return
     if change.pinned:
         _pin(view, draft, leaf == _PAGEABLE, rates.pinned.mid)
         _skip_unmapping(view, draft, leaf == _PAGEABLE, rates.unmap_ns.mid)
-    is_pinned = (leaf == _PINNED) | (is_copy & change.pinned)
+    is_pinned = is_copy & ((leaf == _PINNED) | change.pinned)
     for sheet in draft.sheets:
         jobs = np.where(np.isin(sheet.ops, (Op.LAUNCH, Op.COPY)), sheet.args, 0)
         is_staying = np.isin(sheet.ops, (Op.LAUNCH, Op.COPY)) & sheet.stays

@@ -196,6 +196,8 @@ def count_warm_up(lengths: Int64) -> int:
 
 def _find_periods(training: Training, ends: Int64) -> Iterator[int]:
     """Return how many steps lie between checkpoints, between calls of loggers, and so on."""
+    if training.edges.passes is not None:
+        yield training.edges.passes  # between steps of the optimizer
     marks = training.process.marks
     for kind, value in _RECURRING_MARKS:
         rows = (marks.kind == kind) & (marks.start < ends[-1])

@@ -6,10 +6,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.declare.fix import Case, Fix, Option, fix
+from gapless.catalogue.declare.fix import Case, Effect, Fix, Option, fix
 from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.declare.selectors import name_line, propose_for_ddp
 from gapless.catalogue.declare.targets import DDP
+from gapless.catalogue.effects.reducer import drop_copies_back, drop_search
 from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
@@ -30,6 +31,7 @@ class _Argument(Struct, frozen=True):
     risk: str
     unit: str | None = None  # of a number, as ``--fix NAME=UNIT`` takes it
     applicability: Applicability = Applicability.RISKY
+    effect: Effect | None = None  # None: it has to be tried
 
 
 _ARGUMENTS: Final = (
@@ -67,11 +69,12 @@ _ARGUMENTS: Final = (
         value=True,
         initial=False,
         example="torch's default",
-        summary="Let gradients be views of the buckets that are exchanged, so that none is copied.",
+        summary="Let gradients be views of the buckets that are exchanged: none is copied back.",
         details="It also saves as much memory as all gradients take.",
         precondition="A model in DistributedDataParallel.",
         safety="Risky: the same values, but code that calls ``detach_()`` on gradients fails.",
         risk="code that detaches gradients in place fails",
+        effect=drop_copies_back,
     ),
     _Argument(
         "ddp-no-unused",
@@ -86,6 +89,7 @@ _ARGUMENTS: Final = (
         safety="Risky: if a parameter gets no gradient in some step, training stops with an error, "
         "or hangs.",
         risk="training stops or hangs if a parameter is not used in a step",
+        effect=drop_search,
     ),
 )
 _PAGE: Final = """{row.summary}
@@ -100,7 +104,9 @@ _PAGE: Final = """{row.summary}
 
 
 def _declare(row: _Argument) -> Fix:
-    @fix(row.fix, value=row.unit, cases=partial(_cases, row), doc=fold_page(_PAGE.format(row=row)))
+    page = fold_page(_PAGE.format(row=row))
+
+    @fix(row.fix, value=row.unit, cases=partial(_cases, row), effect=row.effect, doc=page)
     def ddp_argument(facts: Facts, option: Option) -> tuple[Proposal, ...]:
         new_value = row.value if row.unit is None else option.parse_number(row.value)
 

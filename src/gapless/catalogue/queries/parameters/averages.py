@@ -25,9 +25,9 @@ def covers_tensors_once(calls: float, n_tensors: int) -> bool:
 def find_averaging(evidence: Evidence, n_parameters: int) -> tuple[Location | None, ...]:
     """Return where each of so many parameters is averaged; ``None``: not known; empty: nowhere.
 
-    It is the function that multiplies and adds for each parameter. Without stacks the function is
-    not known; then as many results must be copied into existing tensors, which only a loop over a
-    model's tensors does.
+    It is the function that multiplies and adds for each parameter, and no more often. Without
+    stacks the function is not known; then as many results must be copied into existing tensors,
+    which only a loop over a model's tensors does.
     """
     if not _multiplies_and_adds(evidence, n_parameters):
         return ()
@@ -38,10 +38,11 @@ def find_averaging(evidence: Evidence, n_parameters: int) -> tuple[Location | No
         ] = site.calls
     if not calls_by_function:
         return (None,) if covers_tensors_once(_count_copies(evidence), n_parameters) else ()
+    max_rounds = _MAX_COVERAGE * windows.count_steps(evidence)
     return tuple(
         location
         for location, calls in calls_by_function.items()
-        if _is_average(calls, n_parameters)
+        if _is_average(calls, n_parameters) and calls.get(ADD, 0) <= max_rounds * n_parameters
     )[:1]
 
 

@@ -79,7 +79,7 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
     return pageable_copy.detection(
         f"{subject} a step are copied to the device from ordinary memory{rate_words}; it waits "
         f"{windows.format_step_part(evidence, lost_ns)} for them.",
-        CopyChange(pinned=True, non_blocking=True),
+        CopyChange(pinned=True, non_blocking=True, of_pageable=True),
         measures=(
             Measure("copies a step", copies.count, ""),
             Measure("copying on the device, a step", copies.ns, "ns"),

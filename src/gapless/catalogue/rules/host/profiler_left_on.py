@@ -3,6 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.selectors import setting_location, torch_setting
 from gapless.catalogue.effects.occasions import PROFILING
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, figure, with_recorded, with_steps
@@ -33,6 +34,13 @@ _MIN_MODE_SHARE: Final = 0.02  # of the training thread's time, in calls of the 
 _MODE_FACTOR: Final = Estimate(0.1, 0.46, 1.0)
 _MODE_REMEDY: Final = (
     "enter it for one step, and leave it (`with …:`): its figures do not change from step to step"
+)
+# A small network and a small transformer took 1.05 to 1.4 times as long under each of these, twelve
+# of them: so much of what the host does beside operators stayed without it (measured).
+_WATCHED_FACTOR: Final = Estimate(0.3, 0.65, 0.95)
+_WATCHED_REMEDY: Final = (
+    "leave it out, or have it on for a few steps; a debugger that is attached costs the same, "
+    "wherever its breakpoints are"
 )
 _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no windows of gapless
 
@@ -73,6 +81,15 @@ _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no
             CallLine(*_LINE, "torch/utils/flop_counter.py", f"_FlopCounterMode{_MODE_CALL}", 0.1),
         ),
         figure(
+            "A debugger, and tracemalloc",
+            "Python's calls, lines or allocations are watched in each step, by pydevd "
+            "(sys.settrace) and tracemalloc: the host takes 6.0 ms of each 20.0 ms step.",
+            example_facts.cpu(
+                example_facts.precision(watchers=["pydevd (sys.settrace)", "tracemalloc"])
+            ),
+            {"busy.math": 14, "idle.host.python": 6},
+        ),
+        figure(
             "Tensors of a class of torch's own",
             None,
             example_facts.cpu(),
@@ -89,13 +106,16 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
     A profiler records each operator: one to two microseconds each, more with shapes and stacks.
     Host-bound steps take up to twice as long. Each time it stops, the training waits until its
     records are collected and written: seconds for some steps of a large model. A mode that looks
-    at each operator in Python (it counts operations, say) costs more than most of them.
+    at each operator in Python (it counts operations, say) costs more than most of them. What looks
+    at each call, line or allocation of Python (cProfile, a debugger, coverage, tracemalloc) slows
+    all that the host does.
 
     ## How it is measured
     The recorder sees profilers start and stop, and marks how long that takes, including what is
     written then. It is a fault if no step ran without one; how much longer steps take under it is
     an estimate. A mode is known by samples of the training thread's stack in its calls; how much of
-    the step it costs is not.
+    the step it costs is not. What watches Python is asked of the interpreter, at the edges of some
+    steps; the gain is what was measured of two trainings, as a share of the host's time.
     """
     recorded, step_ns = evidence.recorded, evidence.step_ns
     if recorded.steps is None or not step_ns:
@@ -109,7 +129,7 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
     )
     costly = ends is not None and ends.step_ns >= _MIN_STEP_SHARE * step_ns
     if not (is_on or costly):
-        return _mode_detection(evidence, step_ns)
+        return _watcher_detection(evidence) or _mode_detection(evidence, step_ns)
     cost_words = _cost_words(evidence, ends if costly else None, is_on=is_on)
     return profiler_left_on.detection(
         f"{_ALWAYS_ON if is_on else _ENDS}{cost_words}.",
@@ -123,6 +143,23 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
         unsure=None if is_on or ends is None else ends.unsure_reason,
         no_remedy=_MANUAL_REMEDY,
         inferred=is_on,
+    )
+
+
+def _watcher_detection(evidence: Evidence) -> Detection | None:
+    watchers = torch_setting(evidence.facts, "watchers")
+    if not isinstance(watchers, list) or not watchers:
+        return None
+    host_ns = evidence.per_step(*samples.HOST_LEAVES)
+    names = " and ".join(map(str, watchers))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return profiler_left_on.detection(
+        f"Python's calls, lines or allocations are watched in each step, by {names}: the host "
+        f"takes {windows.format_step_part(evidence, host_ns)}.",
+        HostChange(samples.HOST_LEAVES, _WATCHED_FACTOR),
+        location=setting_location(evidence.facts, "watchers_at"),
+        measures=(Measure("host beside operators, a step", host_ns, "ns"),),
+        no_remedy=_WATCHED_REMEDY,
+        inferred=True,
     )
 
 

@@ -26,6 +26,20 @@ _LOSS_WORK: Final = example_work(
 )
 
 
+_SPLIT_PRODUCT: Final[tuple[object, ...]] = (  # a function that splits, multiplies, joins
+    Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5_000_000, None, 0),
+    *(
+        Site(name, "model.py", 8, "pieces", STEPS * ns, STEPS * calls)
+        for name, ns, calls in (
+            ("aten::split", 500_000, 1),
+            ("aten::linear", 3_000_000, 3),
+            ("aten::cat", 1_500_000, 1),
+        )
+    ),
+    Site(_NODE.format("CatBackward0"), "train.py", 9, "train", STEPS * 2_000_000, STEPS),
+)
+
+
 @rule(
     "G218",
     "model-in-pieces",
@@ -85,16 +99,15 @@ _LOSS_WORK: Final = example_work(
             "take 4.0 ms of each 20.0 ms step.",
             example_facts.cpu(),
             {"busy.math": 16, "busy.mem": 4},
-            Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5_000_000, None, 0),
-            *(
-                Site(name, "model.py", 8, "pieces", STEPS * ns, STEPS * calls)
-                for name, ns, calls in (
-                    ("aten::split", 500_000, 1),
-                    ("aten::linear", 3_000_000, 3),
-                    ("aten::cat", 1_500_000, 1),
-                )
-            ),
-            Site(_NODE.format("CatBackward0"), "train.py", 9, "train", STEPS * 2_000_000, STEPS),
+            *_SPLIT_PRODUCT,
+        ),
+        figure(
+            "Attention: its heads are split, and put together",
+            None,
+            example_facts.cpu(),
+            {"busy.math": 16, "busy.mem": 4},
+            *_SPLIT_PRODUCT,
+            Site("aten::softmax", "model.py", 8, "pieces", STEPS * 500_000, STEPS),
         ),
     ],
 )

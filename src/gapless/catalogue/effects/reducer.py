@@ -1,0 +1,35 @@
+"""What DistributedDataParallel does beside exchanging: copies back from buckets, and its search."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Changes
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import collectives
+from gapless.model.change import Omit
+from gapless.model.edit import Proposal
+from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+
+COPY_BACK: Final = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
+SEARCH: Final = "torch.distributed.ddp.reducer::search_unused_parameters"
+
+
+def drop_copies_back(evidence: Evidence, _proposal: Proposal | None = None) -> Changes | None:
+    """Return what goes where gradients are views of buckets; ``None`` if no window shows it.
+
+    They are still copied into buckets, or divided there: only the copies back are left out.
+    """
+    return (Omit((COPY_BACK,)),) if windows.select_operators(evidence, COPY_BACK) else None
+
+
+def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Changes | None:
+    """Return what goes without the search for unused parameters; ``None`` if no window shows it.
+
+    With it goes the exchange of what was used: one of those of a step, and not a longer one than
+    the others.
+    """
+    if not windows.select_operators(evidence, SEARCH):
+        return None
+    count = max(1.0, windows.sum_calls(evidence, collectives.REDUCE_CALL).count)
+    remaining = Estimate(1 - 1 / count, 1 - 0.5 / count, 1.0)
+    return (Omit((SEARCH,)), collectives.change_exposed(evidence, remaining))
