@@ -17,6 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
+import msgspec
+from msgspec import Struct
+
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages import fix_pages, rule_pages
 from gapless.catalogue.rules import RULES
@@ -24,13 +27,12 @@ from gapless.cli import COMMANDS
 from gapless.doctor import pages as doctor_pages
 from gapless.live.metrics.exposition import FAMILIES
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
-from gapless.report.documents.document import ComparisonObject, StudyObject, schema
-from gapless.report.documents.input_costs import input_schema
-from gapless.report.documents.model_export import export_schema
+from gapless.report.documents.document import ComparisonObject, StudyObject
+from gapless.report.documents.measurements import ExportObject, InputObject
 from gapless.report.sections.trials import trial_screen
 from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
-from gapless.screen.document import attached_schema, live_schema
+from gapless.screen.document import AttachedObject, LiveObject
 from gapless.store.run import database, trials
 from tools import (
     accuracy,
@@ -165,29 +167,9 @@ def _first_sentence(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
 
 
-def study_schema() -> str:
-    """Return the JSON Schema of what ``gapless open --json`` prints."""
-    return _format_schema(schema(StudyObject))
-
-
-def comparison_schema() -> str:
-    """Return the JSON Schema of what ``gapless compare --json`` prints."""
-    return _format_schema(schema(ComparisonObject))
-
-
-def watch_schema() -> str:
-    """Return the JSON Schema of what ``gapless watch --once --json`` prints."""
-    return _format_schema(live_schema())
-
-
-def attach_schema() -> str:
-    """Return the JSON Schema of what ``gapless attach --json`` prints."""
-    return _format_schema(attached_schema())
-
-
-def data_schema() -> str:
-    """Return the JSON Schema of what ``gapless data --json`` prints."""
-    return _format_schema(input_schema())
+def schema(document: type[Struct]) -> str:
+    """Return the JSON Schema of what is printed with ``--json``."""
+    return _format_schema(msgspec.json.schema(document))
 
 
 def _format_schema(root: Mapping[str, object]) -> str:
@@ -202,11 +184,6 @@ def _format_schema(root: Mapping[str, object]) -> str:
     rest = json.dumps({**root, "$defs": None}, ensure_ascii=False)
     body = "{\n" + ",\n".join(lines) + "\n }"
     return rest.replace('"$defs": null', f'"$defs": {body}') + "\n"
-
-
-def model_schema() -> str:
-    """Return the JSON Schema of what ``gapless export --json`` prints."""
-    return json.dumps(export_schema(), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _fence(text: str) -> str:
@@ -279,12 +256,12 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/watch.md": {"watching": costs.watching_sentence},
 }
 FILES: Final[Makers] = {
-    "docs/schema/attach.json": attach_schema,
-    "docs/schema/comparison.json": comparison_schema,
-    "docs/schema/data.json": data_schema,
-    "docs/schema/export.json": model_schema,
-    "docs/schema/study.json": study_schema,
-    "docs/schema/watch.json": watch_schema,
+    "docs/schema/attach.json": partial(schema, AttachedObject),
+    "docs/schema/comparison.json": partial(schema, ComparisonObject),
+    "docs/schema/data.json": partial(schema, InputObject),
+    "docs/schema/export.json": partial(schema, ExportObject),
+    "docs/schema/study.json": partial(schema, StudyObject),
+    "docs/schema/watch.json": partial(schema, LiveObject),
 }
 
 

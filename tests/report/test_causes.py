@@ -4,6 +4,7 @@ import io
 import json
 
 import jsonschema
+import msgspec
 import pytest
 from inline_snapshot import snapshot
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from gapless.model.finding import (
 )
 from gapless.model.study import Study
 from gapless.report import markdown, terminal
-from gapless.report.documents.document import StudyObject, schema, study_json
+from gapless.report.documents.document import StudyObject, study_json
 from gapless.report.run import markdown_page
 from gapless.report.run.page import run_screen
 from gapless.report.sections.causes import (
@@ -254,7 +255,7 @@ def test_what_is_named_without_a_sure_price_does_not_sound_like_a_gain(
 def test_the_json_tells_what_is_at_stake_and_the_verdict(study: Study) -> None:
     diagnosis = Diagnosis(findings=(AT_STAKE,), verdict=WHY)
     page = json.loads(study_json(replace(study, diagnosis=diagnosis)))
-    jsonschema.validate(page, schema(StudyObject))
+    jsonschema.validate(page, msgspec.json.schema(StudyObject))
     (finding,) = page["findings"]
     assert (finding["share"], finding["fixes"], finding["speedup"]) == (0.58, ["fused"], None)
     assert page["verdict"]["owner"] == "data"
@@ -327,7 +328,7 @@ def test_what_is_worth_a_trial_without_a_price_stands_behind_all_that_have_one(
     assert text.index("what would help") < text.index("? worth trying: G302")
     assert "- worth trying: G302" in markdown_page.run_page(candidate_study, TableView())
     page = json.loads(study_json(candidate_study))
-    jsonschema.validate(page, schema(StudyObject))
+    jsonschema.validate(page, msgspec.json.schema(StudyObject))
     (candidate_row,) = page["to_try"]
     assert (candidate_row["code"], candidate_row["share"], candidate_row["fixes"]) == (
         "G302",
@@ -359,7 +360,7 @@ def test_a_likely_cause_is_told_with_its_odds(study: Study) -> None:
 
 def test_the_json_has_all_of_it_and_fits_its_schema(study: Study) -> None:
     page = json.loads(study_json(study))
-    jsonschema.validate(page, schema(StudyObject))
+    jsonschema.validate(page, msgspec.json.schema(StudyObject))
     (finding,) = page["findings"]
     assert (finding["code"], finding["confidence"], finding["family"]) == (
         "G101",

@@ -18,7 +18,7 @@ from gapless.model.input_costs import (
     StageCost,
     StorageSpeed,
 )
-from gapless.report.documents.input_costs import input_json
+from gapless.report.documents.measurements import input_json
 from gapless.report.input_costs import input_lines
 from gapless.report.text.console import pen_for
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 from inline_snapshot import snapshot
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from gapless.live.outside.attached import (
 from gapless.live.view import LiveView
 from gapless.report.text.console import pen_for
 from gapless.screen.attached_lines import attached_lines
-from gapless.screen.document import attached_json, attached_schema, live_json, live_schema
+from gapless.screen.document import AttachedObject, LiveObject, attached_json, live_json
 from gapless.screen.page import page_lines
 from tests.screen.views import RUN, UNWATCHED, WATCHED, worker
 
@@ -204,7 +205,7 @@ def test_until_the_run_is_studied_it_says_so() -> None:
 @pytest.mark.parametrize("view", [WATCHED, UNWATCHED])
 def test_the_json_fits_its_committed_schema(view: LiveView) -> None:
     schema = json.loads((SCHEMAS / "watch.json").read_text())
-    assert schema == json.loads(json.dumps(live_schema()))
+    assert schema == json.loads(json.dumps(msgspec.json.schema(LiveObject)))
     document = json.loads(live_json(view))
     jsonschema.validate(document, schema)
     assert document["view"]["machine"] == view.machine
@@ -243,7 +244,7 @@ exact   cd /src && gapless run python train.py\
 
 def test_what_is_seen_from_outside_as_json() -> None:
     schema = json.loads((SCHEMAS / "attach.json").read_text())
-    assert schema == json.loads(json.dumps(attached_schema()))
+    assert schema == json.loads(json.dumps(msgspec.json.schema(AttachedObject)))
     document = json.loads(attached_json(ATTACHED))
     jsonschema.validate(document, schema)
     assert document["attached"]["main"]["thread"]["on_processor_ns"] == 6 * 10**9

@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
     from gapless.commands.trying import ask_permission
     from gapless.feeding.arm import InputPlan
     from gapless.feeding.measuring import InputTask, loader_lines, measure_input
-    from gapless.report.documents.input_costs import input_json
+    from gapless.report.documents.measurements import input_json
     from gapless.report.input_costs import input_lines
     from gapless.report.text.console import pen_for
 

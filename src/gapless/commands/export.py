@@ -76,7 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
     from gapless.errors import UsageError
     from gapless.export.catching import ExportPlan, check_place
     from gapless.export.measuring import ExportTask, export_model
-    from gapless.report.documents.model_export import export_json
+    from gapless.report.documents.measurements import export_json
     from gapless.report.model_export import export_lines
     from gapless.report.text.console import pen_for
 

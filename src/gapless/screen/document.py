@@ -1,8 +1,7 @@
 """What watch and attach print as JSON: keys are added, never renamed."""
 
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from gapless.live.outside.attached import Attached
@@ -37,13 +36,3 @@ class AttachedObject(Struct, frozen=True):
 def attached_json(attached: Attached) -> str:
     """Return what was seen from outside as one line of JSON."""
     return json_line(AttachedObject(SCHEMA, version(), attached))
-
-
-def live_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``gapless watch --once --json``."""
-    return msgspec.json.schema(LiveObject)
-
-
-def attached_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``gapless attach --json``."""
-    return msgspec.json.schema(AttachedObject)

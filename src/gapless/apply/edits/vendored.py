@@ -24,7 +24,7 @@ class _VendoredPart(Struct, frozen=True):
 
     name: str  # of the class or function
     files: tuple[str, ...]  # that it consists of, in ``gapless.parts``; the last names the module
-    is_loader: bool  # what comes of the call is the DataLoader itself
+    is_loader: bool = True  # what comes of the call is the DataLoader itself
     needs: str = "torch, nothing else"
 
     @property
@@ -40,38 +40,31 @@ VENDORED_PARTS: Final = {
     "decode-on-device": _VendoredPart(
         "decode_on_device",
         ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
-        is_loader=True,
         needs="torch, torchvision and Pillow",
     ),
     "jpeg-decoder": _VendoredPart(
         "decode_with",
         ("jpeg_decoders.py",),
-        is_loader=True,
         needs="torch, NumPy, Pillow and the library that decodes",
     ),
-    "length-buckets": _VendoredPart(
-        "bucket_by_length", ("batching/length_buckets.py",), is_loader=True
-    ),
+    "length-buckets": _VendoredPart("bucket_by_length", ("batching/length_buckets.py",)),
     "picture-cache": _VendoredPart(
         "cache_pictures",
         ("caches/memory_store.py", "caches/picture_cache.py"),
-        is_loader=True,
         needs="torch and Pillow",
     ),
     "packed-data": _VendoredPart(
         "read_packed",
         ("packed_shards.py", "sample_codec.py", "packed_dataset.py", "packed_loader.py"),
-        is_loader=True,
         needs="torch, and what the format of the packed data is read with",
     ),
-    "read-ahead": _VendoredPart("read_ahead", ("read_ahead.py",), is_loader=True),
+    "read-ahead": _VendoredPart("read_ahead", ("read_ahead.py",)),
     "recycled-collate": _VendoredPart(
-        "recycle_batches", ("recycled_memory.py", "recycled_collate.py"), is_loader=True
+        "recycle_batches", ("recycled_memory.py", "recycled_collate.py")
     ),
     "reduced-decoding": _VendoredPart(
         "decode_at_fraction",
         ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
-        is_loader=True,
         needs="torch and Pillow",
     ),
     "sample-cache": _VendoredPart(
@@ -82,16 +75,12 @@ VENDORED_PARTS: Final = {
             "caches/disk_store.py",
             "caches/sample_cache.py",
         ),
-        is_loader=True,
     ),
     "uint8-by-hand": _VendoredPart(
         "send_handwritten_uint8",
         ("pipelines.py", "uint8_pictures.py", "handwritten_floats.py"),
-        is_loader=True,
     ),
-    "uint8-to-device": _VendoredPart(
-        "send_uint8", ("pipelines.py", "uint8_pictures.py"), is_loader=True
-    ),
+    "uint8-to-device": _VendoredPart("send_uint8", ("pipelines.py", "uint8_pictures.py")),
 }
 _DEFAULTS: Final[Mapping[str, Value]] = {"ahead": 1}  # of options, which need not be written
 _LICENCE: Final = "# From gapless, under the Apache License, Version 2.0. It needs"

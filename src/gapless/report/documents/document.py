@@ -273,11 +273,6 @@ def comparison_json(comparison: Comparison) -> str:
     return json_line(fill(ComparisonObject, comparison, schema=SCHEMA, gapless=version()))
 
 
-def schema(document_type: "type[StudyObject | ComparisonObject]") -> dict[str, Any]:
-    """Return the JSON Schema of a study or of a comparison."""
-    return msgspec.json.schema(document_type)
-
-
 def json_line(value: object) -> str:
     """Encode, and escape what a terminal would act on: the value stays the same."""
     text = msgspec.json.encode(value).decode()
