@@ -57,11 +57,13 @@ _ARGUMENTS: Final = (
         initial=False,
         example="torch's default",
         summary="Tell DDP that each step uses the same parameters in the same order.",
-        details="It then keeps the order of exchanges of the first step.",
+        details="It then keeps the order of exchanges of the first step, and looks for unused "
+        "parameters in that alone.",
         precondition="A model in DistributedDataParallel, whose graph is the same in each step.",
         safety="Risky: if the graph does change, training stops with an error or, worse, continues "
         "with wrong gradients.",
         risk="wrong if the graph changes from step to step",
+        effect=drop_search,
     ),
     _Argument(
         "ddp-bucket-view",
