@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gapless.capture.columns import Groups, group_rows
-from gapless.capture.tables.kind import TableKind
+from gapless.capture.tables.kind import TableKind, add_fields
 from gapless.capture.view import CaptureView
 from gapless.model.leaf import LEAVES
 from gapless.model.tables import CollectiveRow
@@ -126,19 +126,12 @@ def _exposed_ns(view: CaptureView, rows: Int64, groups: Groups) -> Int64:
 
 
 def _add_collectives(collective: CollectiveRow, addend: CollectiveRow) -> CollectiveRow:
-    ns = collective.device_ns + addend.device_ns
+    both = add_fields(collective, addend, "calls", "device_ns", "exposed_ns", "hidden_ns")
     rates = (collective.bus_bytes_per_s, addend.bus_bytes_per_s)
-    bus_rate = None
-    if rates[0] is not None and rates[1] is not None:
-        bus_rate = (rates[0] * collective.device_ns + rates[1] * addend.device_ns) / ns
-    return replace(
-        collective,
-        calls=collective.calls + addend.calls,
-        device_ns=ns,
-        bus_bytes_per_s=bus_rate,
-        exposed_ns=collective.exposed_ns + addend.exposed_ns,
-        hidden_ns=collective.hidden_ns + addend.hidden_ns,
-    )
+    if rates[0] is None or rates[1] is None:
+        return replace(both, bus_bytes_per_s=None)
+    n_bytes = rates[0] * collective.device_ns + rates[1] * addend.device_ns
+    return replace(both, bus_bytes_per_s=n_bytes / both.device_ns)
 
 
 COLLECTIVES: Final = TableKind(

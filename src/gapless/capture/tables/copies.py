@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gapless.capture.columns import group_rows
-from gapless.capture.tables.kind import TableKind, add_known
+from gapless.capture.tables.kind import TableKind, add_fields
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.tables import Copy
@@ -56,14 +56,9 @@ def _copy_label(name: str) -> tuple[str, str | None]:
 
 
 def _add_copies(copy: Copy, addend: Copy) -> Copy:
-    size, ns = add_known(copy.bytes, addend.bytes), copy.device_ns + addend.device_ns
-    return replace(
-        copy,
-        calls=copy.calls + addend.calls,
-        bytes=size,
-        device_ns=ns,
-        bytes_per_s=None if size is None else size / ns * 1e9,
-    )
+    both = add_fields(copy, addend, "calls", "bytes", "device_ns")
+    rate = None if both.bytes is None else both.bytes / both.device_ns * 1e9
+    return replace(both, bytes_per_s=rate)
 
 
 COPIES: Final = TableKind(

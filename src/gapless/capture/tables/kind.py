@@ -4,10 +4,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.capture.view import CaptureView
 
-_Row = TypeVar("_Row")
+_Row = TypeVar("_Row", bound=Struct)
 _Number = TypeVar("_Number", int, float)
 
 
@@ -43,3 +44,10 @@ def merge_rows(
 def add_known(a: _Number | None, b: _Number | None) -> _Number | None:
     """Return a sum; ``None`` if a part of it is not known."""
     return None if a is None or b is None else a + b
+
+
+def add_fields(row: _Row, addend: _Row, *names: str) -> _Row:
+    """Return a row of two ranks: the sums of these fields, and the rest as in the first."""
+    return replace(
+        row, **{name: add_known(getattr(row, name), getattr(addend, name)) for name in names}
+    )

@@ -9,12 +9,11 @@ functions that run on through several steps, their time within the counted ones 
 from typing import Final
 
 import numpy as np
-from msgspec.structs import replace
 
 from gapless.accounting.host.nesting import find_parents
 from gapless.capture.columns import group_rows
 from gapless.capture.source_lines import Stacks, is_recorder, stacks
-from gapless.capture.tables.kind import TableKind, add_known
+from gapless.capture.tables.kind import TableKind, add_fields
 from gapless.capture.view import CaptureView
 from gapless.model.leaf import LEAVES
 from gapless.model.tables import Line
@@ -101,14 +100,8 @@ def _frame_idle_ns(view: CaptureView, trace_stacks: Stacks) -> Int64:
 
 
 def _add_lines(line: Line, addend: Line) -> Line:
-    return replace(
-        line,
-        calls=line.calls + addend.calls,
-        host_self_ns=line.host_self_ns + addend.host_self_ns,
-        host_total_ns=line.host_total_ns + addend.host_total_ns,
-        device_total_ns=add_known(line.device_total_ns, addend.device_total_ns),
-        idle_ns=line.idle_ns + addend.idle_ns,
-    )
+    times = ("host_self_ns", "host_total_ns", "device_total_ns", "idle_ns")
+    return add_fields(line, addend, "calls", *times)
 
 
 LINES: Final = TableKind(

@@ -12,12 +12,11 @@ from functools import partial
 from typing import Final, cast
 
 import numpy as np
-from msgspec.structs import replace
 
 from gapless.accounting.ahead import map_ahead
 from gapless.accounting.host.nesting import find_innermost, find_parents, split_batches
 from gapless.capture.columns import group_rows
-from gapless.capture.tables.kind import TableKind, add_known
+from gapless.capture.tables.kind import TableKind, add_fields
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.tables import Operator
@@ -164,14 +163,8 @@ def _device_ns(view: CaptureView, frames: Int64) -> tuple[Int64, Int64]:
 
 
 def _add_operators(operator: Operator, addend: Operator) -> Operator:
-    return replace(
-        operator,
-        calls=operator.calls + addend.calls,
-        host_self_ns=operator.host_self_ns + addend.host_self_ns,
-        host_total_ns=operator.host_total_ns + addend.host_total_ns,
-        device_self_ns=add_known(operator.device_self_ns, addend.device_self_ns),
-        device_total_ns=add_known(operator.device_total_ns, addend.device_total_ns),
-    )
+    times = ("host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns")
+    return add_fields(operator, addend, "calls", *times)
 
 
 OPERATORS: Final = TableKind(

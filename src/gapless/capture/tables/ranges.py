@@ -4,10 +4,9 @@ import re
 from typing import Final
 
 import numpy as np
-from msgspec.structs import replace
 
 from gapless.capture.columns import group_rows
-from gapless.capture.tables.kind import TableKind, add_known
+from gapless.capture.tables.kind import TableKind, add_fields
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.tables import Range
@@ -43,19 +42,10 @@ def range_table(view: CaptureView) -> tuple[Range, ...]:
     return tuple(sorted(ranges, key=lambda row: (-row.host_ns, row.name)))
 
 
-def _add_ranges(span: Range, addend: Range) -> Range:
-    return replace(
-        span,
-        calls=span.calls + addend.calls,
-        host_ns=span.host_ns + addend.host_ns,
-        device_ns=add_known(span.device_ns, addend.device_ns),
-    )
-
-
 RANGES: Final = TableKind(
     "ranges",
     lambda view, _: range_table(view),
     lambda row: row.name,
-    _add_ranges,
+    lambda row, addend: add_fields(row, addend, "calls", "host_ns", "device_ns"),
     lambda row: (-row.host_ns, row.name),
 )

@@ -87,10 +87,8 @@ def _leaf_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
 def _call_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
     events = view.trace.events
     rows = view.counted_events(category.CPU_OP, *category.CALLS)
-    functions = _user_functions(view, trace_stacks, rows)
-    length = events.end[rows] - events.start[rows]
-    names = events.name[rows].astype(np.int64)
-    return _build_sites(trace_stacks, functions, (names, view.trace.names), length)
+    labels = events.name[rows].astype(np.int64), view.trace.names
+    return _sites_of_calls(view, trace_stacks, rows, labels)
 
 
 def _graph_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
@@ -123,12 +121,7 @@ def _chore_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
     for name in chore_names:
         names[name] = chores[name] or ""
     labels = events.name[rows].astype(np.int64), tuple(names)
-    return _build_sites(
-        trace_stacks,
-        _user_functions(view, trace_stacks, rows),
-        labels,
-        events.end[rows] - events.start[rows],
-    )
+    return _sites_of_calls(view, trace_stacks, rows, labels)
 
 
 def _file_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
@@ -158,12 +151,7 @@ def _file_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
     for name, match in matches.items():
         names[name] = f"{FILES}{match[match.lastgroup or 0]}"
     labels = events.name[rows].astype(np.int64), tuple(names)
-    return _build_sites(
-        trace_stacks,
-        _user_functions(view, trace_stacks, rows),
-        labels,
-        events.end[rows] - events.start[rows],
-    )
+    return _sites_of_calls(view, trace_stacks, rows, labels)
 
 
 def _counted_calls(view: CaptureView, rows: Int64) -> Int64:
@@ -244,6 +232,14 @@ def _user_functions(view: CaptureView, trace_stacks: Stacks, rows: Int64) -> Int
     names = view.trace.events.name[trace_stacks.frames].astype(np.int64)
     functions = np.where(frame >= 0, names[frame], -1)
     return np.where(np.isin(functions, list(trace_stacks.user_names)), functions, -1)
+
+
+def _sites_of_calls(
+    view: CaptureView, trace_stacks: Stacks, rows: Int64, labels: tuple[Int64, tuple[str, ...]]
+) -> tuple[Site, ...]:
+    events = view.trace.events
+    functions = _user_functions(view, trace_stacks, rows)
+    return _build_sites(trace_stacks, functions, labels, events.end[rows] - events.start[rows])
 
 
 def _build_sites(
