@@ -38,19 +38,19 @@ def measure(folder: Path, epochs: int) -> dict[str, Any]:
     command = ("python", "train.py", "--epochs", str(epochs))
     run_gapless(folder, "run", "--quiet", *command)
     document = json.loads(run_gapless(folder, "data", "--yes", "--json", "--seconds", SECONDS))
-    foretold = {
+    gains = {
         cost["fix"]: cost["step_speedup"]
         for cost in document["input"]["costs"]
         if cost["fix"] is not None and cost["step_speedup"] is not None
     }
     result = {"step_ns": document["input"]["run_step_ns"], "note": document["input"]["step_note"]}
-    if not foretold:
+    if not gains:
         return {**result, "fixes": {}}
-    words = ("try", "--yes", "--risky", "--json", "--budget", BUDGET, "--fix", *foretold)
+    words = ("try", "--yes", "--risky", "--json", "--budget", BUDGET, "--fix", *gains)
     sides = json.loads(run_gapless(folder, *words))["trials"]
     fixes = {
         fix: {"foretold": gain, "measured": side["speedup"], "verdict": side["verdict"]}
-        for (fix, gain), side in zip(foretold.items(), sides, strict=True)
+        for (fix, gain), side in zip(gains.items(), sides, strict=True)
     }
     return {**result, "fixes": fixes}
 

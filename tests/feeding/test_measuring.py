@@ -89,8 +89,8 @@ def test_what_a_smaller_picture_leaves_to_shrink_comes_off_augmenting() -> None:
 
 def test_samples_that_are_kept_take_the_place_of_all_stages_of_making_them() -> None:
     document = document_of(sample={"whole": [8e6] * 3, "samples kept": [1e6] * 3})
-    kept = next(cost for cost in measuring.list_costs(document) if not cost.is_now)
-    factors = outlook.find_factors(kept, [kept])
+    cost = next(cost for cost in measuring.list_costs(document) if not cost.is_now)
+    factors = outlook.find_factors(cost, [cost])
     assert factors == pytest.approx(
         dict.fromkeys(("read", "decode", "augment", "tokenise", "other"), 1 / 8)
     )

@@ -31,7 +31,7 @@ class KeptSamples:
         """Return samples just made as bytes; none, where they must not or cannot be kept."""
         if not self._caching.are_equal(self._before, self._caching.random_state()):
             self.why = "making samples draws random numbers: each is another every time"
-        kept: list[bytes] = []
+        encoded: list[bytes] = []
         for sample in samples if self.why is None else ():
             data = self._caching.encode_sample(sample)
             if data is None:
@@ -40,17 +40,17 @@ class KeptSamples:
             if len(data) > self._room:
                 break
             self._room -= len(data)
-            kept.append(data)
-        return kept
+            encoded.append(data)
+        return encoded
 
 
-def time_samples(kept: list[bytes]) -> float:
+def time_samples(encoded: list[bytes]) -> float:
     """Return the ns that a sample takes from memory."""
     codec = iterations.import_part("sample_codec")
     start = monotonic_ns()
-    for data in kept:
+    for data in encoded:
         codec.decode(bytearray(data))
-    return (monotonic_ns() - start) / len(kept)
+    return (monotonic_ns() - start) / len(encoded)
 
 
 def time_pictures(encoded: list[bytes]) -> float:

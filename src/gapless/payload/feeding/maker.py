@@ -40,7 +40,7 @@ class SampleGroup(NamedTuple):
     samples: int
     files: list[str]
     encoded: list[bytes]
-    kept: list[bytes]  # samples, as a cache would keep them
+    samples_kept: list[bytes]  # as a cache would keep them
 
 
 class GroupReport(NamedTuple):
@@ -185,7 +185,7 @@ class Maker:
             cells["stages, cold"] = bind(self._time_cold, group)
             cells["raw"] = bind(self._time_raw, group, is_cold=False)
             cells["raw, cold"] = bind(self._time_raw, group, is_cold=True)
-        if group.kept and self._keeping is not None and self._keeping.why is None:
+        if group.samples_kept and self._keeping is not None and self._keeping.why is None:
             cells["samples, kept"] = bind(_time_kept_samples, group)
         if group.encoded and self._library == "Pillow":
             cells["pictures, kept"] = bind(_time_kept_pictures, group)
@@ -300,7 +300,7 @@ class Maker:
 
 
 def _time_kept_samples(group: SampleGroup) -> dict[tuple[str, str], float]:
-    return {("sample", kept.SAMPLES): kept.time_samples(group.kept)}
+    return {("sample", kept.SAMPLES): kept.time_samples(group.samples_kept)}
 
 
 def _time_kept_pictures(group: SampleGroup) -> dict[tuple[str, str], float]:
