@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, cast
 
-from gapless import __version__
 from gapless.capture.ranks.codec import decode, encode
 from gapless.capture.ranks.tasks import Answer, Ask, Task
 from gapless.errors import RemoteError, UsageError
 from gapless.formats.processes import count_processors
+from gapless.model.version import version
 
 LOCAL: Final = "local"  # a cluster of this machine, for this study alone
 _MAX_RETRIES: Final = 3  # of a task whose worker was lost
@@ -46,7 +46,7 @@ def _connect(address: str) -> Any:  # noqa: ANN401  Ray's types are not ours
     return ray
 
 
-def answering_function(version: str) -> Callable[..., object]:
+def answering_function(own_version: str) -> Callable[..., object]:
     """Return what a worker does: answer an encoded task, if its gapless is of this version.
 
     It also tells which machine that was, and what is kept. It travels as it is here, whatever a
@@ -55,8 +55,8 @@ def answering_function(version: str) -> Callable[..., object]:
 
     def answer_on_node(data: bytes, *needs: bytes) -> object:
         there = import_module("gapless").__version__
-        if there != version:
-            raise ImportError(f"it has gapless {there}, and this is {version}")
+        if there != own_version:
+            raise ImportError(f"it has gapless {there}, and this is {own_version}")
         result, blobs = import_module("gapless.capture.ranks.worker").answer(data, needs)
         located = (result, import_module("ray").get_runtime_context().get_node_id())
         return [located, *blobs] if blobs else located
@@ -69,7 +69,7 @@ class Cluster:
 
     def __init__(self, ray: Any) -> None:  # noqa: ANN401
         self._ray = ray
-        self._remote = ray.remote(max_retries=_MAX_RETRIES)(answering_function(__version__))
+        self._remote = ray.remote(max_retries=_MAX_RETRIES)(answering_function(version()))
         self._nodes: dict[str, str] = {}
         self._blobs: dict[str, object] = {}
 
