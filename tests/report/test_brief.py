@@ -307,3 +307,12 @@ def test_steps_that_vary_by_themselves_are_told_from_a_machine_that_others_use()
     assert "by how long they wait for data" in notable_text(
         waits, contention=CpuContention(0.0, 0.0, 8)
     )
+
+
+def test_a_step_that_is_one_pass_is_said_to_be() -> None:
+    plain = evidence_of(gpu(loader()), {"busy.math": 100})
+    passes = with_steps(plain, passes=40, mean_ns=100_000_000, update_ns=600_000_000)
+    text = notable_text(passes)
+    assert "40 of them make a step of the optimizer" in text
+    assert "its own call takes 600 ms of it (15 %)" in text
+    assert "backward pass" not in notable_text(plain)

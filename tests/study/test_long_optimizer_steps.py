@@ -4,7 +4,7 @@ import pytest
 
 from gapless.recorded.training.edges import find_edges
 from gapless.verify.arms.steady import read_steps
-from tests.study.recording import Log, recording
+from tests.study.recording import MS, Log, recording
 
 
 def accumulating(n_steps: int, n_passes: int, pass_ms: float, *, n_noted: int) -> Log:
@@ -34,6 +34,7 @@ def test_passes_end_long_steps_of_an_optimizer(
     edges = find_edges(accumulating(n_steps, n_passes, pass_ms, n_noted=n_noted).to_process())
     passes = n_passes if rule == "backward" else None
     assert (edges.rule, edges.count, edges.passes) == (rule, n_steps * (passes or 1), passes)
+    assert edges.update_ns == (MS if passes else 0)
 
 
 def test_arms_of_a_trial_hold_whole_steps_of_the_optimizer() -> None:

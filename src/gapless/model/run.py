@@ -102,6 +102,7 @@ class RunSteps(Struct, frozen=True):
     long_steps: LongSteps | None = None  # of a sole process without a device; None: none are
     # Backward passes that make one step of the optimizer, where each of them ends a step.
     passes: int | None = None
+    update_ns: int = 0  # then: that step's own call, on the host, as a rule
 
 
 class OptimizerUse(Struct, frozen=True):

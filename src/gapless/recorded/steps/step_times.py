@@ -137,6 +137,7 @@ def run_steps(
         rule=first_training.edges.rule,
         anchor=first_training.edges.anchor,
         passes=first_training.edges.passes,
+        update_ns=first_training.edges.update_ns,
         profiled_only=not any(
             unprofiled_steps(training.process, training.edges.ends).any() for training in trainings
         ),

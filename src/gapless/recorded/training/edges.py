@@ -54,6 +54,7 @@ class Edges(Struct, frozen=True):
     # What ends the steps of each phase, how many, and when the last one ends; empty for one phase.
     phases: tuple[tuple[str, int, int], ...] = ()
     passes: int | None = None  # that make one step of the optimizer, where they end the steps
+    update_ns: int = 0  # and that step's own call, as a rule
 
     @property
     def is_single(self) -> Bool:
@@ -105,7 +106,9 @@ def find_edges(process: Process) -> Edges:
             passes = long_step_passes(optimizer_steps, passes_of_all)
             if passes is not None:
                 edges = _build_edges(process, process_stretches, passes, "backward")
-                return replace(edges, passes=count_passes(optimizer_steps, passes))
+                call_ns = optimizer_steps.spent_ns // optimizer_steps.count
+                n_passes = count_passes(optimizer_steps, passes)
+                return replace(edges, passes=n_passes, update_ns=int(np.median(call_ns)))
         if rule not in {"loader", "forward"}:
             return _build_edges(process, process_stretches, select_phases(calls, choose), rule)
         subjects = _first_alike(process, calls.subject) if rule == "loader" else calls.subject

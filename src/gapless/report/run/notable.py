@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gapless.model.rhythm import Phase
-from gapless.model.run import LoaderUse, ProcessTime, RecordedRun
+from gapless.model.run import LoaderUse, ProcessTime, RecordedRun, RunSteps
 from gapless.report.text.numbers import percent, span, unit_for
 from gapless.report.text.text import clean
 
@@ -23,11 +23,8 @@ _MAX_NAMED: Final = 3  # optimizers, loaders that are named
 def notable_lines(recorded: RecordedRun) -> Iterator[str]:
     """Return what a reader must know before the account."""
     yield from _contention_lines(recorded)
-    if recorded.steps is not None and recorded.steps.passes is not None:
-        yield (
-            f"a step here is one backward pass: {recorded.steps.passes:,} of them make a step of "
-            "the optimizer, which is too long to be recorded whole"
-        )
+    if recorded.steps is not None:
+        yield from _pass_lines(recorded.steps)
     phases = tuple(phase_lines(recorded))
     yield from phases or _variation_lines(recorded)
     leading = recorded.timeline.leading_process()
@@ -35,6 +32,18 @@ def notable_lines(recorded: RecordedRun) -> Iterator[str]:
         yield from _first_step_lines(leading, recorded)
     for loader in recorded.loaders[:1]:
         yield from _first_batches(loader)
+
+
+def _pass_lines(steps: RunSteps) -> Iterator[str]:
+    """Describe what a step of the optimizer is, where each backward pass ends a step."""
+    if steps.passes is None:
+        return
+    share = steps.update_ns / (steps.passes * steps.mean_ns)
+    yield (
+        f"a step here is one backward pass: {steps.passes:,} of them make a step of the optimizer, "
+        f"which is too long to be recorded whole; its own call takes {span(steps.update_ns)} of it "
+        f"({percent(share)})"
+    )
 
 
 def _contention_lines(recorded: RecordedRun) -> Iterator[str]:
