@@ -232,3 +232,20 @@ def test_short_steps_of_several_passes_end_with_the_optimizer(
         stepping.note_step(0, 1, (8 * step + 8) * 1_000_000)
     assert edge_starts(edges) == [1] * 4
     assert not stepping.wants_passes()
+
+
+def test_many_passes_before_a_training_of_short_steps_do_not_end_them(
+    edges: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_only(monkeypatch, "optimizer")
+    now = 0
+    for _ in range(40):
+        now += stepping.LONG_STEP_NS // 10
+        stepping.note_backward(5, 2, now)
+    edges.clear()
+    for _ in range(20):
+        now += 1_000_000
+        stepping.note_backward(6, 3, now)
+        stepping.note_step(0, 1, now)
+    assert edge_starts(edges) == [1] * 15  # the first of 20 followed the many passes
+    assert not stepping.wants_passes()

@@ -111,6 +111,8 @@ class _Steps:
         # Likewise by line: how many after its first, and when that ended.
         self.later_passes: dict[int, list[int]] = {}
         self.pass_site: int | None = None  # whose passes end the steps in place of an optimizer
+        self.site_passes = 0  # of that line, since an optimizer stepped
+        self.short_steps = 0  # of optimizers in a row that held too few of these
 
 
 _steps = keep(_Steps())
@@ -121,6 +123,8 @@ def note_step(optimizer: int, start: int, end: int) -> None:
     _steps.threads.add(_thread.get_ident())
     _steps.passes = 0
     _steps.later_passes.clear()
+    if _steps.pass_site is not None:
+        _keep_pass_site()
     anchor = _steps.anchors[OPTIMIZERS]
     ends_step = anchor.count_call(optimizer, end) and _steps.pass_site is None
     if ends_step and _steps.anchors[USERS].chosen is None:
@@ -137,6 +141,8 @@ def note_backward(site: int, start: int, end: int) -> None:
     """Note a backward pass that a line of the user's asked for; likewise."""
     if _steps.pass_site is None:
         _choose_pass_site(site, end)
+    elif site == _steps.pass_site:
+        _steps.site_passes += 1
     _note_call(BACKWARDS, site, start, end)
 
 
@@ -214,6 +220,17 @@ def _choose_pass_site(site: int, end: int) -> None:
     if has_optimizer and pass_state[0] >= MIN_PASSES and end - pass_state[1] >= LONG_STEP_NS:
         sites = [key for key, (count, _) in dict(later_passes).items() if count >= MIN_PASSES]
         _steps.pass_site = sites[0]
+
+
+def _keep_pass_site() -> None:
+    """Give the steps back to the optimizer where its steps have ceased to hold several passes.
+
+    The many passes of the beginning were not the training's then (weights that are rated first).
+    """
+    _steps.short_steps = _steps.short_steps + 1 if _steps.site_passes < MIN_PASSES else 0
+    _steps.site_passes = 0
+    if _steps.short_steps >= MIN_CALLS:
+        _steps.pass_site = None
 
 
 def _alone(kind: int, subject: int) -> bool:
