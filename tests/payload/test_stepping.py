@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gapless import wire
 from gapless.payload import identities, recorder, stepping
 
 
@@ -213,7 +214,7 @@ def test_passes_end_the_steps_of_an_optimizer_whose_steps_take_seconds(
     edges: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_only(monkeypatch, "optimizer")
-    distance_ns = stepping.LONG_STEP_NS // stepping.MIN_PASSES
+    distance_ns = wire.LONG_STEP_NS // wire.MIN_PASSES
     for number in range(24):
         stepping.note_backward(5, 2, number * distance_ns)
         if number % 8 == 7:
@@ -240,7 +241,7 @@ def test_many_passes_before_a_training_of_short_steps_do_not_end_them(
     answer_only(monkeypatch, "optimizer")
     now = 0
     for _ in range(40):
-        now += stepping.LONG_STEP_NS // 10
+        now += wire.LONG_STEP_NS // 10
         stepping.note_backward(5, 2, now)
     edges.clear()
     for _ in range(20):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import _thread
 
+from .. import wire
 from . import recorder
 from .process_state import keep
 
@@ -20,8 +21,6 @@ MIN_CALLS = 5
 MIN_LONG_CALLS = 2
 MIN_RARER_CALLS = 3
 LONG_NS = 1_000_000_000  # between two calls: steps of which five would be waited for too long
-LONG_STEP_NS = 3_000_000_000  # passes of one optimizer step that last so long end steps themselves
-MIN_PASSES = 4  # backward passes of a line in such a step, after its first
 PERIOD = 64  # calls after which the anchor is chosen anew among those that still step
 MIN_RECENT_CALLS = 2  # in the later half of the time, of what still steps
 MAX_PAUSE = 5  # times its mean distance, since the last call of what still steps
@@ -217,8 +216,12 @@ def _choose_pass_site(site: int, end: int) -> None:
         return
     pass_state[0] += 1
     has_optimizer = steps() > 0 or recorder.has_any("optimizer")
-    if has_optimizer and pass_state[0] >= MIN_PASSES and end - pass_state[1] >= LONG_STEP_NS:
-        sites = [key for key, (count, _) in dict(later_passes).items() if count >= MIN_PASSES]
+    if (
+        has_optimizer
+        and pass_state[0] >= wire.MIN_PASSES
+        and end - pass_state[1] >= wire.LONG_STEP_NS
+    ):
+        sites = [key for key, (count, _) in dict(later_passes).items() if count >= wire.MIN_PASSES]
         _steps.pass_site = sites[0]
 
 
@@ -227,7 +230,7 @@ def _keep_pass_site() -> None:
 
     The many passes of the beginning were not the training's then (weights that are rated first).
     """
-    _steps.short_steps = _steps.short_steps + 1 if _steps.site_passes < MIN_PASSES else 0
+    _steps.short_steps = _steps.short_steps + 1 if _steps.site_passes < wire.MIN_PASSES else 0
     _steps.site_passes = 0
     if _steps.short_steps >= MIN_CALLS:
         _steps.pass_site = None

@@ -18,8 +18,6 @@ _STEPS_TO_WINDOW: Final = 11, 18  # steps until it is in: one process, several
 _AFTER_WINDOW_S: Final = 30.0  # for the window of stacks, and for the other ranks
 _STEPS_AFTER_WINDOW: Final = 8  # and so many steps
 _SAFETY_FACTOR: Final = 1.5  # times as long as it should take
-_LONG_STEP_S: Final = 3.0  # of an optimizer: then its backward passes end steps, if it has
-_MIN_PASSES: Final = 4  # so many
 _MAX_TIMED_STEPS: Final = 64  # steps after which nobody asks how long they are
 _MAX_ENDS: Final = 4
 # Kinds of calls that end steps: the first of which there are two ends them.
@@ -52,13 +50,13 @@ class StepPace(Struct):
             candidates, key=lambda candidate: (-candidate[0], self.counts[candidate]), default=None
         )
         step_s = None if source is None else self._distance_s(source)
-        if source is None or step_s is None or step_s < _LONG_STEP_S:
+        if source is None or step_s is None or step_s * 1e9 < wire.LONG_STEP_NS:
             return step_s
         passes = [
             self._distance_s(candidate)
             for candidate in candidates
             if candidate[0] == _STEP_KINDS.index(wire.BACKWARD) > source[0]
-            and self.counts[candidate] >= _MIN_PASSES * self.counts[source]
+            and self.counts[candidate] >= wire.MIN_PASSES * self.counts[source]
         ]
         return min((pass_s for pass_s in passes if pass_s is not None), default=step_s)
 

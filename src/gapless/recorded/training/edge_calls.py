@@ -16,8 +16,6 @@ from gapless.recorded.training.stretches import Stretches
 MIN_ENDING_CALLS: Final = 5  # calls that an optimizer needs to end steps
 # calls of a later kind after the last: then what was called less often ends none
 _MIN_LATER_CALLS: Final = 200
-_LONG_STEP_NS: Final = 3_000_000_000  # of an optimizer: its backward passes are noted beyond that
-_MIN_PASSES: Final = 4  # backward passes of a line in such a step
 Bool = npt.NDArray[np.bool_]
 
 
@@ -114,10 +112,10 @@ def long_step_passes(steps: Endings, passes: Endings) -> Endings | None:
     if not len(passes_after.end) or not n_steps:
         return None
     span_ns = int(passes_after.end[-1] - passes_after.end[0])
-    if span_ns < n_steps * _LONG_STEP_NS // (2 if n_first else 1):
+    if span_ns < n_steps * wire.LONG_STEP_NS // (2 if n_first else 1):
         return None
     sites, first_seen, counts = count_values(passes_after.subject, passes_after.count)
-    enough = np.flatnonzero(counts >= _MIN_PASSES * n_steps)
+    enough = np.flatnonzero(counts >= wire.MIN_PASSES * n_steps)
     if not len(enough):
         return None
     return passes.take(passes.subject == sites[enough[np.argmin(first_seen[enough])]])
