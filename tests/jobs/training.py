@@ -149,6 +149,7 @@ def train(job: Job) -> Steps:
 def train_in_stages(job: Job) -> Steps:
     """Let the first rank's layers feed those of the second, part by part."""
     options, is_first = job.options, distributed.get_rank() == 0
+    layers: Any = job.model
     optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
     rows = job.data.rows[: options.batch].chunk(options.stages)
     labels = torch.arange(len(rows[0]), device=job.device) % 16
@@ -156,7 +157,7 @@ def train_in_stages(job: Job) -> Steps:
         outputs = []
         for part in rows:
             rows_in = part if is_first else receive(part).requires_grad_()
-            output = job.model[:-1](rows_in) if is_first else job.model(rows_in)
+            output = layers[:-1](rows_in) if is_first else layers(rows_in)
             if is_first:
                 distributed.send(output.detach(), 1)
             else:
