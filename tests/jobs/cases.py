@@ -156,6 +156,13 @@ _CASES: Final = (
         "jobs-gloo-g", "gloo between GPUs", {**_GPU, "wide": 2048, "backend": "gloo"}, "G609",
         plain={"backend": None},
     ),
+    (
+        _sized_case(
+            "jobs-replicated-g", ("DataParallel",), {**_GPU, "replicated": True},
+            (_BUCKETS, m.pin_memory()), {}, ranks=1,
+        ),
+        Truth(("G610",)),  # another start, so that no menu has its remedy
+    ),
     _late("jobs-host-work-g", "one rank's host work", {**_GPU, "notes": 60_000}, "take_notes"),
     _exchange(
         "jobs-copied-buckets-g", "gradients copied back from buckets", {**_GPU, "batch": 64},
