@@ -28,7 +28,6 @@ from gapless.study.build_run import account_run, prices_of_run
 from tests.jobs.cases import TRUTHS, Truth
 from tests.zoo.menus import REMEDY
 
-_UNPRICED_FIX: Final = "pin-memory"  # on each menu as one that gives nothing
 _ROUGH_POINTS: Final = 5.0  # half of a measured interval: what is wider decides no error
 
 
@@ -116,7 +115,7 @@ def price_run(run: Path) -> Prices:
 def judge_fixes(prices: Prices, menu: dict[str, Any]) -> Iterator[FixAnswer]:
     """Yield the fixes on a menu that were measured and that have a price."""
     for line in menu["menu"]:
-        if line["fix"] is None or line["speedup"] is None or line["fix"] == _UNPRICED_FIX:
+        if line["fix"] is None or line["speedup"] is None:
             continue
         edits = tuple(edit_from_json(dict(edit)) for edit in line["edits"])
         proposal = Proposal(line["fix"], line["name"], edits, Applicability.RISKY)

@@ -46,6 +46,7 @@ USUAL: dict[str, Any] = {
     "stages": 0,  # parts of a batch that go through the layers of one rank, then of the other
     "replicated": False,  # one process copies the model to all GPUs (DataParallel)
     "sharded": False,  # parameters lie on all ranks in parts (fully_shard)
+    "half": False,  # numbers are bfloat16
     "resident": False,  # rows are on the device: nothing is loaded
     "find_unused": False,
     "accumulate": 1,
@@ -114,8 +115,10 @@ def make_job(options: Namespace, device: torch.device) -> Job:
         torch.cuda.set_device(device)
         if options.resident:
             data.rows = data.rows.to(device)
+    dtype = torch.bfloat16 if options.half else torch.float32
+    data.rows = data.rows.to(dtype)
     period = max(1, options.save_every)
-    return Job(network(options).to(device), data, device, options, train, {}, period)
+    return Job(network(options).to(device, dtype), data, device, options, train, {}, period)
 
 
 def start_group(backend: str) -> None:
