@@ -249,10 +249,10 @@ def _declare_less_often(work: _Work) -> Fix:
 
 
 def _declare_left_out(work: _Work) -> Fix:
-    part = f"no-{work.what}"
+    name = f"no-{work.what}"
 
     @fix(
-        part,
+        name,
         effect=cadence_effect(work.leaf),
         cases=_LEFT_OUT_CASES.format(work=work, words=work.describe_rest(12)),
         doc=fold_page(work.left_out_page),
@@ -264,7 +264,7 @@ def _declare_left_out(work: _Work) -> Fix:
         return (
             left_out.proposal(
                 work.describe_rest(facts.calls.get(work.what)),
-                Wrap(work.target, part),
+                Wrap(work.target, name),
                 applicability=Applicability.ABLATION,
             ),
         )

@@ -79,8 +79,12 @@ def find_obstacle(loader: Loader) -> str | None:
         return f"the loader at {line_ref} has no workers: first let there be some, more-workers"
     if not loader.to_floats:
         return f"no pipeline of {line_ref} that ends with ToTensor or Normalize was seen"
-    others = [name for name in pipeline[: -loader.to_floats] if name not in _GEOMETRY]
-    return f"{others[0]} of {line_ref} needs decoded pixels in the worker" if others else None
+    other_steps = [name for name in pipeline[: -loader.to_floats] if name not in _GEOMETRY]
+    return (
+        f"{other_steps[0]} of {line_ref} needs decoded pixels in the worker"
+        if other_steps
+        else None
+    )
 
 
 def _propose(loader: Loader) -> Proposal:

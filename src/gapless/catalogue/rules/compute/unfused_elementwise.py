@@ -163,8 +163,8 @@ def _detect_written_out(evidence: Evidence) -> Detection | None:
     if share < _MIN_FUNCTION_SHARE:
         return None
     high, mid, low = (
-        share * (1 - min(1.0, max(n_passes / written.passes, kept)))
-        for n_passes, kept in zip(astuple(_BUILT_IN), astuple(_MIN_KEPT), strict=True)
+        share * (1 - min(1.0, max(n_passes / written.passes, kept_share)))
+        for n_passes, kept_share in zip(astuple(_BUILT_IN), astuple(_MIN_KEPT), strict=True)
     )
     return unfused_elementwise.detection(
         f"`{written.location.function}` ({name_line(written.location)}) passes over memory "

@@ -224,10 +224,10 @@ def _walking(evidence: Evidence, location: Location | None) -> Iterator[Change]:
         for code in evidence.host_code
         if code.kind == "python" and is_function_of(location.file, location.function or "", code)
     )
-    gone = min(1.0, share * evidence.account.wall_ns / python_ns)
-    if gone:
-        least, most = (1 - part * gone for part in (1.0, _LEAST_WALKING))
-        yield HostChange((PYTHON,), Estimate(least, (least + most) / 2, most))
+    removed_share = min(1.0, share * evidence.account.wall_ns / python_ns)
+    if removed_share:
+        least_kept, most_kept = (1 - part * removed_share for part in (1.0, _LEAST_WALKING))
+        yield HostChange((PYTHON,), Estimate(least_kept, (least_kept + most_kept) / 2, most_kept))
 
 
 def _foreach_calls(evidence: Evidence, name: str) -> float:

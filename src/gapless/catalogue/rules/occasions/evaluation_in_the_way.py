@@ -171,8 +171,10 @@ def _describe_waits(evidence: Evidence) -> str:
     total_ns = sum(process.leaves.get(_RUN_LEAF, 0) for process in processes)
     if use is None or not total_ns or use.evaluation_ns < _MIN_WAIT_SHARE * total_ns:
         return ""
-    place = "" if use.line is None else f" ({PurePath(use.file or '').name}:{use.line})"
-    return f"; {percent(min(1.0, use.evaluation_ns / total_ns))} of it waits for its loader{place}"
+    at_line = "" if use.line is None else f" ({PurePath(use.file or '').name}:{use.line})"
+    return (
+        f"; {percent(min(1.0, use.evaluation_ns / total_ns))} of it waits for its loader{at_line}"
+    )
 
 
 def _evaluation_location(evidence: Evidence) -> Location | None:

@@ -99,11 +99,11 @@ def occasional_work(evidence: Evidence) -> Detection | None:
     if work is None or not step_ns or work.share.mid < _MIN_STEP_SHARE or not thread_share:
         return None
     ends = (work.share.high, work.share.mid, work.share.low)
-    kept = (1 - min(_MAX_REMOVED_SHARE, share / thread_share) for share in ends)
+    kept_shares = (1 - min(_MAX_REMOVED_SHARE, share / thread_share) for share in ends)
     return occasional_work.detection(
         f"{name_line(work.location)} {work.words} "
         f"{windows.format_step_part(evidence, work.share.mid * step_ns)}.",
-        HostChange(leaves, Estimate(*kept), sampled=True),
+        HostChange(leaves, Estimate(*kept_shares), sampled=True),
         location=work.location,
         measures=work.measures,
         no_remedy=(
