@@ -2,10 +2,7 @@
 
 from typing import Final, cast
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
 from gapless.model.evidence import Evidence
@@ -14,34 +11,23 @@ from gapless.model.finding import Detection, Measure
 
 _CALLS: Final = ("Broadcast", "Scatter", "Gather", "ReduceAddCoalesced")  # of DataParallel, by pass
 _MIN_STEP_SHARE: Final = 0.02  # of the step
-_LEAVES: Final = {"busy.math": 24, "idle.host.python": 16}
-
-
-def _replicated(*devices: str) -> Parallel:
-    return Parallel("data_parallel", example_facts.MODEL_LINE, {"devices": devices})
 
 
 @rule(
     "G610",
     "one-process-for-gpus",
-    figures=lambda: [
-        RuleFigure(
-            "nn.DataParallel(model) on two GPUs",
-            "One process drives 2 GPUs: in each pass it copies the model and a part of the batch "
-            "to each, and gathers what comes back: that takes 8.0 ms of each 40.0 ms step.",
-            evidence_of(
-                example_facts.gpu(_replicated("cuda:0", "cuda:1")),
-                _LEAVES,
-                operator("Broadcast", calls=1, host_ms=6),
-                operator("Gather", calls=1, host_ms=2),
-            ),
-        ),
-        RuleFigure(
-            "On one GPU it copies nothing",
-            None,
-            evidence_of(example_facts.gpu(_replicated("cuda:0")), _LEAVES),
-        ),
-    ],
+    figures="""
+    # nn.DataParallel(model) on two GPUs
+    > One process drives 2 GPUs: in each pass it copies the model and a part of the batch to each,
+      and gathers what comes back: that takes 8.0 ms of each 40.0 ms step.
+    gpu(parallel_model("data_parallel", devices=("cuda:0", "cuda:1")))
+    busy.math 24, idle.host.python 16
+    operator("Broadcast", calls=1, host_ms=6)
+    operator("Gather", calls=1, host_ms=2)
+    # On one GPU it copies nothing
+    gpu(parallel_model("data_parallel", devices=("cuda:0",)))
+    busy.math 24, idle.host.python 16
+    """,
 )
 def one_process_for_gpus(evidence: Evidence, parallel: Parallel) -> Detection | None:
     """Recognise that DataParallel drives several GPUs from one process.
