@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import torch
 
 from gapless.apply.drafts.checking import compare_facts
 from gapless.apply.edits.vendored import write_part
@@ -229,6 +230,17 @@ def test_the_part_does_what_it_does_in_gapless(
     monkeypatch.syspath_prepend(str(tmp_path))
     part = importlib.import_module("vendored_part")
     assert [*part.DevicePrefetcher([1, 2, 3], device="cpu")] == [1, 2, 3]
+
+
+def test_a_part_of_several_files_is_one_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vendored_batches.py").write_text(write_part("uint8-in-loop"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    part = importlib.import_module("vendored_batches")
+    pictures = torch.full((1, 3, 8, 8), 51, dtype=torch.uint8)
+    ((batch,),) = part.ByteBatches([[pictures]])
+    assert torch.equal(batch.float() / 255 + 0, pictures.float() / 255)
 
 
 def test_a_loader_that_others_look_at_is_not_wrapped() -> None:

@@ -80,6 +80,17 @@ VENDORED_PARTS: Final = {
         "send_handwritten_uint8",
         ("pipelines.py", "uint8_pictures.py", "handwritten_floats.py"),
     ),
+    "uint8-in-loop": _VendoredPart(
+        "ByteBatches",
+        (
+            "batches.py",
+            "pipelines.py",
+            "uint8_pictures.py",
+            "handwritten_floats.py",
+            "batching/byte_batches.py",
+        ),
+        is_loader=False,
+    ),
     "uint8-to-device": _VendoredPart("send_uint8", ("pipelines.py", "uint8_pictures.py")),
 }
 _DEFAULTS: Final[Mapping[str, Value]] = {"ahead": 1}  # of options, which need not be written

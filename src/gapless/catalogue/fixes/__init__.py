@@ -57,6 +57,7 @@ from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
 from gapless.catalogue.fixes.samples.sample_cache import sample_cache
 from gapless.catalogue.fixes.samples.uint8_by_hand import uint8_by_hand
+from gapless.catalogue.fixes.samples.uint8_in_loop import uint8_in_loop
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -73,6 +74,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     recycled_collate,
     uint8_to_device,
     uint8_by_hand,
+    uint8_in_loop,
     decode_on_device,
     reduced_decoding,
     jpeg_decoder,
