@@ -260,6 +260,7 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("jpeg-decoder", "jpeg_decoders", "decode_with"),
         ("picture-cache", "picture_cache", "cache_pictures"),
         ("uint8-by-hand", "handwritten_floats", "send_handwritten_uint8"),
+        ("file-cache", "file_cache", "cache_files"),
         ("length-buckets", "length_buckets", "bucket_by_length"),
         ("sample-cache", "sample_cache", "cache_samples"),
     ],

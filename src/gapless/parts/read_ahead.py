@@ -52,6 +52,11 @@ def find_files(dataset: Any) -> str | None:
     return None
 
 
+def list_paths(dataset: Any) -> list[Any]:
+    """Return the paths of the files of a data set that has a list of them."""
+    return [_path(member) for member in getattr(dataset, find_files(dataset) or "", ())]
+
+
 class BatchReader:
     """A data set's ``__getitems__``, by which torch asks for the samples of a batch."""
 

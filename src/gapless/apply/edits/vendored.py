@@ -42,6 +42,7 @@ VENDORED_PARTS: Final = {
         ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
         needs="torch, torchvision and Pillow",
     ),
+    "file-cache": _VendoredPart("cache_files", ("read_ahead.py", "caches/file_cache.py")),
     "jpeg-decoder": _VendoredPart(
         "decode_with",
         ("jpeg_decoders.py",),

@@ -48,6 +48,7 @@ from gapless.catalogue.fixes.occasions.cadence import (
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
+from gapless.catalogue.fixes.samples.file_cache import file_cache
 from gapless.catalogue.fixes.samples.jpeg_decoder import jpeg_decoder
 from gapless.catalogue.fixes.samples.length_buckets import length_buckets
 from gapless.catalogue.fixes.samples.packed_data import packed_data
@@ -77,6 +78,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     uint8_in_loop,
     decode_on_device,
     reduced_decoding,
+    file_cache,
     jpeg_decoder,
     sample_cache,
     picture_cache,
