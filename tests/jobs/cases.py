@@ -144,6 +144,10 @@ _CASES: Final = (
         "jobs-sharded-g", "one rank's host work, parameters in parts",
         {**_GPU, "notes": 60_000, "sharded": True}, "take_notes",
     ),
+    _late(
+        "jobs-stages-g", "one rank's host work, layers on two ranks",
+        {**_GPU, "batch": 1024, "notes": 15_000, "stages": 4}, "take_notes",
+    ),
     _exchange(
         "jobs-by-hand-g", "all-reduce by hand", {**_GPU, "by_hand": True}, "G603",
         plain={"by_hand": False},

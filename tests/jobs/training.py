@@ -42,6 +42,7 @@ USUAL: dict[str, Any] = {
     "bucket_mb": 25.0,
     "bucket_view": False,
     "backend": None,  # of the process group that exchanges gradients; None: the device's own
+    "stages": 0,  # parts of a batch that go through the layers of one rank, then of the other
     "sharded": False,  # parameters lie on all ranks in parts (fully_shard)
     "resident": False,  # rows are on the device: nothing is loaded
     "find_unused": False,
@@ -117,6 +118,8 @@ def make_job(options: Namespace, device: torch.device) -> Job:
 
 def train(job: Job) -> Steps:
     options = job.options
+    if options.stages:
+        yield from train_in_stages(job)
     model = job.model if options.by_hand else wrap_model(job)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     litter = [[number] for number in range(options.litter if is_late() else 0)]
@@ -141,6 +144,40 @@ def train(job: Job) -> Steps:
         if options.save_every and count // options.accumulate % options.save_every == 0:
             save_model(job.model)
         yield
+
+
+def train_in_stages(job: Job) -> Steps:
+    """Let the first rank's layers feed those of the second, part by part."""
+    options, is_first = job.options, distributed.get_rank() == 0
+    layers: Any = job.model
+    optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
+    rows = job.data.rows[: options.batch].chunk(options.stages)
+    labels = torch.arange(len(rows[0]), device=job.device) % 16
+    while True:
+        outputs = []
+        for part in rows:
+            rows_in = part if is_first else receive(part).requires_grad_()
+            output = layers[:-1](rows_in) if is_first else layers(rows_in)
+            if is_first:
+                distributed.send(output.detach(), 1)
+            else:
+                cross_entropy(output, labels).backward()
+                work_late(options, [])
+            outputs.append((rows_in, output))
+        for rows_in, output in outputs:
+            if is_first:
+                output.backward(receive(output))
+            else:
+                distributed.send(rows_in.grad, 0)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield
+
+
+def receive(like: Tensor) -> Tensor:
+    rows = torch.empty_like(like)
+    distributed.recv(rows, 1 - distributed.get_rank())
+    return rows
 
 
 def is_late() -> bool:
