@@ -237,9 +237,9 @@ def test_a_part_of_several_files_is_one_that_works(
 ) -> None:
     (tmp_path / "vendored_batches.py").write_text(write_part("uint8-in-loop"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    part = importlib.import_module("vendored_batches")
+    module = importlib.import_module("vendored_batches")
     pictures = torch.full((1, 3, 8, 8), 51, dtype=torch.uint8)
-    ((batch,),) = part.ByteBatches([[pictures]])
+    ((batch,),) = module.ByteBatches([[pictures]])
     assert torch.equal(batch.float() / 255 + 0, pictures.float() / 255)
 
 

@@ -52,9 +52,9 @@ def test_what_a_loop_makes_of_a_batch_is_bytes_until_it_is_asked(loop: str) -> N
 
 def test_whatever_else_is_asked_gives_tensors_of_bytes() -> None:
     batch: Any = defer_batch(pixels())
-    for other in (batch + 1, batch[0], batch.to("meta"), batch.permute(0, 2, 3, 1), batch.clone()):
-        assert type(other) is torch.Tensor
-        assert other.dtype == torch.uint8
+    for result in (batch + 1, batch[0], batch.to("meta"), batch.permute(0, 2, 3, 1), batch.clone()):
+        assert type(result) is torch.Tensor
+        assert result.dtype == torch.uint8
     assert type(pickle.loads(pickle.dumps(batch))) is torch.Tensor  # noqa: S301
     assert type(copy.deepcopy(batch)) is torch.Tensor
     assert batch.to("meta", torch.float16).dtype == torch.float16
@@ -66,8 +66,14 @@ def test_whatever_else_is_asked_gives_tensors_of_bytes() -> None:
 
 
 def test_other_tensors_of_a_batch_stay_what_they_are() -> None:
-    others = [pixels(2, 12, 9, 3), pixels(2, 3, 4, 4), pixels()[0], pixels().int(), pixels()[:, :2]]
-    assert all(new is old for new, old in zip(defer_batch(others), others, strict=True))
+    tensors = [
+        pixels(2, 12, 9, 3),
+        pixels(2, 3, 4, 4),
+        pixels()[0],
+        pixels().int(),
+        pixels()[:, :2],
+    ]
+    assert all(new is old for new, old in zip(defer_batch(tensors), tensors, strict=True))
 
 
 def test_a_loader_s_batches_come_by_way_of_it() -> None:

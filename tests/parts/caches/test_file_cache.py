@@ -58,16 +58,16 @@ def test_workers_copy_each_file_once(tmp_path: Path) -> None:
 def test_copies_are_read_until_their_files_change(tmp_path: Path) -> None:
     file = Texts(tmp_path / "far").files[0]
     cache = FileCache(str(tmp_path / "far"), str(tmp_path / "near"))
-    kept: list[None] = []
-    file_cache.on_first_kept.append(lambda: kept.append(None))
+    reports: list[None] = []
+    file_cache.on_first_kept.append(lambda: reports.append(None))
     open_kept(cache)
     open_kept(cache)
     assert file.read_text() == "text 0"
     (copy,) = (tmp_path / "near").glob("*/*")
-    assert kept == []
+    assert reports == []
     copy.write_text("copied")
     assert file.read_text() == "copied", "it is opened there"
-    assert kept == [None]
+    assert reports == [None]
     file.write_text("new text")
     assert file.read_text() == "new text"
     assert copies(tmp_path / "near") == ["new text"], "the older copy is gone"

@@ -20,8 +20,8 @@ from ..read_ahead import find_file_dataset, list_paths
 _SHARE = 2  # of what is free: a half is taken at most
 _PIECE = 1 << 20  # bytes that are copied at once
 _MODES = ("r", "rb", "rt")
-_PART = ".part"  # of a file that is being copied
-_MAX_PART_S = 3600.0  # an older one is of a process that was killed
+_UNFINISHED = ".part"  # of a file that is being copied
+_MAX_COPYING_S = 3600.0  # an older one is of a process that was killed
 
 # Called in each process with the first file that was there.
 on_first_kept: list[Callable[[], None]] = []
@@ -117,7 +117,7 @@ class FileCache:
             self._is_full = True
             return False
         os.makedirs(os.path.dirname(copy), exist_ok=True)
-        number, name = tempfile.mkstemp(suffix=_PART, dir=os.path.dirname(copy))
+        number, name = tempfile.mkstemp(suffix=_UNFINISHED, dir=os.path.dirname(copy))
         os.close(number)
         try:
             with io.FileIO(path) as source, io.FileIO(name, "wb") as target:  # not by ``open``
@@ -134,8 +134,8 @@ class FileCache:
         return is_whole
 
     def _remove_parts(self) -> None:
-        parts = glob.glob(os.path.join(glob.escape(self.folder), "*", f"*{_PART}"))
-        self._remove([part for part in parts if time.time() - _changed(part) > _MAX_PART_S])
+        paths = glob.glob(os.path.join(glob.escape(self.folder), "*", f"*{_UNFINISHED}"))
+        self._remove([path for path in paths if time.time() - _changed(path) > _MAX_COPYING_S])
 
     def _remove(self, paths: list[str]) -> None:
         for path in paths:

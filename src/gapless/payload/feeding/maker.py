@@ -235,8 +235,8 @@ class Maker:
         start = monotonic_ns()
         for path in group.files:
             iterations.import_part("read_ahead").advise(path)
-        told_ns = monotonic_ns() - start
-        return {("read", AHEAD): (told_ns + self._watch(group)[READ]) / group.samples}
+        advice_ns = monotonic_ns() - start
+        return {("read", AHEAD): (advice_ns + self._watch(group)[READ]) / group.samples}
 
     def _watch(self, group: SampleGroup) -> list[int]:
         watch = Stopwatch()
