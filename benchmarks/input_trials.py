@@ -41,7 +41,9 @@ def write_training(name: str, target: Path) -> None:
     target.write_text(text, encoding="utf-8")
 
 
-def measure(folder: Path, words: Sequence[str], budget: str) -> dict[str, Any]:
+def measure(
+    folder: Path, words: Sequence[str], budget: str, fixes: Sequence[str]
+) -> dict[str, Any]:
     """Return what is foretold of each drop-in, and what a trial of it measures."""
     run_gapless(folder, "run", "--quiet", sys.executable, "train.py", *words)
     document = json.loads(run_gapless(folder, "data", "--yes", "--json", "--seconds", SECONDS))
@@ -49,17 +51,18 @@ def measure(folder: Path, words: Sequence[str], budget: str) -> dict[str, Any]:
         cost["fix"]: cost["step_speedup"]
         for cost in document["input"]["costs"]
         if cost["fix"] is not None and cost["step_speedup"] is not None
+        if not fixes or cost["fix"] in fixes
     }
     result = {"step_ns": document["input"]["run_step_ns"], "note": document["input"]["step_note"]}
     if not gains:
         return {**result, "fixes": {}}
     request = ("try", "--yes", "--risky", "--json", "--budget", budget, "--fix", *gains)
     sides = json.loads(run_gapless(folder, *request))["trials"]
-    fixes = {
+    trials = {
         fix: {"foretold": gain, "measured": side["speedup"], "verdict": side["verdict"]}
         for (fix, gain), side in zip(gains.items(), sides, strict=True)
     }
-    return {**result, "fixes": fixes}
+    return {**result, "fixes": trials}
 
 
 def main() -> None:
@@ -68,13 +71,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=SCRIPTS, nargs="*", default=CPU_SCRIPTS)
     parser.add_argument("--budget", default="150s", help="of a trial of all drop-ins")
+    parser.add_argument("--fix", nargs="*", default=[], help="only these; if none is named, all")
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
     results: dict[str, Any] = {"machine": machine()}
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
             write_training(name, Path(folder) / "train.py")
-            results[name] = measure(Path(folder), SCRIPTS[name], options.budget)
+            results[name] = measure(Path(folder), SCRIPTS[name], options.budget, options.fix)
         print(name, results[name], flush=True)
         write_result(results, options.out)
 
