@@ -155,14 +155,20 @@ def _middle(finding: Finding) -> float:
 
 
 def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Finding:
-    own, whole = finding.prediction.speedup, line.prediction.speedup
-    if own is None or whole is None:
+    own_speedup, line_speedup = finding.prediction.speedup, line.prediction.speedup
+    if own_speedup is None or line_speedup is None:
         return finding
-    if whole.mid <= own.mid:  # samples of the line tell how much goes at least, too
-        speedup = replace(own, low=min(own.mid, max(own.low, whole.low)))
+    if line_speedup.mid <= own_speedup.mid:  # samples of the line tell how much goes at least, too
+        speedup = replace(
+            own_speedup, low=min(own_speedup.mid, max(own_speedup.low, line_speedup.low))
+        )
         return replace(finding, prediction=replace(finding.prediction, speedup=speedup))
-    speedup = Estimate(max(own.low, whole.low), whole.mid, max(own.high, whole.high))
-    note = f"with all that its line takes; what was recognised there alone: {own.mid:.2f}×"
+    speedup = Estimate(
+        max(own_speedup.low, line_speedup.low),
+        line_speedup.mid,
+        max(own_speedup.high, line_speedup.high),
+    )
+    note = f"with all that its line takes; what was recognised there alone: {own_speedup.mid:.2f}×"
     return replace(
         finding,
         detection=replace(finding.detection, changes=line.detection.changes),
