@@ -12,6 +12,7 @@ from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, ArmSpec, TurnPlan
 
 _MAX_PAIR_S: Final = 600.0  # of a pair, pauses included
 _MAX_SIDES: Final = 1000
+_IN_TURNS: Final = "the arms of each pair ran at the same time, and stepped in turns"
 _ONE_BY_ONE: Final = "arms were run one after the other: two of them could not run at the same time"
 
 
@@ -26,7 +27,9 @@ def plan_pairs(course: Course, length: ArmLength) -> TurnPlan | None:
     if settings.run_pair is None or settings.steps is not None or steps is None:
         return None
     needed_s = 2 * length.arm_s * len(course.sides) * settings.pairs
-    return plan_turns(steps, length.stop_step) if needed_s <= course.left_s else None
+    turns = plan_turns(steps, length.stop_step) if needed_s <= course.left_s else None
+    course.notes.extend([_IN_TURNS] * (turns is not None))
+    return turns
 
 
 def run_pairs(course: Course, length: ArmLength, turns: TurnPlan) -> bool:
@@ -44,7 +47,8 @@ def run_pairs(course: Course, length: ArmLength, turns: TurnPlan) -> bool:
             if results is None:
                 course.results[:] = [first_arm]
                 course.hidden_sides.clear()
-                course.notes[:] = [_ONE_BY_ONE]
+                course.notes[:] = [note for note in course.notes if note != _IN_TURNS]
+                course.notes.append(_ONE_BY_ONE)
                 return False
             course.results.extend(results)
         number += 1

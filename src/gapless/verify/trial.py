@@ -72,6 +72,7 @@ class TrialTask(Struct, frozen=True):
     base_edits: tuple[Edit, ...] = ()  # that both sides carry: what is tried comes on top
     windows: bool = True  # an arm more of each side shows where its steps go
     mode: ArmMode = ArmMode.FRESH_FIRST
+    apart: bool = False  # arms of a pair run one after the other, not in turns
 
 
 class ScoutRun(Struct, frozen=True):
@@ -239,6 +240,7 @@ def _can_pair(task: TrialTask, plan: arm.ArmPlan, recording: Recording) -> bool:
     n_training = sum(process.role == "training" for process in recording.processes)
     return (
         task.has_private_view
+        and not task.apart
         and not plan.cold
         and n_training == 1
         and room.explain_lack(recording.samples) is None
