@@ -21,6 +21,8 @@ _UNSPLIT: Final = "step"  # what no window splits
 _THREAD_LEAVES: Final = ("idle.host.", "busy.")
 HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # of a device: it waits for the thread
 _MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time, at most
+SAMPLED_IN_FUNCTION: Final = "sampled in that function, of the thread"  # names of measures
+SAMPLED_AT_LINE: Final = "sampled at the line, of the thread"
 _OPERATORS: Final = ("aten::", "autograd::engine")
 _SENTENCES: Final = {  # by kind of sampled code
     "python": "Python in {place} takes",

@@ -287,7 +287,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         ),
         location=line.location,
         measures=(
-            Measure("sampled at the line, of the thread", share.mid, "share"),
+            Measure(samples.SAMPLED_AT_LINE, share.mid, "share"),
             Measure("samples", line.looks, ""),
             *(passed if passed_share.mid else ()),
         ),
