@@ -90,6 +90,9 @@ _GPU_LANES: Final = (
 )
 
 
+_STARTS: Final = "of both sides in a truth: only more of them average out how far starts differ"
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -111,6 +114,8 @@ def _options() -> argparse.Namespace:
     add("--gpu-limit-seconds", type=float, default=60.0, help="the same on a GPU")
     add("--total-seconds", type=float, default=1e9, help="by which cases are done")
     add("--pairs", type=int, default=40, help="of turns, at most")
+    add("--starts", type=int, default=2, help=_STARTS)
+    add("--trial-seconds", type=int, default=80, help="of each trial of prove")
     add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
     add("--only", default="", help="cases or scripts whose name holds this")
     add("--names", type=Path, help="a file of names of open cases, one a line: these and no others")
@@ -131,6 +136,8 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         limit_s=options.limit_seconds,
         gpu_limit_s=options.gpu_limit_seconds,
         pairs=max(4, options.pairs),
+        starts=options.starts,
+        trial_s=options.trial_seconds,
         end=options.end,
         redo=frozenset(options.again),
     )

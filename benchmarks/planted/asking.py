@@ -26,8 +26,7 @@ _FINDING_KEYS: Final = (
     "odds",
 )
 _ASKING_S: Final = 120.0
-_TRYING_S: Final = 150.0
-_TRIAL_BUDGET: Final = "80s"
+_AROUND_TRIAL_S: Final = 70.0  # to start and end it
 
 
 def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float) -> None:
@@ -48,10 +47,13 @@ def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float)
         raise RunError(f"the recording was not packed: {printed}")
 
 
-def prove(script: Script, root: Path, lane: Lane, fixes: Sequence[str]) -> dict[str, Any]:
+def prove(
+    script: Script, root: Path, lane: Lane, fixes: Sequence[str], trial_s: int
+) -> dict[str, Any]:
     """Check a script here, and try the fixes that were named, by ``gapless try``: what each gives.
 
-    A fix that cannot be tried has no entry. Raises ``RunError`` where nothing could be recorded.
+    Each trial takes about ``trial_s`` seconds. A fix that cannot be tried has no entry. Raises
+    ``RunError`` where nothing could be recorded.
     """
     runs = lane.folder / "proofs"
     shutil.rmtree(runs, ignore_errors=True)
@@ -62,11 +64,11 @@ def prove(script: Script, root: Path, lane: Lane, fixes: Sequence[str]) -> dict[
         raise RunError(f"nothing was recorded: {printed}")
     proofs: dict[str, Any] = {}
     for fix in fixes:
-        options = ["--risky", "--yes", "--json", "--budget", _TRIAL_BUDGET]
+        options = ["--risky", "--yes", "--json", "--budget", f"{trial_s}s"]
         trial = ["try", "--in", str(runs), "last", "--fix", fix, *options]
         output = lane.folder / "proof.json"
         shell = f"exec {shlex.join([*_GAPLESS, *trial])} > {shlex.quote(str(output))}"
-        run(["sh", "-c", shell], cwd, placement, _TRYING_S)
+        run(["sh", "-c", shell], cwd, placement, trial_s + _AROUND_TRIAL_S)
         with contextlib.suppress(OSError, ValueError):
             for trial_row in json.loads(output.read_text())["trials"] or ():
                 proofs[fix] = {name: trial_row[name] for name in ("speedup", "verdict", "arms")}

@@ -15,9 +15,9 @@ stand still, others are waited for until they leave the processors alone. Pairs 
 more of them than in the calm ones are left out, whatever they measured.
 
 A process has a speed of its own (where its memory came to lie, say), which no number of turns
-shows: the same script started twice differs by some per cent. So both are started twice, and how
-far two starts differ, over all cases measured on a machine (``spread_of_starts``), widens the
-interval of each case (``with_starts``).
+shows: the same script started twice differs by some per cent. So both are started twice or more,
+and how far two starts differ, over all cases measured on a machine (``spread_of_starts``), widens
+the interval of each case (``with_starts``).
 """
 
 import contextlib
@@ -50,7 +50,7 @@ _STARTING_S: Final = 150.0  # until a side is ready
 _TURN_S: Final = {"cpu": 1.0, "cuda": 1.2}  # of the faster side
 _SKIPPED_SHARE: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
 _STARTS: Final = 2  # of both sides
-_MIN_CASES: Final = 10  # that tell how far starts differ
+_MIN_CASES: Final = 10  # pairs of starts that tell how far starts differ
 _MEDIAN_OF_HALF_NORMAL: Final = 0.6745  # of standard deviation 1
 _NORMAL: Final = 1.645  # its two-sided 90 % quantile
 _MIN_PAIRS: Final = 4  # pairs
@@ -117,14 +117,16 @@ class Pair:
 def spread_of_starts(truths: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the standard deviation of a start's log-ratio, from cases that were started twice.
 
-    From the median difference of two starts, so that some odd cases do not count; what turns vary
-    by is part of it. ``None`` where there are fewer than ten such cases.
+    From the median difference of two starts (the first and the second, the third and the fourth …),
+    so that some odd cases do not count; what turns vary by is part of it. ``None`` where there are
+    fewer than ten such differences.
     """
     differences: list[float] = []
     for truth in truths:
         means = _means(truth)
-        if len(means) > 1:
-            differences.append(abs(means[1] - means[0]))
+        differences += [
+            abs(later - mean) for mean, later in zip(means[::2], means[1::2], strict=False)
+        ]
     if len(differences) < _MIN_CASES:
         return None
     return statistics.median(differences) / (_MEDIAN_OF_HALF_NORMAL * math.sqrt(2))

@@ -27,9 +27,9 @@ _STARTING_S: Final = 60.0  # that a script may take beside its counted steps
 _AROUND_S: Final = 40.0  # to start both sides, to start and pack a recording
 _MIN_TRUTH_S: Final = 20.0  # of a truth, for a case to be begun
 _SLOW_FACTOR: Final = 3  # times the limit of a truth, where steps are slow
-# Times as many starts as a truth has. Two starts differ by 6 %: by two of them nothing is proved
-# that gains less than 8 %, or anything more than none disproved.
-_PROOF_FACTOR: Final = 4
+# Two starts differ by 6 %: by two of them nothing is proved that gains less than 8 %, or anything
+# more than none disproved.
+_PROOF_STARTS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class PlantOptions:
     gpu_limit_s: float = 60.0  # the same on a GPU, which lanes have by turns
     check_s: float = 15.0
     pairs: int = 40  # of turns, at most
+    starts: int = 2  # of both sides in a truth
+    trial_s: int = 80  # of a trial
     end: float = float("inf")  # of time.monotonic(), by which cases are done
     redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew
 
@@ -56,7 +58,10 @@ class PlantOptions:
         remaining_s = max(_MIN_TRUTH_S, self.end - time.monotonic() - self.check_s - _AROUND_S)
         limit_s = self.gpu_limit_s if device == "cuda" else self.limit_s
         return truth.Limits(
-            self.pairs, min(limit_s, remaining_s), min(_SLOW_FACTOR * limit_s, remaining_s)
+            self.pairs,
+            min(limit_s, remaining_s),
+            min(_SLOW_FACTOR * limit_s, remaining_s),
+            self.starts,
         )
 
 
@@ -165,7 +170,11 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
     try:
         prepare(scripts()[case.script], root, options.sources)
         plant_case(case, root, case_record["step_s"])
-        proofs = prove(scripts()[case.script], root, lane, untried_edits) if untried_edits else {}
+        proofs = (
+            prove(scripts()[case.script], root, lane, untried_edits, options.trial_s)
+            if untried_edits
+            else {}
+        )
         if line is not None:
             case_record["removal"] = _measure_removal(case, lane, options, (root, line))
     except (RunError, FetchError, OSError) as error:
@@ -198,11 +207,12 @@ def _measure_removal(
 
 def _lengthen(limits: truth.Limits) -> truth.Limits:
     """Return limits by which a small effect can be proved, or that there is none."""
+    factor = _PROOF_STARTS / limits.starts
     return replace(
         limits,
-        seconds=_PROOF_FACTOR * limits.seconds,
-        at_most=_PROOF_FACTOR * limits.at_most,
-        starts=_PROOF_FACTOR * limits.starts,
+        seconds=factor * limits.seconds,
+        at_most=factor * limits.at_most,
+        starts=_PROOF_STARTS,
     )
 
 

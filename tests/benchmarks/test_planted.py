@@ -280,6 +280,8 @@ def test_two_starts_widen_an_interval() -> None:
     assert truth.spread_of_starts([truth_of_starts(1.2, 1.2)] * 9) is None
     spread = truth.spread_of_starts([truth_of_starts(1.2, 1.3)] * 10)
     assert spread == pytest.approx(math.log(1.3 / 1.2) / 0.6745 / math.sqrt(2))
+    of_four = {"healthy_s": [1.0] * 4, "planted_s": [1.2, 1.3, 1.2, 1.3], "starts": [0, 1, 2, 3]}
+    assert truth.spread_of_starts([of_four] * 5) == pytest.approx(spread)
     widened = truth.with_starts(truth_of_starts(1.1, 1.3), spread)
     assert widened["mid"] == pytest.approx(math.sqrt(1.1 * 1.3))
     assert widened["low"] < 1.11

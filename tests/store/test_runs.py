@@ -161,6 +161,16 @@ def test_a_name_of_none_or_of_several_is_a_clear_error(
         runs.find(runs_folder, name)
 
 
+@pytest.mark.parametrize("inner", [runs.HOME, Path(runs.HOME.name)])
+def test_runs_are_found_in_the_folder_around_theirs(
+    runs_folder: Path, tmp_path: Path, inner: Path
+) -> None:
+    project = tmp_path / "project"
+    (project / inner).parent.mkdir(parents=True)
+    runs_folder.rename(project / inner)
+    assert runs.find(project, "last").name == "2026-b1"
+
+
 def test_where_there_are_no_runs_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there are no runs in"):
         runs.find(tmp_path, "last")

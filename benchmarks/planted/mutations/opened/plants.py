@@ -10,7 +10,10 @@ from benchmarks.planted.mutations.opened import (
     host,
     modules,
     occasions,
+    operands,
     products,
+    readings,
+    routines,
     samples,
     tensors,
 )
@@ -19,5 +22,6 @@ from benchmarks.planted.mutations.plant import Plant
 PLANTS: Final[tuple[Plant, ...]] = (
     *(*samples.PLANTS, *tensors.PLANTS, *modules.PLANTS, *host.PLANTS, *occasions.PLANTS),
     *(*features.PLANTS, *errands.PLANTS, *products.PLANTS),
+    *(*readings.PLANTS, *routines.PLANTS, *operands.PLANTS),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (*decoys.HARMLESS, *harmless.HARMLESS)

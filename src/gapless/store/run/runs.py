@@ -134,8 +134,12 @@ def find(folder: Path, name: str) -> Path:
 
 
 def find_here(folder: Path, name: str) -> Path:
-    """Return the run of this id, of an id that begins so, or ``last``. Raises as ``find`` does."""
-    runs = _newest_first(folder)
+    """Return the run of this id, of an id that begins so, or ``last``. Raises as ``find`` does.
+
+    The folder may also be the one around its runs: ``.gapless``, or that of a project.
+    """
+    around = (folder, folder / HOME.name, folder / HOME)
+    runs = next((runs for runs in map(_newest_first, around) if runs), ())
     if not runs:
         raise NotFoundError(f"there are no runs in {folder}; gapless run COMMAND makes one")
     if name == LAST_RUN:

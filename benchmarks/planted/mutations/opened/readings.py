@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how samples are made: rule makers do not read this file."""
+"""Faults in how single samples are made."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what the host does beside a step: rule makers do not read it."""
+"""Faults in what the host does beside each step."""
 
 from collections.abc import Sequence
 from typing import Final

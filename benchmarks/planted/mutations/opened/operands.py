@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what a step computes with tensors: rule makers do not read it."""
+"""Faults in what is computed beside a step with tensors."""
 
 from collections.abc import Sequence
 from typing import Final
