@@ -82,6 +82,17 @@ _SPLIT_PRODUCT: Final[tuple[object, ...]] = (  # a function that splits, multipl
             _LOSS_WORK,
         ),
         figure(
+            "A decoder, which gives its recurrent layer a word of each row at a time",
+            None,
+            example_facts.cpu(example_facts.optimizer(tensors=4)),
+            {"busy.math": 20, "idle.host.python": 5},
+            _GRADIENT_CALLS,
+            operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
+            example_work("aten::gru", ((1, 3, 64), (1, 3, 64)), 10, "busy.math", calls=32),
+            example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32),
+            _LOSS_WORK,
+        ),
+        figure(
             "An agent that acts: what it does next depends on what is read of each result",
             None,
             example_facts.cpu(example_facts.optimizer(tensors=4)),
@@ -125,7 +136,7 @@ def model_in_pieces(evidence: Evidence) -> Sequence[Detection]:
     the discriminator of a generator. The calls take pieces of a batch if other operators of the
     step take as many rows at once as all calls of a layer together, and none takes as few: a time
     step takes the entire batch. If the host reads a number in every second round, the next may
-    depend on it.
+    depend on it; the time steps that a decoder gives to a recurrent layer do.
 
     What is saved is the overhead of calls beyond what they compute, by sizes. How much of it is not
     known before they are one call; so the interval is wide. The line is the outermost one that was
