@@ -6,13 +6,12 @@ line takes is sampled without regard to what it does there (costly-line).
 """
 
 from collections.abc import Sequence
-from operator import mul
 from pathlib import PurePath
 from typing import Final
 
 from msgspec.structs import replace
 
-from gapless.catalogue.queries.samples import SAMPLED_AT_LINE, SAMPLED_IN_FUNCTION
+from gapless.catalogue.queries.samples import IN_BACKWARD, SAMPLED_AT_LINE, SAMPLED_IN_FUNCTION
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -21,6 +20,7 @@ from gapless.pricing.worth_trying import saved_share
 
 _MIN_LINES_SHARE: Final = 0.75  # of what lines take: a cause that saves less is not at all of them
 _MAX_EXCESS: Final = 1.1  # times what was sampled at a line: more of a cause lies elsewhere
+_MAX_BACKWARD: Final = 0.02  # of its calls: a loop whose rounds have gradients is not at its line
 _MIN_WIDTH: Final = 0.02  # of a step, of an interval: nothing is known better than that
 _MIN_INNER_SHARE: Final = 0.5  # of what the outer cause saves: what is left of it is less
 
@@ -164,8 +164,8 @@ def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Fi
         return finding
     if whole.mid <= own.mid:  # samples of the line tell how much goes at least, too
         # A part cannot take more than all: two measurements of the same time.
-        mid = _weigh(own, whole) if _is_all_of(line, finding) else own.mid
-        speedup = replace(own, low=min(mid, max(own.low, whole.low)), mid=mid)
+        low = min(own.mid, max(own.low, whole.low))
+        speedup = _weigh(own, whole) if _is_all_of(line, finding) else replace(own, low=low)
         return _with_price(finding, speedup, step_ns)
     speedup = Estimate(max(own.low, whole.low), whole.mid, max(own.high, whole.high))
     note = f"with all that its line takes; what was recognised there alone: {own.mid:.2f}×"
@@ -178,18 +178,20 @@ def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Fi
 
 
 def _is_all_of(line: Finding, finding: Finding) -> bool:
-    """Return whether a cause was sampled at a line alone, not at others of its function, too."""
-    sampled_share, line_share = (
-        _measured(other, name)
-        for other, name in ((finding, SAMPLED_IN_FUNCTION), (line, SAMPLED_AT_LINE))
-    )
-    return 0 < sampled_share <= _MAX_EXCESS * line_share
+    """Return whether a cause was sampled at a line alone: nowhere else, and in no backward pass."""
+    in_backward = _measured(finding, IN_BACKWARD)
+    if in_backward is not None:
+        return in_backward < _MAX_BACKWARD
+    sampled_share = _measured(finding, SAMPLED_IN_FUNCTION)
+    line_share = _measured(line, SAMPLED_AT_LINE) or 0.0
+    return sampled_share is not None and sampled_share <= _MAX_EXCESS * line_share
 
 
-def _measured(finding: Finding, name: str) -> float:
-    """Return a figure that a finding rests on; 0: it does not."""
+def _measured(finding: Finding, name: str) -> float | None:
+    """Return a figure that a finding rests on."""
     values = (measure.value for measure in finding.detection.measures if measure.name == name)
-    return float(next(values, 0.0))
+    value = next(values, None)
+    return None if value is None else float(value)
 
 
 def _with_price(finding: Finding, speedup: Estimate, step_ns: float | None) -> Finding:
@@ -200,9 +202,12 @@ def _with_price(finding: Finding, speedup: Estimate, step_ns: float | None) -> F
     )
 
 
-def _weigh(*speedups: Estimate) -> float:
-    """Return the mean of speed-ups, by the parts of a step that they save, and by their errors."""
-    saved_shares = [1 - 1 / speedup.mid for speedup in speedups]
-    widths = [1 / speedup.low - 1 / speedup.high for speedup in speedups]
+def _weigh(own: Estimate, whole: Estimate) -> Estimate:
+    """Return the mean of two speed-ups, by what they save of a step, and by their errors."""
+    widths = [1 / speedup.low - 1 / speedup.high for speedup in (own, whole)]
     weights = [1 / max(_MIN_WIDTH, width) ** 2 for width in widths]
-    return 1 / (1 - sum(map(mul, weights, saved_shares)) / sum(weights))
+    low, mid = (
+        sum(weights) / (weights[0] / own_gain + weights[1] / gain)
+        for own_gain, gain in ((own.low, whole.low), (own.mid, whole.mid))
+    )
+    return Estimate(low, mid, max(mid, own.high, whole.high))

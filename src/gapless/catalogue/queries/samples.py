@@ -26,6 +26,7 @@ HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # of a device: it waits for
 _MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time, at most
 SAMPLED_IN_FUNCTION: Final = "sampled in that function, of the thread"  # names of measures
 SAMPLED_AT_LINE: Final = "sampled at the line, of the thread"
+IN_BACKWARD: Final = "of the calls of the backward pass"
 _OPERATORS: Final = ("aten::", "autograd::engine")
 _SENTENCES: Final = {  # by kind of sampled code
     "python": "Python in {place} takes",

@@ -303,6 +303,7 @@ def _loop_detection(
         measures=(
             Measure("small operators in loops, a step", loop.calls, ""),
             Measure("calling them, a step", lost_ns, "ns"),
+            Measure(samples.IN_BACKWARD, loop.engine_share, "share"),
         ),
         no_remedy=_TENSOR_REMEDY if loop.n_tensors else _LOOP_REMEDY,
         inferred=True,
