@@ -24,7 +24,7 @@ from ... import wire
 from .. import recorder
 from ..log import thinning
 from ..process_state import keep
-from . import blocked, counting, device_waits, gil_switch, own_threads, snapshots, threads
+from . import blocked, counting, device_waits, entries, gil_switch, own_threads, snapshots, threads
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
@@ -43,7 +43,6 @@ COST_LOOKS = 16  # over about so many the cost of a look is averaged
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
 LATE_FACTOR, LATE_EDGES = 2, 10  # times the mean step, once so many edges were passed
-ENTRY = 4  # bytes of code: where a function is entered, which is where it may let go of the GIL
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
 
@@ -217,7 +216,7 @@ def _find_thread() -> tuple[Any, Any]:
 
 def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]) -> None:
     """Count a stack for ``elapsed_ns``; ``ran``: the thread's clock a moment before it was seen."""
-    native, (ident, instruction, chain) = seen
+    native, (ident, instruction, calling, chain) = seen
     if chain is None:
         return
     if _state.role == "training":
@@ -229,9 +228,18 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
         waits = device_waits.DEVICE
     if waits is not None and _has_moved(ident, stack[0][0], instruction):
         waits = None
-    # A function that is just entered has done nothing yet.
-    entered = instruction <= ENTRY and len(stack) > 1
-    counting.add(stack[1:] if entered else stack, elapsed_ns, waits, is_late=_is_late())
+    counting.add(_leave_entered(stack, instruction, calling), elapsed_ns, waits, is_late=_is_late())
+
+
+def _leave_entered(
+    stack: list[tuple[Any, int]], instruction: int, calling: int
+) -> list[tuple[Any, int]]:
+    """Return a stack without a function that is just entered: it has done nothing yet."""
+    if len(stack) == 1 or not entries.is_entered(stack[0][0], instruction):
+        return stack
+    caller, line = stack[1]
+    earlier = entries.find_line(caller, calling, stack[0][0])
+    return [(caller, line if earlier is None else earlier), *stack[2:]]
 
 
 def _follow_edges() -> None:
