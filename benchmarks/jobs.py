@@ -4,16 +4,17 @@
 
     python -m benchmarks.jobs record     # trains and records each: run.tar.zst
     python -m benchmarks.jobs measure    # what each change is worth: menu.json
+    python -m benchmarks.jobs both --cores 0-3 4-7   # one after the other, a lane for each set
     python -m benchmarks.jobs judge      # benchmarks/results/jobs.json
 
-Records are small: 60 steps, windows of 3, without stacks; times in windows are multiples of 8 ns.
+Records are small: 100 steps (400 on GPUs), windows of 3, without stacks; times in windows are
+multiples of 8 ns.
 """
 
 import argparse
 import fnmatch
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,12 +24,13 @@ from benchmarks.judging import told
 from benchmarks.judging.jobs import JobAnswer, answer_to_json, judge_record, summarize_answers
 from benchmarks.machine import machine, write_result
 from benchmarks.menus import recording
-from benchmarks.menus.case import MeasureOptions, MeasuringError, measure_menu
+from benchmarks.menus.case import MeasureOptions, measure_menu
 from benchmarks.pack_records import pack_windows
+from benchmarks.zoo import Lanes, parse_cores
 from gapless.recorded.facts import facts
 from gapless.store.run.recordings import load
 from gapless.store.run.unpack import unpack
-from tests.jobs.cases import CASES
+from tests.jobs.cases import CASES, DEVICES
 from tests.zoo.case import Case
 
 SOURCE: Final = "tests.jobs"
@@ -38,14 +40,14 @@ _RECORDER_OPTIONS: Final = ("--window-steps", "3")
 _TICK_NS: Final = 8  # to which times in windows are rounded
 
 
-def record_case(case: Case, _options: argparse.Namespace) -> str:
+def record_case(case: Case, options: argparse.Namespace) -> str:
     """Train and record a case, unless it was."""
-    target = RECORDS / case.name / "run.tar.zst"
+    target = options.records / case.name / "run.tar.zst"
     if target.exists():
         return "is recorded"
     with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as folder:
         run = recording.record(
-            case, "cpu", 0.0, Path(folder), SOURCE, recorder_options=_RECORDER_OPTIONS
+            case, DEVICES[case.size], 0.0, Path(folder), SOURCE, recorder_options=_RECORDER_OPTIONS
         )
         target.parent.mkdir(parents=True, exist_ok=True)
         recording.keep(run, target, is_small=True)
@@ -55,14 +57,14 @@ def record_case(case: Case, _options: argparse.Namespace) -> str:
 
 def measure_case(case: Case, options: argparse.Namespace) -> str:
     """Measure the menu of a case that was recorded, unless it was."""
-    folder = RECORDS / case.name
+    folder = options.records / case.name
     if (folder / "menu.json").exists() or not (folder / "run.tar.zst").exists():
         return "is measured, or not recorded yet"
     with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as scratch:
         run_facts = facts(load(unpack(folder / "run.tar.zst", Path(scratch) / "run")))
         measure_options = MeasureOptions(
-            device="cpu",
-            out=RECORDS,
+            device=DEVICES[case.size],
+            out=options.records,
             work_folder=Path(scratch),
             rounds=options.rounds,
             block_s=options.block,
@@ -73,20 +75,20 @@ def measure_case(case: Case, options: argparse.Namespace) -> str:
         return measure_menu(case, measure_options, run_facts, lambda _: None)
 
 
+def record_and_measure(case: Case, options: argparse.Namespace) -> str:
+    """Do both, for a case after the other in a lane."""
+    return f"{record_case(case, options)}; {measure_case(case, options)}"
+
+
 def act_on_cases(
     act: Callable[[Case, argparse.Namespace], str], options: argparse.Namespace
 ) -> int:
     """Do something with each case that is asked for, and say what came of it."""
-    failed = 0
-    for case in CASES.values():
-        if not any(fnmatch.fnmatch(case.name, pattern) for pattern in options.cases):
-            continue
-        try:
-            text = act(case, options)
-        except (recording.RecordingError, MeasuringError) as error:
-            failed, text = failed + 1, f"failed: {error}"
-        print(f"{time.strftime('%H:%M:%S')} {case.name}: {text}", flush=True)
-    return 1 if failed else 0
+    names = [name for pattern in options.cases for name in fnmatch.filter(CASES, pattern)]
+    cases = [CASES[name] for name in dict.fromkeys(names)]
+    lanes = Lanes(cases, lambda case: act(case, options), options.budget)
+    lanes.run(parse_cores(options.cores))
+    return 1 if lanes.failed else 0
 
 
 def judge(options: argparse.Namespace) -> int:
@@ -107,7 +109,7 @@ def judge(options: argparse.Namespace) -> int:
     return 0
 
 
-_ACTIONS: Final = {"record": record_case, "measure": measure_case}
+_ACTIONS: Final = {"record": record_case, "measure": measure_case, "both": record_and_measure}
 
 
 def main() -> int:
@@ -116,7 +118,9 @@ def main() -> int:
     add = parser.add_argument
     add("action", choices=(*_ACTIONS, "judge"))
     add("--cases", nargs="+", default=["*"], metavar="PATTERN", help="names, or patterns of names")
-    add("--records", type=Path, default=RECORDS, help="a folder of records to judge")
+    add("--records", type=Path, default=RECORDS, help="a folder of records")
+    add("--cores", nargs="+", metavar="SET", help="0-3 4-7: a lane each, side by side")
+    add("--budget", type=float, help="seconds of all: no case begins that might not end in time")
     add("--rounds", type=int, default=4)
     add("--block", type=float, default=0.6, help="seconds of a block")
     add("--limit", type=float, default=50.0, help="seconds of a menu")

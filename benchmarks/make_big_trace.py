@@ -167,14 +167,23 @@ def with_duration(event: bytes, microseconds_more: int) -> bytes:
     )
 
 
-def grow_trace(base: Base, size: int) -> Iterator[bytes]:
-    """Return the big trace in pieces, of about ``size`` bytes in all."""
+def repeated_pattern(base: Base) -> Pattern:
+    """Return the pattern of the events that are in each copy."""
+    return find_pattern(b",\n  ".join(event for event in base.events if not _ONCE.search(event)))
+
+
+def grow_trace(
+    base: Base, size: int, shifts: tuple[int, int, int] | None = None
+) -> Iterator[bytes]:
+    """Return the big trace in pieces, of about ``size`` bytes in all.
+
+    ``shifts``: how far each kind of number moves; ranks of one job must all move by the same.
+    """
     once_events = [event for event in base.events if _ONCE.search(event)]
-    once_set = set(once_events)
-    repeated = find_pattern(b",\n  ".join(event for event in base.events if event not in once_set))
+    repeated = repeated_pattern(base)
     length = len(repeated.copy((0, 0, 0)))
     copies = max(1, round((size - len(base.head) - len(base.tail)) / length))
-    step = shift_ranges(repeated)
+    step = shifts or shift_ranges(repeated)
     last_shift = (copies - 1) * step[0]
     ends = [event for event in once_events if b'"Record Window End"' in event]
     starts = [

@@ -12,6 +12,7 @@ import argparse
 import gzip
 import hashlib
 import json
+import multiprocessing
 import os
 import re
 import resource
@@ -21,15 +22,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import psutil
 from isal import igzip
 
 from benchmarks.machine import machine, write_result
+from benchmarks.make_big_trace import (
+    grow_trace,
+    read_text,
+    repeated_pattern,
+    shift_ranges,
+    split_events,
+)
 from gapless.capture.ranks.codec import encode
 from gapless.study import Options, open_study
 
@@ -37,6 +47,7 @@ DATA: Final = Path(__file__).parents[1] / "tests" / "data"
 WORLDS: Final = (64, 256, 1024)
 MAX_OFFSET_NS: Final = 1_000_000_000
 MAX_DRIFT: Final = 200e-6
+RANK_BYTES: Final = 20_000_000  # of a rank's trace as JSON, about
 LEAD_NS: Final = 50_000  # of a planted rank before the one of them that is drawn to come last
 LISTED_RANKS: Final = 30  # torch writes no more of a group's ranks
 _TIME: Final = re.compile(rb'"ts": (\d+)\.(\d{3})')
@@ -71,9 +82,17 @@ class JobResult:
     digest: str  # of the whole study
 
 
-def load_rank(rank: int) -> RankText:
-    """Take a real trace apart."""
-    text = gzip.decompress((DATA / f"two_ranks.rank{rank}.json.gz").read_bytes())
+def load_ranks(size: int) -> tuple[RankText, RankText]:
+    """Take the two real traces apart, grown to about so many bytes each."""
+    bases = [split_events(read_text(DATA / f"two_ranks.rank{rank}.json.gz")) for rank in range(2)]
+    ranges = [shift_ranges(repeated_pattern(base)) for base in bases]
+    shifts = cast("tuple[int, int, int]", tuple(map(max, *ranges)))
+    sound, late = (b"".join(grow_trace(base, size, shifts)) for base in bases)
+    return split_times(sound), split_times(late)
+
+
+def split_times(text: bytes) -> RankText:
+    """Take the text of a trace apart at its times."""
     matches = list(_TIME.finditer(text))
     bounds = [0, *(bound for match in matches for bound in match.span()), len(text)]
     pieces = [text[low:high] for low, high in zip(bounds[::2], bounds[1::2], strict=True)]
@@ -124,11 +143,18 @@ def plant_ranks(world: int) -> list[int]:
     return sorted({world // 7, world // 3, world - 2})
 
 
-def write_job(folder: Path, world: int) -> None:
-    """Write all ranks of a job."""
-    sound, late = load_rank(0), load_rank(1)
+def write_job(folder: Path, world: int, size: int = RANK_BYTES) -> None:
+    """Write all ranks of a job, of about so many bytes each as JSON."""
+    lanes = len(os.sched_getaffinity(0))
+    shares = [range(lane, world, lanes) for lane in range(lanes)]
+    with ProcessPoolExecutor(lanes, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(partial(_write_ranks, folder, world, size), shares))
+
+
+def _write_ranks(folder: Path, world: int, size: int, ranks: Sequence[int]) -> None:
+    sound, late = load_ranks(size)
     planted = plant_ranks(world)
-    for rank in range(world):
+    for rank in ranks:
         write_rank(late if rank in planted else sound, rank, world, folder)
 
 
@@ -226,7 +252,7 @@ def main() -> None:
         for result in measure_job(world, ["processes", *(["Ray"] if options.ray else [])]):
             sys.stderr.write(f"{result}\n")
             jobs.append(asdict(result))
-    write_result({"machine": machine(), "jobs": jobs}, options.out)
+            write_result({"machine": machine(), "jobs": jobs}, options.out)
 
 
 if __name__ == "__main__":

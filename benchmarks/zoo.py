@@ -14,10 +14,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.menus.case import MeasureOptions, MeasuringError, measure_case
+from benchmarks.menus.recording import RecordingError
 from benchmarks.menus.repeating import repeat
 from tests.zoo.cases import CASES, Case
 
@@ -28,17 +30,32 @@ SIZES = {"cpu": "c", "cuda": "g"}
 
 
 class Lanes:
-    """Cases, measured one after another on each set of cores."""
+    """Cases, each measured by a function, one after another on each set of cores."""
 
-    def __init__(self, cases: list[Case], options: MeasureOptions, budget_s: float | None) -> None:
+    def __init__(
+        self, cases: list[Case], measure: Callable[[Case], str], budget_s: float | None
+    ) -> None:
         self.waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
         for case in cases:
             self.waiting.put(case)
-        self.asked, self.budget_s = options, budget_s
+        self.measure, self.budget_s = measure, budget_s
         self.begun, self.count, self.lanes = time.monotonic(), len(cases), 1
         self.done: list[str] = []
         self.failed: list[str] = []
         self.left: list[str] = []
+
+    def run(self, lanes: list[frozenset[int] | None]) -> None:
+        """Measure all, in as many lanes as there are sets of cores; say what was left or failed."""
+        self.lanes = len(lanes)
+        threads = [threading.Thread(target=self.work, args=(cores,)) for cores in lanes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        report_progress(
+            "all",
+            f"{len(self.done)} measured, failed: {self.failed}, not begun: {self.left}",
+        )
 
     def work(self, cores: frozenset[int] | None) -> None:
         """Measure cases until none is left; on these cores alone, children included."""
@@ -57,8 +74,8 @@ class Lanes:
     def _measure(self, case: Case) -> None:
         start_s = time.monotonic()
         try:
-            summary = measure_case(case, self.asked, lambda text: report_progress(case.name, text))
-        except MeasuringError as error:
+            summary = self.measure(case)
+        except (RecordingError, MeasuringError) as error:
             self.failed.append(case.name)
             report_progress(case.name, f"failed: {error}")
         else:
@@ -71,8 +88,8 @@ class Lanes:
         if self.budget_s is None:
             return False
         spent_s = time.monotonic() - self.begun
-        case_s = spent_s / len(self.done) if self.done else PATIENCE_S
-        return spent_s + 1.1 * case_s * self.lanes > self.budget_s
+        case_s = self.lanes * spent_s / len(self.done) if self.done else PATIENCE_S
+        return spent_s + 1.1 * case_s > self.budget_s
 
     def progress(self) -> str:
         """Say how many are done, and how long the others will take."""
@@ -165,19 +182,14 @@ def main() -> int:
             limit_s=options.limit,
             recorded_s=options.seconds,
         )
-        case_lanes = Lanes(cases, measure_options, options.budget)
-        lanes = parse_cores(options.cores)
-        case_lanes.lanes = len(lanes)
-        threads = [threading.Thread(target=case_lanes.work, args=(cores,)) for cores in lanes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    report_progress(
-        "all",
-        f"{len(case_lanes.done)} measured, failed: {case_lanes.failed}, "
-        f"not begun: {case_lanes.left}",
-    )
+        case_lanes = Lanes(
+            cases,
+            lambda case: measure_case(
+                case, measure_options, lambda text: report_progress(case.name, text)
+            ),
+            options.budget,
+        )
+        case_lanes.run(parse_cores(options.cores))
     return 1 if case_lanes.failed else 0
 
 

@@ -129,7 +129,7 @@ def _measure_in_process(
     }
     text = json.dumps(plan).replace('"/project/', f'"{ROOT}/')  # of a run that is kept already
     (work_folder / "plan.json").write_text(text)
-    start = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(case.ranks)]
     measure = [
         "-m",
         "benchmarks.menus.measure",

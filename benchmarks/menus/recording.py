@@ -34,7 +34,7 @@ class RecordingError(Exception):
 
 def command(case: Case, device: str, seconds: float, source: str = ZOO) -> list[str]:
     """Return the command line that trains a case."""
-    ranks = ["-m", "torch.distributed.run", "--nproc-per-node", str(case.ranks)]
+    ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(case.ranks)]
     start = ranks if case.ranks > 1 else []
     return [sys.executable, *start, *command_of(source, case, device, seconds)]
 

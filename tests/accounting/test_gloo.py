@@ -114,6 +114,19 @@ def test_steps_that_one_rank_did_not_record_are_left_out() -> None:
     ] == [0, 0]
 
 
+def test_what_one_of_two_ranks_sends_the_other_receives() -> None:
+    frames = [gloo(5 * MS, 70 * MS, name="send"), gloo(80 * MS, 90 * MS, name="recv")]
+    mirrored = [gloo(50 * MS, 70 * MS, name="recv"), gloo(75 * MS, 90 * MS, name="send")]
+    sender = draw_rank(0, [*frames, op(90 * MS, 100 * MS)], 0, 100 * MS)
+    receiver = draw_rank(1, [*mirrored, op(90 * MS, 100 * MS)], 0, 100 * MS)
+    arrivals = match_collectives(collectives_of(sender, receiver, first_step=1))
+    assert [rank.last_start.tolist() for rank in arrivals] == [[50 * MS, 80 * MS]] * 2
+    assert arrivals[0].rank.tolist() == [1, 0]
+    alone = draw_rank(2, [*frames, op(90 * MS, 100 * MS)], 0, 100 * MS)
+    third = match_collectives(collectives_of(sender, receiver, alone, first_step=1))[2]
+    assert third.n_matched == 0
+
+
 def test_a_step_with_another_number_of_collectives_is_left_out() -> None:
     twice = draw_rank(
         0, [gloo(5 * MS, 20 * MS), gloo(20 * MS, 30 * MS), op(30 * MS, 100 * MS)], 0, 100 * MS

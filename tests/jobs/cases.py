@@ -14,9 +14,21 @@ from tests.zoo.case import FAULT, HEALTHY, Case
 from tests.zoo.menus import WRONG, Choice
 
 FAMILY: Final = "jobs"
+DEVICES: Final = {"c": "cpu", "g": "cuda"}
 _DEEP: Final = {"wide": 128, "layers": 10, "batch": 64}
 _BUCKETS: Final = Choice("bucket-5", WRONG, (m.argument(m.DDP, "bucket_cap_mb", 5),))
+_LARGE: Final = {"wide": 2048, "layers": 4, "batch": 8, "count": 512}
+_GPU: Final = {"wide": 4096, "layers": 6, "batch": 256, "count": 2048, "resident": True}
+_LOADED: Final = {**_GPU, "batch": 64, "resident": False}
 _STATIC: Final = Choice("static-graph", WRONG, (m.argument(m.DDP, "static_graph", value=True),))
+
+
+_VIEW: Final = m.named_fix(
+    "ddp-bucket-view", m.REMEDY, m.argument(m.DDP, "gradient_as_bucket_view", value=True)
+)
+_COMPRESSED: Final = m.named_fix("ddp-bf16", WRONG, m.wrap(m.DDP, "bf16-hook"))
+_PLAIN: Final = {"packed": 1, "wait_ms": 0, "notes": 0, "litter": 0, "longer": 1}
+_STEPS: Final = {"c": 100, "g": 400}  # of a recorded run
 
 
 class Truth(Struct, frozen=True):
@@ -27,15 +39,29 @@ class Truth(Struct, frozen=True):
     functions: tuple[str, ...] = ()
 
 
+def _sized_case(
+    name: str,
+    planted: tuple[str, ...],
+    options: Mapping[str, Any],
+    menu: tuple[Choice, ...],
+    without: Mapping[str, Mapping[str, Any]],
+    *,
+    ranks: int = 2,
+) -> Case:
+    """Return the case of a size that the end of its name says."""
+    size, kind = name[-1], FAULT if planted else HEALTHY
+    return Case(
+        name, FAMILY, size, kind, planted, options, menu, without, ranks, steps=_STEPS[size]
+    )
+
+
 def _late(
     name: str, planted: str, options: Mapping[str, Any], *functions: str, ranks: int = 2
 ) -> tuple[Case, Truth]:
     """Return a training whose last rank is late, and what must be named of it."""
-    plain = {key: 1 if key in ("longer", "packed") else 0 for key in options if key != "wide"}
-    case = Case(
-        name, FAMILY, "c", FAULT, (planted,), options,
-        (m.variant("delay"), _BUCKETS, m.pin_memory()), {"delay": plain}, ranks, steps=60,
-    )  # fmt: skip
+    plain = {key: least for key, least in _PLAIN.items() if key in options}
+    menu = (m.variant("delay"), _BUCKETS, m.pin_memory())
+    case = _sized_case(name, (planted,), options, menu, {"delay": plain}, ranks=ranks)
     return case, Truth(("G601",), ranks - 1, functions)
 
 
@@ -48,16 +74,17 @@ def _exchange(
     plain: Mapping[str, Any],
 ) -> tuple[Case, Truth]:
     """Return a training whose ranks exchange badly, and what must be named of it."""
-    case = Case(
-        name, FAMILY, "c", FAULT, (planted,), options,
-        (m.variant("exchange"), *menu, m.pin_memory()), {"exchange": plain}, 2, steps=60,
-    )  # fmt: skip
+    menu = (m.variant("exchange"), *menu, m.pin_memory())
+    case = _sized_case(name, (planted,), options, menu, {"exchange": plain})
     return case, Truth(codes)
 
 
 def _sound(name: str, options: Mapping[str, Any], ranks: int = 2) -> tuple[Case, Truth]:
     menu = (_BUCKETS, _STATIC, m.pin_memory())
-    return Case(name, FAMILY, "c", HEALTHY, (), options, menu, ranks=ranks, steps=60), Truth(())
+    case = Case(
+        name, FAMILY, name[-1], HEALTHY, (), options, menu, ranks=ranks, steps=_STEPS[name[-1]]
+    )
+    return case, Truth(())
 
 
 _CASES: Final = (
@@ -65,6 +92,10 @@ _CASES: Final = (
     _late("jobs-slow-disk-c", "one rank's storage", {"wait_ms": 12.0}, "fetch", "__getitem__"),
     _late("jobs-host-work-c", "one rank's host work", {"notes": 60_000}, "take_notes"),
     _late("jobs-collector-c", "one rank's collector", {"litter": 200_000}, "collect_litter"),
+    _late(
+        "jobs-sharded-c", "one rank's host work, parameters in parts",
+        {"notes": 60_000, "sharded": True}, "take_notes",
+    ),
     _late("jobs-uneven-samples-c", "one rank's samples", {"longer": 2}),
     _exchange(
         "jobs-by-hand-c", "all-reduce by hand", {**_DEEP, "by_hand": True}, "G603",
@@ -98,6 +129,52 @@ _CASES: Final = (
         "jobs-saving-c", "one rank saves", {"save_every": 5}, "G701", "G601",
         plain={"save_every": 0},
     ),
+    _exchange(
+        "jobs-copied-buckets-c", "gradients copied back from buckets", _LARGE, "G608",
+        menu=(_VIEW,), plain={"bucket_view": True},
+    ),
+    _late(
+        "jobs-host-work-four-c", "one rank's host work", {"notes": 60_000}, "take_notes", ranks=4
+    ),
+    _late(
+        "jobs-slow-disk-g", "one rank's storage", {**_LOADED, "wait_ms": 12.0}, "fetch",
+        "__getitem__",
+    ),
+    _late(
+        "jobs-sharded-g", "one rank's host work, parameters in parts",
+        {**_GPU, "notes": 60_000, "sharded": True}, "take_notes",
+    ),
+    _late(
+        "jobs-stages-g", "one rank's host work, layers on two ranks",
+        {**_GPU, "batch": 1024, "notes": 15_000, "stages": 4}, "take_notes",
+    ),
+    _exchange(
+        "jobs-by-hand-g", "all-reduce by hand", {**_GPU, "by_hand": True}, "G603",
+        plain={"by_hand": False},
+    ),
+    _exchange(
+        "jobs-gloo-g", "gloo between GPUs", {**_GPU, "wide": 2048, "backend": "gloo"}, "G609",
+        plain={"backend": None},
+    ),
+    _late("jobs-host-work-g", "one rank's host work", {**_GPU, "notes": 60_000}, "take_notes"),
+    _exchange(
+        "jobs-copied-buckets-g", "gradients copied back from buckets", {**_GPU, "batch": 64},
+        "G608", menu=(_VIEW, _COMPRESSED), plain={"bucket_view": True},
+    ),
+    _sound("jobs-lean-g", {**_GPU, "batch": 1024, "count": 4096, "bucket_view": True}),
+    _late(
+        "jobs-uneven-samples-g", "one rank's samples",
+        {**_GPU, "batch": 512, "count": 4096, "longer": 2},
+    ),
+    _exchange(
+        "jobs-tiny-buckets-g", "tiny buckets",
+        {**_GPU, "layers": 12, "wide": 1024, "bucket_mb": 0.01}, "G604",
+        menu=(_BUCKETS,), plain={"bucket_mb": 25.0},
+    ),
+    _exchange(
+        "jobs-every-pass-g", "no no_sync with accumulation", {**_GPU, "accumulate": 4}, "G602",
+        menu=(m.no_sync(m.REMEDY),), plain={"no_sync": True},
+    ),
     _sound("jobs-lean-c", {}),
     _sound("jobs-lean-deep-c", _DEEP),
     _sound("jobs-lean-four-c", {"wide": 256, "batch": 48}, ranks=4),
@@ -108,4 +185,5 @@ TRUTHS: Final[Mapping[str, Truth]] = {case.name: truth for case, truth in _CASES
 
 def command(case: Case) -> list[str]:
     """Return the script of a case, and its arguments."""
-    return ["tests/jobs/run.py", case.name, "--steps", str(case.steps)]
+    script = ["tests/jobs/run.py", case.name, "--steps", str(case.steps)]
+    return [*script, "--device", DEVICES[case.size]]

@@ -6,6 +6,8 @@ one. Nothing here knows of gapless.
 # pyright: basic
 
 import contextlib
+import copy
+import functools
 import gc
 import io
 import os
@@ -17,6 +19,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.nn import functional as collectives
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
@@ -36,6 +40,11 @@ USUAL: dict[str, Any] = {
     "longer": 1,  # times as many rows in the late rank's batches
     "by_hand": False,
     "bucket_mb": 25.0,
+    "bucket_view": False,
+    "backend": None,  # of the process group that exchanges gradients; None: the device's own
+    "stages": 0,  # parts of a batch that go through the layers of one rank, then of the other
+    "sharded": False,  # parameters lie on all ranks in parts (fully_shard)
+    "resident": False,  # rows are on the device: nothing is loaded
     "find_unused": False,
     "accumulate": 1,
     "no_sync": False,
@@ -97,18 +106,22 @@ def make_job(options: Namespace, device: torch.device) -> Job:
     torch.manual_seed(0)
     if not distributed.is_initialized():
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    data = Rows(options, is_late=is_late())
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
+        if options.resident:
+            data.rows = data.rows.to(device)
     period = max(1, options.save_every)
-    data = Rows(options, is_late=is_late())
     return Job(network(options).to(device), data, device, options, train, {}, period)
 
 
 def train(job: Job) -> Steps:
     options = job.options
+    if options.stages:
+        yield from train_in_stages(job)
     model = job.model if options.by_hand else wrap_model(job)
-    optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     litter = [[number] for number in range(options.litter if is_late() else 0)]
     count = 0
     for inputs, labels in batches(job):
@@ -133,6 +146,40 @@ def train(job: Job) -> Steps:
         yield
 
 
+def train_in_stages(job: Job) -> Steps:
+    """Let the first rank's layers feed those of the second, part by part."""
+    options, is_first = job.options, distributed.get_rank() == 0
+    layers: Any = job.model
+    optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
+    rows = job.data.rows[: options.batch].chunk(options.stages)
+    labels = torch.arange(len(rows[0]), device=job.device) % 16
+    while True:
+        outputs = []
+        for part in rows:
+            rows_in = part if is_first else receive(part).requires_grad_()
+            output = layers[:-1](rows_in) if is_first else layers(rows_in)
+            if is_first:
+                distributed.send(output.detach(), 1)
+            else:
+                cross_entropy(output, labels).backward()
+                work_late(options, [])
+            outputs.append((rows_in, output))
+        for rows_in, output in outputs:
+            if is_first:
+                output.backward(receive(output))
+            else:
+                distributed.send(rows_in.grad, 0)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield
+
+
+def receive(like: Tensor) -> Tensor:
+    rows = torch.empty_like(like)
+    distributed.recv(rows, 1 - distributed.get_rank())
+    return rows
+
+
 def is_late() -> bool:
     return distributed.get_rank() == distributed.get_world_size() - 1
 
@@ -140,6 +187,11 @@ def is_late() -> bool:
 def batches(job: Job) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield batches, epoch after epoch; those of the late rank may be longer."""
     size = job.options.batch * (job.options.longer if is_late() else 1)
+    if job.options.resident:
+        labels = torch.arange(size, device=job.device) % 16
+        while True:
+            for start in range(0, job.options.count - size + 1, size):
+                yield job.data.rows[start : start + size], labels
     sampler: DistributedSampler[tuple[Tensor, int]] = DistributedSampler(job.data)
     while True:
         yield from DataLoader(job.data, size, sampler=sampler, drop_last=True)
@@ -153,13 +205,34 @@ def work_late(options: Namespace, litter: list[list[int]]) -> None:
         collect_litter()
 
 
-def wrap_model(job: Job) -> DistributedDataParallel:
+def wrap_model(job: Job) -> nn.Module:
+    options = job.options
+    if options.sharded:
+        return shard_model(copy.deepcopy(job.model))
     return DistributedDataParallel(
         job.model,
         device_ids=[job.device.index] if job.device.type == "cuda" else None,
-        bucket_cap_mb=job.options.bucket_mb,
-        find_unused_parameters=job.options.find_unused,
+        process_group=exchange_group(options.backend),
+        bucket_cap_mb=options.bucket_mb,
+        find_unused_parameters=options.find_unused,
+        gradient_as_bucket_view=options.bucket_view,
     )
+
+
+def shard_model(model: Any) -> nn.Module:
+    mesh = init_device_mesh(model[0].weight.device.type, (distributed.get_world_size(),))
+    for layer in (*filter(has_numbers, model), model):
+        fully_shard(layer, mesh=mesh)
+    return model
+
+
+def has_numbers(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.Linear)
+
+
+@functools.cache
+def exchange_group(backend: str | None) -> Any:
+    return None if backend is None else distributed.new_group(backend=backend)
 
 
 def average_gradients(model: nn.Module) -> None:

@@ -31,6 +31,7 @@ SIDES: dict[str, list[Edit]] = {
     "no-sync": [Wrap(DDP, "no-sync", {"every": 4})],
     "arguments": [SetArgument(DDP, name, value) for name, value in EDITED_OPTIONS.items()],
     "both": [SetArgument(DDP, "static_graph", value=True), Wrap(DDP, "no-sync", {"every": 4})],
+    "bf16": [Wrap(DDP, "bf16-hook", {})],
     "after": [],
 }
 
@@ -92,3 +93,10 @@ def test_a_static_graph_is_averaged_each_time_and_that_is_told(ranks: list[RankR
     for rank in ranks:
         assert rank["both"]["told"][1]["times"] == 0
         assert "static_graph" in rank["both"]["unseen"][0]
+
+
+def test_a_hook_that_gloo_cannot_serve_changes_nothing(ranks: list[RankResult]) -> None:
+    for rank in ranks:
+        assert rank["bf16"]["told"][0]["times"] == 0
+        assert "NCCL" in rank["bf16"]["unseen"][0]
+        assert rank["bf16"]["ways"][0]["losses"] == close_to(rank["plain"]["ways"][0]["losses"])

@@ -19,7 +19,7 @@ def test_workers_of_ray_find_the_same_though_one_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ray")
-    write_job(tmp_path, 16)
+    write_job(tmp_path, 16, 3_000_000)
     by_processes = open_study([tmp_path], Options(cache=False))
     monkeypatch.setenv("GAPLESS_CACHE", str(tmp_path / "cache"))
     killed = list[int]()

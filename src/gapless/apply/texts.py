@@ -12,6 +12,7 @@ _PARTS: Final = {  # with the options of the part
         "model = model.to(memory_format=torch.channels_last)\n"
         "images = images.to(memory_format=torch.channels_last)"
     ),
+    "bf16-hook": "model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
     "checkpointing-off": "y = block(x)  # instead of checkpoint(block, x)",
     "collector": (
         "gc.collect()  # before the first step\ngc.freeze()\ngc.disable()\n"

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from gapless.model.picture import StripKind
+from gapless.model.ranges import format_ranges
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.page.account import account_tree
@@ -19,7 +20,7 @@ from gapless.page.charts import chart_columns
 from gapless.page.document import render_page
 from gapless.page.sheets import sheets
 from gapless.report.brief import head_text, why_text
-from gapless.report.ranks.spread import mean_steps
+from gapless.report.ranks.spread import MAX_LISTED, mean_steps, own_parts
 from gapless.report.run.notable import notable_lines
 from gapless.report.run.page import step_sheet, text_sections, window_lines
 from gapless.report.run.sentences import headline as run_headline
@@ -32,7 +33,7 @@ from gapless.report.sections.summary import health_lines, rank_lines, steps_line
 from gapless.report.text.numbers import duration
 from gapless.report.text.text import clean
 
-_MAX_BARS: Final = 64  # of more ranks, the slowest are drawn
+_MAX_NAMES: Final = 3  # files in the title
 
 
 class RankBar(Struct, frozen=True):
@@ -43,13 +44,17 @@ class RankBar(Struct, frozen=True):
 
 
 def rank_bars(study: Study) -> tuple[RankBar, ...]:
-    """Return a bar for each rank; none where there is one rank, or none is known."""
+    """Return a bar for each rank, of many for those that do most by themselves.
+
+    None where there is one rank, or none is known.
+    """
     steps = mean_steps(study.account.rows)
     if len(steps) < 2:  # noqa: PLR2004 - one rank is the account itself
         return ()
     lengths = {rank: sum(groups.values()) for rank, groups in steps.items()}
     longest_ns = max(lengths.values())
-    drawn = sorted(sorted(lengths, key=lambda rank: -lengths[rank])[:_MAX_BARS])
+    own_ns = {rank: sum(own_parts(groups).values()) for rank, groups in steps.items()}
+    drawn = sorted(sorted(own_ns, key=lambda rank: -own_ns[rank])[:MAX_LISTED])
     return tuple(
         RankBar(f"rank {rank}, {duration(lengths[rank])}", bar_parts(steps[rank], longest_ns))
         for rank in drawn
@@ -92,6 +97,7 @@ def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -
         "calls": call_sheets(study),
         "sheets": list(sheets(study)),
         "ranks": ranks,
+        "n_ranks": len(study.run.ranks),
         "rank_lines": [line for part in compress(prose, is_moved) for line in part.lines],
         "prose": [part for part, moved in zip(prose, is_moved, strict=True) if not moved],
         "forecast": _forecast_caption(study),
@@ -104,7 +110,9 @@ def _title(study: Study) -> str:
     recorded = study.recorded
     if recorded is not None:
         return clean(shlex.join(recorded.life.command))
-    return clean(", ".join(PurePath(path).name for path in study.run.paths[:3]))
+    names = [PurePath(path).name for path in study.run.paths]
+    hidden = len(names) - _MAX_NAMES
+    return clean(", ".join(names[:_MAX_NAMES]) + (f" and {hidden} more" if hidden > 0 else ""))
 
 
 def _forecast_caption(study: Study) -> str:
@@ -153,13 +161,15 @@ def _facts(study: Study) -> Iterator[tuple[str, str]]:
     if recorded is not None:
         yield from _run_facts(recorded)
     else:
-        yield "files", clean(", ".join(run.paths))
+        hidden = len(run.paths) - MAX_LISTED
+        listed = ", ".join(run.paths[:MAX_LISTED])
+        yield "files", clean(listed + (f" and {hidden} more" if hidden > 0 else ""))
     if run.device is not None:
         yield "device", clean(run.device)
     if run.world is not None:
         yield "world", str(run.world)
     if len(run.ranks) > 1:
-        yield "ranks", ", ".join(map(str, run.ranks))
+        yield "ranks", format_ranges(run.ranks)
     for name, text in run.versions:
         yield clean(name), clean(text)
 

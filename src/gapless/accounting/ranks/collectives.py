@@ -3,11 +3,13 @@
 A collective is known on every rank by its process group and sequence number. Writers that leave the
 number out (torch 2.11 among them) are matched by order, and only if all ranks of the group ran the
 same sequence of the same collectives; in windows of a recorded run, whose steps are known, within
-each step that all ranks recorded. Clocks are aligned by the ends of collectives (``clock_lines``).
+each step that all ranks recorded. Of two ranks, what one sends is what the other receives: neither
+goes on before both have come. Clocks are aligned by the ends of collectives (``clock_lines``).
 """
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct, field
@@ -20,6 +22,13 @@ from gapless.accounting.intervals import empty_column
 from gapless.accounting.ranks.clock_lines import ClockLine, fit_clock
 from gapless.accounting.ranks.gloo import host_collectives
 from gapless.model.trace import Collective, Int64, Trace
+
+_MIRRORED: Final = {
+    "send": "recv",
+    "recv": "send",
+    "gloo:send": "gloo:recv",
+    "gloo:recv": "gloo:send",
+}
 
 
 class Collectives(Struct, frozen=True):
@@ -149,6 +158,17 @@ def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:
     return np.concatenate(first_ends), np.concatenate(second_ends)
 
 
+def _mirror_exchanges(captures: Sequence[Collectives]) -> Sequence[Collectives]:
+    """Call what the second of two ranks does in an exchange what the first does in it."""
+    if len(captures) != 2:  # noqa: PLR2004 - whom others send to is not known
+        return captures
+    first, second = captures
+    calls = tuple(
+        replace(call, name=_MIRRORED.get(call.name or "", call.name)) for call in second.calls
+    )
+    return first, replace(second, calls=calls)
+
+
 def _match_manner(captures: Sequence[Collectives]) -> tuple[bool, bool]:
     """Return whether collectives are matched by their numbers, and whether by their steps."""
     numbered = all(call.seq is not None for capture in captures for call in capture.calls)
@@ -157,6 +177,7 @@ def _match_manner(captures: Sequence[Collectives]) -> tuple[bool, bool]:
 
 def _match_rows(captures: Sequence[Collectives]) -> Int64:
     """Return for each rank which of its collectives are the common ones, in the same order."""
+    captures = _mirror_exchanges(captures)
     numbered, stepped = _match_manner(captures)
     if not (numbered or stepped or _has_same_order(captures)):
         return np.zeros((len(captures), 0), np.int64)

@@ -46,6 +46,7 @@ from gapless.catalogue.fixes.occasions.cadence import (
     no_logging,
 )
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
+from gapless.catalogue.fixes.ranks.ddp_bf16 import ddp_bf16
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
 from gapless.catalogue.fixes.samples.jpeg_decoder import jpeg_decoder
@@ -107,6 +108,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     checkpointing_off,
     no_sync,
     *DDP_ARGUMENTS,
+    ddp_bf16,
     log_every,
     evaluate_every,
     checkpoint_every,

@@ -88,6 +88,7 @@ from gapless.catalogue.rules.ranks.copied_buckets import copied_buckets
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
 from gapless.catalogue.rules.ranks.searched_parameters import searched_parameters
+from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.catalogue.rules.ranks.synced_statistics import synced_statistics
@@ -168,6 +169,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     synced_statistics,
     meeting_in_step,
     copied_buckets,
+    slow_backend,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

@@ -86,6 +86,7 @@ def _ddp_values(shell: Any) -> Any:
         "mixed_precision": getattr(shell, "mixed_precision", None) is not None,
         "devices": [str(device) for device in shell.device_ids or ()],
         "world": group.size(),
+        "backend": str(sys.modules["torch.distributed"].get_backend(group)),
     }
 
 

@@ -1,0 +1,66 @@
+"""Exchange gradients in bfloat16."""
+
+from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.selectors import propose_for_ddp
+from gapless.catalogue.declare.targets import DDP
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.queries.ranks import collectives
+from gapless.model.change import Scale
+from gapless.model.edit import Applicability, Proposal, Wrap
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Facts, Parallel
+
+
+def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
+    """Return what half of the bytes take, for replay; ``None`` where windows show no sizes."""
+    factor = collectives.factor_of_half(evidence)
+    return None if factor is None else (Scale(factor, leaves=(collectives.TRANSFER_LEAF,)),)
+
+
+@fix(
+    "ddp-bf16",
+    effect=_predict_changes,
+    cases=lambda: [
+        Case(
+            "Gradients in fp32",
+            example_facts.gpu(example_facts.ddp(backend="nccl")),
+            "risky: gradients are exchanged in bfloat16",
+            edits=(Wrap(DDP, "bf16-hook", {}),),
+        ),
+        Case(
+            "gloo",
+            example_facts.cpu(example_facts.ddp(backend="gloo")),
+            "refused: torch exchanges bfloat16 through NCCL alone, and this is gloo",
+        ),
+        Case(
+            "No DDP", example_facts.gpu(), "refused: no model is wrapped in DistributedDataParallel"
+        ),
+    ],
+)
+def ddp_bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Exchange gradients in bfloat16, by torch's ``bf16_compress_hook``.
+
+    Half of the bytes cross the links; what a bucket takes whatever its size stays. Both are fitted
+    to the collectives of the run.
+
+    ## Precondition
+    A model in DistributedDataParallel that exchanges gradients by NCCL, and has no hook of its own.
+
+    ## Safety
+    Risky: gradients are rounded to 8 bits of precision before they are summed.
+    """
+
+    def propose(module: Parallel) -> Proposal:
+        backend = module.settings.get("backend")
+        if backend not in (None, "nccl"):
+            reason = f"torch exchanges bfloat16 through NCCL alone, and this is {backend}"
+            return ddp_bf16.refusal(reason, module.location)
+        return ddp_bf16.proposal(
+            "gradients are exchanged in bfloat16",
+            Wrap(DDP, "bf16-hook", {}),
+            applicability=Applicability.RISKY,
+            risk="gradients are rounded before they are summed",
+            location=module.location,
+        )
+
+    return propose_for_ddp(ddp_bf16, facts, option, propose)

@@ -1,0 +1,82 @@
+"""Gradients of GPUs that are exchanged by gloo: through the memory of the host."""
+
+from typing import Final
+
+from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.ranks import collectives
+from gapless.model.change import ZERO_FACTOR, HostChange, Scale
+from gapless.model.evidence import Evidence
+from gapless.model.facts import Parallel, World
+from gapless.model.finding import Detection, Measure
+
+_MIN_STEP_SHARE: Final = 0.02  # of the step
+_LEAVES: Final = {"busy.math": 24, "comm.exposed": 12, "idle.comm.host": 4}
+_WORLD: Final = example_facts.world(ranks=2)
+
+
+@rule(
+    "G609",
+    "slow-backend",
+    figures=lambda: [
+        RuleFigure(
+            'init_process_group("gloo"), and a model on GPUs',
+            "Gradients of GPUs are exchanged over 2 ranks by gloo, through the memory of the host, "
+            "where NCCL copies from GPU to GPU: that takes 16.0 ms of each 40.0 ms step.",
+            evidence_of_ranks(
+                example_facts.gpu(_WORLD, example_facts.ddp(backend="gloo")),
+                _LEAVES,
+                _LEAVES,
+            ),
+        ),
+        RuleFigure(
+            "By NCCL",
+            None,
+            evidence_of_ranks(
+                example_facts.gpu(_WORLD, example_facts.ddp(backend="nccl")),
+                _LEAVES,
+                _LEAVES,
+            ),
+        ),
+        RuleFigure(
+            "gloo, and a model on the processor",
+            None,
+            evidence_of_ranks(
+                example_facts.cpu(_WORLD, example_facts.ddp(backend="gloo")),
+                _LEAVES,
+                _LEAVES,
+            ),
+        ),
+    ],
+)
+def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
+    """Recognise that gradients which lie on GPUs are exchanged by gloo.
+
+    ## Why it costs time
+    gloo copies gradients to the host, sums them on its processors, and copies them back. NCCL
+    exchanges them from GPU to GPU, and they need not leave these.
+
+    ## How it is measured
+    By the backend of the group that DistributedDataParallel exchanges gradients in, and by the
+    account: transfers that no computing hides, and the host's time to carry them out. What NCCL
+    takes for them here is not known, so that all of that is the most that it can give.
+    """
+    is_by_gloo = parallel.settings.get("backend") == "gloo" and evidence.on_device
+    if parallel.kind != "ddp" or world.ranks < 2 or not is_by_gloo:  # noqa: PLR2004
+        return None
+    lost_ns, step_ns = collectives.exposed_ns(evidence), evidence.step_ns
+    if not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
+        return None
+    return slow_backend.detection(
+        f"Gradients of GPUs are exchanged over {world.ranks} ranks by gloo, through the memory of "
+        "the host, where NCCL copies from GPU to GPU: that takes "
+        f"{windows.format_step_part(evidence, lost_ns)}.",
+        Scale(ZERO_FACTOR, leaves=(collectives.TRANSFER_LEAF,)),
+        HostChange((collectives.ISSUE_LEAVES,), ZERO_FACTOR),
+        location=parallel.location,
+        measures=(Measure("exposed, a step", lost_ns, "ns"),),
+        no_remedy='init_process_group("nccl") exchanges gradients from GPU to GPU',
+        to_try=True,
+    )
