@@ -58,6 +58,11 @@ def test_what_is_worth_more_alone_is_worth_what_its_line_is_at_least() -> None:
     assert priced.detection == dear.detection
 
 
+def test_what_has_no_price_takes_that_of_its_line() -> None:
+    unpriced = replace(finding("G202", 12, 1.1, 1.2), prediction=Prediction(None, "host"))
+    assert take_line_prices([unpriced, LINE], STEP_NS)[0].prediction == LINE.prediction
+
+
 def test_a_line_gives_way_to_what_is_known_only_by_its_function_if_that_is_most_of_it() -> None:
     cheap, dear = finding("G305", 12, 1.02, 1.03), finding("G305", 12, 1.3, 1.5)
     by_function = [

@@ -146,7 +146,7 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
             and _explains(rival, line, findings)
             and not rival.detection.helps
             and rival.detection.unless != SAME_LINE
-            and rival.prediction.speedup is not None
+            and rival.prediction.at_most is None
         ]
         if rivals:
             index = max(rivals, key=lambda index: _middle(priced[index]))
@@ -160,8 +160,11 @@ def _middle(finding: Finding) -> float:
 
 def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Finding:
     own, whole = finding.prediction.speedup, line.prediction.speedup
-    if own is None or whole is None:
+    if whole is None:
         return finding
+    if own is None:  # no window can be replayed, say: samples are of plain steps
+        priced = replace(finding, prediction=line.prediction, cost_ns=line.cost_ns)
+        return replace(priced, detection=replace(finding.detection, changes=line.detection.changes))
     if whole.mid <= own.mid:  # samples of the line tell how much goes at least, too
         # A part cannot take more than all: two measurements of the same time.
         low = min(own.mid, max(own.low, whole.low))
