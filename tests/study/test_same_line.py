@@ -109,3 +109,10 @@ def test_what_is_worth_more_than_its_line_is_weighed_with_it_if_it_is_nowhere_el
     priced = take_line_prices([dear, line], STEP_NS)[0]
     assert priced.prediction.speedup is not None
     assert priced.prediction.speedup.mid == pytest.approx(mid, abs=0.001)
+
+
+def test_a_sure_gain_gives_way_to_none_that_is_not_known() -> None:
+    rival = finding("G202", 12, 0.9, 1.9)
+    unsure = replace(rival, share=0.4)
+    assert drop_yielding([LINE, rival]) == [rival]
+    assert drop_yielding([LINE, unsure]) == [LINE, unsure]

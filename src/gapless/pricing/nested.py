@@ -41,12 +41,18 @@ def gives_way(finding: Finding, rival: Finding) -> bool:
 
 
 def drop_yielding(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out causes that give way to another one of these."""
+    """Leave out causes that give way to another one of these.
+
+    A sure gain gives way to none that is not known: both are named.
+    """
     return [
         finding
         for finding in findings
         if not any(
-            gives_way(finding, rival) and _explains(rival, finding, findings) for rival in findings
+            gives_way(finding, rival)
+            and _explains(rival, finding, findings)
+            and (rival.share is None or finding.share is not None)
+            for rival in findings
         )
     ]
 
