@@ -68,7 +68,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     script, call = SCRIPTS[name]
     (folder / "plain.py").write_bytes(script.read_bytes())
     write_drafted(script, call, folder / "drafted.py")
-    run_gapless(folder, "run", "--quiet", "python", "plain.py", "--epochs", str(EPOCHS))
+    run_gapless(folder, "run", "--quiet", sys.executable, "plain.py", "--epochs", str(EPOCHS))
     document = json.loads(run_gapless(folder, "data", "--yes", "--json", "--seconds", str(SECONDS)))
     (foretold,) = [
         cost["step_speedup"]

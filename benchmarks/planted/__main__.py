@@ -54,7 +54,7 @@ def main() -> int:
     options = _options()
     halves: tuple[Half, ...] = HALVES if options.half == "both" else (options.half,)
     if options.act == "carry":
-        owners = [one for one in scripts().values() if _half_of(one) in halves]
+        owners = [script for script in scripts().values() if _half_of(script) in halves]
         print(carry(owners, options.sources, options.out), "files")
     elif options.act == "smoke":
         _smoke(options)

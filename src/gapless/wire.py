@@ -103,6 +103,8 @@ NOT_MAIN = 4  # flag of any mark: not on the thread that steps
 OBSERVER_FLUSH, OBSERVER_WINDOW, OBSERVER_SAVED = 0, 1, 2  # saved: after a window
 OBSERVER_TURN = 3  # another process had its turn (``payload.trial.turns``)
 NOBODY = 0xFFFFFFFF  # subject: unknown
+# Calls after which an optimizer, a loader … ends steps: fewer may be of a preparation.
+MIN_ENDING_CALLS = 5
 # Where a step of an optimizer lasts so long and holds so many backward passes of one line, each
 # of these ends a step: the recorder, the study and whoever waits outside decide alike.
 LONG_STEP_NS = 3_000_000_000

@@ -6,8 +6,15 @@ import pytest
 
 from gapless.catalogue import fixes
 from gapless.catalogue.declare import cpu_lists, listing, traps
-from gapless.catalogue.declare.fix import Case, Fix, Option, changes_nothing, describe_proposal
+from gapless.catalogue.declare.fix import (
+    Fix,
+    Option,
+    changes_nothing,
+    describe_edit,
+    describe_proposal,
+)
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.reading import Case, read_cases
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages import fix_pages
 from gapless.errors import UsageError
@@ -15,7 +22,9 @@ from gapless.model.edit import Applicability, Edit, SetEnv, Skip, Wrap, edit_fro
 from tests.catalogue.declared import declared_in
 
 CASES = [
-    pytest.param(fix, case, id=f"{fix.name}: {case.title}") for fix in FIXES for case in fix.cases
+    pytest.param(fix, case, id=f"{fix.name}: {case.title}")
+    for fix in FIXES
+    for case in read_cases(fix)
 ]
 every_fix = pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.name)
 
@@ -23,8 +32,7 @@ every_fix = pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.name)
 @pytest.mark.parametrize(("fix", "case"), CASES)
 def test_case(fix: Fix, case: Case) -> None:
     proposals = fix(case.facts, case.option)
-    expected = (case.expected,) if isinstance(case.expected, str) else case.expected
-    assert tuple(describe_proposal(proposal) for proposal in proposals) == expected
+    assert tuple(describe_proposal(proposal) for proposal in proposals) == case.expected
     if case.edits is not None:
         assert proposals[0].edits == case.edits
 
@@ -57,12 +65,12 @@ def test_declaration(fix: Fix) -> None:
     assert fix.summary.endswith(".")
     assert "## Precondition" in fix.doc
     assert "## Safety" in fix.doc
-    proposals = [proposal for case in fix.cases for proposal in fix(case.facts, case.option)]
+    proposals = [proposal for case in read_cases(fix) for proposal in fix(case.facts, case.option)]
     assert any(proposal.edits for proposal in proposals), "no case in which it proposes"
     assert any(proposal.refused or changes_nothing(proposal) for proposal in proposals), (
         "it always proposes"
     )
-    titles = [case.title for case in fix.cases]
+    titles = [case.title for case in read_cases(fix)]
     assert len(set(titles)) == len(titles)
 
 
@@ -150,7 +158,7 @@ def test_a_thing_of_unknown_line_is_not_the_one_that_is_named() -> None:
     ],
 )
 def test_edits_are_described(edit: Edit, text: str) -> None:
-    assert fix_pages.describe_edit(edit) == text
+    assert describe_edit(edit) == text
 
 
 def test_lists_of_processors() -> None:

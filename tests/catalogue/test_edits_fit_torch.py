@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gapless.catalogue.examples.reading import read_cases
 from gapless.catalogue.fixes import FIXES
 from gapless.model.edit import Edit, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 from gapless.payload.overlay import wraps
@@ -13,7 +14,7 @@ from gapless.payload.overlay import wraps
 EDITS = {
     repr(edit): edit
     for fix in FIXES
-    for case in fix.cases
+    for case in read_cases(fix)
     for proposal in fix(case.facts, case.option)
     for edit in proposal.edits
 }

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from gapless.catalogue.examples.reading import read_figures
 from gapless.catalogue.rules.needless.padded_batches import padded_batches
 from gapless.model.edit import Location
 from gapless.model.finding import Detection
@@ -11,11 +12,8 @@ _PADS = Location("/job/train.py", 44, "__call__")
 
 def test_rows_that_are_all_padded_are_changed_where_they_are_put_together() -> None:
     outcomes = set[tuple[bool, bool]]()
-    for evidence in (
-        figure.evidence
-        for figure in padded_batches.figures
-        if figure.expected and figure.evidence is not None
-    ):
+    figures = read_figures(padded_batches)
+    for evidence in (figure.evidence for figure in figures if figure.expected):
         assert evidence.facts is not None
         loaders = tuple(replace(loader, collate=_PADS) for loader in evidence.facts.loaders)
         (detection,) = padded_batches(

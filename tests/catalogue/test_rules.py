@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gapless.catalogue import rules
 from gapless.catalogue.declare import listing
-from gapless.catalogue.declare.rule import Rule, RuleFigure, needed_types, rule
+from gapless.catalogue.declare.rule import Rule, needed_types, rule
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.reading import RuleFigure, read_figures
 from gapless.catalogue.pages import rule_pages
 from gapless.catalogue.rules import RULES
 from gapless.errors import UsageError
@@ -26,16 +27,12 @@ from tests.catalogue.declared import declared_in
 FIGURES = [
     pytest.param(rule, figure, id=f"{rule.name}: {figure.title}")
     for rule in RULES
-    for figure in rule.figures
+    for figure in read_figures(rule)
 ]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 every_figure = pytest.mark.parametrize(("rule", "figure"), FIGURES)
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 RANGES: Final = range(1, 900)  # G0xx quality of the measurement … G8xx machine
-
-
-def expected_summaries(figure: RuleFigure) -> tuple[str, ...]:
-    return (figure.expected,) if isinstance(figure.expected, str) else figure.expected or ()
 
 
 def test_importing_the_catalogue_builds_no_example() -> None:
@@ -51,9 +48,8 @@ def test_importing_the_catalogue_builds_no_example() -> None:
 
 @every_figure
 def test_figure(rule: Rule, figure: RuleFigure) -> None:
-    assert tuple(
-        detection.summary for detection in rule_pages.detect_in_figure(rule, figure)
-    ) == expected_summaries(figure)
+    summaries = tuple(detection.summary for detection in rule_pages.detect_in_figure(rule, figure))
+    assert summaries == figure.expected
 
 
 @every_figure
@@ -66,10 +62,7 @@ def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: Rule
         assert detection.measures, "no figure that it rests on"
         assert detection.summary.endswith(".")
         loader_ids = {
-            loader.id
-            for loader in (
-                rule_pages.evidence_of_figure(figure).facts or example_facts.bare_facts()
-            ).loaders
+            loader.id for loader in (figure.evidence.facts or example_facts.bare_facts()).loaders
         }
         for change in detection.changes:
             if isinstance(change, LoaderChange):
@@ -81,7 +74,7 @@ def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: Rule
 
 @every_figure
 def test_fixes_that_help_exist_and_propose_something_there(rule: Rule, figure: RuleFigure) -> None:
-    facts = rule_pages.evidence_of_figure(figure).facts
+    facts = figure.evidence.facts
     for detection in rule_pages.detect_in_figure(rule, figure):
         for request in detection.helps:
             assert listing.propose_requested(request, facts or example_facts.gpu())
@@ -96,14 +89,16 @@ def test_declaration(rule: Rule) -> None:
     assert re.fullmatch(r"Recognise .*\.", rule.doc.partition("\n")[0])
     assert "## Why it costs time" in rule.doc
     assert "## How it is measured" in rule.doc
-    titles = [figure.title for figure in rule.figures]
+    titles = [figure.title for figure in read_figures(rule)]
     assert len(set(titles)) == len(titles)
 
 
 @every_rule
 def test_speaks_once_and_is_silent_once(rule: Rule) -> None:
-    assert any(figure.expected for figure in rule.figures), "no figure in which it speaks"
-    assert any(not figure.expected for figure in rule.figures), "no figure in which it is silent"
+    assert any(figure.expected for figure in read_figures(rule)), "no figure in which it speaks"
+    assert any(not figure.expected for figure in read_figures(rule)), (
+        "no figure in which it is silent"
+    )
 
 
 @every_rule
@@ -134,11 +129,14 @@ def test_codes_are_used_once_and_in_order() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
-def test_a_figure_states_what_is_seen_or_draws_it() -> None:
-    figures = [figure for rule in RULES for figure in rule.figures]
-    assert all((figure.evidence is None) != (figure.drawing is None) for figure in figures)
-    assert all(figure.drawing for figure in figures if figure.facts is not None)
-    assert all(figure.facts is not None for figure in figures if figure.parts)
+def test_of_a_drawing_and_its_facts_the_evidence_is_a_recorded_run() -> None:
+    figures = [figure for rule in RULES for figure in read_figures(rule) if figure.drawing]
+    assert {figure.evidence.is_trace_only for figure in figures} == {True, False}
+
+
+def test_lines_before_the_first_figure_define_names_and_nothing_else() -> None:
+    with pytest.raises(ValueError, match="defines a name, and not"):
+        read_figures(replace(twofold, figures="busy.math 9\n# Nothing\nbare_facts()"))
 
 
 @every_rule
@@ -146,7 +144,7 @@ def test_a_page_tells_what_a_rule_looks_for_and_shows_its_figures(rule: Rule) ->
     text = rule_pages.rule_page(rule)
     assert text.startswith(f"# {rule.code} {rule.name}\n\nsince {rule.since}\n\n")
     assert "\n## What helps\n\n- " in text
-    assert text.count("\n> ") >= len(rule.figures)
+    assert text.count("\n> ") >= len(read_figures(rule))
     assert rule_pages.explain_name(rule.code.lower()) == rule_pages.explain_name(rule.name) == text
 
 
@@ -177,7 +175,7 @@ def detect_slow(evidence: Evidence, loader: Loader) -> Detection | None:
     return twofold.detection("It is slow.", LoaderChange(loader.id, wait=False))
 
 
-twofold = rule("G999", "twofold", since="0.1", figures=list)(detect_slow)
+twofold = rule("G999", "twofold", since="0.1", figures="")(detect_slow)
 
 
 def test_a_rule_speaks_of_one_thing_and_abstains_of_another() -> None:
@@ -194,8 +192,7 @@ def test_of_a_training_without_a_loader_a_rule_of_loaders_says_nothing() -> None
 
 
 def test_a_figure_of_which_hardly_anything_is_known_has_a_page() -> None:
-    figures = (RuleFigure("Nothing", None, evidence_of(example_facts.bare_facts(), {})),)
-    text = rule_pages.rule_page(replace(twofold, make_figures=lambda: figures))
+    text = rule_pages.rule_page(replace(twofold, figures="# Nothing\nbare_facts()"))
     assert "**Nothing**\n\n```text\n\n```\n\n> (says nothing)" in text
 
 

@@ -5,9 +5,8 @@ import re
 import pytest
 
 from gapless.catalogue.declare import custom_settings, parsing
-from gapless.catalogue.declare.fix import changes_nothing, describe_proposal
+from gapless.catalogue.declare.fix import changes_nothing, describe_edit, describe_proposal
 from gapless.catalogue.examples import example_facts
-from gapless.catalogue.pages.fix_pages import describe_edit
 from gapless.errors import UsageError
 from gapless.model.edit import (
     Applicability,

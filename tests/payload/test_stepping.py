@@ -84,7 +84,7 @@ def test_one_that_steps_no_more_after_a_long_phase_gives_way_at_once(
         stepping.note_step(0, 1, number)
     for number in range(10_000, 10_200):
         stepping.note_step(1, 2, number)
-    n_late = 200 - stepping.PERIOD - stepping.MIN_CALLS
+    n_late = 200 - stepping.PERIOD - wire.MIN_ENDING_CALLS
     assert edge_starts(edges)[-n_late:] == [2] * n_late
 
 
@@ -133,7 +133,7 @@ def test_a_loader_anchors_where_an_optimizer_has_stopped_to_step(
         stepping.note_step(0, 1000 + number, 0)
     for batch in range(stepping.FAR_CALLS + 10):
         stepping.note_batch(0, batch, 1)
-    n_late = stepping.FAR_CALLS + stepping.MIN_CALLS - 2  # a loader anchors from its fifth batch
+    n_late = stepping.FAR_CALLS + wire.MIN_ENDING_CALLS - 2  # a loader anchors from its fifth batch
     assert edge_starts(edges) == list(range(n_late, stepping.FAR_CALLS + 10))
     stepping.note_step(0, 1004, 0)
     stepping.note_batch(0, 500, 1)
@@ -200,7 +200,7 @@ def test_the_users_own_word_leads_before_all_else(edges: list[tuple[int, int, in
 
 def test_backward_passes_are_marked_until_an_optimizer_anchors_and_when_it_stops() -> None:
     stepping.forget()
-    for number in range(stepping.MIN_CALLS):
+    for number in range(wire.MIN_ENDING_CALLS):
         assert stepping.wants_passes()
         stepping.note_step(0, number, number)
     wants = [stepping.wants_passes() for _ in range(stepping.FAR_CALLS + 2)]

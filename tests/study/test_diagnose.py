@@ -60,7 +60,7 @@ def rule_of(code: str, *changes: Change, helps: Sequence[str] = ()) -> Rule:
         del evidence
         return rule.detection(f"It is {code}.", *changes, helps=[*map(parse_request, helps)])
 
-    rule = Rule(code, f"fault-{code.lower()}", "0.1", tuple, "", check)
+    rule = Rule(code, f"fault-{code.lower()}", "0.1", "", "", check)
     return rule
 
 
@@ -93,7 +93,7 @@ def test_what_has_no_price_is_named_by_what_is_charged_to_it() -> None:
 
 
 def test_where_rules_could_not_look_the_outlook_is_no_all_clear() -> None:
-    blind = Rule("G904", "blind", "0.1", tuple, "", _needs_a_loader)
+    blind = Rule("G904", "blind", "0.1", "", "", _needs_a_loader)
     diagnosis = diagnose(
         prices(evidence_of(gpu(), {"busy.math": 50, "idle.data.decode": 50})), (blind,)
     )
@@ -158,7 +158,7 @@ def test_a_rule_that_cannot_look_abstains() -> None:
     def check(evidence: Evidence, loader: Loader) -> Detection | None:
         raise NotObservedError("stages", f"{len(evidence.study.sites)} of {loader.dataset}")
 
-    blind = Rule("G904", "blind", "0.1", tuple, "", check)
+    blind = Rule("G904", "blind", "0.1", "", "", check)
     (abstention,) = diagnose(prices(), (blind,)).abstentions
     assert (abstention.code, abstention.missing, abstention.reason) == (
         "G904",
@@ -172,7 +172,7 @@ def test_a_rule_that_fails_is_a_mistake_of_ours() -> None:
         raise ZeroDivisionError(evidence)
 
     with pytest.raises(ZeroDivisionError):
-        diagnose(prices(), (Rule("G905", "wrong", "0.1", tuple, "", check),))
+        diagnose(prices(), (Rule("G905", "wrong", "0.1", "", "", check),))
 
 
 def test_steps_that_vary_do_not_keep_a_cause_from_being_named() -> None:
@@ -187,7 +187,7 @@ def test_a_likely_cause_that_is_mended_by_hand_is_named_if_much_is_charged_to_it
         changes = (CopyChange(pinned=True), LoaderChange(0, wait=False))
         return rule.detection("It is slow.", *changes, location=LOCATION, no_remedy="write it anew")
 
-    rule = Rule("G904", "slow-code", "0.1", tuple, "", check)
+    rule = Rule("G904", "slow-code", "0.1", "", "", check)
     (finding,) = diagnose(Prices(WAITS, VagueSimulator(), Ceilings()), (rule,)).findings
     assert (finding.detection.no_remedy, finding.share) == ("write it anew", pytest.approx(0.5))
     assert finding.prediction.speedup is not None

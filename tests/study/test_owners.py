@@ -101,7 +101,7 @@ def test_whatever_takes_a_quarter_of_each_step_is_mentioned(leaf: str) -> None:
     assert re.search(r"; 25 % (is|goes|of)", sentence), sentence
 
 
-@rule("G901", "small-cause", since="0.1", figures=list)
+@rule("G901", "small-cause", since="0.1", figures="")
 def small_cause(evidence: Evidence) -> Detection:
     """Recognise a cause of little."""
     del evidence

@@ -62,7 +62,7 @@ def diagnose_with(detection: Detection, run: Evidence = RUN) -> Diagnosis:
         del evidence
         return detection
 
-    rule = Rule(detection.code, detection.name, "0.1", tuple, "", check)
+    rule = Rule(detection.code, detection.name, "0.1", "", "", check)
     return diagnose(Prices(run, RunSimulator(refusal="no window"), Ceilings()), (rule,))
 
 
@@ -274,7 +274,7 @@ def diagnose_gain(gain: tuple[float, float, float], detection: Detection) -> Dia
         del evidence
         return detection
 
-    rule = Rule(detection.code, detection.name, "0.1", tuple, "", check)
+    rule = Rule(detection.code, detection.name, "0.1", "", "", check)
     return diagnose(Prices(RUN, FixedSimulator(Estimate(*gain)), Ceilings()), (rule,))
 
 

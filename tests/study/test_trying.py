@@ -51,8 +51,8 @@ def check_copies(evidence: Evidence) -> Detection | None:
     return COPIES.detection("Copies.", CopyChange(pinned=True))
 
 
-LAUNCHES = Rule("G901", "launches", "0.1", tuple, "", check_launches)
-COPIES = Rule("G902", "copies", "0.1", tuple, "", check_copies)
+LAUNCHES = Rule("G901", "launches", "0.1", "", "", check_launches)
+COPIES = Rule("G902", "copies", "0.1", "", "", check_copies)
 
 
 def diagnose_gain(launch_gain: float) -> Diagnosis:

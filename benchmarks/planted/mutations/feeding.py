@@ -32,7 +32,7 @@ def _knobs(values: dict[str, str], *, unless: tuple[str, ...] = ()) -> ChangeOf:
 
 def _no_workers(site: Site) -> Sequence[Change] | None:
     """Take away the workers of a loader that has some."""
-    calls = [one for one in loaders(site.source) if one.keywords]
+    calls = [call for call in loaders(site.source) if call.keywords]
     if not calls or "num_workers" not in site.source.text:
         return None
     values = {"num_workers": "0", "persistent_workers": "False", "prefetch_factor": "None"}
@@ -43,7 +43,7 @@ def _wrapped(text: str, imports: str = "") -> ChangeOf:
     """Wrap the data set of the first loader in a class whose items do something more."""
 
     def change(site: Site) -> Sequence[Change] | None:
-        calls = [one for one in loaders(site.source) if one.args]
+        calls = [call for call in loaders(site.source) if call.args]
         if not calls:
             return None
         body = "".join(f"        {row}\n" for row in filled_in(text, site).splitlines())
@@ -98,7 +98,7 @@ _FILES: Final = (
 def _both(site: Site) -> Sequence[Change] | None:
     """Let items wait for something remote, with a single worker to wait for them."""
     slow = _wrapped("_time.sleep({item})", "import time as _time\n\n\n")(site)
-    calls = [one for one in loaders(site.source) if one.args]
+    calls = [call for call in loaders(site.source) if call.args]
     if not slow or not calls or "num_workers" in site.source.segment(calls[0]):
         return None
     call = with_keywords(site.source, calls[0], {"num_workers": "1", "persistent_workers": "True"})

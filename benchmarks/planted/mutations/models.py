@@ -38,12 +38,12 @@ def _loss_in_pieces(site: Site) -> Sequence[Change] | None:
     if step is None or (step.function is None and step.loop is None):
         return None
     place = step.function or step.loop or site.source.tree
-    calls = [one for one in ast.walk(place) if isinstance(one, ast.Call)]
-    mine = [one for one in calls if _is_mean(site, one) and one.lineno <= step.backward.lineno]
+    calls = [node for node in ast.walk(place) if isinstance(node, ast.Call)]
+    mine = [call for call in calls if _is_mean(site, call) and call.lineno <= step.backward.lineno]
     if not mine:
         return None
-    call = max(mine, key=lambda one: one.lineno)
-    given, wanted = (" ".join(site.source.segment(one).split()) for one in call.args)
+    call = max(mine, key=lambda call: call.lineno)
+    given, wanted = (" ".join(site.source.segment(argument).split()) for argument in call.args)
     pieces = min(amount(site, (60.0, 140.0), least=2), max(2, batch_of(site)))
     function = site.source.segment(call.func)
     size = f"max(1, len({given}) // {pieces})"
@@ -58,12 +58,12 @@ def _is_mean(site: Site, call: ast.Call) -> bool:
     """Say whether a call gives the mean loss of two tensors of one batch."""
     name = site.source.segment(call.func).rsplit(".", 1)[-1]
     pair = len(call.args) == len(("given", "wanted")) and not call.keywords
-    if not pair or any(isinstance(one, ast.Starred) for one in call.args):
+    if not pair or any(isinstance(argument, ast.Starred) for argument in call.args):
         return False
     made = any(
-        f"{name} = {prefix}{one}" in site.source.text
+        f"{name} = {prefix}{loss_class}" in site.source.text
         for prefix in ("nn.", "torch.nn.", "")
-        for one in _LOSS_CLASSES
+        for loss_class in _LOSS_CLASSES
     )
     return name in _LOSSES or made
 
@@ -107,7 +107,9 @@ def _followed(site: Site) -> Sequence[Change] | None:
     """Ask for the gradient of what the model is given, where that are no numbers of words."""
     words = ("torchvision", "Conv", "Linear")
     text = site.source.text
-    if any(one in text for one in ("vocab", "LongTensor")) or not any(one in text for one in words):
+    if any(word in text for word in ("vocab", "LongTensor")) or not any(
+        word in text for word in words
+    ):
         return None
     return of_call("{model}(*_followed({arguments}))", _INPUTS)(site)
 

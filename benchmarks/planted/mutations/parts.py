@@ -38,7 +38,9 @@ def amount(site: Site, unit_us: Unit, share: float = _SHARE, least: int = 1) -> 
 def batch_of(site: Site) -> int:
     """Guess how many samples a batch has."""
     for call in loaders(site.source)[:1]:
-        given = [one.value for one in call.keywords if one.arg == "batch_size"] or call.args[1:2]
+        given = [
+            keyword.value for keyword in call.keywords if keyword.arg == "batch_size"
+        ] or call.args[1:2]
         if given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int):
             return given[0].value
     for option, value in itertools.pairwise(site.command):
@@ -79,7 +81,7 @@ def before(text: str, unit_us: Unit, imports: str = "") -> ChangeOf:
 
 def _counted(site: Site, unit_us: Unit, *texts: str) -> list[str]:
     number = str(amount(site, unit_us))
-    return [one.replace("{n}", number) for one in texts]
+    return [text.replace("{n}", number) for text in texts]
 
 
 def of_output(text: str, unit_us: Unit, imports: str = "") -> ChangeOf:
@@ -107,8 +109,8 @@ def of_call(text: str, top: str, unit_us: Unit = 1.0, *, single: bool = False) -
         hit = model_call(site.source, step) if step is not None else None
         if hit is None or hit[1].keywords or (single and len(hit[1].args) != 1):
             return None
-        arguments = [" ".join(site.source.segment(one).split()) for one in hit[1].args]
-        if any(one.startswith("*") for one in arguments):
+        arguments = [" ".join(site.source.segment(argument).split()) for argument in hit[1].args]
+        if any(argument.startswith("*") for argument in arguments):
             return None
         model = site.source.segment(hit[1].func)
         new = text.replace("{model}", model).replace("{arguments}", ", ".join(arguments))
@@ -155,7 +157,7 @@ def data_of(site: Site) -> tuple[ast.Call, ast.expr] | None:
     calls = loaders(site.source)
     if not calls or "IterableDataset" in site.source.text:
         return None
-    named = [one.value for one in calls[0].keywords if one.arg == "dataset"]
+    named = [keyword.value for keyword in calls[0].keywords if keyword.arg == "dataset"]
     given = [*calls[0].args[:1], *named]
     return (calls[0], given[0]) if given and not isinstance(given[0], ast.Starred) else None
 

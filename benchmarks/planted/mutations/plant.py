@@ -97,11 +97,11 @@ def _around(mutation: Plant, site: Site) -> list[int]:
     loop = [step.loop.lineno] if step is not None and step.loop is not None else []
     if mutation.where == "loader":
         calls = loaders(source)
-        return loop + [line for one in calls for line in _span(one)]
+        return loop + [line for call in calls for line in _span(call)]
     if mutation.where == "optimizer":
         calls = optimizers(source)
         after = [step.after.lineno] if step is not None else []
-        return after + [line for one in calls for line in _span(one)]
+        return after + [line for call in calls for line in _span(call)]
     return []
 
 

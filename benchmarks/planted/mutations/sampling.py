@@ -186,8 +186,11 @@ class _Regrouped:
 
 def _parts(site: Site, call: ast.Call, data: str, without: Sequence[str]) -> list[str]:
     """Give the arguments of a loader but some, its data set under a name."""
-    kept = [one for one in call.keywords if one.arg not in without]
-    return [f"_given := {data}", *(f"{one.arg}={flat(site, one.value)}" for one in kept)]
+    kept = [keyword for keyword in call.keywords if keyword.arg not in without]
+    return [
+        f"_given := {data}",
+        *(f"{keyword.arg}={flat(site, keyword.value)}" for keyword in kept),
+    ]
 
 
 def _weighted(site: Site) -> Sequence[Change] | None:
@@ -209,10 +212,14 @@ def _weighted(site: Site) -> Sequence[Change] | None:
 def _bucketed(site: Site) -> Sequence[Change] | None:
     """Sort all samples by length for each batch."""
     found = data_of(site)
-    if found is None or len(found[0].args) > 1 or any(one.arg is None for one in found[0].keywords):
+    if (
+        found is None
+        or len(found[0].args) > 1
+        or any(keyword.arg is None for keyword in found[0].keywords)
+    ):
         return None
     call, data = found
-    sizes = [flat(site, one.value) for one in call.keywords if one.arg == "batch_size"]
+    sizes = [flat(site, keyword.value) for keyword in call.keywords if keyword.arg == "batch_size"]
     if not sizes or "sampler" in site.source.segment(call):
         return None
     without = ("dataset", "batch_size", "shuffle", "drop_last")
@@ -248,7 +255,9 @@ def _regrouped(site: Site) -> Sequence[Change] | None:
     found = data_of(site)
     if found is None or "collate_fn" in site.source.text:
         return None
-    sizes = [flat(site, one.value) for one in found[0].keywords if one.arg == "batch_size"]
+    sizes = [
+        flat(site, keyword.value) for keyword in found[0].keywords if keyword.arg == "batch_size"
+    ]
     if not sizes:
         return None
     pieces = min(amount(site, 2500.0, least=3), max(2, batch_of(site)))

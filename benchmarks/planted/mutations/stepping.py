@@ -20,7 +20,7 @@ _PYTHON: Final = ("G202", "G203", "G214")
 
 def _loops_of_parameters(site: Site) -> Sequence[Change] | None:
     """Ask for the loop over parameters where torch would take many at once."""
-    calls = [one for one in optimizers(site.source) if "foreach" not in site.source.segment(one)]
+    calls = [call for call in optimizers(site.source) if "foreach" not in site.source.segment(call)]
     changes: list[Change] = []
     for call in calls:
         fused = {"fused": "False"} if "fused=True" in site.source.segment(call) else {}

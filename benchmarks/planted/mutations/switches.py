@@ -78,8 +78,8 @@ def _single_precision(site: Site) -> Sequence[Change] | None:
     changes: list[Change] = []
     for node in ast.walk(site.source.tree):
         if isinstance(node, ast.Call) and site.source.segment(node.func).endswith("autocast"):
-            kept = [one for one in node.keywords if one.arg != "enabled"]
-            parts = [site.source.segment(one) for one in (*node.args, *kept)]
+            kept = [keyword for keyword in node.keywords if keyword.arg != "enabled"]
+            parts = [site.source.segment(argument) for argument in (*node.args, *kept)]
             name = site.source.segment(node.func)
             changes.append(Replacement(node, f"{name}({', '.join([*parts, 'enabled=False'])})"))
     return changes or None

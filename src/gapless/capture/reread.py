@@ -110,9 +110,9 @@ def choose_joint_captures(
     )
     complete = [group for group in groups if len(group) == n_ranks]
     if not complete:
-        most = max(map(len, groups), default=0)
+        n_most = max(map(len, groups), default=0)
         return (
-            f"windows of the same steps show {most} of {n_ranks} ranks: how these wait is unknown"
+            f"windows of the same steps show {n_most} of {n_ranks} ranks: how these wait is unknown"
         )
     chosen: list[tuple[StudiedCapture, ...]] = []
     for group in sorted(complete, key=lambda members: -min(member.steps for member in members)):

@@ -84,9 +84,9 @@ def check_texts(check: PatchCheck, draft: PatchDraft, pen: Pen) -> Iterator[Text
 def by_hand_texts(draft: PatchDraft, pen: Pen) -> Iterator[Text]:
     """Yield what a person has to write."""
     for change in draft.patch.manual:
-        place = _place_text(change.location, draft.root)
-        is_named = place is None or place in change.summary
-        title = f"{change.fix}: {change.summary}{'' if is_named else f' ({place})'}"
+        location_words = _place_text(change.location, draft.root)
+        is_named = location_words is None or location_words in change.summary
+        title = f"{change.fix}: {change.summary}{'' if is_named else f' ({location_words})'}"
         yield from manual_texts(title, change.reason, change.text, pen)
 
 

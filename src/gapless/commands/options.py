@@ -205,8 +205,8 @@ def check_file(arguments: argparse.Namespace) -> None:
     from gapless.errors import UsageError
 
     exports = [name for name in _EXPORTS if getattr(arguments, name) is not None]
-    others = (arguments.json, arguments.markdown, arguments.csv, arguments.html)
-    if exports and (len(exports) > 1 or any(others)):
+    formats = (arguments.json, arguments.markdown, arguments.csv, arguments.html)
+    if exports and (len(exports) > 1 or any(formats)):
         raise UsageError(f"--{exports[0]} writes a file of its own; leave out the other form")
     if arguments.parquet is not None:
         from gapless.report.sheet_parquet import check_parquet
@@ -284,5 +284,5 @@ def _show(words: str) -> None:
     """Show words in place of the previous ones; a line that wrapped could not be cleared."""
     from gapless.report.text.text import clean, cut_end
 
-    shown = cut_end(f"{clean(words)} …", max(1, _columns() - _SPARE_CELLS)) if words else ""
-    print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
+    line_words = cut_end(f"{clean(words)} …", max(1, _columns() - _SPARE_CELLS)) if words else ""
+    print(f"\r\x1b[K{line_words}", end="", file=sys.stderr, flush=True)

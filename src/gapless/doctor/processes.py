@@ -34,8 +34,8 @@ def read_processor_times() -> ProcessorTimes | None:
         machine_s = sum(map(_sum_busy, _usable_times()))
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
-                own = process.cpu_times()
-                spent[process.pid] = (process.name(), own.user + own.system)
+                processor_time = process.cpu_times()
+                spent[process.pid] = (process.name(), processor_time.user + processor_time.system)
         times.append(ProcessorTimes(time.monotonic(), spent, frozenset(ours), machine_s))
     return times[0] if times else None
 
@@ -46,7 +46,9 @@ def _usable_times() -> list[Any]:
     if not hasattr(os, "sched_getaffinity"):
         return times
     allowed = os.sched_getaffinity(0)
-    return [own for number, own in enumerate(times) if number in allowed] or times
+    return [
+        processor_time for number, processor_time in enumerate(times) if number in allowed
+    ] or times
 
 
 def _sum_busy(times: Any) -> float:  # noqa: ANN401 - its fields differ by system

@@ -59,8 +59,8 @@ def _describe_lack(record: in_place.TakeoverRecord) -> str:
     """Say in plain words why no model was exported."""
     why = in_place.describe_failure(record) or _ENDING
     printed = [line for line in in_place.last_lines(record.output) if why not in line]
-    shown = f"; it printed last: {' / '.join(printed)}" if printed else ""
-    return f"no model was exported: {why}{shown}"
+    output_words = f"; it printed last: {' / '.join(printed)}" if printed else ""
+    return f"no model was exported: {why}{output_words}"
 
 
 def build_export(

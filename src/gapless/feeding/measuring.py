@@ -41,6 +41,7 @@ _COMPARED: Final = {
     "hand-over": "from a worker",
 }
 _FIXES: Final = {  # by way
+    "read ahead, cold": "read-ahead",
     "samples kept": "sample-cache",
     "pictures kept": "picture-cache",
     "recycled buffer": "recycled-collate",
@@ -214,7 +215,7 @@ def _costs_of_stage(
             rounds=len(now),
             why=None if now else absent[NOW],
         )
-    others = [
+    other_ways = [
         StageCost(
             stage,
             way,
@@ -227,7 +228,7 @@ def _costs_of_stage(
         for way, rounds in ways.items()
         if way not in {NOW, _WHOLE}
     ]
-    yield from sorted(others, key=_order_of)
+    yield from sorted(other_ways, key=_order_of)
     for way, why in absent.items():
         if way != NOW and way not in ways:
             yield StageCost(stage, way, is_now=False, why=why)

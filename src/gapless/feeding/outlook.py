@@ -59,13 +59,17 @@ def find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, fl
         return {}
     if cost.stage == _SAMPLE:
         return dict.fromkeys(_SAMPLE_STAGES, 1 / cost.speedup.mid)
-    same_way = [other for other in costs if other.way == cost.way and other.speedup is not None]
+    same_way = [
+        alternative
+        for alternative in costs
+        if alternative.way == cost.way and alternative.speedup is not None
+    ]
     if not same_way or same_way[0].stage != cost.stage:
         return {}  # it was said at the first of its stages
     factors = {
-        _REPLAYED[other.stage]: 1 / other.speedup.mid
-        for other in same_way
-        if other.speedup is not None and other.stage in _REPLAYED
+        _REPLAYED[alternative.stage]: 1 / alternative.speedup.mid
+        for alternative in same_way
+        if alternative.speedup is not None and alternative.stage in _REPLAYED
     }
     factors |= _find_shrink_factor(cost.way, costs)
     return factors if any(abs(1 - factor) > _MIN_CHANGE for factor in factors.values()) else {}

@@ -132,17 +132,17 @@ def _read_command(path: Path, words: object) -> tuple[str, ...]:
     return tuple(map(str, texts))
 
 
-def read_budget(place: str, name: str, text: object) -> Budget:
+def read_budget(source: str, name: str, text: object) -> Budget:
     """Return a budget that is written somewhere. Raises ``UsageError``, which begins with where."""
     names = (STEP, MEMORY, *GROUPS, *LEAVES)
     if name not in names:
         close = get_close_matches(name, names, n=1)
-        known = f"there are step, memory, {', '.join(GROUPS)} and the leaves of the account"
-        hint = f"did you mean {close[0]!r}?" if close else known
-        raise UsageError(f"{place}: nothing is called {name!r}; {hint}")
+        choices = f"there are step, memory, {', '.join(GROUPS)} and the leaves of the account"
+        hint = f"did you mean {close[0]!r}?" if close else choices
+        raise UsageError(f"{source}: nothing is called {name!r}; {hint}")
     matched = _NUMBER.fullmatch(text) if isinstance(text, str) else None
     if matched is None or not isinstance(text, str):
-        raise UsageError(f"{place}: {name} = {text!r} is no budget; {_EXAMPLE}")
+        raise UsageError(f"{source}: {name} = {text!r} is no budget; {_EXAMPLE}")
     number, unit = float(matched[1]), matched[2]
     if name == MEMORY and unit in _SIZES:
         return Budget(name, number * _SIZES[unit], "B", text)
@@ -151,4 +151,4 @@ def read_budget(place: str, name: str, text: object) -> Budget:
     if name not in {MEMORY, STEP} and unit == SHARE:
         return Budget(name, number / 100, SHARE, text)
     units = _SIZES if name == MEMORY else _TIMES if name == STEP else (SHARE, *_TIMES)
-    raise UsageError(f"{place}: {name} = {text!r}: its unit is one of {', '.join(units)}")
+    raise UsageError(f"{source}: {name} = {text!r}: its unit is one of {', '.join(units)}")

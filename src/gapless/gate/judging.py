@@ -85,11 +85,11 @@ def _judge_alternating(arms: Sequence[ArmFigures]) -> Effect | None:
     turns = sorted(sides[BASE].keys() & sides[NEW].keys())
     pairs = [paired_ratios(sides[BASE][turn], sides[NEW][turn]) for turn in turns]
     spreads = [float(pair.std()) for pair in pairs]
-    most = max(_MIN_DISTURBED, _DISTURBED * float(np.median(spreads))) if spreads else 0.0
+    spread_limit = max(_MIN_DISTURBED, _DISTURBED * float(np.median(spreads))) if spreads else 0.0
     ratios = [
         float(np.median(pair))
         for pair, spread in zip(pairs, spreads, strict=True)
-        if spread <= most
+        if spread <= spread_limit
     ]
     if len(ratios) < 2:  # noqa: PLR2004 - one pair has no spread
         return None

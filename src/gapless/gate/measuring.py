@@ -108,13 +108,13 @@ class ArmRunner(Struct, frozen=True):
 
         Raises ``GaplessError`` with the end of what it printed where it fails twice.
         """
-        for last in (False, True):
+        for is_last in (False, True):
             outcome, recording = arm.run(
                 self._plan(side), self._spec(side, index, windowed=windowed)
             )
             if outcome.failed is None and recording is not None:
                 return recording
-            if last:
+            if is_last:
                 break
         raise GaplessError(_explain(side, outcome.failed, outcome.folder))
 

@@ -124,9 +124,9 @@ def _headline(result: GateResult) -> str:
 def _effect_lines(result: GateResult, effect: Effect) -> Iterator[str]:
     base_ns, new_ns = result.step_ns
     if base_ns is not None and new_ns is not None:
-        how = ":" if result.stored else "; pair by pair"  # not the ratio of the two means
+        basis_words = ":" if result.stored else "; pair by pair"  # not the ratio of the two means
         yield (
-            f"  step {duration(base_ns)} → {duration(new_ns)}{how} {effect.mid:+.1%} "
+            f"  step {duration(base_ns)} → {duration(new_ns)}{basis_words} {effect.mid:+.1%} "
             f"({effect.low:+.1%} … {effect.high:+.1%})"
         )
     yield f"  {_visible_text(effect)}"
@@ -183,19 +183,21 @@ def _amount(result: BudgetResult, value: float | None) -> str:
 def _annotations(result: GateResult) -> Iterator[str]:
     if result.is_confirmed and result.effect is not None:
         effect, line = result.effect, result.line
-        where = "" if line is None else f"file={_escape_property(line.file)},line={line.line},"
+        property_words = (
+            "" if line is None else f"file={_escape_property(line.file)},line={line.line},"
+        )
         largest = f"; {_growth_text(result.growths[0])}" if result.growths else ""
         text = (
             f"a step takes {effect.mid:+.1%} ({effect.low:+.1%} … {effect.high:+.1%}) "
             f"against {result.against}{largest}"
         )
-        yield f"::error {where}title=Training is slower::{_escape(text)}"
+        yield f"::error {property_words}title=Training is slower::{_escape(text)}"
     for budget in result.budgets:
         if budget.is_broken:
             yield f"::error title=Budget broken::{_escape(_budget_text(budget))}"
     if not result.is_red:
-        seen = "" if result.effect is None else f"; {_visible_text(result.effect)}"
-        yield f"::notice title=Training speed::{_escape(_headline(result) + seen)}"
+        effect_words = "" if result.effect is None else f"; {_visible_text(result.effect)}"
+        yield f"::notice title=Training speed::{_escape(_headline(result) + effect_words)}"
 
 
 def _escape(text: str) -> str:

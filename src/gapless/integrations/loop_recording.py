@@ -121,9 +121,9 @@ class LoopRecording:
         """Say what failed; the training goes on without us."""
         for error in failures:
             self._steps_left, self._study = 0, None
-            where = "" if self._run is None else f"; gapless report {self._run}"
+            report_hint = "" if self._run is None else f"; gapless report {self._run}"
             with contain_failures():
-                self._say(f"gapless gave up: {describe_error(error)}{where}")
+                self._say(f"gapless gave up: {describe_error(error)}{report_hint}")
 
 
 def _read_verdict(content: bytes) -> "LoopVerdict":

@@ -54,5 +54,5 @@ def find_verdict(run: Path) -> LoopVerdict:
         parts.append(f"{detection.code} {detection.name}{gain}")
     if os.environ.get("WORLD_SIZE", "1") != "1":
         parts.append("of one rank alone")
-    line = " · ".join(part for part in (*parts, f"gapless report {run}") if part)
+    line = " · ".join(phrase for phrase in (*parts, f"gapless report {run}") if phrase)
     return LoopVerdict(line, {figure.name: figure.value for figure in tracked.figures})

@@ -114,12 +114,12 @@ def _count_ready(
     """
     if iteration.handed is None or not workers:
         return None
-    made = 0
+    n_batches = 0
     for worker in workers:
         columns = worker.batches.columns
         sequence = columns["sequence"][columns["start"] >= iteration.begin_ns]
-        made += int(sequence.max()) + 1 if len(sequence) else 0
-    ready = made - iteration.handed
+        n_batches += int(sequence.max()) + 1 if len(sequence) else 0
+    ready = n_batches - iteration.handed
     is_possible = ready >= 0 and (capacity is None or ready <= capacity)
     return ready if is_possible else None
 

@@ -164,9 +164,11 @@ def _disturbances(moment: Moment, ranks: Sequence[RankView]) -> Iterator[str]:
     if longest is not None and queues[longest] >= _MIN_QUEUE_SHARE:
         whose = f" of rank {longest.rank}" if len(ranks) > 1 else ""
         foreign = moment.figures.get("cpu.foreign", 0.0) / 100
-        others = f", of which others use {foreign:.1f}" if foreign >= _MIN_FOREIGN_CORES else ""
+        foreign_words = (
+            f", of which others use {foreign:.1f}" if foreign >= _MIN_FOREIGN_CORES else ""
+        )
         share = f"{queues[longest] * 100:.0f} % of the time"
-        yield f"the main thread{whose} waits {share} for a processor{others}"
+        yield f"the main thread{whose} waits {share} for a processor{foreign_words}"
     for gpu, reasons in held_reasons(moment.figures).items():
         serious = [reason for reason in reasons if reason in _SERIOUS_REASONS]
         if serious:

@@ -269,11 +269,11 @@ class _Packing(Struct, frozen=True):
 
     def _describe_full(self, manifest: PackManifest, survey: SourceSurvey, words: str) -> str:
         n_written = sum(shard.is_written for shard in manifest.shards)
-        left = sum(shard.samples for shard in manifest.shards if not shard.is_written)
+        count = sum(shard.samples for shard in manifest.shards if not shard.is_written)
         return (
             f"the disk of {self.request.target} takes no more ({words}): {n_written} of "
             f"{len(manifest.shards)} shards are whole and stay, the source is as it was. About "
-            f"{size(left * survey.sample_bytes)} are still to be written: make room, and the same "
+            f"{size(count * survey.sample_bytes)} are still to be written: make room, and the same "
             "command goes on"
         )
 

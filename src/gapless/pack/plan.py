@@ -43,10 +43,10 @@ def plan_shards(survey: SourceSurvey, shard_bytes: int | None) -> list[PackedSha
         total = survey.samples * survey.sample_bytes
         usual = min(max(total / _SHARDS_OF_SMALL, _MIN_SHARD_BYTES), _USUAL_SHARD_BYTES)
         shard_bytes = int(min(max(total / _USUAL_SHARDS, usual), _MAX_SHARD_BYTES))
-    most = max(1, round(shard_bytes / max(1.0, survey.sample_bytes)))
+    max_samples = max(1, round(shard_bytes / max(1.0, survey.sample_bytes)))
     return [
-        PackedShard(f"shard-{number:05d}", first, min(most, survey.samples - first))
-        for number, first in enumerate(range(0, survey.samples, most))
+        PackedShard(f"shard-{number:05d}", first, min(max_samples, survey.samples - first))
+        for number, first in enumerate(range(0, survey.samples, max_samples))
     ]
 
 

@@ -103,8 +103,8 @@ class PackWorker:
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         last_words = f": {lines[-1][:_MAX_LAST_WORDS]}" if lines else ""
-        how = f"by signal {-code}" if code < 0 else f"with {code}"
-        return f"a process of {self._python} that reads the source ended {how}{last_words}"
+        exit_words = f"by signal {-code}" if code < 0 else f"with {code}"
+        return f"a process of {self._python} that reads the source ended {exit_words}{last_words}"
 
 
 def _raise_error(error: dict[str, str]) -> None:
@@ -159,12 +159,12 @@ class WorkerPool:
         self._threads += threads
         for thread in threads:
             thread.start()
-        left = len(tasks)
-        while left:
+        n_open = len(tasks)
+        while n_open:
             event = events.get()
             if event.error is not None:
                 raise event.error
-            left -= event.result is not None
+            n_open -= event.result is not None
             yield event
 
 

@@ -198,12 +198,14 @@ def _describe_type(value: Any) -> str:
 
 def _make_dataset(text: str) -> Any:
     """Return the data set that a source names. Raises ``SourceError``."""
-    place, _, expression = text.partition(":")
-    module = import_file(place) if place.endswith(".py") else _import_module(place)
+    module_path, _, expression = text.partition(":")
+    module = (
+        import_file(module_path) if module_path.endswith(".py") else _import_module(module_path)
+    )
     try:
         value = eval(expression, module.__dict__)  # noqa: S307 - the user's own words
     except NameError as error:
-        raise SourceError(f"{place} has no {expression!r}: {error}") from None
+        raise SourceError(f"{module_path} has no {expression!r}: {error}") from None
     if isinstance(value, type) or not hasattr(type(value), "__getitem__"):
         if not callable(value):
             raise SourceError(f"{text} is {_describe_type(value)}, and no data set")
@@ -212,7 +214,7 @@ def _make_dataset(text: str) -> Any:
         except TypeError as error:
             raise SourceError(
                 f"{text} cannot be called without arguments ({error}): write them, as in "
-                f"'{place}:{expression}(\"train\")'"
+                f"'{module_path}:{expression}(\"train\")'"
             ) from None
     return value
 

@@ -131,7 +131,7 @@ def _leaf_entries(
         if not part.digits:
             continue
         leaves = [leaf for leaf, name in names.items() if name == part.name]
-        known = [details[leaf] for leaf in leaves if leaf in details]
+        detail_rows = [details[leaf] for leaf in leaves if leaf in details]
         share = part.digits / sheet.digits if sheet.digits else 0.0
         entries.append(
             LeafEntry(
@@ -141,8 +141,8 @@ def _leaf_entries(
                 figure=sheet.unit.text(part.digits),
                 share=share,
                 percent=f"{share * 100:.1f} %",
-                caption=_caption(known),
-                pieces=_longest_pieces(known),
+                caption=_caption(detail_rows),
+                pieces=_longest_pieces(detail_rows),
             )
         )
     return tuple(entries)

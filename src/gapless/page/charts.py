@@ -118,26 +118,26 @@ def _points(steps: _StepColumns) -> dict[str, Any]:
     unit = unit_for(float(np.median(lengths)))
     is_outlier = find_outliers(lengths)
     stride = -(-len(lengths) // _MAX_POINTS)
-    shown = np.flatnonzero(is_outlier | (np.arange(len(lengths)) % stride == 0)).tolist()
+    indices = np.flatnonzero(is_outlier | (np.arange(len(lengths)) % stride == 0)).tolist()
     longest = sorted(
-        (place for place, index in enumerate(shown) if is_outlier[index]),
-        key=lambda place: -int(lengths[shown[place]]),
+        (position for position, index in enumerate(indices) if is_outlier[index]),
+        key=lambda position: -int(lengths[indices[position]]),
     )[:_MAX_LISTED]
     return {
         "unit": unit.name,
         "stride": stride,
         "outliers": int(is_outlier.sum()),
         "listed": [
-            [place, f"{numbers[shown[place]]}: {duration(int(lengths[shown[place]]))}"]
-            for place in sorted(longest)
+            [position, f"{numbers[indices[position]]}: {duration(int(lengths[indices[position]]))}"]
+            for position in sorted(longest)
         ],
-        "x": [steps.places[index] for index in shown],
-        "y": [int(lengths[index]) / unit.ns for index in shown],
-        "number": [numbers[index] for index in shown],
-        "text": [f"{duration(int(lengths[index]))} · {steps.texts[index]}" for index in shown],
-        "span": [steps.spans[index] for index in shown],
-        "outlier": [int(is_outlier[index]) for index in shown],
-        "profiled": [steps.profiled[index] for index in shown],
+        "x": [steps.places[index] for index in indices],
+        "y": [int(lengths[index]) / unit.ns for index in indices],
+        "number": [numbers[index] for index in indices],
+        "text": [f"{duration(int(lengths[index]))} · {steps.texts[index]}" for index in indices],
+        "span": [steps.spans[index] for index in indices],
+        "outlier": [int(is_outlier[index]) for index in indices],
+        "profiled": [steps.profiled[index] for index in indices],
     }
 
 

@@ -120,13 +120,13 @@ def _forecast_caption(study: Study) -> str:
     forecast = study.forecast
     if forecast is None:
         return ""
-    rest = (
+    remaining_sections = (
         " Waits for data are as long as the loader's queue predicts." if forecast.by_queue else ""
     )
     return (
         f"A step of a window now ({duration(forecast.before.length_ns)}) and with "
         f"{clean(forecast.fix)} ({duration(forecast.after.length_ns)}): both replayed, less what "
-        f"tracing cost; the figures above are for steps without a profiler.{rest}"
+        f"tracing cost; the figures above are for steps without a profiler.{remaining_sections}"
     )
 
 
@@ -180,5 +180,5 @@ def _run_facts(recorded: RecordedRun) -> Iterator[tuple[str, str]]:
     yield "folder", clean(recorded.life.path)
     for loader in recorded.loaders:
         settings = ", ".join(f"{name}={value}" for name, value in loader.settings.items())
-        where = "" if loader.file is None else f" at {loader.file}:{loader.line}"
-        yield f"loader{clean(where)}", clean(settings)
+        location_words = "" if loader.file is None else f" at {loader.file}:{loader.line}"
+        yield f"loader{clean(location_words)}", clean(settings)

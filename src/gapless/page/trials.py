@@ -125,8 +125,8 @@ def _account_pairs(trial: Trial) -> Iterator[BarPair]:
 
 
 def _shown_groups(pairs: Sequence[BarPair]) -> dict[str, str]:
-    shown = {part.group for pair in pairs for part in (*pair.before, *pair.after)}
-    return {group: name for group, name in PRINTED.items() if group in shown}
+    group_names = {part.group for pair in pairs for part in (*pair.before, *pair.after)}
+    return {group: name for group, name in PRINTED.items() if group in group_names}
 
 
 def _side_label(side: Side) -> str:

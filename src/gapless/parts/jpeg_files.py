@@ -150,12 +150,12 @@ class LaterPicture(Image.Image):
         left, top, right, bottom = box or (0, 0, *self.size)
         rows, columns = self.plan
         is_whole = all(isinstance(side, int) for side in (left, top, right, bottom))
-        part = (
+        derived = (
             self._derive(rows.crop(top, bottom - top), columns.crop(left, right - left))
             if is_whole
             else None
         )
-        return super().crop(box) if part is None else part
+        return super().crop(box) if derived is None else derived
 
     def resize(
         self, size: Any, resample: Any = None, box: Any = None, reducing_gap: Any = None
@@ -164,26 +164,26 @@ class LaterPicture(Image.Image):
         method = _METHODS.get(Image.Resampling.BICUBIC if resample is None else resample)
         rows, columns = self.plan
         width, height = size
-        part = None
+        derived = None
         if method and self.method in (None, method) and box is None and reducing_gap is None:
-            part = self._derive(rows.scale(height), columns.scale(width), method)
-        return super().resize(size, resample, box, reducing_gap) if part is None else part
+            derived = self._derive(rows.scale(height), columns.scale(width), method)
+        return super().resize(size, resample, box, reducing_gap) if derived is None else derived
 
     def transpose(self, method: Any) -> Any:
         """Return it mirrored, or turned."""
         rows, columns = self.plan
-        part = None
+        derived = None
         if method == Image.Transpose.FLIP_LEFT_RIGHT:
-            part = self._derive(rows, columns.mirror())
+            derived = self._derive(rows, columns.mirror())
         elif method == Image.Transpose.FLIP_TOP_BOTTOM:
-            part = self._derive(rows.mirror(), columns)
-        return super().transpose(method) if part is None else part
+            derived = self._derive(rows.mirror(), columns)
+        return super().transpose(method) if derived is None else derived
 
     def convert(self, mode: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return it in another mode."""
         is_same = mode in (None, "RGB") and not args and not kwargs
-        part = self._derive(*self.plan) if is_same else None
-        return super().convert(mode, *args, **kwargs) if part is None else part
+        derived = self._derive(*self.plan) if is_same else None
+        return super().convert(mode, *args, **kwargs) if derived is None else derived
 
     def thumbnail(self, *args: Any, **kwargs: Any) -> None:
         """Make it smaller in place."""

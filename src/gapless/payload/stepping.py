@@ -17,7 +17,6 @@ from .. import wire
 from . import recorder
 from .process_state import keep
 
-MIN_CALLS = 5
 MIN_LONG_CALLS = 2
 MIN_RARER_CALLS = 3
 LONG_NS = 1_000_000_000  # between two calls: steps of which five would be waited for too long
@@ -54,11 +53,11 @@ class _Anchor:
         self.calls += 1
         if self.calls >= self.period:
             self._reconsider(end)
-        elif count == MIN_CALLS:
-            self._choose(self.counts, MIN_CALLS)
+        elif count == wire.MIN_ENDING_CALLS:
+            self._choose(self.counts, wire.MIN_ENDING_CALLS)
         elif count == MIN_RARER_CALLS and self.chosen is not None and not self.most:
             self._choose({self.chosen: self.counts[self.chosen], number: count}, MIN_RARER_CALLS)
-        elif self.chosen is None and count < MIN_CALLS and end - last >= LONG_NS:
+        elif self.chosen is None and count < wire.MIN_ENDING_CALLS and end - last >= LONG_NS:
             self._choose(self.counts, MIN_LONG_CALLS)
         return number == self.chosen
 
@@ -71,7 +70,7 @@ class _Anchor:
             recent_calls = {
                 number: count - old.get(number, 0)
                 for number, count in now.items()
-                if count >= MIN_CALLS and self._goes_on(number, end)
+                if count >= wire.MIN_ENDING_CALLS and self._goes_on(number, end)
             }
             self._choose(recent_calls, MIN_RECENT_CALLS)
             self.calls = 0
@@ -232,7 +231,7 @@ def _keep_pass_site() -> None:
     """
     _steps.short_steps = _steps.short_steps + 1 if _steps.site_passes < wire.MIN_PASSES else 0
     _steps.site_passes = 0
-    if _steps.short_steps >= MIN_CALLS:
+    if _steps.short_steps >= wire.MIN_ENDING_CALLS:
         _steps.pass_site = None
 
 

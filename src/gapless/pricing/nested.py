@@ -165,19 +165,27 @@ def _middle(finding: Finding) -> float:
 
 
 def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Finding:
-    own, whole = finding.prediction.speedup, line.prediction.speedup
-    if whole is None:
+    own_speedup, line_speedup = finding.prediction.speedup, line.prediction.speedup
+    if line_speedup is None:
         return finding
-    if own is None:  # no window can be replayed, say: samples are of plain steps
+    if own_speedup is None:  # no window can be replayed, say: samples are of plain steps
         priced = replace(finding, prediction=line.prediction, cost_ns=line.cost_ns)
         return replace(priced, detection=replace(finding.detection, changes=line.detection.changes))
-    if whole.mid <= own.mid:  # samples of the line tell how much goes at least, too
+    if line_speedup.mid <= own_speedup.mid:  # samples of the line tell how much goes at least, too
         # A part cannot take more than all: two measurements of the same time.
-        low = min(own.mid, max(own.low, whole.low))
-        speedup = _weigh(own, whole) if _is_all_of(line, finding) else replace(own, low=low)
+        low = min(own_speedup.mid, max(own_speedup.low, line_speedup.low))
+        speedup = (
+            _weigh(own_speedup, line_speedup)
+            if _is_all_of(line, finding)
+            else replace(own_speedup, low=low)
+        )
         return _with_price(finding, speedup, step_ns)
-    speedup = Estimate(max(own.low, whole.low), whole.mid, max(own.high, whole.high))
-    note = f"with all that its line takes; what was recognised there alone: {own.mid:.2f}×"
+    speedup = Estimate(
+        max(own_speedup.low, line_speedup.low),
+        line_speedup.mid,
+        max(own_speedup.high, line_speedup.high),
+    )
+    note = f"with all that its line takes; what was recognised there alone: {own_speedup.mid:.2f}×"
     priced = _with_price(finding, speedup, step_ns)
     return replace(
         priced,
@@ -211,12 +219,15 @@ def _with_price(finding: Finding, speedup: Estimate, step_ns: float | None) -> F
     )
 
 
-def _weigh(own: Estimate, whole: Estimate) -> Estimate:
+def _weigh(own_speedup: Estimate, line_speedup: Estimate) -> Estimate:
     """Return the mean of two speed-ups, by what they save of a step, and by their errors."""
-    widths = [1 / speedup.low - 1 / speedup.high for speedup in (own, whole)]
+    widths = [1 / speedup.low - 1 / speedup.high for speedup in (own_speedup, line_speedup)]
     weights = [1 / max(_MIN_WIDTH, width) ** 2 for width in widths]
     low, mid = (
         sum(weights) / (weights[0] / own_gain + weights[1] / gain)
-        for own_gain, gain in ((own.low, whole.low), (own.mid, whole.mid))
+        for own_gain, gain in (
+            (own_speedup.low, line_speedup.low),
+            (own_speedup.mid, line_speedup.mid),
+        )
     )
-    return Estimate(low, mid, max(mid, own.high, whole.high))
+    return Estimate(low, mid, max(mid, own_speedup.high, line_speedup.high))

@@ -89,8 +89,10 @@ def _fact_lines(facts: Sequence[FactDelta], pen: Pen, top: int) -> Iterator[Text
     yield Text("")
     yield Text("what was set otherwise", "bold")
     for fact in facts[:top]:
-        place = "" if fact.location is None else f"  {_place(fact.location)}"
-        yield Text(cut_middle(f"  {fact.subject}: {_fact_text(fact)}{clean(place)}", pen.width))
+        location_words = "" if fact.location is None else f"  {_place(fact.location)}"
+        yield Text(
+            cut_middle(f"  {fact.subject}: {_fact_text(fact)}{clean(location_words)}", pen.width)
+        )
     if len(facts) > top:
         yield Text(f"  {len(facts) - top:,} more (--full)", "bright_black")
 
@@ -101,11 +103,13 @@ def _cause_lines(causes: Sequence[CauseDelta], pen: Pen) -> Iterator[Text]:
     yield Text("")
     yield Text("causes", "bold")
     for cause in causes:
-        place = "" if cause.location is None else f" {_place(cause.location)}"
+        location_words = "" if cause.location is None else f" {_place(cause.location)}"
         prices = " → ".join(
             _ABSENT if price is None else f"{price:.2f}×" for price in (cause.a, cause.b)
         )
-        line = f"  {cause.status:5} {cause.code} {cause.name}{clean(place)}  worth {prices}"
+        line = (
+            f"  {cause.status:5} {cause.code} {cause.name}{clean(location_words)}  worth {prices}"
+        )
         yield Text(cut_middle(line, pen.width))
 
 

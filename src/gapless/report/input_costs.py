@@ -77,18 +77,24 @@ def _headline(costs: InputCosts) -> str:
 
 
 def _describe_subject(costs: InputCosts, subject: InputSubject) -> str:
-    where = ""
+    by_loader = ""
     if subject.location is not None:
-        where = f" by the loader at {PurePath(subject.location.file).name}:{subject.location.line}"
+        by_loader = (
+            f" by the loader at {PurePath(subject.location.file).name}:{subject.location.line}"
+        )
     total = "" if subject.length is None else f" (of {subject.length:,})"
     workers = {0: "no workers", 1: "1 worker"}.get(
         subject.num_workers, f"{subject.num_workers} workers"
     )
     batch = f"batches of {subject.batch_size}" if subject.batch_size else "no batches"
     parts = f": {', '.join(subject.batch_parts)}" if subject.batch_parts else ""
-    held = "" if not subject.batch_bytes else f"; a batch is {size(subject.batch_bytes)}{parts}"
+    size_words = (
+        "" if not subject.batch_bytes else f"; a batch is {size(subject.batch_bytes)}{parts}"
+    )
     dataset = subject.dataset or "its data set"
-    return clean(f"{costs.samples:,} samples{total} of {dataset}{where}, {batch}, {workers}{held}")
+    return clean(
+        f"{costs.samples:,} samples{total} of {dataset}{by_loader}, {batch}, {workers}{size_words}"
+    )
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────────

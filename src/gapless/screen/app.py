@@ -188,13 +188,13 @@ class WatchApp(App[None]):
         self._put("processes", sections.get("processes", []))
 
     def _put(self, name: str, lines: Sequence[Text]) -> None:
-        part, text = self.query_one(f"#{name}", Static), Text("\n").join(lines)
+        widget, text = self.query_one(f"#{name}", Static), Text("\n").join(lines)
         if self.no_color:  # Textual would turn red bars into a grey that nobody sees
             text.spans = [span for span in text.spans if str(span.style).startswith("bold")]
-        if part.content != text:  # what is as it was costs nothing
-            n_before = str(part.content).count("\n")
-            part.display = bool(lines)
-            part.update(text, layout=str(text).count("\n") != n_before)
+        if widget.content != text:  # what is as it was costs nothing
+            n_before = str(widget.content).count("\n")
+            widget.display = bool(lines)
+            widget.update(text, layout=str(text).count("\n") != n_before)
 
     # ── Keys ────────────────────────────────────────────────────────────────────────────────────
 

@@ -61,9 +61,9 @@ def _gpu_lines(view: LiveView, gpu: str, pen: Pen, histories: Histories) -> Iter
         parts.append(f"PCIe in {bytes_rate(received)}, out {bytes_rate(sent)}")
     if view.run is not None and figures.get("others"):
         parts.append(f"{figures['others']:.0f} other processes")
-    held = view.held.get(gpu, ())
-    if held:
-        yield Text(f"its clock is held back by {', '.join(held)}", "yellow")
+    limits = view.held.get(gpu, ())
+    if limits:
+        yield Text(f"its clock is held back by {', '.join(limits)}", "yellow")
     yield from fold(" · ".join(filter(None, parts)), pen.width - LABEL_CELLS, DIM)
 
 
@@ -128,9 +128,11 @@ def _core_lines(cores: Sequence[float], pen: Pen) -> Iterator[Text]:
     """Draw each processor: one of many that is busy all the time is a thread that all wait for."""
     room = pen.width - LABEL_CELLS - len(_EACH)
     for start in range(0, len(cores), room):
-        part = cores[start : start + room]
+        row_cores = cores[start : start + room]
         label = _EACH if start == 0 else " " * len(_EACH)
-        yield Text.assemble((label, DIM), (spark(part, 1.0, len(part), pen.signs), "cyan"))
+        yield Text.assemble(
+            (label, DIM), (spark(row_cores, 1.0, len(row_cores), pen.signs), "cyan")
+        )
 
 
 def _memory_lines(figures: Figures, pen: Pen) -> Iterator[Text]:

@@ -77,8 +77,8 @@ def process_lines(processes: Sequence[ProcessView], pen: Pen, order: str = "cpu"
         head.append(" " * (column.width - len(column.head)))
         head.append(column.head, style)
     yield head.append("  command", "bold")
-    shown = sorted(filter(_SHOWN[order], processes), key=ORDERS[order], reverse=True)
-    for process in shown:
+    sorted_processes = sorted(filter(_SHOWN[order], processes), key=ORDERS[order], reverse=True)
+    for process in sorted_processes:
         cells = "".join(f"{column.cell(process):>{column.width}}" for column in columns)
         text = f"{cells}  {_shorten(clean(process.command))}"
         yield Text(cut_end(text, pen.width), "bold" if process.is_training else "")

@@ -110,8 +110,8 @@ def _describe_unlike(a: Study, b: Study, facts: Sequence[FactDelta]) -> Iterator
             study.recorded.steps.samples_per_s if study.recorded and study.recorded.steps else None
             for study in (a, b)
         ]
-        known = "" if None in rates else f": {rates[0]:,.0f} → {rates[1]:,.0f} samples/s"
-        yield f"a step of A and one of B are not the same work{known}"
+        rate_words = "" if None in rates else f": {rates[0]:,.0f} → {rates[1]:,.0f} samples/s"
+        yield f"a step of A and one of B are not the same work{rate_words}"
     devices = [any(row.row.device is not None for row in study.account.rows) for study in (a, b)]
     if devices[0] != devices[1]:
         no_device, with_device = ("B", "A") if devices[0] else ("A", "B")

@@ -56,9 +56,9 @@ def _judge_part(budget: Budget, figures: BlockFigures) -> LimitResult:
             "let the test train longer"
         )
     value = ns / total_ns if budget.unit == SHARE else ns
-    shown = f"{value:.1%}".replace("%", " %") if budget.unit == SHARE else duration(round(ns))
+    value_words = f"{value:.1%}".replace("%", " %") if budget.unit == SHARE else duration(round(ns))
     return LimitResult(
-        f"{budget.name} {shown} of a step, at most {budget.text}", value > budget.limit
+        f"{budget.name} {value_words} of a step, at most {budget.text}", value > budget.limit
     )
 
 

@@ -86,10 +86,10 @@ def _log_to_wandb(tracked: "TrackedStudy", target: str | None) -> str:
         )
         run.log(_values(tracked))
         run.summary.update(_texts(tracked))
-        where = run.dir if is_offline else run.url
+        address = run.dir if is_offline else run.url
         run.finish()
         wandb.teardown()  # only then all is on the disk
-    return str(where)
+    return str(address)
 
 
 def _is_logged_in(wandb: Any) -> bool:  # noqa: ANN401 - a module that need not be there

@@ -160,16 +160,16 @@ def _is_settled(proposal: Proposal, state: TuningState) -> bool:
     if not attempts:
         kept_edits = edits_of(state.fixes)
         return all(edit in kept_edits for edit in proposal.edits)
-    last = attempts[-1]
-    if last.is_kept or last.verdict not in _MAY_CHANGE:
+    last_attempt = attempts[-1]
+    if last_attempt.is_kept or last_attempt.verdict not in _MAY_CHANGE:
         return True
-    if last.verdict is TrialVerdict.UNDECIDED and _looks_faster(last):
+    if last_attempt.verdict is TrialVerdict.UNDECIDED and _looks_faster(last_attempt):
         return sum(attempt.verdict is TrialVerdict.UNDECIDED for attempt in attempts) > 1
-    if last.n_kept == len(state.fixes):
+    if last_attempt.n_kept == len(state.fixes):
         return True
-    if proposal.speedup is None or last.speedup is None:
+    if proposal.speedup is None or last_attempt.speedup is None:
         return True
-    return proposal.speedup.low <= last.speedup.high
+    return proposal.speedup.low <= last_attempt.speedup.high
 
 
 def _looks_faster(attempt: TriedFix) -> bool:

@@ -68,8 +68,8 @@ def _of_model(text: str, every: int, imports: str = "") -> ChangeOf:
         hit = model_call(site.source, step) if step is not None else None
         if step is None or hit is None or hit[1].keywords:
             return None
-        arguments = [" ".join(site.source.segment(one).split()) for one in hit[1].args]
-        if any(one.startswith("*") for one in arguments):
+        arguments = [" ".join(site.source.segment(argument).split()) for argument in hit[1].args]
+        if any(argument.startswith("*") for argument in arguments):
             return None
         model = site.source.segment(hit[1].func)
         rows = text.replace("{model}", model).replace("{arguments}", ", ".join(arguments))

@@ -210,7 +210,7 @@ def _balanced(site: Site) -> Sequence[Change] | None:
 def _copied(site: Site) -> Sequence[Change] | None:
     """Collate copies of copies."""
     found = data_of(site)
-    if found is None or any(one.arg == "collate_fn" for one in found[0].keywords):
+    if found is None or any(keyword.arg == "collate_fn" for keyword in found[0].keywords):
         return None
     unit_us = 20.0 * batch_of(site)
     number = str(amount(site, unit_us, _SHARE))

@@ -71,7 +71,9 @@ class Project(Struct, frozen=True):
         if path in known_paths:
             return path
         parts = PurePath(file).parts
-        ends = [known for known in known_paths if known.parts[-len(parts) :] == parts]
+        ends = [
+            known_path for known_path in known_paths if known_path.parts[-len(parts) :] == parts
+        ]
         if len(ends) != 1:
             raise UnwritableError(_name_stranger(file))
         return ends[0]

@@ -51,9 +51,9 @@ def is_same(name: str, target: str) -> bool:
     """Return whether a qualified name means the target: a private module may be between."""
     if target == _LOADER and name == _STATEFUL:
         return True
-    package, _, last = target.rpartition(".")
-    between = name.removeprefix(f"{package}.").removesuffix(f".{last}")
-    is_within = name.startswith(f"{package}.") and name.endswith(f".{last}")
+    package, _, attribute = target.rpartition(".")
+    between = name.removeprefix(f"{package}.").removesuffix(f".{attribute}")
+    is_within = name.startswith(f"{package}.") and name.endswith(f".{attribute}")
     return name == target or (is_within and between.islower())  # no class of another name
 
 

@@ -83,9 +83,11 @@ def append_lines(tree: SyntaxTree, node: cst.CSTNode, text: str) -> Splice:
 
 def put_before(tree: SyntaxTree, node: cst.CSTNode, text: str) -> Splice:
     """Return what puts a line before a node's statement, in the same block."""
-    around = [node, *tree.ancestors(node)]
-    statement = next(node for node in around if isinstance(node, cst.BaseStatement))
-    small = next((node for node in around if isinstance(node, cst.BaseSmallStatement)), None)
+    enclosing_nodes = [node, *tree.ancestors(node)]
+    statement = next(node for node in enclosing_nodes if isinstance(node, cst.BaseStatement))
+    small = next(
+        (node for node in enclosing_nodes if isinstance(node, cst.BaseSmallStatement)), None
+    )
     line = tree.parents[small] if small is not None else statement
     if small is not None and not (
         isinstance(line, cst.SimpleStatementLine) and line.body[0] is small

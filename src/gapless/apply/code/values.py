@@ -151,8 +151,8 @@ def find_default(project: Project, source: SourceFile, parameter: cst.Param) -> 
 def find_function(tree: SyntaxTree, node: cst.CSTNode) -> cst.FunctionDef | None:
     """Return the function that a node is in; None in a module, and in a lambda."""
     functions = (cst.FunctionDef, cst.Lambda)
-    around = next((part for part in tree.ancestors(node) if isinstance(part, functions)), None)
-    return around if isinstance(around, cst.FunctionDef) else None
+    enclosing = next((part for part in tree.ancestors(node) if isinstance(part, functions)), None)
+    return enclosing if isinstance(enclosing, cst.FunctionDef) else None
 
 
 def check_callers(

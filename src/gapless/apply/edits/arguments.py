@@ -113,11 +113,11 @@ def _splices_for(
 ) -> list[Splice]:
     tree, name = source.tree, edit.name
     keyword = _find_keyword(call, name)
-    given = keyword or _find_positional(tree, call, edit)
-    if given is None:
-        given = _find_in_partial(tree, call, name)
-    if given is not None:
-        return replace_value(project, source, given.value, edit.value)
+    argument = keyword or _find_positional(tree, call, edit)
+    if argument is None:
+        argument = _find_in_partial(tree, call, name)
+    if argument is not None:
+        return replace_value(project, source, argument.value, edit.value)
     value = _find_in_mappings(project, source, call, name)
     if value is not None:
         return replace_value(project, source, value, edit.value)
@@ -276,17 +276,21 @@ def append_argument(tree: SyntaxTree, call: cst.Call, text: str) -> list[Splice]
     end = tree.span(call)[1] - 1  # its closing parenthesis
     if not call.args:
         return [Splice(end, end, text)]
-    last = call.args[-1]
-    last_start, last_end = tree.span(last)
+    last_argument = call.args[-1]
+    last_start, last_end = tree.span(last_argument)
     between = tree.text[last_end:end]
-    has_comma = isinstance(last.comma, cst.Comma)
+    has_comma = isinstance(last_argument.comma, cst.Comma)
     comma = [] if has_comma else [Splice(last_end, last_end, ",")]
     row = tree.line_start(end)
     if row > last_end and not tree.text[row:end].strip():  # the parenthesis has a line of its own
         indent = tree.indent(last_start)
         tail = "," if has_comma else ""
         return [*comma, Splice(row, row, f"{indent}{text}{tail}{tree.newline}")]
-    if len(call.args) == 1 and isinstance(last.value, cst.GeneratorExp) and not last.value.lpar:
+    if (
+        len(call.args) == 1
+        and isinstance(last_argument.value, cst.GeneratorExp)
+        and not last_argument.value.lpar
+    ):
         return [Splice(last_start, last_start, "("), Splice(last_end, last_end, f"), {text}")]
     if not has_comma:
         return [Splice(last_end, last_end, f", {text}")]
@@ -303,8 +307,8 @@ def _drop_needless(project: Project, edit: SetArgument) -> Project:
 
 def _reset(project: Project, edit: SetArgument) -> Project:
     for source, call in find_calls(project, edit.target, edit.where):
-        given = _find_keyword(call, edit.name) or _find_positional(source.tree, call, edit)
-        value = given.value if given else _find_in_mappings(project, source, call, edit.name)
+        argument = _find_keyword(call, edit.name) or _find_positional(source.tree, call, edit)
+        value = argument.value if argument else _find_in_mappings(project, source, call, edit.name)
         if value is not None:
             splices = replace_value(project, source, value, edit.value)
             return _reset(project.spliced(source, splices), edit) if splices else project

@@ -44,9 +44,9 @@ def _call_itself(tree: SyntaxTree, call: cst.Call) -> Splice:
     text = tree.code(function.value)
     if not isinstance(function.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
         text = f"({text})"
-    kept = [
+    arguments_kept = [
         tree.text[slice(*tree.span(arg))]
         for arg in others
         if arg.keyword is None or arg.keyword.value not in _OPTIONS
     ]
-    return Splice(start, end, f"{text}({', '.join(kept)})")
+    return Splice(start, end, f"{text}({', '.join(arguments_kept)})")

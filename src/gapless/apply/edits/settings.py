@@ -69,8 +69,8 @@ def _is_reached(tree: SyntaxTree, node: cst.CSTNode, *, is_changed: bool) -> boo
     """
     conditions = (cst.If, cst.Try, cst.For, cst.While, cst.Match, cst.ExceptHandler)
     ancestors = list(tree.ancestors(node))
-    is_in_function = any(isinstance(around, cst.FunctionDef) for around in ancestors)
-    if any(isinstance(around, conditions) for around in ancestors):
+    is_in_function = any(isinstance(ancestor, cst.FunctionDef) for ancestor in ancestors)
+    if any(isinstance(ancestor, conditions) for ancestor in ancestors):
         return False
     return is_changed or not is_in_function
 
@@ -93,7 +93,7 @@ def _find_places(source: SourceFile, target: str) -> list[cst.BaseExpression]:
     values = list[cst.BaseExpression]()
     for node in tree.nodes:
         if isinstance(node, cst.Assign):
-            if any(names & qualify(tree, place.target) for place in node.targets):
+            if any(names & qualify(tree, assignment.target) for assignment in node.targets):
                 values.append(node.value)
         elif isinstance(node, cst.Call) and node.args and names & qualify(tree, node.func):
             values.append(node.args[0].value)
@@ -135,9 +135,9 @@ def _find_variable(tree: SyntaxTree, name: str) -> list[cst.BaseExpression]:
     values = list[cst.BaseExpression]()
     for node in tree.nodes:
         if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Subscript):
-            place = node.targets[0].target
-            is_environment = "os.environ" in qualify(tree, place.value)
-            if is_environment and tree.code(place.slice[0]).strip("\"'") == name:
+            assignment = node.targets[0].target
+            is_environment = "os.environ" in qualify(tree, assignment.value)
+            if is_environment and tree.code(assignment.slice[0]).strip("\"'") == name:
                 values.append(node.value)
         elif (
             isinstance(node, cst.Call)

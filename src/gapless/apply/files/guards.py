@@ -85,8 +85,8 @@ def _tree_objections(paths: Collection[Path]) -> Iterator[str]:
         names = [os.fsdecode(line[_STATUS_WIDTH:]) for line in status.stdout.split(b"\0") if line]
         modified = [name for name in names if root / name not in paths]
         if modified:
-            shown = ", ".join(modified[:_SHOWN_NAMES]) + ", …" * (len(modified) > _SHOWN_NAMES)
-            yield f"the git tree has other uncommitted changes ({shown})"
+            name_words = ", ".join(modified[:_SHOWN_NAMES]) + ", …" * (len(modified) > _SHOWN_NAMES)
+            yield f"the git tree has other uncommitted changes ({name_words})"
 
 
 def find_git_root(folder: Path) -> Path | None:

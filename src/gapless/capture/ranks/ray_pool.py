@@ -38,9 +38,11 @@ def _connect(address: str) -> Any:  # noqa: ANN401  Ray's types are not ours
         ray = cast("Any", import_module("ray"))
     except ImportError as error:
         raise UsageError("--on needs Ray: pip install 'gapless[cluster]'") from error
-    own = {"num_cpus": count_processors(), "include_dashboard": False} if address == LOCAL else {}
+    local_options = (
+        {"num_cpus": count_processors(), "include_dashboard": False} if address == LOCAL else {}
+    )
     try:
-        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **own)
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **local_options)
     except (OSError, RuntimeError, ValueError) as error:  # ConnectionError is an OSError
         raise RemoteError(f"no Ray cluster answers at {address}: {error}") from error
     return ray
@@ -85,8 +87,8 @@ class Cluster:
         node = self._nodes.get(task.path)
         if node is not None:
             strategies = self._ray.util.scheduling_strategies
-            place = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
-            options["scheduling_strategy"] = place
+            strategy = strategies.NodeAffinitySchedulingStrategy(node, soft=True)
+            options["scheduling_strategy"] = strategy
         needs = [self._blobs[name] for name in task.needs]
         references = self._remote.options(**options).remote(encode(task), *needs)
         if not task.keeps:

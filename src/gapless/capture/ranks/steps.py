@@ -28,7 +28,9 @@ def choose_steps(trace: Trace, pattern: str) -> Trace:
         label for label in labels if fnmatchcase(label, pattern)
     ]
     if not chosen:
-        shown = ", ".join(f"{label} ({count:,})" for label, count in [*labels.items()][:_MAX_SHOWN])
-        there_are = f"there are: {shown}" if shown else "it has no ranges"
+        label_words = ", ".join(
+            f"{label} ({count:,})" for label, count in [*labels.items()][:_MAX_SHOWN]
+        )
+        there_are = f"there are: {label_words}" if label_words else "it has no ranges"
         raise UsageError(f"{trace.path}: no range is called {pattern!r}; {there_are}")
     return replace(trace, roles=replace(trace.roles, steps=tuple(sorted(chosen))))

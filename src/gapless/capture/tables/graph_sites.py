@@ -45,12 +45,12 @@ def find_graph_calls(view: CaptureView, trace_stacks: Stacks) -> tuple[OwnCalls,
     operators = _outside(view, operators, rows[is_node])
     operators = operators[events.correlation[operators] >= 0]
     makers, roots = _find_makers(view, operators)
-    made = np.searchsorted(events.correlation[makers], events.correlation[nodes])
-    is_made = made < len(makers)
+    maker_rows = np.searchsorted(events.correlation[makers], events.correlation[nodes])
+    is_made = maker_rows < len(makers)
     is_made[is_made] = (
-        events.correlation[makers[made[is_made]]] == events.correlation[nodes[is_made]]
+        events.correlation[makers[maker_rows[is_made]]] == events.correlation[nodes[is_made]]
     )
-    nodes, callers = nodes[is_made], roots[made[is_made]]
+    nodes, callers = nodes[is_made], roots[maker_rows[is_made]]
     is_own = _is_called_by_user(view, trace_stacks, callers)
     nodes, callers = nodes[is_own], callers[is_own]
     outermost = np.unique(callers)

@@ -6,12 +6,17 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from gapless.catalogue.declare.fix import Fix, Option, changes_nothing, worst_applicability
+from gapless.catalogue.declare.fix import (
+    Fix,
+    Option,
+    changes_nothing,
+    describe_edit,
+    worst_applicability,
+)
 from gapless.catalogue.declare.listing import find_fix
 from gapless.catalogue.declare.parsing import parse_setting
 from gapless.catalogue.declare.selectors import is_at_line, public_name, select_loaders
 from gapless.catalogue.declare.targets import ARGUMENTS, DDP, LOADER, OPTIMIZERS
-from gapless.catalogue.pages.fix_pages import describe_edit
 from gapless.model.edit import (
     Applicability,
     Edit,

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -10,7 +9,18 @@ from msgspec.structs import replace
 
 from gapless.errors import UsageError
 from gapless.model.change import Change
-from gapless.model.edit import Applicability, Edit, FixRequest, Location, Proposal
+from gapless.model.edit import (
+    Applicability,
+    Edit,
+    FixRequest,
+    Location,
+    Proposal,
+    SetArgument,
+    SetEnv,
+    SetGlobal,
+    Skip,
+    Wrap,
+)
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Facts
 
@@ -35,27 +45,17 @@ class Option(Struct, frozen=True):
         return int(self.value)
 
 
-class Case(Struct, frozen=True):
-    """A run, and what a fix proposes for it: a test, and an example on the fix's page."""
-
-    title: str
-    facts: Facts
-    expected: str | tuple[str, ...]  # of each proposal, in order: ``describe_proposal``
-    option: Option = Option()
-    edits: tuple[Edit, ...] | None = None  # of the first; None: not stated
-
-
 Proposer = Callable[[Facts, Option], tuple[Proposal, ...]]
 Changes = tuple[Change, ...]
 Effect = Callable[[Evidence, Proposal], Changes | None]  # None: not known before it is tried
 
 
-class Fix(Struct, frozen=True, dict=True):
+class Fix(Struct, frozen=True):
     """A named edit; calling it returns what it would change in a run: a proposal for each line."""
 
     name: str
     since: str  # the version that first had it
-    make_cases: Callable[[], Sequence[Case]]
+    cases: str  # lines, as ``catalogue.examples.reading`` reads them
     value: str | None  # what may follow "=" ("WORKERS"); None: nothing
     doc: str
     propose: Proposer
@@ -81,11 +81,6 @@ class Fix(Struct, frozen=True, dict=True):
             return None if self.effect is None else self.effect(evidence, proposal)
         except NotObservedError:
             return None
-
-    @cached_property
-    def cases(self) -> tuple[Case, ...]:
-        """Return the examples, made when they are asked for: no command but ``explain`` does."""
-        return tuple(self.make_cases())
 
     def request(self, value: str | int | None = None, line_ref: str | None = None) -> FixRequest:
         """Return this fix as a rule asks for it. Raises ``ValueError`` for a value it ignores."""
@@ -122,7 +117,7 @@ def fix(  # noqa: PLR0913 - each is a field of a fix
     name: str,
     *,
     since: str = "0.1",
-    cases: Callable[[], Sequence[Case]],
+    cases: str,
     value: str | None = None,
     effect: Effect | None = None,
     doc: str | None = None,
@@ -175,3 +170,32 @@ def drop_duplicates(proposals: Sequence[Proposal]) -> tuple[Proposal, ...]:
 def worst_applicability(*applicabilities: Applicability) -> Applicability:
     """Return the class of several edits together: that of the edit that changes most."""
     return max(applicabilities, key=_CLASS_ORDER.index)
+
+
+def describe_edit(edit: Edit) -> str:
+    """Return an edit as ``--set`` takes it, or what it wraps."""
+    match edit:
+        case SetArgument():
+            return f"{_argument_text(edit)}={edit.value}"
+        case SetGlobal():
+            return f"{edit.target}={edit.value}"
+        case SetEnv():
+            return f"env.{edit.name}={'' if edit.value is None else edit.value}"
+        case Skip():
+            return f"skip.{edit.target}{_line_suffix(edit.where)}" + (
+                "" if edit.every is None else f"={edit.every}"
+            )
+        case Wrap():
+            options = ", ".join(f"{name}={value}" for name, value in edit.options.items())
+            return f"{edit.target} through {edit.part}({options})"
+
+
+def _argument_text(edit: SetArgument) -> str:
+    """Return the argument of a class, of a method, or of a function: "dropout(p)"."""
+    if any(word[:1].isupper() for word in edit.target.split(".")):
+        return f"{edit.target}{_line_suffix(edit.where)}.{edit.name}"
+    return f"{edit.target}({edit.name})"
+
+
+def _line_suffix(location: Location | None) -> str:
+    return "" if location is None else f"@{location.file}:{location.line}"

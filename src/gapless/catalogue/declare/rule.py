@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final, get_type_hints
 
 from msgspec import Struct
@@ -12,25 +11,8 @@ from gapless.catalogue.frameworks.frameworks import add_advice
 from gapless.model.change import Change
 from gapless.model.edit import FixRequest, Location
 from gapless.model.evidence import Evidence, NotObservedError
-from gapless.model.facts import Evaluation, Facts, Loader, Model, Parallel, Precision
+from gapless.model.facts import Evaluation, Loader, Model, Parallel, Precision
 from gapless.model.finding import Abstention, Detection, Measure
-
-
-class RuleFigure(Struct, frozen=True):
-    """A run, drawn or stated, and what a rule detects in it: a test, and a figure on its page.
-
-    ``drawing``: a trace as text (``catalogue.examples.drawing``), from which the evidence is made
-    where ``evidence`` is not given; ``expected``: the summary of each detection, ``None``: the
-    rule is silent.
-    """
-
-    title: str
-    expected: tuple[str, ...] | str | None
-    evidence: Evidence | None = None
-    drawing: str | None = None
-    facts: Facts | None = None  # along with a drawing; None: a foreign trace
-    parts: tuple[object, ...] = ()  # recorded beside facts, see ``examples.evidence``
-
 
 RuleCheck = Callable[..., Detection | Sequence[Detection] | None]
 # Why a trace alone is not enough, by the type of fact that it lacks.
@@ -42,7 +24,7 @@ _UNTRACED_REASONS: Final[Mapping[type, str]] = {
 _OPTIONAL: Final = (Loader, Parallel, Evaluation)  # many trainings have none
 
 
-class Rule(Struct, frozen=True, dict=True):
+class Rule(Struct, frozen=True):
     """A cause of lost time, and how to recognise it.
 
     Calling it returns its detections, one for each object that it checks (loader, optimizer …),
@@ -53,14 +35,9 @@ class Rule(Struct, frozen=True, dict=True):
     code: str
     name: str  # of the fault, never of the fix
     since: str
-    make_figures: Callable[[], Sequence[RuleFigure]]
+    figures: str  # lines, as ``catalogue.examples.reading`` reads them
     doc: str
     check: RuleCheck
-
-    @cached_property
-    def figures(self) -> tuple[RuleFigure, ...]:
-        """Return the examples, made when they are asked for: no command but ``explain`` does."""
-        return tuple(self.make_figures())
 
     def __call__(self, evidence: Evidence) -> tuple[Detection | Abstention, ...]:
         """Return the detections and abstentions of this rule."""
@@ -141,7 +118,7 @@ def rule(
     name: str,
     *,
     since: str = "0.1",
-    figures: Callable[[], Sequence[RuleFigure]],
+    figures: str,
     doc: str | None = None,
 ) -> Callable[[RuleCheck], Rule]:
     """Declare a function as a rule: its parameters are what it needs, its docstring is its page.

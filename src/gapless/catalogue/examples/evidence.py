@@ -1,19 +1,8 @@
 """The evidence of a run, stated in a few lines, for the figures of the rules.
 
-::
-
-    figure(
-        "A loader of images",                                # its title
-        "Loading takes …",                                   # what the rule says of it, or None
-        gpu(loader()),                                       # from ``examples.example_facts``
-        {"busy.math": 60, "idle.data.decode": 40},           # ms of a step by leaf: 100 in all
-        example_use(loader(), {"decode": 30, "collate": 10}),  # ms of a wait by stage
-        operator("aten::item", calls=20, host_ms=1.5),       # of a step
-    )
-
 Times are in milliseconds of one step; the parts are made by ``examples.parts``. The study has
 ``COUNT`` un-profiled steps, and its tables cover windows of ``STEPS`` steps. For drawn steps,
-``evidence_of_drawing`` takes the leaves from the drawing.
+``evidence_of_drawing`` takes the leaves from the drawing. ``examples.reading`` makes figures of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +10,6 @@ from typing import Any, Final, get_args, get_type_hints
 
 from msgspec.structs import replace
 
-from gapless.catalogue.declare.rule import RuleFigure
 from gapless.catalogue.examples.drawing import foreign_evidence
 from gapless.catalogue.examples.parts import COUNT, MS, SECOND, STEPS, example_life
 from gapless.catalogue.queries.trace_facts import infer_facts
@@ -102,21 +90,11 @@ def evidence_of(
     return Evidence(replace(study, recorded=recorded), facts, constants)
 
 
-def figure(
-    title: str,
-    expected: tuple[str, ...] | str | None,
-    facts: Facts | None,
-    leaves: Mapping[str, float],
-    *parts: object,
-    **changes: Any,  # noqa: ANN401 - as ``evidence_of`` takes them
-) -> RuleFigure:
-    """Return a figure of a rule: its title, what the rule says, and the evidence, stated."""
-    return RuleFigure(title, expected, evidence_of(facts, leaves, *parts, **changes))
-
-
-def evidence_of_drawing(drawing: str, facts: Facts, *parts: object) -> Evidence:
-    """Return the evidence of a recorded run whose steps are drawn (``examples.drawing``)."""
+def evidence_of_drawing(drawing: str, facts: Facts | None, *parts: object) -> Evidence:
+    """Return the evidence of drawn steps (``examples.drawing``), recorded if there are facts."""
     foreign = foreign_evidence(drawing)
+    if facts is None:
+        return foreign
     account = foreign.study.account
     n_steps = account.steps or 1
     leaves = {name: ns / n_steps / MS for name, ns in account.leaves.items()}

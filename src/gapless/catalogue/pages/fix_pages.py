@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from gapless.catalogue.declare.fix import Case, Fix, describe_proposal
+from gapless.catalogue.declare.fix import Fix, describe_proposal
+from gapless.catalogue.examples.reading import Case, read_cases
 from gapless.catalogue.fixes import FIXES
-from gapless.model.edit import Edit, Location, SetArgument, SetEnv, SetGlobal, Skip, Wrap
 
 _HEADING = re.compile(r"^## ", re.MULTILINE)
 
@@ -22,35 +22,6 @@ def fix_pages(fixes: Sequence[Fix] = FIXES) -> str:
     rows += [f"| [`{_signature(fix)}`](#{fix.name}) | {mark_code(fix.summary)} |" for fix in fixes]
     blocks = [lower_headings(plain_fix_page(fix)) for fix in fixes]
     return "\n\n".join(("\n".join(rows), *blocks))
-
-
-def describe_edit(edit: Edit) -> str:
-    """Return an edit as ``--set`` takes it, or what it wraps."""
-    match edit:
-        case SetArgument():
-            return f"{_argument_text(edit)}={edit.value}"
-        case SetGlobal():
-            return f"{edit.target}={edit.value}"
-        case SetEnv():
-            return f"env.{edit.name}={'' if edit.value is None else edit.value}"
-        case Skip():
-            return f"skip.{edit.target}{_line_suffix(edit.where)}" + (
-                "" if edit.every is None else f"={edit.every}"
-            )
-        case Wrap():
-            options = ", ".join(f"{name}={value}" for name, value in edit.options.items())
-            return f"{edit.target} through {edit.part}({options})"
-
-
-def _argument_text(edit: SetArgument) -> str:
-    """Return the argument of a class, of a method, or of a function: "dropout(p)"."""
-    if any(word[:1].isupper() for word in edit.target.split(".")):
-        return f"{edit.target}{_line_suffix(edit.where)}.{edit.name}"
-    return f"{edit.target}({edit.name})"
-
-
-def _line_suffix(location: Location | None) -> str:
-    return "" if location is None else f"@{location.file}:{location.line}"
 
 
 def mark_code(text: str) -> str:
@@ -72,7 +43,7 @@ def _usage(fix: Fix) -> str:
 
 
 def _render_examples(fix: Fix) -> str:
-    return "\n".join(_render_example(fix, case) for case in fix.cases)
+    return "\n".join(_render_example(fix, case) for case in read_cases(fix))
 
 
 def _render_example(fix: Fix, case: Case) -> str:

@@ -1,14 +1,12 @@
 """The page of a rule, as ``gapless explain`` prints it and the docs show it."""
 
 from collections.abc import Iterator, Sequence
-from textwrap import dedent
 from typing import Final
 
 from gapless.catalogue.declare.fix import Fix
 from gapless.catalogue.declare.listing import did_you_mean
-from gapless.catalogue.declare.rule import Rule, RuleFigure
-from gapless.catalogue.examples import drawing
-from gapless.catalogue.examples.evidence import evidence_of_drawing
+from gapless.catalogue.declare.rule import Rule
+from gapless.catalogue.examples.reading import RuleFigure, read_figures
 from gapless.catalogue.fixes import FIXES
 from gapless.catalogue.pages.fix_pages import lower_headings, mark_code, plain_fix_page
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
@@ -24,25 +22,14 @@ FIXES_PAGE: Final = "fixes.md"
 _MAX_LEAVES: Final = 6  # leaves of a step that are shown
 
 
-def evidence_of_figure(figure: RuleFigure) -> Evidence:
-    """Return the evidence of a figure, stated or drawn."""
-    if figure.evidence is not None:
-        return figure.evidence
-    if figure.facts is None:
-        return drawing.foreign_evidence(figure.drawing or "")
-    return evidence_of_drawing(figure.drawing or "", figure.facts, *figure.parts)
-
-
 def detect_in_figure(rule: Rule, figure: RuleFigure) -> tuple[Detection, ...]:
     """Return what a rule detects in a figure."""
-    return tuple(
-        answer for answer in rule(evidence_of_figure(figure)) if isinstance(answer, Detection)
-    )
+    return tuple(answer for answer in rule(figure.evidence) if isinstance(answer, Detection))
 
 
 def rule_page(rule: Rule, *, links: bool = False) -> str:
     """Return the page of a rule in Markdown, with its code and name as the heading."""
-    figures = "\n\n".join(_figure_block(rule, figure) for figure in rule.figures)
+    figures = "\n\n".join(_figure_block(rule, figure) for figure in read_figures(rule))
     return "\n\n".join(
         (
             f"# {rule_title(rule)}",
@@ -134,7 +121,7 @@ def find_helpful_fixes(rule: Rule) -> tuple[str, ...]:
 
 
 def _detect_in_figures(rule: Rule) -> Iterator[Detection]:
-    for figure in rule.figures:
+    for figure in read_figures(rule):
         yield from detect_in_figure(rule, figure)
 
 
@@ -157,18 +144,13 @@ def _figure_block(rule: Rule, figure: RuleFigure) -> str:
     quotes = [
         f"> {mark_code(detection.summary)}" for detection in detect_in_figure(rule, figure)
     ] or ["> (says nothing)"]
-    picture = (
-        dedent(figure.drawing).strip("\n")
-        if figure.drawing
-        else "\n".join(_describe_evidence(figure))
-    )
+    picture = figure.drawing or "\n".join(_describe_evidence(figure.evidence))
     blocks = (f"**{mark_code(figure.title)}**", f"```text\n{picture}\n```", "\n>\n".join(quotes))
     return "\n\n".join(blocks)
 
 
-def _describe_evidence(figure: RuleFigure) -> Iterator[str]:
-    """Return a few lines that describe the evidence of a figure."""
-    evidence = evidence_of_figure(figure)
+def _describe_evidence(evidence: Evidence) -> Iterator[str]:
+    """Return a few lines that describe the evidence."""
     if evidence.step_ns:
         yield f"a step of {ms(evidence.step_ns)}: {_describe_leaves(evidence)}"
     for rank in find_ranks(evidence):

@@ -165,7 +165,7 @@ def find_product_parts(evidence: Evidence) -> ProductParts | None:
         parts.append(
             ProductParts(Location(*function), n_products, around_ns / n_steps, Estimate(*bounds))
         )
-    return max(parts, key=lambda part: part.around_ns, default=None)
+    return max(parts, key=lambda piece: piece.around_ns, default=None)
 
 
 def merge_pieces(evidence: Evidence, pieces: BatchPieces) -> tuple[Change, ...]:

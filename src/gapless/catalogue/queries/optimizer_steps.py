@@ -98,10 +98,10 @@ def treats_singly(evidence: Evidence) -> bool:
 def join_groups(evidence: Evidence) -> Change:
     """Return what changes if an optimizer has one group; gathering parameters still takes time."""
     rows = windows.select_operators(evidence, STEP)
-    kept = _HOST_SHARE["loop", "foreach"] * _mean_launches(evidence)
+    kept_share = _HOST_SHARE["loop", "foreach"] * _mean_launches(evidence)
     return Merge(
         tuple(row.name for row in rows) or (STEP,),
-        max(1, round(kept), 2 * _launches_per_pass(evidence, None)),
+        max(1, round(kept_share), 2 * _launches_per_pass(evidence, None)),
         _JOINED_FACTOR,
     )
 

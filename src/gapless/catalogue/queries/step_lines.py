@@ -95,7 +95,7 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     lines = [_merge_lines(block, looks, passes, unseen_share) for block in blocks]
     selected: list[StepLine] = []
     for line in sorted(lines, key=lambda line: -line.share.mid):
-        if line.location not in [other.location for other in selected]:
+        if line.location not in [step_line.location for step_line in selected]:
             selected.append(line)
     return tuple(selected)
 

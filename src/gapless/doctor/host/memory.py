@@ -131,9 +131,9 @@ def examine_shared_memory(subject: CheckSubject) -> CheckAnswer:
         return warn(f"{evidence}: {_FEW_BATCHES}", _SHARED_REMEDY)
     group = read_group(subject.files)
     if group is not None and group[0] < space.total:
-        left = max(0, group[0] - group[1])
-        evidence += f"; the control group's memory, of which it takes, has {size(left)} left"
-        if left < _MIN_SHARED_FREE:
+        free_bytes = max(0, group[0] - group[1])
+        evidence += f"; the control group's memory, of which it takes, has {size(free_bytes)} left"
+        if free_bytes < _MIN_SHARED_FREE:
             return warn(f"{evidence}: {_FEW_BATCHES}", "raise the limit: docker run --memory")
     return ok(evidence)
 

@@ -35,15 +35,17 @@ def examine_processors(subject: CheckSubject) -> CheckAnswer:
     quota = read_quota(subject.files)
     words = f"{n_allowed} of {subject.n_cpus} processors ({format_cpu_list(subject.allowed_cpus)})"
     if quota is not None and quota < n_allowed - _ROUNDING:
-        held = _held_share(subject.files)
-        held_words = "" if held is None else f"; it was held back in {held:.0%} of its periods"
+        held_share = _held_share(subject.files)
+        held_words = (
+            "" if held_share is None else f"; it was held back in {held_share:.0%} of its periods"
+        )
         evidence = f"a quota of {quota:.3g} processors, while programs see {n_allowed}{held_words}"
         threads = max(1, int(quota))
         remedy = (
             f"export OMP_NUM_THREADS={threads} (and num_workers below {threads + 1}); or raise \
 the quota: docker run --cpus"
         )
-        is_held = held is not None and held > _MAX_HELD_SHARE
+        is_held = held_share is not None and held_share > _MAX_HELD_SHARE
         return bad(evidence, remedy) if is_held else warn(evidence, remedy)
     n_gpus = len(subject.survey.gpus)
     if n_gpus and n_allowed < _MIN_PER_GPU * n_gpus:

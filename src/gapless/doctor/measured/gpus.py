@@ -105,10 +105,10 @@ def examine_copies(gpu: GpuReading, constants: Constants) -> CheckAnswer:
     """Compare copies from pinned memory with what the PCIe link of card and slot carries."""
     names = {"to it": _PINNED, "back": "copy.d2h.pinned.bandwidth"}
     speeds = {label: constants.value(name) for label, name in names.items()}
-    known = {label: speed for label, speed in speeds.items() if speed is not None}
-    if not known:
+    known_speeds = {label: speed for label, speed in speeds.items() if speed is not None}
+    if not known_speeds:
         return unknown(explain_absence(constants, _PINNED))
-    words = ", ".join(f"{rate(speed)} {label}" for label, speed in known.items())
+    words = ", ".join(f"{rate(speed)} {label}" for label, speed in known_speeds.items())
     pageable = constants.value("copy.h2d.pageable.bandwidth")
     evidence = f"{words} (pinned)"
     if pageable is not None:
@@ -117,7 +117,7 @@ def examine_copies(gpu: GpuReading, constants: Constants) -> CheckAnswer:
         return ok(f"{evidence}; what its link carries is not known")
     generation, lanes = gpu.max_link
     peak = LANE_RATES[generation] * lanes
-    share = min(known.values()) / peak
+    share = min(known_speeds.values()) / peak
     evidence += f"; PCIe {generation} × {lanes} carries {rate(peak)}"
     remedy = "nvidia-smi topo -m; numactl --cpunodebind=NODE of the GPU python train.py"
     if share < _MIN_COPIES_SHARE:
@@ -131,11 +131,11 @@ def examine_launches(_: GpuReading, constants: Constants) -> CheckAnswer:
     call = constants.value(_CALL)
     if call is None:
         return unknown(explain_absence(constants, _CALL))
-    others = {
+    other_speeds = {
         "an operator": constants.value("launch.op"),
         "a launch and the wait for it": constants.value("launch.round"),
     }
-    words = [f"{span(ns)} for {label}" for label, ns in others.items() if ns is not None]
+    words = [f"{span(ns)} for {label}" for label, ns in other_speeds.items() if ns is not None]
     evidence = ", ".join((f"{span(call)} for a launch", *words))
     remedy = "sudo cpupower frequency-set -g performance; then: gapless try --list (CUDA graphs)"
     if call > _MAX_NS:

@@ -20,7 +20,7 @@ def examine_interpreter(subject: CheckSubject) -> CheckAnswer:
         return warn(evidence, _NAME_IT) if report.is_guess else bad(evidence, _NAME_IT)
     version = report.facts.python
     evidence = f"{report.python} ({report.origin}), Python {version}"
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    numbers = tuple(int(number) for number in version.split(".")[:2] if number.isdecimal())
     if numbers < _MIN_VERSION:
         return bad(f"{evidence}: gapless records from 3.9 on", _NAME_IT)
     return ok(evidence)

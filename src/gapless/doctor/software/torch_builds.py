@@ -90,12 +90,12 @@ def examine_driver(subject: CheckSubject) -> CheckAnswer:
     survey, facts = subject.survey, subject.interpreter.facts
     if survey.cuda is None or survey.driver is None:
         return unknown(survey.why or "NVML does not show the driver's version")
-    known = f"driver {survey.driver} (CUDA {survey.cuda[0]}.{survey.cuda[1]})"
+    driver_words = f"driver {survey.driver} (CUDA {survey.cuda[0]}.{survey.cuda[1]})"
     if facts is None or not facts.built:
-        return unknown(f"{known}; {subject.interpreter.why or 'torch could not be asked'}")
+        return unknown(f"{driver_words}; {subject.interpreter.why or 'torch could not be asked'}")
     if facts.cuda is None:
-        return ok(f"{known}; torch is built without CUDA")
-    evidence = f"{known}, torch built with CUDA {facts.cuda}"
+        return ok(f"{driver_words}; torch is built without CUDA")
+    evidence = f"{driver_words}, torch built with CUDA {facts.cuda}"
     if _as_numbers(facts.cuda) <= survey.cuda:
         return ok(evidence)
     return _answer_older(subject, evidence, facts.cuda)
@@ -196,8 +196,8 @@ def examine_cudnn(subject: CheckSubject) -> CheckAnswer:
 def _read_version(number: int) -> str:
     """Return 9.1.0 of 90100, 8.9.2 of 8902: from 9 on the digits are grouped otherwise."""
     scale = 10_000 if number >= 10_000 else 1000  # noqa: PLR2004 - as cudnn_version.h has it
-    major, rest = divmod(number, scale)
-    return f"{major}.{rest // 100}.{rest % 100}"
+    major, remainder = divmod(number, scale)
+    return f"{major}.{remainder // 100}.{remainder % 100}"
 
 
 def examine_nccl(subject: CheckSubject) -> CheckAnswer:

@@ -206,12 +206,12 @@ def _read_clocks(data: bytes, sequence: Sequence, trace: PerfettoTrace) -> None:
         if number == 1
     ]
     values = {as_signed(fields.get(1, 0)): as_signed(fields.get(2, 0)) for fields in snapshots}
-    known = [
+    known_fields = [
         clock.base_ns + (values[number] - clock.value) * clock.unit_ns
         for number, clock in trace.clocks.items()
         if number in values
     ]
-    boot_ns = values.get(_BOOTTIME, known[0] if known else 0)
+    boot_ns = values.get(_BOOTTIME, known_fields[0] if known_fields else 0)
     if _REALTIME in values and _BOOTTIME in values and not trace.realtime_offset_ns:
         trace.realtime_offset_ns = values[_REALTIME] - boot_ns
     for fields in snapshots:

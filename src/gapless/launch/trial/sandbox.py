@@ -88,11 +88,11 @@ def place_files(view: PrivateView, files: Mapping[Path, bytes]) -> None:
     Paths have their links resolved, and lie in the folder.
     """
     for path, content in files.items():
-        place = view.layers / "upper"
+        upper_layer = view.layers / "upper"
         for folder in reversed(path.relative_to(view.folder).parents[:-1]):
-            (place / folder).mkdir(exist_ok=True)
-            shutil.copystat(view.folder / folder, place / folder)
-        target = place / path.relative_to(view.folder)
+            (upper_layer / folder).mkdir(exist_ok=True)
+            shutil.copystat(view.folder / folder, upper_layer / folder)
+        target = upper_layer / path.relative_to(view.folder)
         target.write_bytes(content)
         if path.exists():
             shutil.copymode(path, target)

@@ -184,9 +184,9 @@ def _rank_samples(rank: RankView, labels: Labels) -> Iterator[Sample]:
 
 
 def _loader_samples(loader: LoaderView, labels: Labels) -> Iterator[Sample]:
-    place = None if loader.file is None else f"{loader.file}:{loader.line}"
+    line_ref = None if loader.file is None else f"{loader.file}:{loader.line}"
     yield from _known(
-        {**labels, "rank": loader.rank, "loader": loader.id, "place": place},
+        {**labels, "rank": loader.rank, "loader": loader.id, "place": line_ref},
         loader_ready_batches=loader.ready,
         loader_capacity_batches=loader.capacity,
         loader_late_ratio=loader.late_share,

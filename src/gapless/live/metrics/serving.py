@@ -78,8 +78,10 @@ def serve_metrics(
     try:
         server = MetricsServer(address)
     except (OSError, OverflowError) as error:
-        where = ":".join(map(str, address))
-        raise UsageError(f"{where} cannot be listened at: {error}; name another port") from None
+        address_words = ":".join(map(str, address))
+        raise UsageError(
+            f"{address_words} cannot be listened at: {error}; name another port"
+        ) from None
     watcher, study = next_watcher(None), threading.Thread()
     with server:
         view = watcher.look()

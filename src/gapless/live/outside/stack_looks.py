@@ -103,5 +103,7 @@ def count_lines(stacks: str) -> tuple[LineUse, ...]:
 
 def _own_line(frames: list[str]) -> str:
     """Return the innermost frame that is in no library; without any, the innermost."""
-    own = (frame for frame in reversed(frames) if not any(sign in frame for sign in _LIBRARIES))
-    return next((frame for frame in own if "(" in frame and _MAIN not in frame), frames[-1])
+    own_frames = (
+        frame for frame in reversed(frames) if not any(sign in frame for sign in _LIBRARIES)
+    )
+    return next((frame for frame in own_frames if "(" in frame and _MAIN not in frame), frames[-1])

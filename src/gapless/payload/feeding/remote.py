@@ -96,10 +96,10 @@ class RemoteMaker:
     def _describe_death(self) -> str:
         self._process.join(_POLL_S)
         code = self._process.exitcode
-        how = "it closed its pipe" if code is None else f"exit code {code}"
+        exit_words = "it closed its pipe" if code is None else f"exit code {code}"
         if code is not None and code < 0:
-            how = f"signal {_signal_name(-code)}"
-        return f"the process that makes samples, as a worker would, died: {how}"
+            exit_words = f"signal {_signal_name(-code)}"
+        return f"the process that makes samples, as a worker would, died: {exit_words}"
 
 
 def _signal_name(number: int) -> str:

@@ -60,9 +60,9 @@ class MarkedThread:
             low -= 1
         inside = sum(mark[1] - mark[0] for mark in marks[low:high])
         if charged and high < len(marks) and marks[high][0] <= start:  # reported late, and inside
-            around = marks[high][2]
-            if around is not None:
-                around[_TOTAL] -= end - start
+            outer = marks[high][2]
+            if outer is not None:
+                outer[_TOTAL] -= end - start
         elif charged:
             marks[low:high] = [(start, end, row)]
         return inside

@@ -38,8 +38,8 @@ def on_optimizer(action: Callable[[Any], None]) -> targets.Undo:
 
 def list_known() -> list[Any]:
     """Return the optimizers that were made since they are watched."""
-    known = [reference() for reference in list(_watched.references.values())]
-    return [optimizer for optimizer in known if optimizer is not None]
+    optimizers = [reference() for reference in list(_watched.references.values())]
+    return [optimizer for optimizer in optimizers if optimizer is not None]
 
 
 def parameters(optimizer: Any) -> list[Any]:

@@ -73,12 +73,12 @@ def _is_read(code: Any, instruction: int) -> bool:
 def _called_name(code: Any, text: bytes, instruction: int) -> str | None:
     """Return the nearest name before a call that may be what it calls; None: there is none."""
     n_units = min(_MAX_UNITS, 1 + _UNITS_OF_ARGUMENT * text[instruction + 1])
-    for place in range(instruction - 2, -1, -2):
-        operation = dis.opname[text[place]]
+    for offset in range(instruction - 2, -1, -2):
+        operation = dis.opname[text[offset]]
         if operation in _SKIPPED:
             continue
         if operation in NAMED:
-            name = name_of_load(code, operation, text[place + 1])
+            name = name_of_load(code, operation, text[offset + 1])
             if name in _READS or n_units == 1:
                 return name
         n_units -= 1

@@ -19,7 +19,7 @@ _ENDS = ("RESUME", "JUMP", "POP_JUMP", "RETURN", "RAISE", "SEND", "YIELD")  # ot
 _MAX_UNITS = 40  # of code, looked at before a call
 _MAX_ENTRY = 4  # bytes of code, where no operation shows it (before Python 3.11)
 _MAX_PLACES = 5000  # that are remembered
-_known = keep_fields(places={})  # with the code, which stays alive
+_cache = keep_fields(places={})  # with the code, which stays alive
 
 
 def is_entered(code: Any, instruction: int) -> bool:
@@ -37,19 +37,19 @@ def find_line(caller: Any, instruction: int, entered: Any) -> int | None:
     Where C calls a function, C may have worked for long. So the caller must name the function.
     """
     key = (id(caller), instruction)
-    entry = _known.places.get(key)
+    entry = _cache.places.get(key)
     if entry is None:
-        if len(_known.places) >= _MAX_PLACES:
-            _known.places.clear()
+        if len(_cache.places) >= _MAX_PLACES:
+            _cache.places.clear()
         line = _find_line(caller, instruction, entered.co_name)
-        entry = _known.places[key] = (caller, line)
+        entry = _cache.places[key] = (caller, line)
     line: int | None = entry[1]
     return line
 
 
 def forget() -> None:
     """Forget all places."""
-    _known.places.clear()
+    _cache.places.clear()
 
 
 def _find_line(caller: Any, instruction: int, called: str) -> int | None:
@@ -57,18 +57,18 @@ def _find_line(caller: Any, instruction: int, called: str) -> int | None:
     call = instruction
     while call > 0 and dis.opname[text[call]] == "CACHE":  # Python 3.11 stands at the end of it
         call -= 2
-    for place in range(call - 2, max(-1, call - 2 * _MAX_UNITS), -2):
-        operation = dis.opname[text[place]]
+    for offset in range(call - 2, max(-1, call - 2 * _MAX_UNITS), -2):
+        operation = dis.opname[text[offset]]
         if operation.startswith(_ENDS):
             return None
         if operation.startswith(device_waits.NAMED):
-            name = device_waits.name_of_load(caller, operation, text[place + 1])
+            name = device_waits.name_of_load(caller, operation, text[offset + 1])
             is_named = is_named or name == called
         elif not operation.startswith(_TRIVIAL):
-            return _line_of(caller, place) if is_named else None
+            return _line_of(caller, offset) if is_named else None
     return None
 
 
-def _line_of(code: Any, place: int) -> int | None:
-    lines = [line for start, line in dis.findlinestarts(code) if start <= place]
+def _line_of(code: Any, offset: int) -> int | None:
+    lines = [line for start, line in dis.findlinestarts(code) if start <= offset]
     return lines[-1] if lines else None

@@ -72,9 +72,11 @@ def _set(optimizer: Any, name: str, value: Any) -> targets.Undo:
     """Set a flag of all groups, the other one to what goes with it; return what reverts it."""
     old_flags = [{flag: group.get(flag) for flag in NAMES} for group in optimizer.param_groups]
     scales = getattr(optimizer, "_step_supports_amp_scaling", None)
-    (other,) = (flag for flag in NAMES if flag != name)
+    (other_flag,) = (flag for flag in NAMES if flag != name)
     for group in optimizer.param_groups:
-        group.update({name: value}, **({other: False} if value and other in group else {}))
+        group.update(
+            {name: value}, **({other_flag: False} if value and other_flag in group else {})
+        )
     if name == "fused" and value:
         optimizer._step_supports_amp_scaling = True
     _place_counts(optimizer)

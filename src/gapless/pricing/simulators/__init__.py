@@ -1,1 +1,1 @@
-"""Simulators of changes: of windows, loaders, the host alone, several ranks."""
+"""The simulator of changes: windows, loaders and ranks in one graph; else the account."""

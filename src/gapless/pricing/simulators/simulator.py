@@ -38,7 +38,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import ReplayFidelity
 from gapless.model.rhythm import UnlikeSteps
 from gapless.model.trace import Trace
-from gapless.pricing.simulators import host_model, multi_rank
+from gapless.pricing.simulators import account_model, multi_rank
 from gapless.pricing.simulators.anchoring import (
     ahead_of,
     drift_of,
@@ -117,12 +117,13 @@ class WindowSimulator(Struct, frozen=True):
 
 
 class RunSimulator(Struct, frozen=True):
-    """Simulates what-ifs of one run, by whichever part of it knows more.
+    """The one simulator of a run's what-ifs: nothing else is asked what a change is worth.
 
-    Loaders are simulated by their queues, steps by their windows. Without a device, what the thread
-    does between operators is known of un-profiled steps, of which a replay sees only what tracing
-    left; where no window can be replayed, the thread's account answers, or the ranks together. With
-    a device, what samples show is taken off plain steps, as far as the device waits for it.
+    Loaders are simulated by their queues, steps by their windows: one graph of threads, devices,
+    loaders and ranks; without a device it has no streams. The account answers what a graph cannot
+    hold (``account_model``): without a device, what the thread does between operators is known of
+    un-profiled steps, of which a replay sees only what tracing left, and so is all where no window
+    can be replayed; with a device, what samples show of plain steps, as far as it is waited for.
     """
 
     loaders: tuple[LoaderInputs, ...] = ()
@@ -166,13 +167,13 @@ class RunSimulator(Struct, frozen=True):
     def _play_steps(self, changes: Sequence[Change]) -> Prediction:
         windows, thread = self.windows, self.thread
         if self.is_joint and windows is None and thread is not None:
-            return multi_rank.qualify_one_rank(host_model.predict_thread(thread, changes))
+            return multi_rank.qualify_one_rank(account_model.predict_by_account(thread, changes))
         if self.plain is not None and all(map(_is_sampled, changes)):
-            return host_model.predict_thread(self.plain, changes)
+            return account_model.predict_by_account(self.plain, changes)
         if thread is not None and (
             windows is None or self.is_weighed or all(map(_is_of_account, changes))
         ):
-            prediction = host_model.predict_thread(thread, changes)
+            prediction = account_model.predict_by_account(thread, changes)
             if windows is None or prediction.speedup is not None:
                 return prediction
         if windows is None:

@@ -247,16 +247,16 @@ def lacking_nodes(recording: Recording) -> Iterator[Unobserved]:
     processes = [process for process in recording.processes if process.role == "training"]
     jobs = [process.job for process in processes if process.job is not None]
     expected = max((job.nodes or 0 for job in jobs), default=0)
-    known = max(len(recording.nodes), 1)
+    n_nodes = max(len(recording.nodes), 1)
     world = max((process.world or 0 for process in processes), default=0)
     ranks = sorted(set(range(world)) - {process.rank for process in processes})
     if jobs and not expected and ranks:  # a launcher that numbers no nodes
         yield Unobserved(f"rank {format_ranges(ranks)} of {world}", _ADVICE)
-    if expected <= known:
+    if expected <= n_nodes:
         return
     numbers = {job.node for job in jobs if job.node is not None}
     missing = sorted(set(range(expected)) - numbers)
-    nodes = f"node {format_ranges(missing)}" if missing else f"{expected - known} nodes"
+    nodes = f"node {format_ranges(missing)}" if missing else f"{expected - n_nodes} nodes"
     of_ranks = f" of rank {format_ranges(ranks)}" if ranks else ""
     yield Unobserved(
         f"{nodes} of {expected}",

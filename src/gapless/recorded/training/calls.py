@@ -126,13 +126,13 @@ def _shown_frames(stack: StackCount) -> list[StackFrame]:
     loops = [index for index, frame in enumerate(frames) if frame[2] == WORKER_LOOP]
     if loops and stack.thread == "worker":  # around it stands what forked the worker
         frames = frames[: loops[-1] + 1]
-    shown = [
+    rows = [
         frame
         for frame in reversed(frames)
         if not is_recorder(frame[0]) and not frame[0].startswith(_IMPORTING)
     ]
     if is_own:
-        shown.append((_RECORDER_NODE[0], 0, _RECORDER_NODE[1]))
+        rows.append((_RECORDER_NODE[0], 0, _RECORDER_NODE[1]))
     if len(stack.frames) >= wire.MAX_FRAMES:
-        shown.insert(0, (_CUT_NODE[0], 0, _CUT_NODE[1]))
-    return shown
+        rows.insert(0, (_CUT_NODE[0], 0, _CUT_NODE[1]))
+    return rows

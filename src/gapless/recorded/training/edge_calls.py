@@ -13,7 +13,6 @@ from gapless.model.recording import Marks
 from gapless.model.trace import Int64
 from gapless.recorded.training.stretches import Stretches
 
-MIN_ENDING_CALLS: Final = 5  # calls that an optimizer needs to end steps
 # calls of a later kind after the last: then what was called less often ends none
 _MIN_LATER_CALLS: Final = 200
 Bool = npt.NDArray[np.bool_]
@@ -55,7 +54,7 @@ def find_endings(marks: Marks, stretches: Stretches, kind: int) -> Endings:
 
 def has_stopped(calls: Endings, later_kinds: Sequence[Endings]) -> bool:
     """Return whether so few calls stopped while those of a later kind went on."""
-    if count_values(calls.subject, calls.count)[2].max() >= MIN_ENDING_CALLS:
+    if count_values(calls.subject, calls.count)[2].max() >= wire.MIN_ENDING_CALLS:
         return False
     return any(
         int(later_calls.count[later_calls.end > calls.end[-1]].sum()) >= _MIN_LATER_CALLS
@@ -92,7 +91,7 @@ def _frequent_subjects(calls: Endings, is_outside: Bool) -> Int64:
     outside_counts = np.array(
         [calls.count[is_outside & (calls.subject == subject)].sum() for subject in subjects]
     )
-    return subjects[(outside_counts >= MIN_ENDING_CALLS) & (2 * outside_counts >= totals)]
+    return subjects[(outside_counts >= wire.MIN_ENDING_CALLS) & (2 * outside_counts >= totals)]
 
 
 def long_step_passes(steps: Endings, passes: Endings) -> Endings | None:
@@ -103,8 +102,8 @@ def long_step_passes(steps: Endings, passes: Endings) -> Endings | None:
     taken.
     """
     n_first, n_steps = 0, int(steps.count.sum())
-    if n_steps > MIN_ENDING_CALLS:
-        n_first = int(np.searchsorted(np.cumsum(steps.count), MIN_ENDING_CALLS)) + 1
+    if n_steps > wire.MIN_ENDING_CALLS:
+        n_first = int(np.searchsorted(np.cumsum(steps.count), wire.MIN_ENDING_CALLS)) + 1
         n_steps -= int(steps.count[:n_first].sum())
         passes_after = passes.take(passes.end > steps.end[n_first - 1])
     else:
@@ -137,7 +136,7 @@ def rarest_subject(calls: Endings) -> int:
     late = calls.take(calls.end > half)
     rarest = (
         _rarest_subject(candidates, min_calls)
-        for candidates, min_calls in ((late, MIN_ENDING_CALLS), (calls, MIN_ENDING_CALLS))
+        for candidates, min_calls in ((late, wire.MIN_ENDING_CALLS), (calls, wire.MIN_ENDING_CALLS))
     )
     rarest_steady = next((subject for subject in rarest if subject is not None), None)
     return _rarest_subject(calls, 1) or 0 if rarest_steady is None else rarest_steady

@@ -14,7 +14,6 @@ from gapless.accounting.intervals import NO_LANE, Lane, empty_column, overlap, u
 from gapless.model.recording import Fact, Marks, Process
 from gapless.model.trace import Int64
 from gapless.recorded.training.edge_calls import (
-    MIN_ENDING_CALLS,
     Endings,
     busiest_subject,
     count_passes,
@@ -113,7 +112,7 @@ def find_edges(process: Process) -> Edges:
             return _build_edges(process, process_stretches, select_phases(calls, choose), rule)
         subjects = _first_alike(process, calls.subject) if rule == "loader" else calls.subject
         merged_calls = replace(calls, subject=subjects)
-        if rule == "loader" or int(calls.count.sum()) >= MIN_ENDING_CALLS:
+        if rule == "loader" or int(calls.count.sum()) >= wire.MIN_ENDING_CALLS:
             return _build_edges(
                 process,
                 process_stretches,

@@ -41,16 +41,16 @@ def even_out(
     nobody: ranks run the same code; what a host does while its device waits is hidden, and kernels
     beside a collective that waits are slowed by it. ``hidden``: the share of the rest that counts.
     """
-    others = [graph for index, graph in enumerate(graphs) if index != late]
+    other_graphs = [graph for index, graph in enumerate(graphs) if index != late]
     host_ns = _host_ns(graphs[late])
-    kept = _kept_shares(host_ns, [_host_ns(graph) for graph in others], keep)
+    kept_shares = _kept_shares(host_ns, [_host_ns(graph) for graph in other_graphs], keep)
     device_ns = _device_ns(graphs[late])
-    kept_device = _kept_shares(device_ns, [_device_ns(graph) for graph in others], keep)
-    evened_ns, evened_device_ns = host_ns * kept, device_ns * kept_device
+    kept_device = _kept_shares(device_ns, [_device_ns(graph) for graph in other_graphs], keep)
+    evened_ns, evened_device_ns = host_ns * kept_shares, device_ns * kept_device
     evened_graphs: list[Graph] = []
     for index, graph in enumerate(graphs):
         if index == late:
-            evened_graphs.append(_scale_graph(graph, kept[_KIND], kept_device[_KIND]))
+            evened_graphs.append(_scale_graph(graph, kept_shares[_KIND], kept_device[_KIND]))
             continue
         open_host = _kept_shares(_host_ns(graph), [evened_ns], hidden)
         open_device = _kept_shares(_device_ns(graph), [evened_device_ns], hidden)

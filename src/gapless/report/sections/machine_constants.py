@@ -69,9 +69,9 @@ def _line(constant: Constant) -> str:
         if value
     ]
     value, *spread = figures
-    around = " – ".join(spread)
+    range_words = " – ".join(spread)
     note = f", {constant.note}" if constant.note else ""
-    cells = f"{_name(constant):<{_CELLS}} {value:>{_FIGURE}}  {around:<27}"
+    cells = f"{_name(constant):<{_CELLS}} {value:>{_FIGURE}}  {range_words:<27}"
     return f"{cells} × {constant.times}{note}".rstrip()
 
 

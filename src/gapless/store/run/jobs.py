@@ -45,8 +45,8 @@ def find_job_runs(run: Path) -> tuple[Path, ...]:
     job = _read_job(run)
     if job is None or len(job.ranks) >= job.world:
         return (run,)
-    others = (path for path in run.parent.iterdir() if path.name != run.name and is_run(path))
-    return (run, *sorted(path for path in others if _is_same_job(job, _read_job(path))))
+    other_runs = (path for path in run.parent.iterdir() if path.name != run.name and is_run(path))
+    return (run, *sorted(path for path in other_runs if _is_same_job(job, _read_job(path))))
 
 
 def _is_same_job(job: _Job, candidate: _Job | None) -> bool:

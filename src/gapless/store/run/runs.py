@@ -138,8 +138,8 @@ def find_here(folder: Path, name: str) -> Path:
 
     The folder may also be the one around its runs: ``.gapless``, or that of a project.
     """
-    around = (folder, folder / HOME.name, folder / HOME)
-    runs = next((runs for runs in map(_newest_first, around) if runs), ())
+    candidates = (folder, folder / HOME.name, folder / HOME)
+    runs = next((runs for runs in map(_newest_first, candidates) if runs), ())
     if not runs:
         raise NotFoundError(f"there are no runs in {folder}; gapless run COMMAND makes one")
     if name == LAST_RUN:

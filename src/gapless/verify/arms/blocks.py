@@ -85,8 +85,8 @@ class SwitchedSteps(Struct, frozen=True):
             return tuple(pairs)
         ratios = np.array([math.log(step_time(a) / step_time(b)) for a, b in pairs])
         deviations = np.abs(ratios - np.median(ratios))
-        most = max(_MIN_OUTLYING, _OUTLYING * _NORMAL * float(np.median(deviations)))
-        return tuple(pair for pair, off in zip(pairs, deviations, strict=True) if off <= most)
+        limit = max(_MIN_OUTLYING, _OUTLYING * _NORMAL * float(np.median(deviations)))
+        return tuple(pair for pair, off in zip(pairs, deviations, strict=True) if off <= limit)
 
     def aa_ratios(self) -> list[float]:
         """Return how far unedited blocks lie from the mean of their unedited neighbours.
@@ -102,8 +102,8 @@ class SwitchedSteps(Struct, frozen=True):
             ]
         )
         if len(ratios) >= _FEW:
-            most = _WIDE * _NORMAL * float(np.median(np.abs(ratios)))
-            ratios = np.clip(ratios, -most, most)
+            limit = _WIDE * _NORMAL * float(np.median(np.abs(ratios)))
+            ratios = np.clip(ratios, -limit, limit)
         return ratios.tolist()
 
     def noise(self, side: int) -> float | None:
@@ -202,9 +202,9 @@ def read_blocks(recording: Recording, edit_counts: Sequence[int]) -> SwitchedSte
     edges = np.searchsorted(steps.ends, marks.start[rows])
     sides = marks.subject[rows].astype(int).tolist()
     kinds = marks.value[rows].astype(int).tolist()
-    made = [index for index, kind in enumerate(kinds) if kind != wire.SWITCH_FAILED]
+    switch_indices = [index for index, kind in enumerate(kinds) if kind != wire.SWITCH_FAILED]
     obstacles = _find_obstacles(recording, sides, kinds, edit_counts)
-    cut = [(int(edges[index]), sides[index], kinds[index]) for index in made]
+    cut = [(int(edges[index]), sides[index], kinds[index]) for index in switch_indices]
     return SwitchedSteps(
         blocks=tuple(cut_blocks(steps, cut, _collecting_ns(stepping[0].process, steps))),
         active=cut[-1][1] if cut else 0,

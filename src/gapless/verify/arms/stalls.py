@@ -52,16 +52,16 @@ def split_stalls(lengths: Float | Int64, collecting_ns: Float) -> tuple[Float, S
 def add_stalls(parts: Sequence[Stalls]) -> Stalls:
     """Return the stalls of several blocks as those of one."""
     return Stalls(
-        sum(part.steps for part in parts),
-        sum(part.count for part in parts),
-        sum(part.excess_ns for part in parts),
-        sum(part.collections for part in parts),
+        sum(stall.steps for stall in parts),
+        sum(stall.count for stall in parts),
+        sum(stall.excess_ns for stall in parts),
+        sum(stall.collections for stall in parts),
     )
 
 
 def are_rare(parts: Sequence[Stalls]) -> bool:
     """Return whether most blocks hold none: otherwise stalls are a part of what blocks measure."""
-    return sum(part.count > 0 for part in parts) < len(parts) / 2
+    return sum(stall.count > 0 for stall in parts) < len(parts) / 2
 
 
 def include_stalls(

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import uses_cuda
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetEnv
 from gapless.model.facts import Facts
 
@@ -17,36 +16,23 @@ _NO_CACHE: Final = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 @fix(
     "allocator",
-    cases=lambda: [
-        Case(
-            "torch's defaults",
-            example_facts.gpu(),
-            "risky: PYTORCH_ALLOC_CONF=expandable_segments:True",
-            edits=(SetEnv("PYTORCH_ALLOC_CONF", "expandable_segments:True"),),
-        ),
-        Case(
-            "Other settings are there",
-            example_facts.gpu(
-                example_facts.machine(
-                    environment={_OLD_VARIABLE: "max_split_size_mb:128,expandable_segments:False"}
-                )
-            ),
-            "risky: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,expandable_segments:True",
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(
-                example_facts.machine(environment={_NEW_VARIABLE: "expandable_segments:True"})
-            ),
-            "nothing to change: PYTORCH_ALLOC_CONF=expandable_segments:True is set already",
-        ),
-        Case(
-            "No caching allocator",
-            example_facts.gpu(example_facts.machine(environment={_NO_CACHE: "1"})),
-            "refused: PYTORCH_NO_CUDA_MEMORY_CACHING is set: torch keeps no memory",
-        ),
-        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
-    ],
+    cases="""
+    # torch's defaults
+    > risky: PYTORCH_ALLOC_CONF=expandable_segments:True
+    gpu(), SetEnv("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+    # Other settings are there
+    > risky: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,expandable_segments:True
+    gpu(machine(environment={_OLD_VARIABLE: "max_split_size_mb:128,expandable_segments:False"}))
+    # Already so
+    > nothing to change: PYTORCH_ALLOC_CONF=expandable_segments:True is set already
+    gpu(machine(environment={_NEW_VARIABLE: "expandable_segments:True"}))
+    # No caching allocator
+    > refused: PYTORCH_NO_CUDA_MEMORY_CACHING is set: torch keeps no memory
+    gpu(machine(environment={_NO_CACHE: "1"}))
+    # No device
+    > refused: no CUDA device was used
+    cpu()
+    """,
 )
 def allocator(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Let segments of device memory grow (``expandable_segments:True``), so that none lies idle.

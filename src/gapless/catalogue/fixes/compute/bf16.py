@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import autocast_dtypes, uses_cuda
 from gapless.catalogue.declare.targets import MODULE
 from gapless.catalogue.effects.kernels import kernel_effect
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.compute import count_host_events, roof_of
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.evidence import Evidence
@@ -28,62 +27,40 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
 @fix(
     "bf16",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "A model in fp32",
-            example_facts.gpu(),
-            "risky: the model's forward runs under autocast in bfloat16",
-            edits=(Wrap(MODULE, "autocast", {"dtype": "bfloat16"}),),
-        ),
-        Case(
-            "The same on a CPU",
-            example_facts.cpu(),
-            "risky: the model's forward runs under autocast in bfloat16",
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
-            "nothing to change: autocast in bfloat16 is in use already",
-        ),
-        Case(
-            "fp16 with a scaler",
-            example_facts.gpu(
-                example_facts.precision(autocast={"cuda": "torch.float16"}, scaler=True)
-            ),
-            "refused: autocast in float16 was chosen; --override tries bfloat16 instead",
-        ),
-        Case(
-            "Weights in fp64",
-            example_facts.gpu(example_facts.model(dtype="torch.float64")),
-            "refused: parameters in float64 are a choice of precision; --override tries bfloat16",
-        ),
-        Case(
-            "Weights in bf16",
-            example_facts.gpu(example_facts.model(dtype="torch.bfloat16")),
-            "nothing to change: the parameters are in bfloat16 already",
-        ),
-        Case(
-            "An older device",
-            example_facts.gpu(example_facts.machine(capability=(7, 5), device="Tesla T4")),
-            "refused: Tesla T4 computes bfloat16 in software: compute capability 8.0 is needed, "
-            "and this is 7.5; try fp16",
-        ),
-        Case(
-            "Processors without instructions for it",
-            example_facts.cpu(example_facts.machine(cpus=2, device=None, bf16=False)),
-            "refused: these processors have no instructions for bfloat16: torch would turn each "
-            "number into fp32 and back; --override tries it anyway",
-        ),
-        Case("No model", example_facts.bare_facts(), "refused: no model was seen"),
-        Case(
-            "fp16 with a scaler, which may be changed",
-            example_facts.gpu(
-                example_facts.precision(autocast={"cuda": "torch.float16"}, scaler=True)
-            ),
-            "risky: the model's forward runs under autocast in bfloat16",
-            Option(override=True),
-        ),
-    ],
+    cases="""
+    # A model in fp32
+    > risky: the model's forward runs under autocast in bfloat16
+    gpu(), Wrap(MODULE, "autocast", {"dtype": "bfloat16"})
+    # The same on a CPU
+    > risky: the model's forward runs under autocast in bfloat16
+    cpu()
+    # Already so
+    > nothing to change: autocast in bfloat16 is in use already
+    gpu(precision(autocast={"cuda": "torch.bfloat16"}))
+    # fp16 with a scaler
+    > refused: autocast in float16 was chosen; --override tries bfloat16 instead
+    gpu(precision(autocast={"cuda": "torch.float16"}, scaler=True))
+    # Weights in fp64
+    > refused: parameters in float64 are a choice of precision; --override tries bfloat16
+    gpu(model(dtype="torch.float64"))
+    # Weights in bf16
+    > nothing to change: the parameters are in bfloat16 already
+    gpu(model(dtype="torch.bfloat16"))
+    # An older device
+    > refused: Tesla T4 computes bfloat16 in software: compute capability 8.0 is needed, and this is
+      7.5; try fp16
+    gpu(machine(capability=(7, 5), device="Tesla T4"))
+    # Processors without instructions for it
+    > refused: these processors have no instructions for bfloat16: torch would turn each number into
+      fp32 and back; --override tries it anyway
+    cpu(machine(cpus=2, device=None, bf16=False))
+    # No model
+    > refused: no model was seen
+    bare_facts()
+    # fp16 with a scaler, which may be changed
+    > risky: the model's forward runs under autocast in bfloat16
+    gpu(precision(autocast={"cuda": "torch.float16"}, scaler=True)), Option(override=True)
+    """,
 )
 def bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the model's forward run under autocast in bfloat16.

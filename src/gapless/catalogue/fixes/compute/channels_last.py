@@ -1,9 +1,8 @@
 """Images with their channels last in memory."""
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.targets import MODULE
 from gapless.catalogue.effects.kernels import kernel_effect
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.compute import roof_of, rounds_convolutions, uses_half_precision
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.evidence import Evidence
@@ -27,25 +26,20 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
 @fix(
     "channels-last",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "A network of 53 convolutions",
-            example_facts.gpu(),
-            "equivalent: ResNet and its images are laid out channels last",
-            edits=(Wrap(MODULE, "channels-last"),),
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.model(channels_last=True)),
-            "nothing to change: ResNet is laid out channels last already",
-        ),
-        Case(
-            "No convolutions",
-            example_facts.gpu(example_facts.model(convolutions=0, channels_last=None)),
-            "refused: no model has weights of four dimensions, so there is nothing to lay out",
-        ),
-        Case("No model", example_facts.bare_facts(), "refused: no model was seen"),
-    ],
+    cases="""
+    # A network of 53 convolutions
+    > equivalent: ResNet and its images are laid out channels last
+    gpu(), Wrap(MODULE, "channels-last")
+    # Already so
+    > nothing to change: ResNet is laid out channels last already
+    gpu(model(channels_last=True))
+    # No convolutions
+    > refused: no model has weights of four dimensions, so there is nothing to lay out
+    gpu(model(convolutions=0, channels_last=None))
+    # No model
+    > refused: no model was seen
+    bare_facts()
+    """,
 )
 def channels_last(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Lay the model's weights and images out with channels last, as tensor cores need them.

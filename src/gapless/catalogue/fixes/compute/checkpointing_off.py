@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.effects.kernels import kernel_effect
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 from gapless.roofline.recomputed import keep_activations
@@ -15,20 +14,17 @@ _TARGET: Final = "torch.utils.checkpoint.checkpoint"
 @fix(
     "checkpointing-off",
     effect=kernel_effect(lambda evidence, _proposal: keep_activations(evidence.study.work) or None),
-    cases=lambda: [
-        Case(
-            "Activations are computed again",
-            example_facts.gpu(example_facts.model(checkpoints=True)),
-            "same: activations are kept, and not computed again in the backward pass",
-            edits=(Wrap(_TARGET, "checkpointing-off"),),
-        ),
-        Case(
-            "They are kept",
-            example_facts.gpu(),
-            "nothing to change: activation checkpointing was not used",
-        ),
-        Case("No model", example_facts.bare_facts(), "refused: no model was seen"),
-    ],
+    cases="""
+    # Activations are computed again
+    > same: activations are kept, and not computed again in the backward pass
+    gpu(model(checkpoints=True)), Wrap(_TARGET, "checkpointing-off")
+    # They are kept
+    > nothing to change: activation checkpointing was not used
+    gpu()
+    # No model
+    > refused: no model was seen
+    bare_facts()
+    """,
 )
 def checkpointing_off(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Keep activations instead of computing them again in the backward pass.

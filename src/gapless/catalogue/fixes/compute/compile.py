@@ -1,33 +1,27 @@
 """Compile the model."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.targets import MODULE
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
 
 @fix(
     "compile",
-    cases=lambda: [
-        Case(
-            "A model that runs eagerly",
-            example_facts.gpu(),
-            "risky: ResNet is compiled (torch.compile)",
-            edits=(Wrap(MODULE, "compile", {"mode": "default", "dynamic": None}),),
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.model(compiled=True)),
-            "nothing to change: ResNet is compiled already",
-        ),
-        Case(
-            "nn.DataParallel",
-            example_facts.gpu(example_facts.parallel_model("data_parallel")),
-            "refused: nn.DataParallel copies the model in each step, which cannot be compiled",
-        ),
-        Case("No model", example_facts.bare_facts(), "refused: no model was seen"),
-    ],
+    cases="""
+    # A model that runs eagerly
+    > risky: ResNet is compiled (torch.compile)
+    gpu(), Wrap(MODULE, "compile", {"mode": "default", "dynamic": None})
+    # Already so
+    > nothing to change: ResNet is compiled already
+    gpu(model(compiled=True))
+    # nn.DataParallel
+    > refused: nn.DataParallel copies the model in each step, which cannot be compiled
+    gpu(parallel_model("data_parallel"))
+    # No model
+    > refused: no model was seen
+    bare_facts()
+    """,
 )
 def compiled(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Compile the model's forward and backward (``torch.compile``).

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import is_model_on_cuda, uses_cuda
 from gapless.catalogue.declare.targets import MODULE
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.compute.compile import find_obstacle, name_models
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -15,30 +14,20 @@ _OPTIONS: Final = {"mode": "reduce-overhead", "dynamic": None}
 
 @fix(
     "compile-reduce-overhead",
-    cases=lambda: [
-        Case(
-            "A model that runs eagerly",
-            example_facts.gpu(),
-            "risky: ResNet is compiled and captured into CUDA graphs",
-            edits=(Wrap(MODULE, "compile", _OPTIONS),),
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(),
-            "refused: no CUDA device was used, and CUDA graphs cannot hold what runs on the CPU",
-        ),
-        Case(
-            "A model that is partly on the CPU",
-            example_facts.gpu(example_facts.model(device="cpu")),
-            "refused: ResNet has its parameters on the CPU, and CUDA graphs cannot hold what runs "
-            "there",
-        ),
-        Case(
-            "nn.DataParallel",
-            example_facts.gpu(example_facts.parallel_model("data_parallel")),
-            "refused: nn.DataParallel copies the model in each step, which cannot be compiled",
-        ),
-    ],
+    cases="""
+    # A model that runs eagerly
+    > risky: ResNet is compiled and captured into CUDA graphs
+    gpu(), Wrap(MODULE, "compile", _OPTIONS)
+    # No device
+    > refused: no CUDA device was used, and CUDA graphs cannot hold what runs on the CPU
+    cpu()
+    # A model that is partly on the CPU
+    > refused: ResNet has its parameters on the CPU, and CUDA graphs cannot hold what runs there
+    gpu(model(device="cpu"))
+    # nn.DataParallel
+    > refused: nn.DataParallel copies the model in each step, which cannot be compiled
+    gpu(parallel_model("data_parallel"))
+    """,
 )
 def compile_reduce_overhead(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Compile the model and replay it as CUDA graphs (``mode="reduce-overhead"``).

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import deterministic_setting, torch_setting, uses_cuda
 from gapless.catalogue.effects.kernels import kernel_effect
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetGlobal
 from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts
@@ -21,31 +20,24 @@ _BENCHMARK_FACTOR: Final = Estimate(
 @fix(
     "cudnn-benchmark",
     effect=kernel_effect(lambda evidence, _proposal: choose_by_time(evidence.study.work)),
-    cases=lambda: [
-        Case(
-            "A network of convolutions",
-            example_facts.gpu(),
-            "equivalent: torch.backends.cudnn.benchmark False → True",
-            edits=(SetGlobal("torch.backends.cudnn.benchmark", value=True),),
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.precision(cudnn_benchmark=True)),
-            "nothing to change: torch.backends.cudnn.benchmark is already True",
-        ),
-        Case(
-            "Reproducible results are asked for",
-            example_facts.gpu(example_facts.precision(cudnn_deterministic=True)),
-            "refused: torch.backends.cudnn.deterministic = True asks for reproducible "
-            "results; --override chooses kernels by time anyway",
-        ),
-        Case(
-            "No convolutions",
-            example_facts.gpu(example_facts.model(convolutions=0)),
-            "nothing to change: no model has convolutions, which is what cuDNN would choose for",
-        ),
-        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
-    ],
+    cases="""
+    # A network of convolutions
+    > equivalent: torch.backends.cudnn.benchmark False → True
+    gpu(), SetGlobal("torch.backends.cudnn.benchmark", value=True)
+    # Already so
+    > nothing to change: torch.backends.cudnn.benchmark is already True
+    gpu(precision(cudnn_benchmark=True))
+    # Reproducible results are asked for
+    > refused: torch.backends.cudnn.deterministic = True asks for reproducible results; --override
+      chooses kernels by time anyway
+    gpu(precision(cudnn_deterministic=True))
+    # No convolutions
+    > nothing to change: no model has convolutions, which is what cuDNN would choose for
+    gpu(model(convolutions=0))
+    # No device
+    > refused: no CUDA device was used
+    cpu()
+    """,
 )
 def cudnn_benchmark(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let cuDNN try its kernels for each new shape, and use the fastest.

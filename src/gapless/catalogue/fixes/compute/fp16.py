@@ -1,10 +1,9 @@
 """Mixed precision in fp16, with a gradient scaler."""
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import torch_setting, uses_cuda
 from gapless.catalogue.declare.targets import MODULE, OPTIMIZER
 from gapless.catalogue.effects.kernels import kernel_effect
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.compute.bf16 import describe_use, refuse_autocast
 from gapless.catalogue.queries.compute import count_host_events, roof_of
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -26,29 +25,20 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
 @fix(
     "fp16",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "A model in fp32",
-            example_facts.gpu(),
-            "risky: the model's forward runs under autocast in float16, with a gradient scaler",
-            edits=(Wrap(MODULE, "autocast", {"dtype": "float16"}), Wrap(OPTIMIZER, "grad-scaler")),
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(
-                example_facts.precision(autocast={"cuda": "torch.float16"}, scaler=True)
-            ),
-            "nothing to change: autocast in float16 is in use already",
-        ),
-        Case(
-            "bf16 is in use",
-            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
-            "refused: autocast in bfloat16 was chosen; --override tries float16 instead",
-        ),
-        Case(
-            "No device", example_facts.cpu(), "refused: no CUDA device was used: bf16 is for CPUs"
-        ),
-    ],
+    cases="""
+    # A model in fp32
+    > risky: the model's forward runs under autocast in float16, with a gradient scaler
+    gpu(), Wrap(MODULE, "autocast", {"dtype": "float16"}), Wrap(OPTIMIZER, "grad-scaler")
+    # Already so
+    > nothing to change: autocast in float16 is in use already
+    gpu(precision(autocast={"cuda": "torch.float16"}, scaler=True))
+    # bf16 is in use
+    > refused: autocast in bfloat16 was chosen; --override tries float16 instead
+    gpu(precision(autocast={"cuda": "torch.bfloat16"}))
+    # No device
+    > refused: no CUDA device was used: bf16 is for CPUs
+    cpu()
+    """,
 )
 def fp16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the model's forward run under autocast in float16, and scale the loss.

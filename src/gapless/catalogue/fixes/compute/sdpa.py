@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import autocast_dtypes, torch_setting, uses_cuda
 from gapless.catalogue.effects.kernels import kernel_effect
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.compute import roof_of
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -38,30 +37,24 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     "sdpa",
     effect=_predict_changes,
     value="BACKEND",
-    cases=lambda: [
-        Case(
-            "Mixed precision",
-            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
-            "equivalent: scaled_dot_product_attention uses flash",
-            edits=(Wrap(_TARGET, "sdpa", {"backend": "flash"}),),
-        ),
-        Case(
-            "fp32", example_facts.gpu(), "equivalent: scaled_dot_product_attention uses efficient"
-        ),
-        Case(
-            "Flash is asked for in fp32",
-            example_facts.gpu(),
-            "refused: flash needs float16 or bfloat16, and neither was seen: bf16 first",
-            Option(value="flash"),
-        ),
-        Case(
-            "An older device",
-            example_facts.gpu(example_facts.machine(capability=(7, 5), device="Tesla T4")),
-            "refused: flash needs compute capability 8.0, and Tesla T4 has 7.5",
-            Option(value="flash"),
-        ),
-        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
-    ],
+    cases="""
+    # Mixed precision
+    > equivalent: scaled_dot_product_attention uses flash
+    gpu(precision(autocast={"cuda": "torch.bfloat16"}))
+    Wrap(_TARGET, "sdpa", {"backend": "flash"})
+    # fp32
+    > equivalent: scaled_dot_product_attention uses efficient
+    gpu()
+    # Flash is asked for in fp32
+    > refused: flash needs float16 or bfloat16, and neither was seen: bf16 first
+    gpu(), Option(value="flash")
+    # An older device
+    > refused: flash needs compute capability 8.0, and Tesla T4 has 7.5
+    gpu(machine(capability=(7, 5), device="Tesla T4")), Option(value="flash")
+    # No device
+    > refused: no CUDA device was used
+    cpu()
+    """,
 )
 def sdpa(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let ``scaled_dot_product_attention`` use one backend: flash, efficient, cudnn or math.

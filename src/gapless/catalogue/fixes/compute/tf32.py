@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import torch_setting, uses_cuda
 from gapless.catalogue.effects.kernels import kernel_effect
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.compute import roof_of
 from gapless.model.edit import Applicability, Edit, Proposal, SetEnv, SetGlobal
 from gapless.model.evidence import Evidence
@@ -30,54 +29,35 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 @fix(
     "tf32",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "fp32, torch's default",
-            example_facts.gpu(),
-            "risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high)",
-            edits=(SetGlobal("torch.set_float32_matmul_precision", "high"),),
-        ),
-        Case(
-            "Convolutions too",
-            example_facts.gpu(example_facts.precision(allow_tf32_conv=False)),
-            "risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high), "
-            "and convolutions",
-            edits=(
-                SetGlobal("torch.set_float32_matmul_precision", "high"),
-                SetGlobal("torch.backends.cudnn.allow_tf32", value=True),
-            ),
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(
-                example_facts.precision(matmul_precision="high", allow_tf32_matmul=True)
-            ),
-            "nothing to change: fp32 matrix products may be rounded to TF32 already",
-        ),
-        Case(
-            "An older device",
-            example_facts.gpu(example_facts.machine(capability=(7, 0), device="Tesla V100")),
-            "refused: Tesla V100 has no TF32: it came with compute capability 8.0, and this is 7.0",
-        ),
-        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
-        Case(
-            "Weights in bf16",
-            example_facts.gpu(example_facts.model(dtype="torch.bfloat16")),
-            "nothing to change: no model has fp32 parameters",
-        ),
-        Case(
-            "TF32 is forbidden",
-            example_facts.gpu(example_facts.machine(environment={_ENV: "0"})),
-            "refused: NVIDIA_TF32_OVERRIDE=0 is set; --override unsets it",
-        ),
-        Case(
-            "TF32 is forbidden, and that may be changed",
-            example_facts.gpu(example_facts.machine(environment={_ENV: "0"})),
-            "risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high)",
-            Option(override=True),
-            edits=(SetGlobal("torch.set_float32_matmul_precision", "high"), SetEnv(_ENV, None)),
-        ),
-    ],
+    cases="""
+    # fp32, torch's default
+    > risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high)
+    gpu(), SetGlobal("torch.set_float32_matmul_precision", "high")
+    # Convolutions too
+    > risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high), and
+      convolutions
+    gpu(precision(allow_tf32_conv=False)), SetGlobal("torch.set_float32_matmul_precision", "high")
+    SetGlobal("torch.backends.cudnn.allow_tf32", value=True)
+    # Already so
+    > nothing to change: fp32 matrix products may be rounded to TF32 already
+    gpu(precision(matmul_precision="high", allow_tf32_matmul=True))
+    # An older device
+    > refused: Tesla V100 has no TF32: it came with compute capability 8.0, and this is 7.0
+    gpu(machine(capability=(7, 0), device="Tesla V100"))
+    # No device
+    > refused: no CUDA device was used
+    cpu()
+    # Weights in bf16
+    > nothing to change: no model has fp32 parameters
+    gpu(model(dtype="torch.bfloat16"))
+    # TF32 is forbidden
+    > refused: NVIDIA_TF32_OVERRIDE=0 is set; --override unsets it
+    gpu(machine(environment={_ENV: "0"}))
+    # TF32 is forbidden, and that may be changed
+    > risky: fp32 matrix products are rounded to TF32 (matmul precision highest → high)
+    gpu(machine(environment={_ENV: "0"})), Option(override=True)
+    SetGlobal("torch.set_float32_matmul_precision", "high"), SetEnv(_ENV, None)
+    """,
 )
 def tf32(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let tensor cores compute fp32 matrix products, rounded to TF32.

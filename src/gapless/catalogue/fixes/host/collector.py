@@ -1,8 +1,7 @@
 """Run the garbage collector less often, and between steps."""
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.effects.occasions import find_proposed_period
-from gapless.catalogue.examples import example_facts
 from gapless.model.change import Drop
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.evidence import Evidence
@@ -24,20 +23,14 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     "collector",
     effect=_predict_changes,
     value="STEPS",
-    cases=lambda: [
-        Case(
-            "It ran within steps",
-            example_facts.gpu(collections=40),
-            "same: the garbage collector runs every 1000 steps, initial objects are frozen "
-            "(40 collections)",
-            edits=(Wrap("gc", "collector", {"every": 1000, "freeze": True}),),
-        ),
-        Case(
-            "It never ran",
-            example_facts.gpu(collections=0),
-            "nothing to change: the garbage collector did not run",
-        ),
-    ],
+    cases="""
+    # It ran within steps
+    > same: the garbage collector runs every 1000 steps, initial objects are frozen (40 collections)
+    gpu(collections=40), Wrap("gc", "collector", {"every": 1000, "freeze": True})
+    # It never ran
+    > nothing to change: the garbage collector did not run
+    gpu(collections=0)
+    """,
 )
 def collector(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the garbage collector run only every N steps (default 1000), between steps.

@@ -1,9 +1,8 @@
 """Switch off what looks for errors."""
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import torch_setting
 from gapless.catalogue.effects.debug_switches import changes_without_checks, changes_without_waits
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetEnv, SetGlobal, Skip
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
@@ -26,37 +25,22 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 @fix(
     "debug-off",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "Launches wait",
-            example_facts.gpu(example_facts.precision(launch_blocking=True)),
-            "risky: CUDA_LAUNCH_BLOCKING is not set",
-            edits=(SetEnv("CUDA_LAUNCH_BLOCKING", None),),
-        ),
-        Case(
-            "Anomaly detection, which may be switched off",
-            example_facts.gpu(example_facts.precision(anomaly=True)),
-            "risky: anomaly detection is off",
-            Option(override=True),
-            edits=(SetGlobal("torch.set_anomaly_enabled", value=False),),
-        ),
-        Case(
-            "Anomaly detection, which may be intended",
-            example_facts.gpu(example_facts.precision(anomaly=True, sync_debug_mode=1)),
-            (
-                (
-                    "refused: anomaly detection is on, which may be intended; "
-                    "--override --risky tries it"
-                ),
-                "risky: torch does not look for synchronising calls",
-            ),
-        ),
-        Case(
-            "None is on",
-            example_facts.gpu(),
-            "nothing to change: no switch for finding errors was seen to be on",
-        ),
-    ],
+    cases="""
+    # Launches wait
+    > risky: CUDA_LAUNCH_BLOCKING is not set
+    gpu(precision(launch_blocking=True)), SetEnv("CUDA_LAUNCH_BLOCKING", None)
+    # Anomaly detection, which may be switched off
+    > risky: anomaly detection is off
+    gpu(precision(anomaly=True)), Option(override=True)
+    SetGlobal("torch.set_anomaly_enabled", value=False)
+    # Anomaly detection, which may be intended
+    > refused: anomaly detection is on, which may be intended; --override --risky tries it
+    > risky: torch does not look for synchronising calls
+    gpu(precision(anomaly=True, sync_debug_mode=1))
+    # None is on
+    > nothing to change: no switch for finding errors was seen to be on
+    gpu()
+    """,
 )
 def debug_off(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Switch off what looks for errors: anomaly detection, blocking launches, sync warnings.

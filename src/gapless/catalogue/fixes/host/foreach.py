@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import name_line, public_name, select_optimizers
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries import optimizer_steps
 from gapless.catalogue.queries.optimizer_steps import find_proposed_optimizer
 from gapless.model.change import HostChange
@@ -44,44 +43,30 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 @fix(
     "foreach",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "Switched off",
-            example_facts.gpu(example_facts.optimizer(foreach=False)),
-            "equivalent: AdamW at train.py:52: foreach False → True",
-            edits=(
-                SetArgument(
-                    "torch.optim.AdamW", "foreach", value=True, where=example_facts.OPTIMIZER_LINE
-                ),
-            ),
-        ),
-        Case(
-            "torch's default, on a CPU",
-            example_facts.cpu(),
-            "equivalent: AdamW at train.py:52: foreach None → True",
-        ),
-        Case(
-            "torch's default, on a GPU",
-            example_facts.gpu(),
-            "nothing to change: AdamW at train.py:52 uses foreach on CUDA by default",
-        ),
-        Case(
-            "A fused optimizer",
-            example_facts.gpu(example_facts.optimizer(fused=True)),
-            "nothing to change: AdamW at train.py:52 is fused, which does more",
-        ),
-        Case(
-            "A class without foreach",
-            example_facts.gpu(example_facts.optimizer(name="torch.optim.lbfgs.LBFGS")),
-            "refused: LBFGS at train.py:52 has no foreach implementation",
-        ),
-        Case("No optimizer", example_facts.bare_facts(), "refused: no optimizer was seen"),
-        Case(
-            "Already so",
-            example_facts.cpu(example_facts.optimizer(foreach=True, device="cpu")),
-            "nothing to change: AdamW at train.py:52: foreach is already True",
-        ),
-    ],
+    cases="""
+    # Switched off
+    > equivalent: AdamW at train.py:52: foreach False → True
+    gpu(optimizer(foreach=False))
+    SetArgument("torch.optim.AdamW", "foreach", value=True, where=OPTIMIZER_LINE)
+    # torch's default, on a CPU
+    > equivalent: AdamW at train.py:52: foreach None → True
+    cpu()
+    # torch's default, on a GPU
+    > nothing to change: AdamW at train.py:52 uses foreach on CUDA by default
+    gpu()
+    # A fused optimizer
+    > nothing to change: AdamW at train.py:52 is fused, which does more
+    gpu(optimizer(fused=True))
+    # A class without foreach
+    > refused: LBFGS at train.py:52 has no foreach implementation
+    gpu(optimizer(name="torch.optim.lbfgs.LBFGS"))
+    # No optimizer
+    > refused: no optimizer was seen
+    bare_facts()
+    # Already so
+    > nothing to change: AdamW at train.py:52: foreach is already True
+    cpu(optimizer(foreach=True, device="cpu"))
+    """,
 )
 def foreach(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the optimizer update many tensors in one kernel (``foreach=True``).

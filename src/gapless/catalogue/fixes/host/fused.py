@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import name_line, public_name, select_optimizers, uses_cuda
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries import optimizer_steps
 from gapless.catalogue.queries.optimizer_steps import find_proposed_optimizer
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument
@@ -32,44 +31,29 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 @fix(
     "fused",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "AdamW on a GPU",
-            example_facts.gpu(),
-            "equivalent: AdamW at train.py:52: fused None → True",
-            edits=(
-                SetArgument(
-                    "torch.optim.AdamW", "fused", value=True, where=example_facts.OPTIMIZER_LINE
-                ),
-            ),
-        ),
-        Case(
-            "foreach was asked for, which excludes it",
-            example_facts.gpu(example_facts.optimizer(foreach=True)),
-            "equivalent: AdamW at train.py:52: fused None → True, foreach True → False",
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.optimizer(fused=True)),
-            "nothing to change: AdamW at train.py:52: fused is already True",
-        ),
-        Case(
-            "A CPU, and a torch that does not support it there",
-            example_facts.cpu(example_facts.world(torch=(2, 3))),
-            "refused: AdamW at train.py:52 can be fused on cpu since torch 2.4, and this is 2.3",
-        ),
-        Case(
-            "A class without a fused step",
-            example_facts.gpu(example_facts.optimizer(name="torch.optim.rmsprop.RMSprop")),
-            "refused: RMSprop at train.py:52 has no fused implementation",
-        ),
-        Case("No optimizer", example_facts.bare_facts(), "refused: no optimizer was seen"),
-        Case(
-            "A device without a fused step",
-            example_facts.cpu(example_facts.optimizer(device="hpu:0")),
-            "refused: AdamW at train.py:52 cannot be fused on hpu",
-        ),
-    ],
+    cases="""
+    # AdamW on a GPU
+    > equivalent: AdamW at train.py:52: fused None → True
+    gpu(), SetArgument("torch.optim.AdamW", "fused", value=True, where=OPTIMIZER_LINE)
+    # foreach was asked for, which excludes it
+    > equivalent: AdamW at train.py:52: fused None → True, foreach True → False
+    gpu(optimizer(foreach=True))
+    # Already so
+    > nothing to change: AdamW at train.py:52: fused is already True
+    gpu(optimizer(fused=True))
+    # A CPU, and a torch that does not support it there
+    > refused: AdamW at train.py:52 can be fused on cpu since torch 2.4, and this is 2.3
+    cpu(world(torch=(2, 3)))
+    # A class without a fused step
+    > refused: RMSprop at train.py:52 has no fused implementation
+    gpu(optimizer(name="torch.optim.rmsprop.RMSprop"))
+    # No optimizer
+    > refused: no optimizer was seen
+    bare_facts()
+    # A device without a fused step
+    > refused: AdamW at train.py:52 cannot be fused on hpu
+    cpu(optimizer(device="hpu:0"))
+    """,
 )
 def fused(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the optimizer do its whole step in a few kernels (``fused=True``).

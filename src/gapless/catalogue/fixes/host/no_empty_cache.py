@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import uses_cuda
-from gapless.catalogue.examples import example_facts
 from gapless.model.change import Change, Omit
 from gapless.model.edit import Applicability, Proposal, Skip
 from gapless.model.facts import Facts
@@ -15,20 +14,17 @@ DEVICE_MEMORY: Final = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 @fix(
     "no-empty-cache",
     effect=lambda _evidence, _proposal: omit_allocations(),
-    cases=lambda: [
-        Case(
-            "The cache is emptied in each step",
-            example_facts.gpu(empty_cache=312),
-            "same: torch.cuda.empty_cache() does nothing (312 calls)",
-            edits=(Skip("torch.cuda.empty_cache"),),
-        ),
-        Case(
-            "It is never emptied",
-            example_facts.gpu(empty_cache=0),
-            "nothing to change: torch.cuda.empty_cache() was not called",
-        ),
-        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
-    ],
+    cases="""
+    # The cache is emptied in each step
+    > same: torch.cuda.empty_cache() does nothing (312 calls)
+    gpu(empty_cache=312), Skip("torch.cuda.empty_cache")
+    # It is never emptied
+    > nothing to change: torch.cuda.empty_cache() was not called
+    gpu(empty_cache=0)
+    # No device
+    > refused: no CUDA device was used
+    cpu()
+    """,
 )
 def no_empty_cache(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Leave out the calls of ``torch.cuda.empty_cache()``.

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import uses_cuda
-from gapless.catalogue.examples import example_facts
 from gapless.model.change import Omit
 from gapless.model.edit import Applicability, Proposal, Skip
 from gapless.model.facts import Facts
@@ -15,20 +14,17 @@ DEVICE_WAITS: Final = ("*DeviceSynchronize",)  # what torch.cuda.synchronize() c
 @fix(
     "no-synchronize",
     effect=lambda evidence, _proposal: (Omit(DEVICE_WAITS),) if evidence.on_device else None,
-    cases=lambda: [
-        Case(
-            "The host waits in each step",
-            example_facts.gpu(synchronize=624),
-            "risky: torch.cuda.synchronize() does nothing (624 waits were seen)",
-            edits=(Skip("torch.cuda.synchronize"),),
-        ),
-        Case(
-            "It never waits",
-            example_facts.gpu(synchronize=0),
-            "nothing to change: no call that waits for the device was seen",
-        ),
-        Case("No device", example_facts.cpu(), "refused: no CUDA device was used"),
-    ],
+    cases="""
+    # The host waits in each step
+    > risky: torch.cuda.synchronize() does nothing (624 waits were seen)
+    gpu(synchronize=624), Skip("torch.cuda.synchronize")
+    # It never waits
+    > nothing to change: no call that waits for the device was seen
+    gpu(synchronize=0)
+    # No device
+    > refused: no CUDA device was used
+    cpu()
+    """,
 )
 def no_synchronize(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Leave out the calls of ``torch.cuda.synchronize()``.

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
-from gapless.catalogue.examples import example_facts
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.model.change import Change, Omit
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.evidence import Evidence
@@ -19,19 +18,15 @@ _REPLACED_SHARE: Final = 0.4  # of accumulating, if gradients replace and are no
 @fix(
     "set-to-none",
     effect=lambda evidence, _proposal: changes_when_dropped(evidence),
-    cases=lambda: [
-        Case(
-            "Gradients are set to zero",
-            example_facts.gpu(zero_grad_to_zero=312),
-            "risky: zero_grad() drops gradients (set_to_none False → True)",
-            edits=tuple(SetArgument(target, "set_to_none", value=True) for target in _TARGETS),
-        ),
-        Case(
-            "They are dropped, as torch does by default",
-            example_facts.gpu(zero_grad_to_zero=0),
-            "nothing to change: no zero_grad(set_to_none=False) was seen",
-        ),
-    ],
+    cases="""
+    # Gradients are set to zero
+    > risky: zero_grad() drops gradients (set_to_none False → True)
+    gpu(zero_grad_to_zero=312)
+    *tuple((SetArgument(target, "set_to_none", value=True) for target in _TARGETS))
+    # They are dropped, as torch does by default
+    > nothing to change: no zero_grad(set_to_none=False) was seen
+    gpu(zero_grad_to_zero=0)
+    """,
 )
 def set_to_none(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
     """Let ``zero_grad`` drop gradients instead of writing zeros.

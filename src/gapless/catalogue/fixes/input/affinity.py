@@ -3,9 +3,8 @@
 from typing import Final
 
 from gapless.catalogue.declare.cpu_lists import format_cpu_list, parse_cpu_list
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import uses_cuda
-from gapless.catalogue.examples import example_facts
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
@@ -16,58 +15,32 @@ _MIN_PROCESSORS: Final = 4  # processors needed to share them out without number
 @fix(
     "affinity",
     value="TRAINING[,WORKERS]",
-    cases=lambda: [
-        Case(
-            "16 processors, eight workers",
-            example_facts.gpu(example_facts.worker_loader()),
-            "equivalent: the training runs on processors 0-1, its workers on 2-15",
-            edits=(Wrap("process", "affinity", {"cpus": "0-1", "workers": "2-15"}),),
-        ),
-        Case(
-            "Two NUMA nodes, and the device is at the second",
-            example_facts.gpu(
-                example_facts.worker_loader(), example_facts.machine(device_cpus="8-15")
-            ),
-            "equivalent: the training runs on processors 8-9, its workers on 0-7,10-15",
-        ),
-        Case(
-            "The same, without workers",
-            example_facts.gpu(example_facts.machine(device_cpus="8-15")),
-            "same: the training runs on processors 8-15, those of its device's NUMA node",
-            edits=(Wrap("process", "affinity", {"cpus": "8-15"}),),
-        ),
-        Case(
-            "Two, shared out as requested",
-            example_facts.cpu(example_facts.worker_loader()),
-            "equivalent: the training runs on processors 0, its workers on 1",
-            Option(value="1,1"),
-        ),
-        Case(
-            "Two processors",
-            example_facts.cpu(example_facts.worker_loader()),
-            "refused: 2 processors are too few to share out; affinity=1,1 does it anyway",
-        ),
-        Case(
-            "No workers, and nothing known of NUMA",
-            example_facts.gpu(),
-            "refused: no loader has workers, and it is not known which processors are near the "
-            "device",
-        ),
-        Case(
-            "Several ranks on a host",
-            example_facts.gpu(
-                example_facts.worker_loader(), example_facts.world(ranks=4, local_ranks=4)
-            ),
-            "refused: 4 processes of a host would share the same processors: their launcher must "
-            "place them",
-        ),
-        Case(
-            "More than there are",
-            example_facts.cpu(example_facts.worker_loader()),
-            "refused: 2 + 2 are more than 2 processors",
-            Option(value="2,2"),
-        ),
-    ],
+    cases="""
+    # 16 processors, eight workers
+    > equivalent: the training runs on processors 0-1, its workers on 2-15
+    gpu(worker_loader()), Wrap("process", "affinity", {"cpus": "0-1", "workers": "2-15"})
+    # Two NUMA nodes, and the device is at the second
+    > equivalent: the training runs on processors 8-9, its workers on 0-7,10-15
+    gpu(worker_loader(), machine(device_cpus="8-15"))
+    # The same, without workers
+    > same: the training runs on processors 8-15, those of its device's NUMA node
+    gpu(machine(device_cpus="8-15")), Wrap("process", "affinity", {"cpus": "8-15"})
+    # Two, shared out as requested
+    > equivalent: the training runs on processors 0, its workers on 1
+    cpu(worker_loader()), Option(value="1,1")
+    # Two processors
+    > refused: 2 processors are too few to share out; affinity=1,1 does it anyway
+    cpu(worker_loader())
+    # No workers, and nothing known of NUMA
+    > refused: no loader has workers, and it is not known which processors are near the device
+    gpu()
+    # Several ranks on a host
+    > refused: 4 processes of a host would share the same processors: their launcher must place them
+    gpu(worker_loader(), world(ranks=4, local_ranks=4))
+    # More than there are
+    > refused: 2 + 2 are more than 2 processors
+    cpu(worker_loader()), Option(value="2,2")
+    """,
 )
 def affinity(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Give the training some processors of its own, and the workers the others.

@@ -1,9 +1,8 @@
 """Use another batch size: a person's decision."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
 
@@ -11,32 +10,21 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "batch-size",
     value="SAMPLES",
-    cases=lambda: [
-        Case(
-            "Twice as many samples, and that may be changed",
-            example_facts.gpu(),
-            "manual: batch_size 64 → 128 at train.py:41",
-            Option(override=True),
-            edits=(SetArgument(LOADER, "batch_size", 128, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Not asked to override",
-            example_facts.gpu(),
-            "refused: batch_size 64 → 128 at train.py:41 is another optimisation problem (learning "
-            "rate, schedule, generalisation): --override measures its speed",
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(),
-            "nothing to change: batch_size is already 64 at train.py:41",
-            Option(value="64"),
-        ),
-        Case(
-            "A batch sampler decides",
-            example_facts.gpu(example_facts.loader(batch_size=None)),
-            "refused: the loader at train.py:41 has no batch size of its own",
-        ),
-    ],
+    cases="""
+    # Twice as many samples, and that may be changed
+    > manual: batch_size 64 → 128 at train.py:41
+    gpu(), Option(override=True), SetArgument(LOADER, "batch_size", 128, LOADER_LINE)
+    # Not asked to override
+    > refused: batch_size 64 → 128 at train.py:41 is another optimisation problem (learning rate,
+      schedule, generalisation): --override measures its speed
+    gpu()
+    # Already so
+    > nothing to change: batch_size is already 64 at train.py:41
+    gpu(), Option(value="64")
+    # A batch sampler decides
+    > refused: the loader at train.py:41 has no batch size of its own
+    gpu(loader(batch_size=None))
+    """,
 )
 def batch_size(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let a batch have N samples (by default twice as many).

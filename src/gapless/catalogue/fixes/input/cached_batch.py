@@ -1,10 +1,9 @@
 """Repeat one batch, on the host or on the device, to measure what loading and copying cost."""
 
-from gapless.catalogue.declare.fix import Case, Fix, Option, fix
+from gapless.catalogue.declare.fix import Fix, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -12,15 +11,14 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "cached-batch",
     effect=loader_changes,
-    cases=lambda: [
-        Case(
-            "A loader of images",
-            example_facts.gpu(),
-            "trial: DataLoader at train.py:41 repeats its first batch",
-            edits=(Wrap(LOADER, "cached-batch", {"device": False}, example_facts.LOADER_LINE),),
-        ),
-        Case("No loader", example_facts.bare_facts(), "refused: no DataLoader was seen"),
-    ],
+    cases="""
+    # A loader of images
+    > trial: DataLoader at train.py:41 repeats its first batch
+    gpu(), Wrap(LOADER, "cached-batch", {"device": False}, LOADER_LINE)
+    # No loader
+    > refused: no DataLoader was seen
+    bare_facts()
+    """,
 )
 def cached_batch(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the loader repeat one batch: how fast training would be without loading.
@@ -39,19 +37,14 @@ def cached_batch(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 
 @fix(
     "cached-batch-on-device",
-    cases=lambda: [
-        Case(
-            "A loader of images, a GPU",
-            example_facts.gpu(),
-            "trial: DataLoader at train.py:41 repeats one batch on the device",
-            edits=(Wrap(LOADER, "cached-batch", {"device": True}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(),
-            "refused: no device was used: there is nothing to copy",
-        ),
-    ],
+    cases="""
+    # A loader of images, a GPU
+    > trial: DataLoader at train.py:41 repeats one batch on the device
+    gpu(), Wrap(LOADER, "cached-batch", {"device": True}, LOADER_LINE)
+    # No device
+    > refused: no device was used: there is nothing to copy
+    cpu()
+    """,
 )
 def cached_batch_on_device(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the loader repeat one batch on the device: training without loading or copying.

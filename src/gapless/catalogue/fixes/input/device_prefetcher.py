@@ -1,13 +1,12 @@
 """Copy the next batch to the device during the current step."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.copies import copy_effect
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.non_blocking import pin_loaders
-from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle, unpinnable_cases
-from gapless.model.edit import Applicability, Proposal, SetArgument, Wrap
+from gapless.catalogue.fixes.input.pin_memory import UNPINNABLE_CASES, find_pin_obstacle
+from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
 
@@ -15,19 +14,14 @@ from gapless.model.facts import Facts, Loader
     "device-prefetcher",
     effect=copy_effect(non_blocking=True, ahead=True),
     value="BATCHES",
-    cases=lambda: [
-        Case(
-            "Batches in ordinary memory",
-            example_facts.gpu(),
-            "risky: batches of train.py:41 are copied 1 ahead on a stream of their own, "
-            "pin_memory False → True at train.py:41",
-            edits=(
-                Wrap(LOADER, "device-prefetcher", {"ahead": 1}, example_facts.LOADER_LINE),
-                SetArgument(LOADER, "pin_memory", value=True, where=example_facts.LOADER_LINE),
-            ),
-        ),
-        *unpinnable_cases(),
-    ],
+    cases="""
+    # Batches in ordinary memory
+    > risky: batches of train.py:41 are copied 1 ahead on a stream of their own, pin_memory False →
+      True at train.py:41
+    gpu(), Wrap(LOADER, "device-prefetcher", {"ahead": 1}, LOADER_LINE)
+    SetArgument(LOADER, "pin_memory", value=True, where=LOADER_LINE)
+    """
+    + UNPINNABLE_CASES,
 )
 def device_prefetcher(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Copy the next batch to the device, on a separate stream, during the current step.

@@ -1,8 +1,7 @@
 """Use another number of threads for the training's own operators."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetGlobal
 from gapless.model.facts import Facts
 
@@ -11,30 +10,20 @@ from gapless.model.facts import Facts
     "intra-op-threads",
     effect=loader_changes,
     value="THREADS",
-    cases=lambda: [
-        Case(
-            "Eight threads on 16 processors",
-            example_facts.gpu(),
-            "equivalent: intra-op threads 8 → 16",
-            edits=(SetGlobal("torch.set_num_threads", 16),),
-        ),
-        Case(
-            "Four ranks of a host share 16 processors",
-            example_facts.gpu(example_facts.world(ranks=4, local_ranks=4)),
-            "equivalent: intra-op threads 8 → 4",
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(),
-            "nothing to change: intra-op threads are already 8",
-            Option(value="8"),
-        ),
-        Case(
-            "The processors were not counted",
-            example_facts.bare_facts(),
-            "refused: the processors were not counted: give a number by intra-op-threads=N",
-        ),
-    ],
+    cases="""
+    # Eight threads on 16 processors
+    > equivalent: intra-op threads 8 → 16
+    gpu(), SetGlobal("torch.set_num_threads", 16)
+    # Four ranks of a host share 16 processors
+    > equivalent: intra-op threads 8 → 4
+    gpu(world(ranks=4, local_ranks=4))
+    # Already so
+    > nothing to change: intra-op threads are already 8
+    gpu(), Option(value="8")
+    # The processors were not counted
+    > refused: the processors were not counted: give a number by intra-op-threads=N
+    bare_facts()
+    """,
 )
 def intra_op_threads(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the training's own operators use N threads each (``torch.set_num_threads``).

@@ -3,11 +3,10 @@
 from typing import Final
 
 from gapless.catalogue.declare import traps
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Edit, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
 
@@ -18,103 +17,58 @@ _MAX_WORKERS: Final = 16  # to try first, at most; more only on request
     "more-workers",
     effect=loader_changes,
     value="WORKERS",
-    cases=lambda: [
-        Case(
-            "No workers, images augmented at random",
-            example_facts.gpu(),
-            "equivalent: num_workers 0 → 8 at train.py:41",
-            Option(value="8"),
-            edits=(SetArgument(LOADER, "num_workers", 8, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "No fetch was seen to draw a random number",
-            example_facts.gpu(example_facts.loader(random=False)),
-            "same: num_workers 0 → 16 at train.py:41",
-        ),
-        Case(
-            "Two processors, but nine tenths of a fetch wait for the disk",
-            example_facts.cpu(example_facts.loader(blocked=0.9)),
-            "equivalent: num_workers 0 → 16 at train.py:41",
-        ),
-        Case(
-            "Eight already",
-            example_facts.gpu(example_facts.worker_loader()),
-            "nothing to change: num_workers is already 8 at train.py:41",
-            Option(value="8"),
-        ),
-        Case(
-            "Eight, on eight processors",
-            example_facts.gpu(example_facts.worker_loader(), example_facts.machine(cpus=8)),
-            "nothing to change: 8 workers at train.py:41 are as many as the processors can feed; "
-            "for more, use more-workers=N",
-        ),
-        Case(
-            "No workers at all",
-            example_facts.gpu(example_facts.worker_loader(persistent_workers=True)),
-            "equivalent: num_workers 8 → 0 at train.py:41",
-            Option(value="0"),
-            edits=(
-                SetArgument(LOADER, "num_workers", 0, example_facts.LOADER_LINE),
-                SetArgument(LOADER, "prefetch_factor", None, example_facts.LOADER_LINE),
-                SetArgument(
-                    LOADER, "persistent_workers", value=False, where=example_facts.LOADER_LINE
-                ),
-            ),
-        ),
-        Case(
-            "A stream that every worker would read from the start",
-            example_facts.gpu(
-                example_facts.loader(
-                    iterable=True, dataset="__main__.Lines", asks_worker_info=False
-                )
-            ),
-            "refused: Lines is an IterableDataset that never asks get_worker_info(): each of 2 "
-            "workers would yield every sample once",
-            Option(value="2"),
-        ),
-        Case(
-            "Workers that are spawned, and a data set that holds an open file",
-            example_facts.gpu(example_facts.loader(start_method="spawn", picklable=False)),
-            "refused: workers are started by spawn, and Images or its collate function cannot be "
-            "pickled for them (a lambda, a local class, an open file, a lock, a generator)",
-        ),
-        Case(
-            "Samples that the data set moves to the device",
-            example_facts.gpu(example_facts.loader(cuda_in_dataset=True)),
-            "refused: Images names CUDA, which cannot be used in a forked worker: move to the "
-            "device in the training loop",
-        ),
-        Case(
-            "A container with 64 MiB of shared memory",
-            example_facts.gpu(example_facts.machine(shm_bytes=64 << 20)),
-            "refused: 8 workers × 2 batches of 38.0 MiB are 608.0 MiB, and 64.0 MiB are free in "
-            "/dev/shm",
-            Option(value="8"),
-        ),
-        Case(
-            "The processors were not counted",
-            example_facts.gpu(example_facts.machine(cpus=None)),
-            "refused: the processors were not counted: give a number by more-workers=N",
-        ),
-        Case(
-            "A stream that divides its samples among workers",
-            example_facts.gpu(example_facts.loader(iterable=True, asks_worker_info=True)),
-            "equivalent: num_workers 0 → 4 at train.py:41",
-            Option(value="4"),
-        ),
-        Case(
-            "A stream for which that is not known",
-            example_facts.gpu(example_facts.loader(iterable=True)),
-            "risky: num_workers 0 → 4 at train.py:41",
-            Option(value="4"),
-        ),
-        Case(
-            "Whether fetches draw random numbers was not observed",
-            example_facts.gpu(example_facts.loader(random=None, batch_bytes=None)),
-            "equivalent: num_workers 0 → 4 at train.py:41",
-            Option(value="4"),
-        ),
-    ],
+    cases="""
+    # No workers, images augmented at random
+    > equivalent: num_workers 0 → 8 at train.py:41
+    gpu(), Option(value="8"), SetArgument(LOADER, "num_workers", 8, LOADER_LINE)
+    # No fetch was seen to draw a random number
+    > same: num_workers 0 → 16 at train.py:41
+    gpu(loader(random=False))
+    # Two processors, but nine tenths of a fetch wait for the disk
+    > equivalent: num_workers 0 → 16 at train.py:41
+    cpu(loader(blocked=0.9))
+    # Eight already
+    > nothing to change: num_workers is already 8 at train.py:41
+    gpu(worker_loader()), Option(value="8")
+    # Eight, on eight processors
+    > nothing to change: 8 workers at train.py:41 are as many as the processors can feed; for more,
+      use more-workers=N
+    gpu(worker_loader(), machine(cpus=8))
+    # No workers at all
+    > equivalent: num_workers 8 → 0 at train.py:41
+    gpu(worker_loader(persistent_workers=True)), Option(value="0")
+    SetArgument(LOADER, "num_workers", 0, LOADER_LINE)
+    SetArgument(LOADER, "prefetch_factor", None, LOADER_LINE)
+    SetArgument(LOADER, "persistent_workers", value=False, where=LOADER_LINE)
+    # A stream that every worker would read from the start
+    > refused: Lines is an IterableDataset that never asks get_worker_info(): each of 2 workers
+      would yield every sample once
+    gpu(loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False))
+    Option(value="2")
+    # Workers that are spawned, and a data set that holds an open file
+    > refused: workers are started by spawn, and Images or its collate function cannot be pickled
+      for them (a lambda, a local class, an open file, a lock, a generator)
+    gpu(loader(start_method="spawn", picklable=False))
+    # Samples that the data set moves to the device
+    > refused: Images names CUDA, which cannot be used in a forked worker: move to the device in the
+      training loop
+    gpu(loader(cuda_in_dataset=True))
+    # A container with 64 MiB of shared memory
+    > refused: 8 workers × 2 batches of 38.0 MiB are 608.0 MiB, and 64.0 MiB are free in /dev/shm
+    gpu(machine(shm_bytes=64 << 20)), Option(value="8")
+    # The processors were not counted
+    > refused: the processors were not counted: give a number by more-workers=N
+    gpu(machine(cpus=None))
+    # A stream that divides its samples among workers
+    > equivalent: num_workers 0 → 4 at train.py:41
+    gpu(loader(iterable=True, asks_worker_info=True)), Option(value="4")
+    # A stream for which that is not known
+    > risky: num_workers 0 → 4 at train.py:41
+    gpu(loader(iterable=True)), Option(value="4")
+    # Whether fetches draw random numbers was not observed
+    > equivalent: num_workers 0 → 4 at train.py:41
+    gpu(loader(random=None, batch_bytes=None)), Option(value="4")
+    """,
 )
 def more_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let more workers make batches in parallel (``more-workers=8``; 0: none).

@@ -1,11 +1,10 @@
 """Let copies to the device not block the host."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, select_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.copies import copy_effect
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.fixes.input.pin_memory import find_pin_obstacle, unpinnable_cases
+from gapless.catalogue.fixes.input.pin_memory import UNPINNABLE_CASES, find_pin_obstacle
 from gapless.model.edit import Applicability, Edit, Proposal, SetArgument, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -13,24 +12,16 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "non-blocking",
     effect=copy_effect(non_blocking=True),
-    cases=lambda: [
-        Case(
-            "Batches in ordinary memory",
-            example_facts.gpu(),
-            "same: copies to the device do not block, pin_memory False → True at train.py:41",
-            edits=(
-                Wrap("torch.Tensor.to", "non-blocking"),
-                SetArgument(LOADER, "pin_memory", value=True, where=example_facts.LOADER_LINE),
-            ),
-        ),
-        Case(
-            "Pinned ones",
-            example_facts.gpu(example_facts.loader(pin_memory=True)),
-            "same: copies to the device do not block",
-            edits=(Wrap("torch.Tensor.to", "non-blocking"),),
-        ),
-        *unpinnable_cases(),
-    ],
+    cases="""
+    # Batches in ordinary memory
+    > same: copies to the device do not block, pin_memory False → True at train.py:41
+    gpu(), Wrap("torch.Tensor.to", "non-blocking")
+    SetArgument(LOADER, "pin_memory", value=True, where=LOADER_LINE)
+    # Pinned ones
+    > same: copies to the device do not block
+    gpu(loader(pin_memory=True)), Wrap("torch.Tensor.to", "non-blocking")
+    """
+    + UNPINNABLE_CASES,
 )
 def non_blocking(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let copies of pinned tensors to the device run while the host goes on.

@@ -2,30 +2,24 @@
 
 from msgspec.structs import replace
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
-from gapless.model.edit import Proposal, SetGlobal
+from gapless.model.edit import Proposal
 from gapless.model.facts import Facts
 
 
 @fix(
     "one-thread",
     effect=loader_changes,
-    cases=lambda: [
-        Case(
-            "Eight threads",
-            example_facts.gpu(),
-            "equivalent: intra-op threads 8 → 1",
-            edits=(SetGlobal("torch.set_num_threads", 1),),
-        ),
-        Case(
-            "One thread",
-            example_facts.gpu(example_facts.machine(intra_op_threads=1)),
-            "nothing to change: intra-op threads are already 1",
-        ),
-    ],
+    cases="""
+    # Eight threads
+    > equivalent: intra-op threads 8 → 1
+    gpu(), SetGlobal("torch.set_num_threads", 1)
+    # One thread
+    > nothing to change: intra-op threads are already 1
+    gpu(machine(intra_op_threads=1))
+    """,
 )
 def one_thread(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the training's own operators use one thread each: ``intra-op-threads=1``.

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import (
     deterministic_setting,
     name_line,
@@ -10,7 +10,6 @@ from gapless.catalogue.declare.selectors import (
 )
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
 
@@ -20,50 +19,32 @@ _SINCE: Final = (2, 6)
 @fix(
     "out-of-order",
     effect=loader_changes,
-    cases=lambda: [
-        Case(
-            "Eight workers, shuffled",
-            example_facts.gpu(example_facts.worker_loader()),
-            "equivalent: in_order True → False at train.py:41",
-            edits=(SetArgument(LOADER, "in_order", value=False, where=example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Not shuffled",
-            example_facts.gpu(example_facts.worker_loader(shuffle=False)),
-            "refused: the loader at train.py:41 does not shuffle, so the order may be intended; "
-            "--override changes it anyway",
-        ),
-        Case(
-            "Not shuffled, and that may be changed",
-            example_facts.gpu(example_facts.worker_loader(shuffle=False)),
-            "equivalent: in_order True → False at train.py:41",
-            Option(override=True),
-        ),
-        Case(
-            "Reproducible results are asked for",
-            example_facts.gpu(
-                example_facts.worker_loader(), example_facts.precision(deterministic=True)
-            ),
-            "refused: torch.use_deterministic_algorithms(True) asks for reproducible "
-            "results; --override changes the order anyway",
-        ),
-        Case(
-            "One worker",
-            example_facts.gpu(example_facts.loader(num_workers=1)),
-            "nothing to change: the loader at train.py:41 does not have two workers that could "
-            "overtake each other",
-        ),
-        Case(
-            "An old torch",
-            example_facts.gpu(example_facts.worker_loader(), example_facts.world(torch=(2, 5))),
-            "refused: torch 2.5 has no in_order: it came with 2.6",
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.worker_loader(in_order=False)),
-            "nothing to change: in_order is already False at train.py:41",
-        ),
-    ],
+    cases="""
+    # Eight workers, shuffled
+    > equivalent: in_order True → False at train.py:41
+    gpu(worker_loader()), SetArgument(LOADER, "in_order", value=False, where=LOADER_LINE)
+    # Not shuffled
+    > refused: the loader at train.py:41 does not shuffle, so the order may be intended; --override
+      changes it anyway
+    gpu(worker_loader(shuffle=False))
+    # Not shuffled, and that may be changed
+    > equivalent: in_order True → False at train.py:41
+    gpu(worker_loader(shuffle=False)), Option(override=True)
+    # Reproducible results are asked for
+    > refused: torch.use_deterministic_algorithms(True) asks for reproducible results; --override
+      changes the order anyway
+    gpu(worker_loader(), precision(deterministic=True))
+    # One worker
+    > nothing to change: the loader at train.py:41 does not have two workers that could overtake
+      each other
+    gpu(loader(num_workers=1))
+    # An old torch
+    > refused: torch 2.5 has no in_order: it came with 2.6
+    gpu(worker_loader(), world(torch=(2, 5)))
+    # Already so
+    > nothing to change: in_order is already False at train.py:41
+    gpu(worker_loader(in_order=False))
+    """,
 )
 def out_of_order(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the loader return batches in the order in which they are ready.

@@ -1,10 +1,9 @@
 """Keep workers from epoch to epoch."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
 
@@ -12,28 +11,17 @@ from gapless.model.facts import Facts, Loader
 @fix(
     "persistent-workers",
     effect=loader_changes,
-    cases=lambda: [
-        Case(
-            "Workers that are restarted each epoch",
-            example_facts.gpu(example_facts.worker_loader()),
-            "equivalent: persistent_workers False → True at train.py:41",
-            edits=(
-                SetArgument(
-                    LOADER, "persistent_workers", value=True, where=example_facts.LOADER_LINE
-                ),
-            ),
-        ),
-        Case(
-            "They persist already",
-            example_facts.gpu(example_facts.worker_loader(persistent_workers=True)),
-            "nothing to change: persistent_workers is already True at train.py:41",
-        ),
-        Case(
-            "No workers",
-            example_facts.gpu(),
-            "refused: the loader at train.py:41 has no workers: more-workers first",
-        ),
-    ],
+    cases="""
+    # Workers that are restarted each epoch
+    > equivalent: persistent_workers False → True at train.py:41
+    gpu(worker_loader()), SetArgument(LOADER, "persistent_workers", value=True, where=LOADER_LINE)
+    # They persist already
+    > nothing to change: persistent_workers is already True at train.py:41
+    gpu(worker_loader(persistent_workers=True))
+    # No workers
+    > refused: the loader at train.py:41 has no workers: more-workers first
+    gpu()
+    """,
 )
 def persistent_workers(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Keep workers from epoch to epoch, so that no epoch waits for them to start.

@@ -1,32 +1,38 @@
 """Put batches into pinned memory."""
 
+from typing import Final
+
 from gapless.catalogue.declare import traps
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.copies import copy_effect
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
+
+UNPINNABLE_CASES: Final = """
+    # Batches of a class that torch cannot pin
+    > refused: batches of the loader at train.py:41 cannot be pinned: give their class a method
+      pin_memory()
+    gpu(loader(pinnable=False))
+    # No device
+    > refused: no device was used: nothing is copied to one
+    cpu()
+    """  # of all fixes that pin batches
 
 
 @fix(
     "pin-memory",
     effect=copy_effect(non_blocking=False),
-    cases=lambda: [
-        Case(
-            "Batches in ordinary memory",
-            example_facts.gpu(),
-            "same: pin_memory False → True at train.py:41",
-            edits=(SetArgument(LOADER, "pin_memory", value=True, where=example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Already pinned",
-            example_facts.gpu(example_facts.loader(pin_memory=True)),
-            "nothing to change: pin_memory is already True at train.py:41",
-        ),
-        *unpinnable_cases(),
-    ],
+    cases="""
+    # Batches in ordinary memory
+    > same: pin_memory False → True at train.py:41
+    gpu(), SetArgument(LOADER, "pin_memory", value=True, where=LOADER_LINE)
+    # Already pinned
+    > nothing to change: pin_memory is already True at train.py:41
+    gpu(loader(pin_memory=True))
+    """
+    + UNPINNABLE_CASES,
 )
 def pin_memory(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let the loader put batches into pinned memory, from which copies to the device are faster.
@@ -42,23 +48,6 @@ def pin_memory(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     if not uses_cuda(facts):
         return (pin_memory.refusal("no device was used: nothing is copied to one"),)
     return propose_for_loaders(pin_memory, facts, option, lambda loader: _propose(facts, loader))
-
-
-def unpinnable_cases() -> tuple[Case, ...]:
-    """Return the cases that all fixes share which pin batches."""
-    return (
-        Case(
-            "Batches of a class that torch cannot pin",
-            example_facts.gpu(example_facts.loader(pinnable=False)),
-            "refused: batches of the loader at train.py:41 cannot be pinned: give their "
-            "class a method pin_memory()",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(),
-            "refused: no device was used: nothing is copied to one",
-        ),
-    )
 
 
 def find_pin_obstacle(loader: Loader) -> str | None:

@@ -3,11 +3,10 @@
 from typing import Final
 
 from gapless.catalogue.declare import traps
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Loader
 
@@ -18,35 +17,20 @@ _DEFAULT_FACTOR: Final = 4
     "prefetch",
     effect=loader_changes,
     value="BATCHES",
-    cases=lambda: [
-        Case(
-            "Eight workers, two batches ahead each",
-            example_facts.gpu(example_facts.worker_loader()),
-            "same: prefetch_factor 2 → 4 at train.py:41",
-            edits=(SetArgument(LOADER, "prefetch_factor", 4, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "No workers",
-            example_facts.gpu(),
-            "refused: the loader at train.py:41 has no workers that could work ahead: "
-            "more-workers first",
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.worker_loader()),
-            "nothing to change: prefetch_factor is already 2 at train.py:41",
-            Option(value="2"),
-        ),
-        Case(
-            "A container with 1 GiB of shared memory",
-            example_facts.gpu(
-                example_facts.worker_loader(), example_facts.machine(shm_bytes=1 << 30)
-            ),
-            "refused: 8 workers × 8 batches of 38.0 MiB are 2.4 GiB, and 1.0 GiB are free in "
-            "/dev/shm",
-            Option(value="8"),
-        ),
-    ],
+    cases="""
+    # Eight workers, two batches ahead each
+    > same: prefetch_factor 2 → 4 at train.py:41
+    gpu(worker_loader()), SetArgument(LOADER, "prefetch_factor", 4, LOADER_LINE)
+    # No workers
+    > refused: the loader at train.py:41 has no workers that could work ahead: more-workers first
+    gpu()
+    # Already so
+    > nothing to change: prefetch_factor is already 2 at train.py:41
+    gpu(worker_loader()), Option(value="2")
+    # A container with 1 GiB of shared memory
+    > refused: 8 workers × 8 batches of 38.0 MiB are 2.4 GiB, and 1.0 GiB are free in /dev/shm
+    gpu(worker_loader(), machine(shm_bytes=1 << 30)), Option(value="8")
+    """,
 )
 def prefetch(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let each worker make N batches ahead (by default 4, or twice the present number).

@@ -1,10 +1,9 @@
 """Limit the threads within each worker."""
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -13,19 +12,14 @@ from gapless.model.facts import Facts, Loader
     "worker-threads",
     effect=loader_changes,
     value="THREADS",
-    cases=lambda: [
-        Case(
-            "Eight workers",
-            example_facts.gpu(example_facts.worker_loader()),
-            "same: workers of train.py:41 use 1 thread each",
-            edits=(Wrap(LOADER, "worker-threads", {"threads": 1}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "No workers",
-            example_facts.gpu(),
-            "refused: the loader at train.py:41 has no workers: more-workers first",
-        ),
-    ],
+    cases="""
+    # Eight workers
+    > same: workers of train.py:41 use 1 thread each
+    gpu(worker_loader()), Wrap(LOADER, "worker-threads", {"threads": 1}, LOADER_LINE)
+    # No workers
+    > refused: the loader at train.py:41 has no workers: more-workers first
+    gpu()
+    """,
 )
 def worker_threads(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let libraries in each worker use N threads (default 1).

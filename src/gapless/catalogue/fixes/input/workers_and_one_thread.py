@@ -2,15 +2,13 @@
 
 from msgspec.structs import replace
 
-from gapless.catalogue.declare.fix import Case, Option, changes_nothing, fix, worst_applicability
+from gapless.catalogue.declare.fix import Option, changes_nothing, fix, worst_applicability
 from gapless.catalogue.declare.selectors import propose_for_loaders
-from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.fixes.input.more_workers import more_workers
 from gapless.catalogue.fixes.input.one_thread import one_thread
 from gapless.catalogue.queries.input.loaders import Loading
-from gapless.model.edit import FixRequest, Proposal, SetArgument, SetGlobal
+from gapless.model.edit import FixRequest, Proposal
 from gapless.model.facts import Facts, Loader
 
 
@@ -18,33 +16,22 @@ from gapless.model.facts import Facts, Loader
     "workers-and-one-thread",
     effect=loader_changes,
     value="WORKERS",
-    cases=lambda: [
-        Case(
-            "Two processors",
-            example_facts.cpu(),
-            "equivalent: num_workers 0 → 2 at train.py:41, intra-op threads 2 → 1",
-            edits=(
-                SetArgument(LOADER, "num_workers", 2, example_facts.LOADER_LINE),
-                SetGlobal("torch.set_num_threads", 1),
-            ),
-        ),
-        Case(
-            "It has one thread already",
-            example_facts.cpu(example_facts.machine(cpus=2, intra_op_threads=1)),
-            "nothing to change: intra-op threads are 1 already: try more-workers",
-        ),
-        Case("No loader", example_facts.bare_facts(), "refused: no DataLoader was seen"),
-        Case(
-            "A stream that every worker would read from the start",
-            example_facts.cpu(
-                example_facts.loader(
-                    iterable=True, dataset="__main__.Lines", asks_worker_info=False
-                )
-            ),
-            "refused: Lines is an IterableDataset that never asks get_worker_info(): each of 2 "
-            "workers would yield every sample once",
-        ),
-    ],
+    cases="""
+    # Two processors
+    > equivalent: num_workers 0 → 2 at train.py:41, intra-op threads 2 → 1
+    cpu(), SetArgument(LOADER, "num_workers", 2, LOADER_LINE)
+    SetGlobal("torch.set_num_threads", 1)
+    # It has one thread already
+    > nothing to change: intra-op threads are 1 already: try more-workers
+    cpu(machine(cpus=2, intra_op_threads=1))
+    # No loader
+    > refused: no DataLoader was seen
+    bare_facts()
+    # A stream that every worker would read from the start
+    > refused: Lines is an IterableDataset that never asks get_worker_info(): each of 2 workers
+      would yield every sample once
+    cpu(loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False))
+    """,
 )
 def workers_and_one_thread(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let workers make batches, and the training's own operators use one thread.

@@ -1,15 +1,13 @@
 """Periodic work done less often, or left out to measure what it costs: a table."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.declare.fix import Case, Fix, Option, fix
+from gapless.catalogue.declare.fix import Fix, Option, fix
 from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.effects.occasions import CHECKPOINT, EVALUATION, LOGGING, cadence_effect
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts
 
@@ -21,7 +19,7 @@ class _Work(Struct, frozen=True):
     target: str
     leaf: str
     find_obstacle: Callable[[Fix, Facts], Proposal | None]
-    none_seen: Callable[[], Case]
+    none_seen: str  # a case of both
     less_often: str  # the fix that lets one in N remain
     default_period: int
     example: str
@@ -29,10 +27,10 @@ class _Work(Struct, frozen=True):
     remaining: str  # "one in {period} checkpoints is written"
     risk: str
     less_often_page: str
-    describe_rest: Callable[[Facts], str]  # what remains if it is left out
+    describe_rest: Callable[[int | None], str]  # what remains of so many if they are left out
     left_out_example: str
     left_out_page: str
-    refused: Callable[[], Sequence[Case]] = tuple  # further cases of leaving it out
+    refused: str = ""  # further cases of leaving it out
 
 
 def _find_no_checkpoint(fix: Fix, facts: Facts) -> Proposal | None:
@@ -57,8 +55,7 @@ def _find_no_evaluation(fix: Fix, facts: Facts) -> Proposal | None:
     return None
 
 
-def _describe_silence(facts: Facts) -> str:
-    n_calls = facts.calls.get("logging")
+def _describe_silence(n_calls: int | None) -> str:
     count_words = f" ({n_calls} calls of loggers were seen)" if n_calls else ""
     return f"what the training prints and logs is left out{count_words}"
 
@@ -69,11 +66,11 @@ _WORKS: Final = (
         "torch.save",
         CHECKPOINT,
         _find_no_checkpoint,
-        lambda: Case(
-            "None was seen",
-            example_facts.gpu(checkpoint=0),
-            "nothing to change: no checkpoint was written",
-        ),
+        none_seen="""
+# None was seen
+> nothing to change: no checkpoint was written
+gpu(checkpoint=0)
+""",
         less_often="checkpoint-every",
         default_period=2,
         example="A checkpoint in each step",
@@ -92,7 +89,7 @@ A checkpoint was written in the run.
 Risky: a crash loses up to N times as much, and the last checkpoint of a run may be among those
 that are left out.
 """,
-        describe_rest=lambda _facts: "each kind of checkpoint is written once",
+        describe_rest=lambda _count: "each kind of checkpoint is written once",
         left_out_example="Twelve calls of torch.save",
         left_out_page="""
 Write each kind of checkpoint only once: how fast training would be without saving.
@@ -112,11 +109,11 @@ It saves less than it should, so it is for trials only: loading a checkpoint giv
         "logging",
         LOGGING,
         _find_no_optimizer,
-        lambda: Case(
-            "No optimizer",
-            example_facts.bare_facts(),
-            "refused: no optimizer was seen, and the edit begins when one is made",
-        ),
+        none_seen="""
+# No optimizer
+> refused: no optimizer was seen, and the edit begins when one is made
+bare_facts()
+""",
         less_often="log-every",
         default_period=10,
         example="A logger that is called in each step",
@@ -155,11 +152,11 @@ Nothing is logged, so it is for trials only. A script that reads back what it lo
         "torch.nn.Module.eval",
         EVALUATION,
         _find_no_evaluation,
-        lambda: Case(
-            "None was seen",
-            example_facts.gpu(evaluation=0),
-            "nothing to change: no evaluation was seen",
-        ),
+        none_seen="""
+# None was seen
+> nothing to change: no evaluation was seen
+gpu(evaluation=0)
+""",
         less_often="evaluate-every",
         default_period=2,
         example="An evaluation after each step",
@@ -178,7 +175,7 @@ An evaluation was seen in the run, and a DataLoader that may give it its batches
 Risky: metrics of the others come from one batch, so decisions based on them (the best
 checkpoint, the end of training) are wrong.
 """,
-        describe_rest=lambda _facts: "evaluations end after their first batch",
+        describe_rest=lambda _count: "evaluations end after their first batch",
         left_out_example="A model that was put into evaluation mode twelve times",
         left_out_page="""
 End each evaluation after its first batch: how fast training would be without them.
@@ -194,15 +191,32 @@ Without a DataLoader there are no batches after which it could end.
 Decisions based on evaluations (the best checkpoint, the end of training) are wrong, so it is
 for trials only.
 """,
-        refused=lambda: (
-            Case(
-                "A model that acts in an environment, and no DataLoader",
-                example_facts.without_loaders(example_facts.gpu(evaluation=12)),
-                "refused: no DataLoader gives an evaluation its batches, so none can end early",
-            ),
-        ),
+        refused="""
+# A model that acts in an environment, and no DataLoader
+> refused: no DataLoader gives an evaluation its batches, so none can end early
+without_loaders(gpu(evaluation=12))
+""",
     ),
 )
+
+
+_LESS_OFTEN_CASES: Final = """
+# {work.example}
+> risky: {remaining}
+gpu({work.what}=312), Option(value="{work.example_period}")
+Wrap("{work.target}", "cadence", {{"what": "{work.what}", "every": {work.example_period}}})
+{work.none_seen}
+# Each of them, as it is
+> nothing to change: that is what the script does already
+gpu({work.what}=312), Option(value="1")
+"""
+_LEFT_OUT_CASES: Final = """
+# {work.left_out_example}
+> trial: {words}
+gpu({work.what}=12), Wrap("{work.target}", "no-{work.what}")
+{work.none_seen}
+{work.refused}
+"""
 
 
 def _declare_less_often(work: _Work) -> Fix:
@@ -210,7 +224,9 @@ def _declare_less_often(work: _Work) -> Fix:
         work.less_often,
         effect=cadence_effect(work.leaf),
         value="N",
-        cases=partial(_less_often_cases, work),
+        cases=_LESS_OFTEN_CASES.format(
+            work=work, remaining=work.remaining.format(period=work.example_period)
+        ),
         doc=fold_page(work.less_often_page),
     )
     def every_nth(facts: Facts, option: Option) -> tuple[Proposal, ...]:
@@ -232,34 +248,13 @@ def _declare_less_often(work: _Work) -> Fix:
     return every_nth
 
 
-def _less_often_cases(work: _Work) -> Sequence[Case]:
-    every_step = example_facts.gpu(**{work.what: 312})
-    period = work.example_period
-    return (
-        Case(
-            work.example,
-            every_step,
-            f"risky: {work.remaining.format(period=period)}",
-            Option(value=str(period)),
-            edits=(Wrap(work.target, "cadence", {"what": work.what, "every": period}),),
-        ),
-        work.none_seen(),
-        Case(
-            "Each of them, as it is",
-            every_step,
-            "nothing to change: that is what the script does already",
-            Option(value="1"),
-        ),
-    )
-
-
 def _declare_left_out(work: _Work) -> Fix:
-    part = f"no-{work.what}"
+    name = f"no-{work.what}"
 
     @fix(
-        part,
+        name,
         effect=cadence_effect(work.leaf),
-        cases=partial(_left_out_cases, work),
+        cases=_LEFT_OUT_CASES.format(work=work, words=work.describe_rest(12)),
         doc=fold_page(work.left_out_page),
     )
     def left_out(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
@@ -268,27 +263,13 @@ def _declare_left_out(work: _Work) -> Fix:
             return (obstacle,)
         return (
             left_out.proposal(
-                work.describe_rest(facts),
-                Wrap(work.target, part),
+                work.describe_rest(facts.calls.get(work.what)),
+                Wrap(work.target, name),
                 applicability=Applicability.ABLATION,
             ),
         )
 
     return left_out
-
-
-def _left_out_cases(work: _Work) -> Sequence[Case]:
-    facts = example_facts.gpu(**{work.what: 12})
-    return (
-        Case(
-            work.left_out_example,
-            facts,
-            f"trial: {work.describe_rest(facts)}",
-            edits=(Wrap(work.target, f"no-{work.what}"),),
-        ),
-        work.none_seen(),
-        *work.refused(),
-    )
 
 
 checkpoint_every, log_every, evaluate_every = map(_declare_less_often, _WORKS)

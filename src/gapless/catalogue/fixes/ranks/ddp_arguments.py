@@ -1,17 +1,14 @@
 """Arguments of DistributedDataParallel that change how it exchanges gradients: a table."""
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.declare.fix import Case, Effect, Fix, Option, fix
+from gapless.catalogue.declare.fix import Effect, Fix, Option, fix
 from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.declare.selectors import name_line, propose_for_ddp
 from gapless.catalogue.declare.targets import DDP
 from gapless.catalogue.effects.reducer import drop_copies_back, drop_search
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
@@ -104,11 +101,24 @@ _PAGE: Final = """{row.summary}
 ## Safety
 {row.safety}"""
 
+_CASES: Final = """
+# {row.example}
+> {row.applicability}: {row.name} {initial} → {row.value} at train.py:48
+gpu(ddp({row.name}={row.initial})), SetArgument(DDP, "{row.name}", {row.value}, MODEL_LINE)
+# Already so
+> nothing to change: {row.name} is already {row.value} at train.py:48
+gpu(ddp({row.name}={row.value}))
+# No DDP
+> refused: no model is wrapped in DistributedDataParallel
+gpu()
+"""
+
 
 def _declare(row: _Argument) -> Fix:
     page = fold_page(_PAGE.format(row=row))
+    cases = _CASES.format(row=row, initial=_old_text(row, row.initial))
 
-    @fix(row.fix, value=row.unit, cases=partial(_cases, row), effect=row.effect, doc=page)
+    @fix(row.fix, value=row.unit, cases=cases, effect=row.effect, doc=page)
     def ddp_argument(facts: Facts, option: Option) -> tuple[Proposal, ...]:
         new_value = row.value if row.unit is None else option.parse_number(row.value)
 
@@ -135,26 +145,6 @@ def _old_text(row: _Argument, value: object) -> str:
     if row.unit is None:
         return str(not row.value)
     return f"{value:g}" if isinstance(value, float | int) else "?"
-
-
-def _cases(row: _Argument) -> Sequence[Case]:
-    initial_text = _old_text(row, row.initial)
-    return (
-        Case(
-            row.example,
-            example_facts.gpu(example_facts.ddp(**{row.name: row.initial})),
-            f"{row.applicability}: {row.name} {initial_text} → {row.value} at train.py:48",
-            edits=(SetArgument(DDP, row.name, row.value, example_facts.MODEL_LINE),),
-        ),
-        Case(
-            "Already so",
-            example_facts.gpu(example_facts.ddp(**{row.name: row.value})),
-            f"nothing to change: {row.name} is already {row.value} at train.py:48",
-        ),
-        Case(
-            "No DDP", example_facts.gpu(), "refused: no model is wrapped in DistributedDataParallel"
-        ),
-    )
 
 
 DDP_ARGUMENTS: Final = tuple(_declare(row) for row in _ARGUMENTS)

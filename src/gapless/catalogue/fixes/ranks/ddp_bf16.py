@@ -1,9 +1,8 @@
 """Exchange gradients in bfloat16."""
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import propose_for_ddp
 from gapless.catalogue.declare.targets import DDP
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.ranks import collectives
 from gapless.model.change import Scale
 from gapless.model.edit import Applicability, Proposal, Wrap
@@ -20,22 +19,17 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
 @fix(
     "ddp-bf16",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "Gradients in fp32",
-            example_facts.gpu(example_facts.ddp(backend="nccl")),
-            "risky: gradients are exchanged in bfloat16",
-            edits=(Wrap(DDP, "bf16-hook", {}),),
-        ),
-        Case(
-            "gloo",
-            example_facts.cpu(example_facts.ddp(backend="gloo")),
-            "refused: torch exchanges bfloat16 through NCCL alone, and this is gloo",
-        ),
-        Case(
-            "No DDP", example_facts.gpu(), "refused: no model is wrapped in DistributedDataParallel"
-        ),
-    ],
+    cases="""
+    # Gradients in fp32
+    > risky: gradients are exchanged in bfloat16
+    gpu(ddp(backend="nccl")), Wrap(DDP, "bf16-hook", {})
+    # gloo
+    > refused: torch exchanges bfloat16 through NCCL alone, and this is gloo
+    cpu(ddp(backend="gloo"))
+    # No DDP
+    > refused: no model is wrapped in DistributedDataParallel
+    gpu()
+    """,
 )
 def ddp_bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Exchange gradients in bfloat16, by torch's ``bf16_compress_hook``.

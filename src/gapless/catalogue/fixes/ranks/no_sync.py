@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import propose_for_ddp
 from gapless.catalogue.declare.targets import DDP
 from gapless.catalogue.effects.occasions import find_proposed_period
-from gapless.catalogue.examples import example_facts
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.estimate import Estimate
@@ -50,51 +49,30 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     "no-sync",
     effect=_predict_changes,
     value="MICRO_BATCHES",
-    cases=lambda: [
-        Case(
-            "Four micro-batches a step",
-            example_facts.gpu(example_facts.ddp(), example_facts.world(ranks=2, micro_batches=4.0)),
-            "equivalent: gradients are exchanged in one of 4 backward passes",
-            edits=(Wrap(DDP, "no-sync", {"every": 4}),),
-        ),
-        Case(
-            "No accumulation",
-            example_facts.gpu(example_facts.ddp(), example_facts.world(ranks=2)),
-            "nothing to change: there is one backward pass a step",
-        ),
-        Case(
-            "no_sync() is in use",
-            example_facts.gpu(
-                example_facts.ddp(), example_facts.world(ranks=2, micro_batches=4.0), no_sync=900
-            ),
-            "nothing to change: the script calls no_sync() already (900 times)",
-        ),
-        Case(
-            "The passes were not counted",
-            example_facts.gpu(example_facts.ddp(), example_facts.world(micro_batches=None)),
-            "refused: the backward passes of a step were not counted: give the number by no-sync=N",
-        ),
-        Case(
-            "Steps of different numbers of passes",
-            example_facts.gpu(example_facts.ddp(), example_facts.world(micro_batches=2.5)),
-            "refused: a step has 2.50 backward passes on average, so which one is the last is "
-            "not known",
-        ),
-        Case(
-            "Two optimizers",
-            example_facts.gpu(
-                example_facts.ddp(),
-                example_facts.optimizer(),
-                example_facts.optimizer(id=1),
-                example_facts.world(ranks=2, micro_batches=2.0),
-            ),
-            "refused: several optimizers step, so which passes belong to one step is not known: "
-            "give the number by no-sync=N",
-        ),
-        Case(
-            "No DDP", example_facts.gpu(), "refused: no model is wrapped in DistributedDataParallel"
-        ),
-    ],
+    cases="""
+    # Four micro-batches a step
+    > equivalent: gradients are exchanged in one of 4 backward passes
+    gpu(ddp(), world(ranks=2, micro_batches=4.0)), Wrap(DDP, "no-sync", {"every": 4})
+    # No accumulation
+    > nothing to change: there is one backward pass a step
+    gpu(ddp(), world(ranks=2))
+    # no_sync() is in use
+    > nothing to change: the script calls no_sync() already (900 times)
+    gpu(ddp(), world(ranks=2, micro_batches=4.0), no_sync=900)
+    # The passes were not counted
+    > refused: the backward passes of a step were not counted: give the number by no-sync=N
+    gpu(ddp(), world(micro_batches=None))
+    # Steps of different numbers of passes
+    > refused: a step has 2.50 backward passes on average, so which one is the last is not known
+    gpu(ddp(), world(micro_batches=2.5))
+    # Two optimizers
+    > refused: several optimizers step, so which passes belong to one step is not known: give the
+      number by no-sync=N
+    gpu(ddp(), optimizer(), optimizer(id=1), world(ranks=2, micro_batches=2.0))
+    # No DDP
+    > refused: no model is wrapped in DistributedDataParallel
+    gpu()
+    """,
 )
 def no_sync(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Exchange gradients only after the last micro-batch of a step (DDP's ``no_sync()``).

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -20,44 +19,31 @@ _GEOMETRY: Final = frozenset(
         "Resize",
     }
 )
-_PIPELINE: Final = ("RandomResizedCrop", "RandomHorizontalFlip", "ToTensor", "Normalize")
-_TO_FLOATS: Final = 2  # of these
-_COLOUR: Final = ("RandomResizedCrop", "ColorJitter", "ToTensor")
 
 
 @fix(
     PART,
-    cases=lambda: [
-        Case(
-            "Pictures that are cropped and flipped, eight workers",
-            example_facts.gpu(
-                example_facts.worker_loader(pipeline=_PIPELINE, to_floats=_TO_FLOATS)
-            ),
-            "risky: JPEG files of train.py:41 are decoded, cropped and scaled on the device",
-            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "A transform that needs pixels",
-            example_facts.gpu(example_facts.worker_loader(pipeline=_COLOUR, to_floats=1)),
-            "refused: ColorJitter of train.py:41 needs decoded pixels in the worker",
-        ),
-        Case(
-            "A pipeline that does not end with floats",
-            example_facts.gpu(example_facts.worker_loader(pipeline=_PIPELINE[:2])),
-            "refused: no pipeline of train.py:41 that ends with ToTensor or Normalize was seen",
-        ),
-        Case(
-            "No workers",
-            example_facts.gpu(example_facts.loader(pipeline=_PIPELINE, to_floats=_TO_FLOATS)),
-            "refused: the loader at train.py:41 has no workers: first let there be some, "
-            "more-workers",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(example_facts.worker_loader()),
-            "refused: no device was used: nothing could be decoded there",
-        ),
-    ],
+    cases="""
+    pipeline = ("RandomResizedCrop", "RandomHorizontalFlip", "ToTensor", "Normalize")
+    to_floats = 2
+    colour = ("RandomResizedCrop", "ColorJitter", "ToTensor")
+    # Pictures that are cropped and flipped, eight workers
+    > risky: JPEG files of train.py:41 are decoded, cropped and scaled on the device
+    gpu(worker_loader(pipeline=pipeline, to_floats=to_floats))
+    Wrap(LOADER, PART, {}, LOADER_LINE)
+    # A transform that needs pixels
+    > refused: ColorJitter of train.py:41 needs decoded pixels in the worker
+    gpu(worker_loader(pipeline=colour, to_floats=1))
+    # A pipeline that does not end with floats
+    > refused: no pipeline of train.py:41 that ends with ToTensor or Normalize was seen
+    gpu(worker_loader(pipeline=pipeline[:2]))
+    # No workers
+    > refused: the loader at train.py:41 has no workers: first let there be some, more-workers
+    gpu(loader(pipeline=pipeline, to_floats=to_floats))
+    # No device
+    > refused: no device was used: nothing could be decoded there
+    cpu(worker_loader())
+    """,
 )
 def decode_on_device(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let workers only read JPEG files; decode, crop and scale them on the GPU, a batch at a time.
@@ -93,8 +79,12 @@ def find_obstacle(loader: Loader) -> str | None:
         return f"the loader at {line_ref} has no workers: first let there be some, more-workers"
     if not loader.to_floats:
         return f"no pipeline of {line_ref} that ends with ToTensor or Normalize was seen"
-    others = [name for name in pipeline[: -loader.to_floats] if name not in _GEOMETRY]
-    return f"{others[0]} of {line_ref} needs decoded pixels in the worker" if others else None
+    other_steps = [name for name in pipeline[: -loader.to_floats] if name not in _GEOMETRY]
+    return (
+        f"{other_steps[0]} of {line_ref} needs decoded pixels in the worker"
+        if other_steps
+        else None
+    )
 
 
 def _propose(loader: Loader) -> Proposal:

@@ -2,60 +2,44 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
 NAME: Final = "jpeg-decoder"
 _LIBRARIES: Final = ("simplejpeg", "opencv", "turbojpeg", "torchvision")
-_INSTALLED: Final = ("simplejpeg", "torchvision")
 
 
 @fix(
     NAME,
     value="LIBRARY",
-    cases=lambda: [
-        Case(
-            "simplejpeg is installed, eight workers",
-            example_facts.cpu(example_facts.worker_loader(decoders=_INSTALLED)),
-            "risky: JPEG files of train.py:41 are decoded by simplejpeg",
-            edits=(Wrap(LOADER, NAME, {"library": "simplejpeg"}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "torchvision is asked for",
-            example_facts.cpu(example_facts.worker_loader(decoders=_INSTALLED)),
-            "risky: JPEG files of train.py:41 are decoded by torchvision",
-            Option(value="torchvision"),
-        ),
-        Case(
-            "OpenCV is asked for, which is not installed",
-            example_facts.cpu(example_facts.worker_loader(decoders=_INSTALLED)),
-            "refused: opencv is not installed where train.py:41 runs: of such libraries, there are "
-            "simplejpeg, torchvision",
-            Option(value="opencv"),
-        ),
-        Case(
-            "None is installed",
-            example_facts.cpu(example_facts.worker_loader(decoders=())),
-            "refused: none of simplejpeg, opencv, turbojpeg, torchvision is installed where "
-            "train.py:41 runs",
-        ),
-        Case(
-            "Pillow is not in use",
-            example_facts.cpu(example_facts.worker_loader()),
-            "refused: Pillow was not seen in the process of train.py:41: it decodes nothing there",
-        ),
-        Case(
-            "No workers",
-            example_facts.cpu(example_facts.loader(decoders=_INSTALLED)),
-            "refused: the loader at train.py:41 has no workers: first let there be some, "
-            "more-workers",
-        ),
-    ],
+    cases="""
+    installed = ("simplejpeg", "torchvision")
+    # simplejpeg is installed, eight workers
+    > risky: JPEG files of train.py:41 are decoded by simplejpeg
+    cpu(worker_loader(decoders=installed))
+    Wrap(LOADER, NAME, {"library": "simplejpeg"}, LOADER_LINE)
+    # torchvision is asked for
+    > risky: JPEG files of train.py:41 are decoded by torchvision
+    cpu(worker_loader(decoders=installed)), Option(value="torchvision")
+    # OpenCV is asked for, which is not installed
+    > refused: opencv is not installed where train.py:41 runs: of such libraries, there are
+      simplejpeg, torchvision
+    cpu(worker_loader(decoders=installed)), Option(value="opencv")
+    # None is installed
+    > refused: none of simplejpeg, opencv, turbojpeg, torchvision is installed where train.py:41
+      runs
+    cpu(worker_loader(decoders=()))
+    # Pillow is not in use
+    > refused: Pillow was not seen in the process of train.py:41: it decodes nothing there
+    cpu(worker_loader())
+    # No workers
+    > refused: the loader at train.py:41 has no workers: first let there be some, more-workers
+    cpu(loader(decoders=installed))
+    """,
 )
 def jpeg_decoder(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Decode JPEG files by simplejpeg, OpenCV, TurboJPEG or torchvision in place of Pillow.

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.declare.traps import short_name
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -15,31 +14,20 @@ NAME: Final = "length-buckets"
 
 @fix(
     NAME,
-    cases=lambda: [
-        Case(
-            "A list of texts",
-            example_facts.gpu(example_facts.loader(texts="sentences")),
-            "risky: batches of train.py:41 hold samples of similar lengths, by Images.sentences",
-            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Lengths are not known before samples are made",
-            example_facts.gpu(),
-            "refused: Images has no list of texts or rows, one for each sample",
-        ),
-        Case(
-            "A batch sampler of the user's",
-            example_facts.gpu(
-                example_facts.loader(texts="sentences", sampler=example_facts.LOADER_LINE)
-            ),
-            "refused: samples of train.py:41 are chosen by your own code at train.py:41",
-        ),
-        Case(
-            "A stream",
-            example_facts.gpu(example_facts.loader(texts="sentences", iterable=True)),
-            "refused: Images is an IterableDataset: which samples come next is not known",
-        ),
-    ],
+    cases="""
+    # A list of texts
+    > risky: batches of train.py:41 hold samples of similar lengths, by Images.sentences
+    gpu(loader(texts="sentences")), Wrap(LOADER, NAME, {}, LOADER_LINE)
+    # Lengths are not known before samples are made
+    > refused: Images has no list of texts or rows, one for each sample
+    gpu()
+    # A batch sampler of the user's
+    > refused: samples of train.py:41 are chosen by your own code at train.py:41
+    gpu(loader(texts="sentences", sampler=LOADER_LINE))
+    # A stream
+    > refused: Images is an IterableDataset: which samples come next is not known
+    gpu(loader(texts="sentences", iterable=True))
+    """,
 )
 def length_buckets(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let each batch hold samples of similar lengths, so that little of it is padding.

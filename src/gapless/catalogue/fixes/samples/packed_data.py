@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.declare.traps import short_name
-from gapless.catalogue.examples import example_facts
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
@@ -17,27 +16,18 @@ PART: Final = "packed-data"
 @fix(
     PART,
     value="TARGET",
-    cases=lambda: [
-        Case(
-            "A data set that was packed",
-            example_facts.cpu(),
-            "same: samples at train.py:41 are read from photos.packed, not by Images",
-            Option("photos.packed"),
-            edits=(Wrap(LOADER, PART, {"path": "photos.packed"}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Nothing was packed yet",
-            example_facts.cpu(),
-            "refused: gapless pack writes the samples of Images first: then packed-data=TARGET, "
-            "with the folder that it wrote",
-        ),
-        Case(
-            "A stream",
-            example_facts.cpu(example_facts.loader(iterable=True)),
-            "refused: Images is an IterableDataset: it has no samples by index",
-            Option("photos.packed"),
-        ),
-    ],
+    cases="""
+    # A data set that was packed
+    > same: samples at train.py:41 are read from photos.packed, not by Images
+    cpu(), Option("photos.packed"), Wrap(LOADER, PART, {"path": "photos.packed"}, LOADER_LINE)
+    # Nothing was packed yet
+    > refused: gapless pack writes the samples of Images first: then packed-data=TARGET, with the
+      folder that it wrote
+    cpu()
+    # A stream
+    > refused: Images is an IterableDataset: it has no samples by index
+    cpu(loader(iterable=True)), Option("photos.packed")
+    """,
 )
 def packed_data(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Read samples from what ``gapless pack`` wrote of the data set, in its folder TARGET.

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.declare.traps import short_name
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -15,35 +14,23 @@ NAME: Final = "picture-cache"
 
 @fix(
     NAME,
-    cases=lambda: [
-        Case(
-            "Pictures that are cropped at random, eight workers",
-            example_facts.cpu(example_facts.worker_loader(decoders=())),
-            "same: pictures of train.py:41 are decoded once, and kept in memory",
-            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Pillow is not in use",
-            example_facts.cpu(example_facts.worker_loader()),
-            "refused: Pillow was not seen in the process of train.py:41: it decodes nothing there",
-        ),
-        Case(
-            "No workers",
-            example_facts.cpu(example_facts.loader(decoders=())),
-            "refused: the loader at train.py:41 has no workers: first let there be some, "
-            "more-workers",
-        ),
-        Case(
-            "Workers that are spawned",
-            example_facts.cpu(example_facts.worker_loader(decoders=(), start_method="spawn")),
-            "refused: workers of train.py:41 are started by spawn, and share no memory",
-        ),
-        Case(
-            "A stream",
-            example_facts.cpu(example_facts.worker_loader(decoders=(), iterable=True)),
-            "refused: Images is an IterableDataset: how many pictures it has is not known",
-        ),
-    ],
+    cases="""
+    # Pictures that are cropped at random, eight workers
+    > same: pictures of train.py:41 are decoded once, and kept in memory
+    cpu(worker_loader(decoders=())), Wrap(LOADER, NAME, {}, LOADER_LINE)
+    # Pillow is not in use
+    > refused: Pillow was not seen in the process of train.py:41: it decodes nothing there
+    cpu(worker_loader())
+    # No workers
+    > refused: the loader at train.py:41 has no workers: first let there be some, more-workers
+    cpu(loader(decoders=()))
+    # Workers that are spawned
+    > refused: workers of train.py:41 are started by spawn, and share no memory
+    cpu(worker_loader(decoders=(), start_method="spawn"))
+    # A stream
+    > refused: Images is an IterableDataset: how many pictures it has is not known
+    cpu(worker_loader(decoders=(), iterable=True))
+    """,
 )
 def picture_cache(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Keep the pixels that Pillow decoded, in memory that workers share; crops stay random.

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.declare.traps import short_name
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -15,24 +14,17 @@ PART: Final = "read-ahead"
 
 @fix(
     PART,
-    cases=lambda: [
-        Case(
-            "A list of files",
-            example_facts.cpu(example_facts.loader(files="paths")),
-            "same: files of a batch at train.py:41 are asked for at once, by Images.paths",
-            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "No list of files",
-            example_facts.cpu(),
-            "refused: Images has no list of files, one for each sample",
-        ),
-        Case(
-            "A stream",
-            example_facts.cpu(example_facts.loader(iterable=True, files="paths")),
-            "refused: Images is an IterableDataset: which files come next is not known",
-        ),
-    ],
+    cases="""
+    # A list of files
+    > same: files of a batch at train.py:41 are asked for at once, by Images.paths
+    cpu(loader(files="paths")), Wrap(LOADER, PART, {}, LOADER_LINE)
+    # No list of files
+    > refused: Images has no list of files, one for each sample
+    cpu()
+    # A stream
+    > refused: Images is an IterableDataset: which files come next is not known
+    cpu(loader(iterable=True, files="paths"))
+    """,
 )
 def read_ahead(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Tell the system which files a batch is made of, before the first of them is read.

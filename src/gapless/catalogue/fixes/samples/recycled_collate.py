@@ -3,10 +3,9 @@
 from typing import Final
 
 from gapless.catalogue.declare import traps
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.input.fresh_memory import asks_for_memory, is_torch_collate
 from gapless.catalogue.queries.input.loaders import find_loading
 from gapless.model.change import LoaderChange
@@ -41,34 +40,20 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 @fix(
     PART,
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "Eight workers, batches of 38 MiB",
-            example_facts.gpu(example_facts.worker_loader()),
-            "same: workers of train.py:41 hand batches over in recycled shared memory",
-            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "No workers",
-            example_facts.gpu(),
-            "refused: the loader at train.py:41 has no workers: nothing is handed over",
-        ),
-        Case(
-            "Already recycled",
-            example_facts.gpu(
-                example_facts.worker_loader(collate_name="recycled_collate.RecycledCollate")
-            ),
-            "nothing to change: batches of train.py:41 are recycled already",
-        ),
-        Case(
-            "A container with 1 GiB of shared memory",
-            example_facts.gpu(
-                example_facts.worker_loader(), example_facts.machine(shm_bytes=1 << 30)
-            ),
-            "refused: 8 workers × 4 batches of 38.0 MiB are 1.2 GiB, and 1.0 GiB are free in "
-            "/dev/shm",
-        ),
-    ],
+    cases="""
+    # Eight workers, batches of 38 MiB
+    > same: workers of train.py:41 hand batches over in recycled shared memory
+    gpu(worker_loader()), Wrap(LOADER, PART, {}, LOADER_LINE)
+    # No workers
+    > refused: the loader at train.py:41 has no workers: nothing is handed over
+    gpu()
+    # Already recycled
+    > nothing to change: batches of train.py:41 are recycled already
+    gpu(worker_loader(collate_name="recycled_collate.RecycledCollate"))
+    # A container with 1 GiB of shared memory
+    > refused: 8 workers × 4 batches of 38.0 MiB are 1.2 GiB, and 1.0 GiB are free in /dev/shm
+    gpu(worker_loader(), machine(shm_bytes=1 << 30))
+    """,
 )
 def recycled_collate(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Let workers write batches into shared memory that is used again, not into new one.

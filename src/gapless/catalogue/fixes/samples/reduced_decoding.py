@@ -2,49 +2,36 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
 PART: Final = "reduced-decoding"
 _SHRINKING: Final = frozenset({"RandomResizedCrop", "Resize"})
-_PIPELINE: Final = ("Resize", "CenterCrop", "ToTensor")
 
 
 @fix(
     PART,
-    cases=lambda: [
-        Case(
-            "Photographs that are resized, two workers",
-            example_facts.cpu(example_facts.worker_loader(pipeline=_PIPELINE, decoders=())),
-            "risky: JPEG files of train.py:41 are decoded at a fraction of their size",
-            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Nothing is resized",
-            example_facts.cpu(example_facts.worker_loader(pipeline=_PIPELINE[1:], decoders=())),
-            "refused: no transform of train.py:41 was seen that makes pictures smaller",
-        ),
-        Case(
-            "No pipeline of torchvision's: whether pictures become smaller was not seen",
-            example_facts.cpu(example_facts.worker_loader(decoders=())),
-            "risky: JPEG files of train.py:41 are decoded at a fraction of their size",
-        ),
-        Case(
-            "Pillow is not in use",
-            example_facts.cpu(example_facts.worker_loader()),
-            "refused: Pillow was not seen in the process of train.py:41: it decodes nothing there",
-        ),
-        Case(
-            "No workers",
-            example_facts.cpu(example_facts.loader(pipeline=_PIPELINE, decoders=())),
-            "refused: the loader at train.py:41 has no workers: first let there be some, "
-            "more-workers",
-        ),
-    ],
+    cases="""
+    pipeline = ("Resize", "CenterCrop", "ToTensor")
+    # Photographs that are resized, two workers
+    > risky: JPEG files of train.py:41 are decoded at a fraction of their size
+    cpu(worker_loader(pipeline=pipeline, decoders=())), Wrap(LOADER, PART, {}, LOADER_LINE)
+    # Nothing is resized
+    > refused: no transform of train.py:41 was seen that makes pictures smaller
+    cpu(worker_loader(pipeline=pipeline[1:], decoders=()))
+    # No pipeline of torchvision's: whether pictures become smaller was not seen
+    > risky: JPEG files of train.py:41 are decoded at a fraction of their size
+    cpu(worker_loader(decoders=()))
+    # Pillow is not in use
+    > refused: Pillow was not seen in the process of train.py:41: it decodes nothing there
+    cpu(worker_loader())
+    # No workers
+    > refused: the loader at train.py:41 has no workers: first let there be some, more-workers
+    cpu(loader(pipeline=pipeline, decoders=()))
+    """,
 )
 def reduced_decoding(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Decode JPEG files at a half, a quarter or an eighth, where pictures are made smaller anyway.

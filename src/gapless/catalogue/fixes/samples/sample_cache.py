@@ -3,10 +3,9 @@
 from typing import Final
 
 from gapless.catalogue.declare import traps
-from gapless.catalogue.declare.fix import Case, Changes, Option, fix
+from gapless.catalogue.declare.fix import Changes, Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.catalogue.queries.input.loaders import Loading, find_loading
 from gapless.errors import UsageError
 from gapless.model.change import LoaderChange
@@ -47,44 +46,30 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     NAME,
     value="FOLDER",
     effect=_predict_changes,
-    cases=lambda: [
-        Case(
-            "Nothing is random",
-            example_facts.cpu(example_facts.worker_loader(random=False)),
-            "risky: samples of train.py:41 are made once, and kept in memory",
-            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "In a folder, for later runs too",
-            example_facts.cpu(example_facts.worker_loader(random=False)),
-            "risky: samples of train.py:41 are made once, and kept in /local/tokens",
-            Option(value="/local/tokens"),
-            edits=(Wrap(LOADER, NAME, {"folder": "/local/tokens"}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Random crops",
-            example_facts.cpu(example_facts.worker_loader()),
-            "refused: making samples of Images draws random numbers: each is another every time; "
-            "what lies below can be kept: picture-cache",
-        ),
-        Case(
-            "A million samples",
-            example_facts.cpu(example_facts.worker_loader(random=False, length=1_000_000)),
-            "refused: 1,000,000 samples of Images are 579.8 GiB, and 24.0 GiB of memory are free: "
-            "sample-cache=FOLDER keeps them on a disk",
-        ),
-        Case(
-            "A stream",
-            example_facts.cpu(example_facts.loader(iterable=True, random=False)),
-            "refused: Images is an IterableDataset: its samples have no numbers",
-        ),
-        Case(
-            "Workers that are spawned",
-            example_facts.cpu(example_facts.worker_loader(random=False, start_method="spawn")),
-            "refused: workers of train.py:41 are started by spawn, and share no memory: "
-            "sample-cache=FOLDER keeps them on a disk",
-        ),
-    ],
+    cases="""
+    # Nothing is random
+    > risky: samples of train.py:41 are made once, and kept in memory
+    cpu(worker_loader(random=False)), Wrap(LOADER, NAME, {}, LOADER_LINE)
+    # In a folder, for later runs too
+    > risky: samples of train.py:41 are made once, and kept in /local/tokens
+    cpu(worker_loader(random=False)), Option(value="/local/tokens")
+    Wrap(LOADER, NAME, {"folder": "/local/tokens"}, LOADER_LINE)
+    # Random crops
+    > refused: making samples of Images draws random numbers: each is another every time; what lies
+      below can be kept: picture-cache
+    cpu(worker_loader())
+    # A million samples
+    > refused: 1,000,000 samples of Images are 579.8 GiB, and 24.0 GiB of memory are free:
+      sample-cache=FOLDER keeps them on a disk
+    cpu(worker_loader(random=False, length=1000000))
+    # A stream
+    > refused: Images is an IterableDataset: its samples have no numbers
+    cpu(loader(iterable=True, random=False))
+    # Workers that are spawned
+    > refused: workers of train.py:41 are started by spawn, and share no memory: sample-cache=FOLDER
+      keeps them on a disk
+    cpu(worker_loader(random=False, start_method="spawn"))
+    """,
 )
 def sample_cache(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Keep samples that are the same each time: in memory, or in a folder on a local disk.

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.declare.traps import short_name
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -15,37 +14,23 @@ NAME: Final = "uint8-by-hand"
 
 @fix(
     NAME,
-    cases=lambda: [
-        Case(
-            "x.float() / 255, eight workers",
-            example_facts.gpu(example_facts.worker_loader(by_hand=True)),
-            "same: floats that Images makes of bytes are made on the device",
-            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Its code never divides by 255",
-            example_facts.gpu(example_facts.worker_loader(by_hand=False)),
-            "refused: no code of Images was seen that divides by 255",
-        ),
-        Case(
-            "A pipeline of torchvision's makes the floats",
-            example_facts.gpu(
-                example_facts.worker_loader(by_hand=True, pipeline=("ToTensor",), to_floats=1)
-            ),
-            "refused: transforms of train.py:41 make the floats: uint8-to-device",
-        ),
-        Case(
-            "No workers",
-            example_facts.gpu(example_facts.loader(by_hand=True)),
-            "refused: the loader at train.py:41 has no workers: first let there be some, "
-            "more-workers",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(example_facts.worker_loader(by_hand=True)),
-            "refused: no device was used: nothing is copied to one",
-        ),
-    ],
+    cases="""
+    # x.float() / 255, eight workers
+    > same: floats that Images makes of bytes are made on the device
+    gpu(worker_loader(by_hand=True)), Wrap(LOADER, NAME, {}, LOADER_LINE)
+    # Its code never divides by 255
+    > refused: no code of Images was seen that divides by 255
+    gpu(worker_loader(by_hand=False))
+    # A pipeline of torchvision's makes the floats
+    > refused: transforms of train.py:41 make the floats: uint8-to-device
+    gpu(worker_loader(by_hand=True, pipeline=("ToTensor",), to_floats=1))
+    # No workers
+    > refused: the loader at train.py:41 has no workers: first let there be some, more-workers
+    gpu(loader(by_hand=True))
+    # No device
+    > refused: no device was used: nothing is copied to one
+    cpu(worker_loader(by_hand=True))
+    """,
 )
 def uint8_by_hand(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Hand pictures over as bytes where ``x.float() / 255`` in the data set makes floats of them.

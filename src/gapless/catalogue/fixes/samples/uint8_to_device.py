@@ -2,52 +2,36 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
 PART: Final = "uint8-to-device"
 _LATER: Final = "FloatsLater"  # what the part puts at the end
-_PIPELINE: Final = ("RandomResizedCrop", "ToTensor", "Normalize")
 
 
 @fix(
     PART,
-    cases=lambda: [
-        Case(
-            "A pipeline that ends with ToTensor and Normalize",
-            example_facts.gpu(example_facts.loader(pipeline=_PIPELINE, to_floats=2)),
-            "same: ToTensor, Normalize of train.py:41 are done on the device",
-            edits=(Wrap(LOADER, PART, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Floats are needed by a transform after them",
-            example_facts.gpu(
-                example_facts.loader(pipeline=(*_PIPELINE, "RandomErasing"), to_floats=0)
-            ),
-            "refused: the pipeline of train.py:41 ends with RandomErasing, which needs floats",
-        ),
-        Case(
-            "No transforms of torchvision's",
-            example_facts.gpu(),
-            "refused: no pipeline of torchvision transforms was seen in Images",
-        ),
-        Case(
-            "Done already",
-            example_facts.gpu(
-                example_facts.loader(pipeline=("RandomResizedCrop", _LATER), to_floats=0)
-            ),
-            "nothing to change: pictures of train.py:41 are sent as bytes already",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(example_facts.loader(pipeline=_PIPELINE, to_floats=2)),
-            "refused: no device was used: nothing is copied to one",
-        ),
-    ],
+    cases="""
+    pipeline = ("RandomResizedCrop", "ToTensor", "Normalize")
+    # A pipeline that ends with ToTensor and Normalize
+    > same: ToTensor, Normalize of train.py:41 are done on the device
+    gpu(loader(pipeline=pipeline, to_floats=2)), Wrap(LOADER, PART, {}, LOADER_LINE)
+    # Floats are needed by a transform after them
+    > refused: the pipeline of train.py:41 ends with RandomErasing, which needs floats
+    gpu(loader(pipeline=(*pipeline, "RandomErasing"), to_floats=0))
+    # No transforms of torchvision's
+    > refused: no pipeline of torchvision transforms was seen in Images
+    gpu()
+    # Done already
+    > nothing to change: pictures of train.py:41 are sent as bytes already
+    gpu(loader(pipeline=("RandomResizedCrop", _LATER), to_floats=0))
+    # No device
+    > refused: no device was used: nothing is copied to one
+    cpu(loader(pipeline=pipeline, to_floats=2))
+    """,
 )
 def uint8_to_device(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Hand pictures over and copy them as bytes; make floats and normalise them on the device.

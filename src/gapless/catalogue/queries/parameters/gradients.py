@@ -59,14 +59,14 @@ def find_untrained(evidence: Evidence) -> NeedlessGradients | None:
         return None
     largest = max(modules, key=lambda module: module.parameters)
     name = largest.name.rpartition(".")[2]
-    place = f" ({name_line(largest.location)})" if largest.location is not None else ""
-    others = "" if len(modules) == 1 else f" and {len(modules) - 1} more"
+    line = f" ({name_line(largest.location)})" if largest.location is not None else ""
+    more_modules = "" if len(modules) == 1 else f" and {len(modules) - 1} more"
     return NeedlessGradients(
         n_needless,
         count_share,
         size_share,
         largest.location or optimizer_steps.find_optimizer_line(evidence),
-        f"Gradients of {n_needless} parameters of {name}{place}{others}, which no optimizer "
+        f"Gradients of {n_needless} parameters of {name}{line}{more_modules}, which no optimizer "
         "updates, are computed in each step",
     )
 

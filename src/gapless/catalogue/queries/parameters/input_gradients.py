@@ -59,10 +59,10 @@ def find_input_gradients(evidence: Evidence) -> InputGradients | None:
     if n_parameters is None or n_stored < n_parameters + 1:
         return None
     rows = work_of(evidence)
-    given = {input_of(row) for row in rows} - {weight_of(row) for row in rows}
+    input_shapes = {input_of(row) for row in rows} - {weight_of(row) for row in rows}
     stored = {
         sizes[0] for row in rows if row.operator == ACCUMULATE and (sizes := sizes_of(row))
-    } & given
+    } & input_shapes
     if not stored or count_passes(evidence) > _MAX_PASSES:
         return None
     return InputGradients(tuple(sorted(stored)), n_stored - n_parameters, _find_call(evidence))

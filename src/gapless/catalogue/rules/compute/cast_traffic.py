@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import kernel
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import dilute_factor, share_outside_attention
 from gapless.model.change import Scale
@@ -20,22 +17,17 @@ _REMAINS: Final = Estimate(0.2, 0.6, 1.0)  # mixed precision needs some casts
 @rule(
     "G508",
     "cast-traffic",
-    figures=lambda: [
-        figure(
-            "Casts that take half as long as the products",
-            "240 kernels a step only turn numbers into another type: 6.0 ms of each 26.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "busy.cast": 6},
-            kernel("bfloat16_copy_kernel_cuda", 240, 6, "busy.cast"),
-        ),
-        figure(
-            "The casts of autocast",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 40, "busy.cast": 0.8},
-            kernel("bfloat16_copy_kernel_cuda", 240, 0.8, "busy.cast"),
-        ),
-    ],
+    figures="""
+    # Casts that take half as long as the products
+    > 240 kernels a step only turn numbers into another type: 6.0 ms of each 26.0 ms step.
+    gpu()
+    busy.tc_math 20, busy.cast 6
+    kernel("bfloat16_copy_kernel_cuda", 240, 6, "busy.cast")
+    # The casts of autocast
+    gpu()
+    busy.tc_math 40, busy.cast 0.8
+    kernel("bfloat16_copy_kernel_cuda", 240, 0.8, "busy.cast")
+    """,
 )
 def cast_traffic(evidence: Evidence) -> Detection | None:
     """Recognise that casts take a considerable part of the step.

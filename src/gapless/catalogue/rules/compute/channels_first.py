@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.fixes.compute.channels_last import channels_last
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import (
@@ -22,66 +19,35 @@ from gapless.model.finding import Detection, Measure
 from gapless.roofline import formats
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
-_IMAGE_SIZES: Final = ((16, 64, 256, 256), (64, 64, 3, 3))
-_NORM_WORK: Final = example_work(
-    "aten::native_batch_norm",
-    ((16, 64, 256, 256), (64,)),
-    30,
-    "busy.norm_reduce",
-    dtype="bf16",
-    calls=10,
-    channels_first=True,
-)
-_LAYOUT_WORK: Final = example_work(
-    "aten::cudnn_convolution",
-    _IMAGE_SIZES,
-    10,
-    "busy.layout",
-    dtype="bf16",
-    calls=10,
-    kernel="nchwToNhwcKernel",
-    channels_first=True,
-)
-_AMP: Final = example_facts.precision(autocast={"cuda": "torch.bfloat16"})
 
 
 @rule(
     "G504",
     "channels-first",
-    figures=lambda: [
-        figure(
-            "Convolutions in bf16",
-            "Images with channels first: 10.0 ms of each 55.0 ms step transpose them for tensor "
-            "cores, and other kernels of such images take 30.0 ms.",
-            example_facts.gpu(_AMP),
-            {"busy.layout": 10, "busy.norm_reduce": 30, "busy.tc_math": 15},
-            _NORM_WORK,
-            _LAYOUT_WORK,
-            h200(),
-        ),
-        figure(
-            "Channels last",
-            None,
-            example_facts.gpu(_AMP, example_facts.model(channels_last=True)),
-            {"busy.norm_reduce": 5, "busy.tc_math": 15},
-            example_work(
-                "aten::native_batch_norm",
-                ((16, 64, 256, 256), (64,)),
-                5,
-                "busy.norm_reduce",
-                dtype="bf16",
-                channels_first=False,
-            ),
-            h200(),
-        ),
-        figure(
-            "No images",
-            None,
-            example_facts.gpu(example_facts.model(convolutions=0, channels_last=None)),
-            {"busy.tc_math": 20},
-            example_work("aten::mm", ((4096, 768), (768, 768)), 20, "busy.tc_math"),
-        ),
-    ],
+    figures="""
+    image_sizes = ((16, 64, 256, 256), (64, 64, 3, 3))
+    norm_work = example_work("aten::native_batch_norm", ((16, 64, 256, 256), (64,)), 30,
+      "busy.norm_reduce", dtype="bf16", calls=10, channels_first=True)
+    layout_work = example_work("aten::cudnn_convolution", image_sizes, 10, "busy.layout",
+      dtype="bf16", calls=10, kernel="nchwToNhwcKernel", channels_first=True)
+    amp = precision(autocast={"cuda": "torch.bfloat16"})
+    # Convolutions in bf16
+    > Images with channels first: 10.0 ms of each 55.0 ms step transpose them for tensor cores, and
+      other kernels of such images take 30.0 ms.
+    gpu(amp)
+    busy.layout 10, busy.norm_reduce 30, busy.tc_math 15
+    norm_work, layout_work, h200()
+    # Channels last
+    gpu(amp, model(channels_last=True))
+    busy.norm_reduce 5, busy.tc_math 15
+    example_work("aten::native_batch_norm", ((16, 64, 256, 256), (64,)), 5, "busy.norm_reduce",
+      dtype="bf16", channels_first=False)
+    h200()
+    # No images
+    gpu(model(convolutions=0, channels_last=None))
+    busy.tc_math 20
+    example_work("aten::mm", ((4096, 768), (768, 768)), 20, "busy.tc_math")
+    """,
 )
 def channels_first(evidence: Evidence, model: Model) -> Detection | None:
     """Recognise convolutions whose images are laid out channel by channel.

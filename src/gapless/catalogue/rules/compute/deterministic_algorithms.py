@@ -4,8 +4,6 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import deterministic_setting
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
 from gapless.model.change import Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -19,16 +17,16 @@ _FACTOR: Final = Estimate(0.8, 0.97, 1.0)  # usually nothing; scatters, convolut
 @rule(
     "G211",
     "deterministic-algorithms",
-    figures=lambda: [
-        figure(
-            "Asked for",
-            "torch.use_deterministic_algorithms(True) leaves slower algorithms for some "
-            "convolutions and scatters.",
-            example_facts.gpu(example_facts.precision(deterministic=True)),
-            {"busy.tc_math": 18, "busy.index": 4},
-        ),
-        figure("Not asked for", None, example_facts.gpu(), {"busy.tc_math": 18}),
-    ],
+    figures="""
+    # Asked for
+    > torch.use_deterministic_algorithms(True) leaves slower algorithms for some convolutions and
+      scatters.
+    gpu(precision(deterministic=True))
+    busy.tc_math 18, busy.index 4
+    # Not asked for
+    gpu()
+    busy.tc_math 18
+    """,
 )
 def deterministic_algorithms(evidence: Evidence, precision: Precision) -> Detection | None:
     """Recognise that torch may only use deterministic algorithms.

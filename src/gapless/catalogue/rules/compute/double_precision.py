@@ -4,9 +4,6 @@ from collections import Counter
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import roof_of, window_share, work_of
 from gapless.model.estimate import Estimate
@@ -37,34 +34,24 @@ _MODEL_REMEDY: Final = (
 @rule(
     "G503",
     "double-precision",
-    figures=lambda: [
-        figure(
-            "A mask from NumPy",
-            "Kernels that compute in fp64 take 6.0 ms of each 26.0 ms step, most of it in "
-            "aten::mul.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "busy.elementwise": 6},
-            example_work(
-                "aten::mul", ((64, 4096, 1024),) * 2, 6, "busy.elementwise", dtype="fp64", calls=3
-            ),
-            h200(),
-        ),
-        figure(
-            "fp32",
-            None,
-            example_facts.gpu(),
-            {"busy.elementwise": 6},
-            example_work("aten::mul", ((64, 4096, 1024),) * 2, 6, "busy.elementwise", calls=3),
-        ),
-        figure(
-            "The model itself",
-            "The model computes in fp64: its kernels take 6.0 ms of each 8.0 ms step, most of it "
-            "in aten::mm.",
-            example_facts.cpu(example_facts.model(dtype="torch.float64")),
-            {"busy.math": 6, "idle.host.python": 2},
-            example_work("aten::mm", ((512, 512),) * 2, 6, "busy.math", dtype="fp64"),
-        ),
-    ],
+    figures="""
+    # A mask from NumPy
+    > Kernels that compute in fp64 take 6.0 ms of each 26.0 ms step, most of it in aten::mul.
+    gpu()
+    busy.tc_math 20, busy.elementwise 6
+    example_work("aten::mul", ((64, 4096, 1024),) * 2, 6, "busy.elementwise", dtype="fp64", calls=3)
+    h200()
+    # fp32
+    gpu()
+    busy.elementwise 6
+    example_work("aten::mul", ((64, 4096, 1024),) * 2, 6, "busy.elementwise", calls=3)
+    # The model itself
+    > The model computes in fp64: its kernels take 6.0 ms of each 8.0 ms step, most of it in
+      aten::mm.
+    cpu(model(dtype="torch.float64"))
+    busy.math 6, idle.host.python 2
+    example_work("aten::mm", ((512, 512),) * 2, 6, "busy.math", dtype="fp64")
+    """,
 )
 def double_precision(evidence: Evidence) -> Detection | None:
     """Recognise kernels that compute in fp64.

@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import (
     ns_per_window_step,
@@ -25,40 +22,31 @@ from gapless.roofline.roofline import MATH, NO_CHANGE, Roof, scale_changes
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 # For such products without measured peaks: torch's loops took 1.1 to 72 times as long as fp32
 # (matrices of one row to 512); tiny ones take as long.
-_PRODUCT_SIZES: Final = ((512, 96), (96, 384))
 _UNMEASURED_FACTOR: Final = Estimate(0.02, 0.2, 0.9)
 _SLOWEST: Final = 5e9  # fp32 operations a second: a processor with AVX2 does ten times that
 _CALL_NS: Final = 20_000.0  # of a product of tiny matrices, and more
 
 
-def _example_run(*, has_bf16: bool | None, dtype: str = "bf16") -> Evidence:
-    facts = example_facts.cpu(
-        example_facts.machine(device=None, capability=None, bf16=has_bf16),
-        example_facts.precision(autocast={"cpu": "torch.bfloat16"} if dtype == "bf16" else None),
-    )
-    return evidence_of(
-        facts,
-        {"busy.math": 90, "busy.elementwise": 30},
-        example_work(
-            "aten::addmm", _PRODUCT_SIZES, 90, "busy.math", dtype=dtype, calls=20, launches=0
-        ),
-    )
-
-
 @rule(
     "G512",
     "emulated-half",
-    figures=lambda: [
-        RuleFigure(
-            "Autocast on processors without AVX-512",
-            "Products in half precision take 90.0 ms of each 120.0 ms step, on processors that "
-            "have no instructions for them.",
-            _example_run(has_bf16=False),
-        ),
-        RuleFigure("Processors that multiply in bf16", None, _example_run(has_bf16=True)),
-        RuleFigure("Processors for which that is not known", None, _example_run(has_bf16=None)),
-        RuleFigure("fp32", None, _example_run(has_bf16=False, dtype="fp32")),
-    ],
+    figures="""
+    product_sizes = ((512, 96), (96, 384))
+    example_run(*, has_bf16, dtype="bf16") = evidence_of(cpu(machine(device=None, capability=None,
+      bf16=has_bf16), precision(autocast={"cpu": "torch.bfloat16"} if dtype == "bf16" else None)),
+      {"busy.math": 90, "busy.elementwise": 30}, example_work("aten::addmm", product_sizes, 90,
+      "busy.math", dtype=dtype, calls=20, launches=0))
+    # Autocast on processors without AVX-512
+    > Products in half precision take 90.0 ms of each 120.0 ms step, on processors that have no
+      instructions for them.
+    example_run(has_bf16=False)
+    # Processors that multiply in bf16
+    example_run(has_bf16=True)
+    # Processors for which that is not known
+    example_run(has_bf16=None)
+    # fp32
+    example_run(has_bf16=False, dtype="fp32")
+    """,
 )
 def emulated_half(evidence: Evidence, machine: Machine) -> Detection | None:
     """Recognise products in half precision on processors that have no instructions for it.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import amx, example_work, h200
 from gapless.catalogue.fixes.compute.bf16 import bf16
 from gapless.catalogue.fixes.compute.fp16 import fp16
 from gapless.catalogue.queries import windows
@@ -29,49 +26,35 @@ _BF16_CAPABILITY: Final[tuple[int, int]] = (8, 0)
 _FP16_CAPABILITY: Final[tuple[int, int]] = (7, 0)
 _FIXES: Final = {"bf16": bf16, "fp16": fp16}  # by format
 _MIN_SPEEDUP: Final = 1.3  # of a processor, in bf16: below it, casts would undo it
-_LINEAR_SIZES: Final = ((4096, 768), (768, 3072))
-_TF32_WORK: Final = example_work("aten::mm", _LINEAR_SIZES, 12, "busy.tc_math", calls=150)
-_CPU_WORK: Final = example_work(
-    "aten::linear", ((512, 1024), (1024, 1024)), 90, "busy.math", calls=20, launches=0
-)
 
 
 @rule(
     "G502",
     "full-precision",
-    figures=lambda: [
-        figure(
-            "TF32, and no autocast",
-            "Products and convolutions in fp32 take 12.0 ms of each 30.0 ms step.",
-            example_facts.gpu(example_facts.precision(matmul_precision="high")),
-            {"busy.tc_math": 12, "busy.elementwise": 18},
-            _TF32_WORK,
-            h200(),
-        ),
-        figure(
-            "Sixteen processors that multiply in bf16",
-            "Products and convolutions in fp32 take 90.0 ms of each 120.0 ms step.",
-            example_facts.cpu(example_facts.machine(device=None, intra_op_threads=16)),
-            {"busy.math": 90, "busy.elementwise": 30},
-            _CPU_WORK,
-            amx(),
-        ),
-        figure(
-            "Processors for which that is not known",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 90, "busy.elementwise": 30},
-            _CPU_WORK,
-        ),
-        figure(
-            "Autocast in bf16",
-            None,
-            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
-            {"busy.tc_math": 12, "busy.elementwise": 18},
-            example_work("aten::mm", _LINEAR_SIZES, 12, "busy.tc_math", dtype="bf16", calls=150),
-            h200(),
-        ),
-    ],
+    figures="""
+    linear_sizes = ((4096, 768), (768, 3072))
+    tf32_work = example_work("aten::mm", linear_sizes, 12, "busy.tc_math", calls=150)
+    cpu_work = example_work("aten::linear", ((512, 1024), (1024, 1024)), 90, "busy.math", calls=20,
+      launches=0)
+    # TF32, and no autocast
+    > Products and convolutions in fp32 take 12.0 ms of each 30.0 ms step.
+    gpu(precision(matmul_precision="high"))
+    busy.tc_math 12, busy.elementwise 18
+    tf32_work, h200()
+    # Sixteen processors that multiply in bf16
+    > Products and convolutions in fp32 take 90.0 ms of each 120.0 ms step.
+    cpu(machine(device=None, intra_op_threads=16))
+    busy.math 90, busy.elementwise 30
+    cpu_work, amx()
+    # Processors for which that is not known
+    cpu()
+    busy.math 90, busy.elementwise 30
+    cpu_work
+    # Autocast in bf16
+    gpu(precision(autocast={"cuda": "torch.bfloat16"}))
+    busy.tc_math 12, busy.elementwise 18
+    example_work("aten::mm", linear_sizes, 12, "busy.tc_math", dtype="bf16", calls=150), h200()
+    """,
 )
 def full_precision(evidence: Evidence, model: Model) -> Detection | None:
     """Recognise a training in fp32 whose products tensor cores would compute faster in bf16.

@@ -4,9 +4,6 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import setting_location
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import window_share, work_of
 from gapless.model.estimate import Estimate
@@ -21,48 +18,39 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 # kernels to choose from, and its own for recurrent layers.
 _CPU_FACTOR: Final = Estimate(0.2, 0.5, 1.0)
 _DEVICE_FACTOR: Final = Estimate(0.1, 0.4, 1.0)
-_CONVOLUTION: Final = example_work(
-    "aten::_slow_conv2d_forward", ((32, 64, 32, 32), (64, 64, 3, 3)), 30, "busy.math", calls=4
-)
-_LEAVES: Final = {"busy.math": 30, "busy.elementwise": 10}
 
 
 @rule(
     "G518",
     "library-off",
-    figures=lambda: [
-        figure(
-            "Convolutions on processors, without oneDNN",
-            "torch.backends.mkldnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms "
-            "step without oneDNN.",
-            example_facts.cpu(example_facts.precision(mkldnn_enabled=False)),
-            _LEAVES,
-            _CONVOLUTION,
-        ),
-        figure(
-            "Convolutions on a device, without cuDNN",
-            "torch.backends.cudnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms "
-            "step without cuDNN.",
-            example_facts.gpu(example_facts.precision(cudnn_enabled=False)),
-            _LEAVES,
-            _CONVOLUTION,
-        ),
-        figure(
-            "On a device, oneDNN is not used",
-            None,
-            example_facts.gpu(example_facts.precision(mkldnn_enabled=False)),
-            _LEAVES,
-            _CONVOLUTION,
-        ),
-        figure("Both are on", None, example_facts.cpu(), _LEAVES, _CONVOLUTION),
-        figure(
-            "Nothing that it would compute",
-            None,
-            example_facts.cpu(example_facts.precision(mkldnn_enabled=False)),
-            _LEAVES,
-            example_work("aten::mm", ((512, 512),) * 2, 30, "busy.math"),
-        ),
-    ],
+    figures="""
+    convolution = example_work("aten::_slow_conv2d_forward", ((32, 64, 32, 32), (64, 64, 3, 3)), 30,
+      "busy.math", calls=4)
+    # Convolutions on processors, without oneDNN
+    > torch.backends.mkldnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms step without
+      oneDNN.
+    cpu(precision(mkldnn_enabled=False))
+    busy.math 30, busy.elementwise 10
+    convolution
+    # Convolutions on a device, without cuDNN
+    > torch.backends.cudnn.enabled is False: convolutions take 30.0 ms of each 40.0 ms step without
+      cuDNN.
+    gpu(precision(cudnn_enabled=False))
+    busy.math 30, busy.elementwise 10
+    convolution
+    # On a device, oneDNN is not used
+    gpu(precision(mkldnn_enabled=False))
+    busy.math 30, busy.elementwise 10
+    convolution
+    # Both are on
+    cpu()
+    busy.math 30, busy.elementwise 10
+    convolution
+    # Nothing that it would compute
+    cpu(precision(mkldnn_enabled=False))
+    busy.math 30, busy.elementwise 10
+    example_work("aten::mm", ((512, 512),) * 2, 30, "busy.math")
+    """,
 )
 def library_off(evidence: Evidence, precision: Precision) -> Detection | None:
     """Recognise convolutions that are computed without the library that is made for them.

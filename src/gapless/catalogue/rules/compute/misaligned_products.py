@@ -4,9 +4,6 @@ import re
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
 from gapless.model.estimate import Estimate
@@ -19,29 +16,24 @@ _MIN_STEP_SHARE: Final = 0.02  # of the step
 _ALIGNMENTS: Final = {"bf16": 8, "fp16": 8}  # elements, of 16 bytes
 _MIN_SIDE: Final = 64  # smaller sides are not padded
 _PADDED_FACTOR: Final = Estimate(0.4, 0.7, 1.0)
-_ODD_SIZES: Final = ((8192, 768), (768, 50257))
 
 
 @rule(
     "G509",
     "misaligned-products",
-    figures=lambda: [
-        figure(
-            "A vocabulary of 50,257 words",
-            "Products with a side that 8 does not divide take 9.0 ms of each 29.0 ms step: "
-            "[8192, 768] [768, 50257].",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "busy.tc_eligible_not_used": 9},
-            example_work("aten::mm", _ODD_SIZES, 9, "busy.tc_eligible_not_used", dtype="bf16"),
-        ),
-        figure(
-            "50,304 words",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 25},
-            example_work("aten::mm", ((8192, 768), (768, 50304)), 5, "busy.tc_math", dtype="bf16"),
-        ),
-    ],
+    figures="""
+    odd_sizes = ((8192, 768), (768, 50257))
+    # A vocabulary of 50,257 words
+    > Products with a side that 8 does not divide take 9.0 ms of each 29.0 ms step: [8192, 768]
+      [768, 50257].
+    gpu()
+    busy.tc_math 20, busy.tc_eligible_not_used 9
+    example_work("aten::mm", odd_sizes, 9, "busy.tc_eligible_not_used", dtype="bf16")
+    # 50,304 words
+    gpu()
+    busy.tc_math 25
+    example_work("aten::mm", ((8192, 768), (768, 50304)), 5, "busy.tc_math", dtype="bf16")
+    """,
 )
 def misaligned_products(evidence: Evidence) -> Detection | None:
     """Recognise matrix products in half precision with a side that is no multiple of eight.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.fixes.compute.bf16 import bf16
 from gapless.catalogue.fixes.compute.tf32 import tf32
 from gapless.catalogue.queries import windows
@@ -23,39 +20,28 @@ from gapless.roofline.roofline import kind_of
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _TF32_CAPABILITY: Final = (8, 0)
-_LINEAR_SIZES: Final = ((4096, 768), (768, 3072))
-_SIMT_WORK: Final = example_work(
-    "aten::mm", _LINEAR_SIZES, 60, "busy.tc_eligible_not_used", calls=150
-)
 
 
 @rule(
     "G501",
     "single-precision",
-    figures=lambda: [
-        figure(
-            "fp32, torch's default",
-            "Matrix products in fp32 take 60.0 ms of each 80.0 ms step, and use no tensor cores.",
-            example_facts.gpu(),
-            {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
-            _SIMT_WORK,
-            h200(),
-        ),
-        figure(
-            "On an older device",
-            None,
-            example_facts.gpu(example_facts.machine(capability=(7, 0))),
-            {"busy.tc_eligible_not_used": 60, "busy.elementwise": 20},
-            _SIMT_WORK,
-        ),
-        figure(
-            "bf16",
-            None,
-            example_facts.gpu(example_facts.precision(autocast={"cuda": "torch.bfloat16"})),
-            {"busy.tc_math": 9, "busy.elementwise": 20},
-            example_work("aten::mm", _LINEAR_SIZES, 9, "busy.tc_math", dtype="bf16", calls=150),
-        ),
-    ],
+    figures="""
+    linear_sizes = ((4096, 768), (768, 3072))
+    simt_work = example_work("aten::mm", linear_sizes, 60, "busy.tc_eligible_not_used", calls=150)
+    # fp32, torch's default
+    > Matrix products in fp32 take 60.0 ms of each 80.0 ms step, and use no tensor cores.
+    gpu()
+    busy.tc_eligible_not_used 60, busy.elementwise 20
+    simt_work, h200()
+    # On an older device
+    gpu(machine(capability=(7, 0)))
+    busy.tc_eligible_not_used 60, busy.elementwise 20
+    simt_work
+    # bf16
+    gpu(precision(autocast={"cuda": "torch.bfloat16"}))
+    busy.tc_math 9, busy.elementwise 20
+    example_work("aten::mm", linear_sizes, 9, "busy.tc_math", dtype="bf16", calls=150)
+    """,
 )
 def single_precision(evidence: Evidence) -> Detection | None:
     """Recognise matrix products in fp32 that tensor cores could compute in TF32.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import window_share, work_of
@@ -13,7 +10,6 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Machine, World
 from gapless.model.finding import Detection, Measure
-from gapless.model.run import CpuContention
 from gapless.model.work import Work
 from gapless.roofline.roofline import NO_CHANGE, scale_changes
 
@@ -21,71 +17,46 @@ _MIN_STEP_SHARE: Final = 0.1  # of the step
 _MIN_CALL_NS: Final = 50_000  # a call of a thread: torch does not divide shorter ones
 # Gain for the logarithm of the ratio of threads (benchmarks/libraries_off.py).
 _THREAD_EXPONENT: Final = Estimate(0.2, 0.55, 1.0)
-_PRODUCT_WORK: Final = example_work("aten::mm", ((512, 512),) * 2, 9, "busy.math", calls=6)
-_STEP: Final = {"busy.math": 9, "idle.host.python": 1}
-
-
-def _single_thread_machine(**changes: int | None) -> Machine:
-    usual = {"cpus": 8, "cores": 8, "intra_op_threads": 1, "device": None}
-    return machine(**(usual | changes))
 
 
 @rule(
     "G116",
     "too-few-threads",
-    figures=lambda: [
-        figure(
-            "One thread on eight cores, as torchrun sets it",
-            "1 thread computes operators, and 8 cores are there for it: 9.0 ms of each 10.0 ms "
-            "step are operators large enough to be divided.",
-            cpu(_single_thread_machine(), loader(num_workers=0)),
-            _STEP,
-            _PRODUCT_WORK,
-        ),
-        figure(
-            "Two processors are threads of one core",
-            None,
-            cpu(_single_thread_machine(cpus=2, cores=1), loader(num_workers=0)),
-            _STEP,
-            _PRODUCT_WORK,
-        ),
-        figure(
-            "Eight workers use the others",
-            None,
-            cpu(_single_thread_machine(), worker_loader()),
-            _STEP,
-            _PRODUCT_WORK,
-        ),
-        figure(
-            "Other processes use all but one",
-            None,
-            cpu(_single_thread_machine(), loader(num_workers=0)),
-            _STEP,
-            _PRODUCT_WORK,
-            CpuContention(6.9, 0.0, 8),
-        ),
-        figure(
-            "Operators are small",
-            None,
-            cpu(_single_thread_machine(), loader(num_workers=0)),
-            _STEP,
-            example_work("aten::mm", ((16, 16),) * 2, 9, "busy.math", calls=900),
-        ),
-        figure(
-            "The cores were not counted",
-            None,
-            cpu(_single_thread_machine(cores=None), loader(num_workers=0)),
-            _STEP,
-            _PRODUCT_WORK,
-        ),
-        figure(
-            "A GPU computes",
-            None,
-            gpu(machine(cpus=16, cores=16, intra_op_threads=1)),
-            _STEP,
-            _PRODUCT_WORK,
-        ),
-    ],
+    figures="""
+    product_work = example_work("aten::mm", ((512, 512),) * 2, 9, "busy.math", calls=6)
+    single_thread_machine(**changes) = machine(**{"cpus": 8, "cores": 8, "intra_op_threads": 1,
+      "device": None} | changes)
+    # One thread on eight cores, as torchrun sets it
+    > 1 thread computes operators, and 8 cores are there for it: 9.0 ms of each 10.0 ms step are
+      operators large enough to be divided.
+    cpu(single_thread_machine(), loader(num_workers=0))
+    busy.math 9, idle.host.python 1
+    product_work
+    # Two processors are threads of one core
+    cpu(single_thread_machine(cpus=2, cores=1), loader(num_workers=0))
+    busy.math 9, idle.host.python 1
+    product_work
+    # Eight workers use the others
+    cpu(single_thread_machine(), worker_loader())
+    busy.math 9, idle.host.python 1
+    product_work
+    # Other processes use all but one
+    cpu(single_thread_machine(), loader(num_workers=0))
+    busy.math 9, idle.host.python 1
+    product_work, CpuContention(6.9, 0.0, 8)
+    # Operators are small
+    cpu(single_thread_machine(), loader(num_workers=0))
+    busy.math 9, idle.host.python 1
+    example_work("aten::mm", ((16, 16),) * 2, 9, "busy.math", calls=900)
+    # The cores were not counted
+    cpu(single_thread_machine(cores=None), loader(num_workers=0))
+    busy.math 9, idle.host.python 1
+    product_work
+    # A GPU computes
+    gpu(machine(cpus=16, cores=16, intra_op_threads=1))
+    busy.math 9, idle.host.python 1
+    product_work
+    """,
 )
 def too_few_threads(evidence: Evidence, machine: Machine, world: World) -> Detection | None:
     """Recognise a training on the CPU whose operators use half of its cores, or fewer.

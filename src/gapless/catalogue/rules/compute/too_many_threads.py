@@ -1,54 +1,43 @@
 """More threads than processors, on a CPU."""
 
-from typing import Final
-
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import (
-    bare_facts,
-    cpu,
-    gpu,
-    machine,
-    worker_loader,
-    world,
-)
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.model.change import NO_LOADER, LoaderChange
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Machine, World
 from gapless.model.finding import Detection, Measure
-from gapless.model.run import CpuContention
-
-_STEP: Final = {"busy.math": 90.0, "idle.host.python": 10.0}
-_CROWDED_MACHINE: Final = machine(cpus=4, intra_op_threads=32, device=None)
 
 
 @rule(
     "G113",
     "too-many-threads",
-    figures=lambda: [
-        figure(
-            "A container that may use 4 of 32 processors",
-            "32 threads compute operators side by side, and 4 processors are there for them.",
-            cpu(_CROWDED_MACHINE),
-            _STEP,
-        ),
-        figure(
-            "Two ranks, each with a thread for every processor, and workers beside them",
-            "2 processes with 16 threads each compute operators side by side, and 16 processors "
-            "are there for them.",
-            cpu(
-                worker_loader(),
-                machine(cpus=16, intra_op_threads=16, device=None),
-                world(ranks=2, local_ranks=2),
-            ),
-            _STEP,
-        ),
-        figure("As many as there are", None, cpu(), _STEP, CpuContention(0.2, 0.0, 2)),
-        figure("As many, on a shared machine", None, cpu(), _STEP, CpuContention(1.4, 0.0, 2)),
-        figure("A GPU computes", None, gpu(machine(cpus=4, intra_op_threads=32)), _STEP),
-        figure("They were not counted", None, bare_facts(), _STEP),
-    ],
+    figures="""
+    crowded_machine = machine(cpus=4, intra_op_threads=32, device=None)
+    # A container that may use 4 of 32 processors
+    > 32 threads compute operators side by side, and 4 processors are there for them.
+    cpu(crowded_machine)
+    busy.math 90.0, idle.host.python 10.0
+    # Two ranks, each with a thread for every processor, and workers beside them
+    > 2 processes with 16 threads each compute operators side by side, and 16 processors are there
+      for them.
+    cpu(worker_loader(), machine(cpus=16, intra_op_threads=16, device=None), world(ranks=2,
+      local_ranks=2))
+    busy.math 90.0, idle.host.python 10.0
+    # As many as there are
+    cpu()
+    busy.math 90.0, idle.host.python 10.0
+    CpuContention(0.2, 0.0, 2)
+    # As many, on a shared machine
+    cpu()
+    busy.math 90.0, idle.host.python 10.0
+    CpuContention(1.4, 0.0, 2)
+    # A GPU computes
+    gpu(machine(cpus=4, intra_op_threads=32))
+    busy.math 90.0, idle.host.python 10.0
+    # They were not counted
+    bare_facts()
+    busy.math 90.0, idle.host.python 10.0
+    """,
 )
 def too_many_threads(evidence: Evidence, machine: Machine, world: World) -> Detection | None:
     """Recognise a training on the CPU whose operators use more threads than there are processors.

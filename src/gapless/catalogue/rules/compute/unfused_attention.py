@@ -3,10 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.work import example_work, h200
 from gapless.catalogue.fixes.compute.sdpa import sdpa
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, roof_of, window_share, work_of
@@ -16,63 +12,38 @@ from gapless.roofline.attention import find_unfused, fusion_changes
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _FALLBACK_OPERATOR: Final = "aten::_scaled_dot_product_attention_math"
-_SCORE_SIZES: Final = (96, 1024, 1024)
-_NAIVE_WORK: Final = (
-    example_work(
-        "aten::bmm", ((96, 1024, 64), (96, 64, 1024)), 4, "busy.tc_math", dtype="bf16", calls=36
-    ),
-    example_work(
-        "aten::bmm", (_SCORE_SIZES, (96, 1024, 64)), 4, "busy.tc_math", dtype="bf16", calls=36
-    ),
-    example_work("aten::_softmax", (_SCORE_SIZES,), 14, "busy.norm_reduce", calls=24),
-    example_work(
-        "aten::masked_fill_", (_SCORE_SIZES,), 10, "busy.elementwise", dtype="bf16", calls=36
-    ),
-)
-_LEAVES: Final = {"busy.tc_math": 18, "busy.norm_reduce": 14, "busy.elementwise": 18}
-_AMP: Final = example_facts.precision(autocast={"cuda": "torch.bfloat16"})
 
 
 @rule(
     "G505",
     "unfused-attention",
-    figures=lambda: [
-        figure(
-            "Two products and a softmax",
-            "Attention writes its scores to memory: its products, softmax and mask take 32.0 ms of "
-            "each 50.0 ms step.",
-            example_facts.gpu(_AMP),
-            _LEAVES,
-            *_NAIVE_WORK,
-            h200(),
-        ),
-        figure(
-            "scaled_dot_product_attention, in a case that no fused kernel supports",
-            "Attention writes its scores to memory, since scaled_dot_product_attention falls back "
-            "to single operators: its products, softmax and mask take 32.0 ms of each 50.0 ms "
-            "step.",
-            example_facts.gpu(_AMP),
-            _LEAVES,
-            *_NAIVE_WORK,
-            operator("aten::_scaled_dot_product_attention_math", 12, 2, 30),
-            h200(),
-        ),
-        figure(
-            "Flash attention",
-            None,
-            example_facts.gpu(_AMP),
-            {"busy.tc_math": 20},
-            example_work(
-                "aten::_flash_attention_forward",
-                ((8, 1024, 12, 64),) * 3,
-                2,
-                "busy.tc_math",
-                dtype="bf16",
-                calls=12,
-            ),
-            h200(),
-        ),
-    ],
+    figures="""
+    score_sizes = (96, 1024, 1024)
+    naive_work = (example_work("aten::bmm", ((96, 1024, 64), (96, 64, 1024)), 4, "busy.tc_math",
+      dtype="bf16", calls=36), example_work("aten::bmm", (score_sizes, (96, 1024, 64)), 4,
+      "busy.tc_math", dtype="bf16", calls=36), example_work("aten::_softmax", (score_sizes,), 14,
+      "busy.norm_reduce", calls=24), example_work("aten::masked_fill_", (score_sizes,), 10,
+      "busy.elementwise", dtype="bf16", calls=36))
+    amp = precision(autocast={"cuda": "torch.bfloat16"})
+    # Two products and a softmax
+    > Attention writes its scores to memory: its products, softmax and mask take 32.0 ms of each
+      50.0 ms step.
+    gpu(amp)
+    busy.tc_math 18, busy.norm_reduce 14, busy.elementwise 18
+    *naive_work, h200()
+    # scaled_dot_product_attention, in a case that no fused kernel supports
+    > Attention writes its scores to memory, since scaled_dot_product_attention falls back to single
+      operators: its products, softmax and mask take 32.0 ms of each 50.0 ms step.
+    gpu(amp)
+    busy.tc_math 18, busy.norm_reduce 14, busy.elementwise 18
+    *naive_work, operator("aten::_scaled_dot_product_attention_math", 12, 2, 30), h200()
+    # Flash attention
+    gpu(amp)
+    busy.tc_math 20
+    example_work("aten::_flash_attention_forward", ((8, 1024, 12, 64),) * 3, 2, "busy.tc_math",
+      dtype="bf16", calls=12)
+    h200()
+    """,
 )
 def unfused_attention(evidence: Evidence) -> Detection | None:
     """Recognise attention that writes its scores to memory and reads them again.

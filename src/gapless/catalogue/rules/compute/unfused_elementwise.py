@@ -1,7 +1,6 @@
 """Chains of kernels that each read what the one before has written."""
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -9,10 +8,6 @@ from msgspec.structs import astuple
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import STEPS, kernel
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.compute import dilute_factor, share_outside_attention
@@ -22,7 +17,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 from gapless.model.study import Site
-from gapless.model.tables import Kernel, Line
+from gapless.model.tables import Kernel
 
 _POINTWISE_LEAVES: Final = ("busy.elementwise", "busy.cast", "busy.rng")
 _LEAVES: Final = (*_POINTWISE_LEAVES, "busy.norm_reduce")
@@ -54,62 +49,43 @@ _MIN_KEPT: Final = Estimate(0.25, 0.4, 0.6)  # … and at least so much of the t
 _SPARE_FACTOR: Final = Estimate(0.1, 0.35, 1.0)  # of reductions that leave most of the device idle
 
 
-def _written_out(ms: float) -> tuple[object, ...]:
-    """Return a function that calls four operators, which take so long in a step together."""
-    names = ("aten::gt", "aten::mul", "aten::sigmoid", "aten::sub")
-    ns = round(STEPS * ms * 1e6)
-    work = partial(example_work, "aten::mul", ((512, 4096),), ms, "busy.elementwise")
-    return (
-        Line("model.py", 8, "gated", STEPS, 0, ns, None, 0),
-        *(Site(name, "model.py", 8, "gated", ns // len(names), STEPS) for name in names),
-        Site(f"{_NODE} MulBackward0", "train.py", 20, "train", ns, STEPS),
-        work(),
-        work(backward=True),
-    )
-
-
 @rule(
     "G506",
     "unfused-elementwise",
-    figures=lambda: [
-        figure(
-            "Activations, masks, norms",
-            "120 kernels a step that only read and write memory take 18.0 ms of each 40.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 22, "busy.elementwise": 12, "busy.norm_reduce": 6},
-            kernel("vectorized_elementwise_kernel", 90, 12, "busy.elementwise"),
-            kernel("vectorized_layer_norm_kernel", 30, 6, "busy.norm_reduce"),
-        ),
-        figure(
-            "Products, mostly",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 36, "busy.elementwise": 4},
-            kernel("vectorized_elementwise_kernel", 90, 4, "busy.elementwise"),
-        ),
-        figure(
-            "Compiled: fused already",
-            None,
-            example_facts.gpu(example_facts.model(compiled=True)),
-            {"busy.tc_math": 22, "busy.elementwise": 18},
-            kernel("triton_poi_fused_add_mul_0", 90, 18, "busy.elementwise"),
-        ),
-        figure(
-            "An activation written out, on the CPU",
-            "`gated` (model.py:8) passes over memory 4 times in each call, in operators of its "
-            "own: with its backward pass that takes 8.0 ms of each 20.0 ms step.",
-            example_facts.cpu(),
-            {"busy.elementwise": 8, "busy.math": 12},
-            *_written_out(4.0),
-        ),
-        figure(
-            "The same on small tensors",
-            None,
-            example_facts.cpu(),
-            {"busy.elementwise": 0.4, "busy.math": 12},
-            *_written_out(0.15),
-        ),
-    ],
+    figures="""
+    chain = ("aten::gt", "aten::mul", "aten::sigmoid", "aten::sub")
+    product(ms, **changes) = example_work("aten::mul", ((512, 4096),), ms, "busy.elementwise",
+      **changes)
+    calls(ns) = [Site(name, "model.py", 8, "gated", ns // 4, STEPS) for name in chain]
+    backward(ns) = Site("autograd::engine::evaluate_function: MulBackward0", "train.py", 20,
+      "train", ns, STEPS)
+    lines(ns) = (Line("model.py", 8, "gated", STEPS, 0, ns, None, 0), *calls(ns), backward(ns))
+    written_out(ms) = (*lines(round(STEPS * ms * 1e6)), product(ms), product(ms, backward=True))
+    # Activations, masks, norms
+    > 120 kernels a step that only read and write memory take 18.0 ms of each 40.0 ms step.
+    gpu()
+    busy.tc_math 22, busy.elementwise 12, busy.norm_reduce 6
+    kernel("vectorized_elementwise_kernel", 90, 12, "busy.elementwise")
+    kernel("vectorized_layer_norm_kernel", 30, 6, "busy.norm_reduce")
+    # Products, mostly
+    gpu()
+    busy.tc_math 36, busy.elementwise 4
+    kernel("vectorized_elementwise_kernel", 90, 4, "busy.elementwise")
+    # Compiled: fused already
+    gpu(model(compiled=True))
+    busy.tc_math 22, busy.elementwise 18
+    kernel("triton_poi_fused_add_mul_0", 90, 18, "busy.elementwise")
+    # An activation written out, on the CPU
+    > `gated` (model.py:8) passes over memory 4 times in each call, in operators of its own: with
+      its backward pass that takes 8.0 ms of each 20.0 ms step.
+    cpu()
+    busy.elementwise 8, busy.math 12
+    *written_out(4.0)
+    # The same on small tensors
+    cpu()
+    busy.elementwise 0.4, busy.math 12
+    *written_out(0.15)
+    """,
 )
 def unfused_elementwise(evidence: Evidence) -> Detection | None:
     """Recognise steps in which kernels that move memory, and hardly compute, take long.
@@ -187,8 +163,8 @@ def _detect_written_out(evidence: Evidence) -> Detection | None:
     if share < _MIN_FUNCTION_SHARE:
         return None
     high, mid, low = (
-        share * (1 - min(1.0, max(n_passes / written.passes, kept)))
-        for n_passes, kept in zip(astuple(_BUILT_IN), astuple(_MIN_KEPT), strict=True)
+        share * (1 - min(1.0, max(n_passes / written.passes, kept_share)))
+        for n_passes, kept_share in zip(astuple(_BUILT_IN), astuple(_MIN_KEPT), strict=True)
     )
     return unfused_elementwise.detection(
         f"`{written.location.function}` ({name_line(written.location)}) passes over memory "

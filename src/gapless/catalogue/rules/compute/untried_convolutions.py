@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.fixes.compute.cudnn_benchmark import choose_by_time, cudnn_benchmark
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
@@ -16,43 +13,29 @@ from gapless.roofline.roofline import MATH, kind_of
 
 _MIN_STEP_SHARE: Final = 0.2  # of the step
 _MAX_SHAPES: Final = 200  # of convolutions: more are shapes that change
-_CONVOLUTION: Final = example_work(
-    "aten::cudnn_convolution",
-    ((64, 64, 56, 56), (64, 64, 3, 3)),
-    30,
-    "busy.tc_math",
-    calls=50,
-    concrete=("", "", "[1, 1]", "[1, 1]", "[1, 1]", "1"),
-)
 
 
 @rule(
     "G507",
     "untried-convolutions",
-    figures=lambda: [
-        figure(
-            "A network of convolutions",
-            "Convolutions take 30.0 ms of each 50.0 ms step, by kernels that cuDNN chose without "
-            "measuring them.",
-            example_facts.gpu(),
-            {"busy.tc_math": 30, "busy.norm_reduce": 20},
-            _CONVOLUTION,
-        ),
-        figure(
-            "cuDNN measures",
-            None,
-            example_facts.gpu(example_facts.precision(cudnn_benchmark=True)),
-            {"busy.tc_math": 30, "busy.norm_reduce": 20},
-            _CONVOLUTION,
-        ),
-        figure(
-            "Reproducible results are asked for",
-            None,
-            example_facts.gpu(example_facts.precision(cudnn_deterministic=True)),
-            {"busy.tc_math": 30, "busy.norm_reduce": 20},
-            _CONVOLUTION,
-        ),
-    ],
+    figures="""
+    convolution = example_work("aten::cudnn_convolution", ((64, 64, 56, 56), (64, 64, 3, 3)), 30,
+      "busy.tc_math", calls=50, concrete=("", "", "[1, 1]", "[1, 1]", "[1, 1]", "1"))
+    # A network of convolutions
+    > Convolutions take 30.0 ms of each 50.0 ms step, by kernels that cuDNN chose without measuring
+      them.
+    gpu()
+    busy.tc_math 30, busy.norm_reduce 20
+    convolution
+    # cuDNN measures
+    gpu(precision(cudnn_benchmark=True))
+    busy.tc_math 30, busy.norm_reduce 20
+    convolution
+    # Reproducible results are asked for
+    gpu(precision(cudnn_deterministic=True))
+    busy.tc_math 30, busy.norm_reduce 20
+    convolution
+    """,
 )
 def untried_convolutions(evidence: Evidence, precision: Precision) -> Detection | None:
     """Recognise convolutions of few shapes for which cuDNN does not try which kernel is fastest.

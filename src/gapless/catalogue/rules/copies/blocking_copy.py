@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies, operator
 from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.fixes.input.non_blocking import non_blocking
 from gapless.catalogue.queries import windows
@@ -15,45 +12,32 @@ from gapless.model.finding import Detection, Measure
 
 # Share of the copies whose wait may be missing among the synchronising calls.
 _MIN_WAITED_SHARE: Final = 0.5
-_PINNED_LOADER: Final = example_facts.loader(pin_memory=True)
 
 
 @rule(
     "G302",
     "blocking-copy",
-    figures=lambda: [
-        figure(
-            "Pinned batches, copied by .to(device)",
-            "Each of 2 copies a step from pinned memory is waited for; synchronising costs 2.0 ms "
-            "of each 25.0 ms step.",
-            example_facts.gpu(_PINNED_LOADER),
-            {
-                "busy.tc_math": 20,
-                "copy.h2d.pinned": 3,
-                "idle.sync.return": 0.1,
-                "idle.sync.refill": 1.9,
-            },
-            example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
-            operator("cudaStreamSynchronize", calls=2, host_ms=3.1),
-        ),
-        figure(
-            "The same with non_blocking=True; one number is read back",
-            None,
-            example_facts.gpu(_PINNED_LOADER),
-            {"busy.tc_math": 20, "copy.h2d.pinned": 3, "idle.sync.return": 0.1},
-            example_copies("HtoD", "pinned", calls=2, ms=3, mib=36),
-            example_copies("DtoH", "pageable", calls=1, ms=0.01, mib=0),
-            operator("cudaStreamSynchronize", calls=1, host_ms=18),
-        ),
-        figure(
-            "Batches in ordinary memory: another cause",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
-            example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
-            operator("cudaStreamSynchronize", calls=2, host_ms=0.1),
-        ),
-    ],
+    figures="""
+    pinned_loader = loader(pin_memory=True)
+    # Pinned batches, copied by .to(device)
+    > Each of 2 copies a step from pinned memory is waited for; synchronising costs 2.0 ms of each
+      25.0 ms step.
+    gpu(pinned_loader)
+    busy.tc_math 20, copy.h2d.pinned 3, idle.sync.return 0.1, idle.sync.refill 1.9
+    example_copies("HtoD", "pinned", calls=2, ms=3, mib=36)
+    operator("cudaStreamSynchronize", calls=2, host_ms=3.1)
+    # The same with non_blocking=True; one number is read back
+    gpu(pinned_loader)
+    busy.tc_math 20, copy.h2d.pinned 3, idle.sync.return 0.1
+    example_copies("HtoD", "pinned", calls=2, ms=3, mib=36)
+    example_copies("DtoH", "pageable", calls=1, ms=0.01, mib=0)
+    operator("cudaStreamSynchronize", calls=1, host_ms=18)
+    # Batches in ordinary memory: another cause
+    gpu()
+    busy.tc_math 20, copy.h2d.pageable 4, idle.h2d.host 1
+    example_copies("HtoD", "pageable", calls=2, ms=4, mib=36)
+    operator("cudaStreamSynchronize", calls=2, host_ms=0.1)
+    """,
 )
 def blocking_copy(evidence: Evidence) -> Detection | None:
     """Recognise copies from pinned memory that the host waits for.

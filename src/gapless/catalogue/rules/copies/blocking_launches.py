@@ -2,9 +2,6 @@
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.debug_switches import LAUNCH_CALLS, changes_without_waits
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
@@ -15,23 +12,18 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G210",
     "blocking-launches",
-    figures=lambda: [
-        figure(
-            "CUDA_LAUNCH_BLOCKING=1",
-            "CUDA_LAUNCH_BLOCKING is set: each of 400 launches a step waits for its kernel, for "
-            "20.0 ms together.",
-            example_facts.gpu(example_facts.precision(launch_blocking=True)),
-            {"busy.tc_math": 18, "idle.host.dispatch": 4},
-            operator("cudaLaunchKernel", calls=400, host_ms=20),
-        ),
-        figure(
-            "Not set",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 18},
-            operator("cudaLaunchKernel", calls=400, host_ms=2),
-        ),
-    ],
+    figures="""
+    # CUDA_LAUNCH_BLOCKING=1
+    > CUDA_LAUNCH_BLOCKING is set: each of 400 launches a step waits for its kernel, for 20.0 ms
+      together.
+    gpu(precision(launch_blocking=True))
+    busy.tc_math 18, idle.host.dispatch 4
+    operator("cudaLaunchKernel", calls=400, host_ms=20)
+    # Not set
+    gpu()
+    busy.tc_math 18
+    operator("cudaLaunchKernel", calls=400, host_ms=2)
+    """,
 )
 def blocking_launches(evidence: Evidence, precision: Precision) -> Detection | None:
     """Recognise that each launch waits until its kernel has ended.

@@ -4,9 +4,6 @@ from collections import Counter
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import MS, STEPS, source_line
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.samples import find_called_line
 from gapless.model.change import Change, HostChange
@@ -14,7 +11,6 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.study import Site
 
 # Packages whose functions copy, record, measure or draw what was trained.
 _CHORE_PACKAGES: Final = (
@@ -37,31 +33,24 @@ _MIN_STEP_SHARE: Final = 0.01  # of the step
 _MAX_LEAF_SHARE: Final = 0.95  # of some leaves
 
 
-def _call_site(name: str, function: str, ms: float, calls: float = 1) -> Site:
-    return Site(name, "train.py", 54, function, round(ms * STEPS * MS), round(calls * STEPS))
-
-
 @rule(
     "G214",
     "chores-in-step",
-    figures=lambda: [
-        figure(
-            "The best state is copied in each step",
-            "copy.deepcopy, called 2× a step, takes 7.5 ms of each 30.0 ms step, as far as can be "
-            "told under a profiler of Python.",
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 10},
-            _call_site("copy.deepcopy", "train", 12, calls=2),
-            source_line("train.py", 40, "train", calls=0, host=36, total=36),
-        ),
-        figure(
-            "A line of JSON in each step",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 10},
-            _call_site("json.dumps", "train", 0.1),
-        ),
-    ],
+    figures="""
+    call_site(name, function, ms, calls=1) = Site(name, "train.py", 54, function, round(ms * STEPS *
+      MS), round(calls * STEPS))
+    # The best state is copied in each step
+    > copy.deepcopy, called 2× a step, takes 7.5 ms of each 30.0 ms step, as far as can be told
+      under a profiler of Python.
+    cpu()
+    busy.math 20, idle.host.python 10
+    call_site("copy.deepcopy", "train", 12, calls=2)
+    source_line("train.py", 40, "train", calls=0, host=36, total=36)
+    # A line of JSON in each step
+    cpu()
+    busy.math 20, idle.host.python 10
+    call_site("json.dumps", "train", 0.1)
+    """,
 )
 def chores_in_step(evidence: Evidence) -> Detection | None:
     """Recognise copies, files, figures and metrics in the step that training does not need.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
 from gapless.model.evidence import Evidence
@@ -24,25 +21,20 @@ _MIN_CALLS_PER_STEP: Final = 0.01  # a step
 @rule(
     "G307",
     "data-dependent-shape",
-    figures=lambda: [
-        figure(
-            "A mask that selects rows, in the loss",
-            "4 operators a step have results whose size depends on values (aten::nonzero 3, "
-            "aten::_unique2 1), and the host waits for each; synchronising leaves the device idle "
-            "for 3.0 ms of each 13.0 ms step.",
-            example_facts.gpu(),
-            {"busy.index": 10, "idle.sync.refill": 3},
-            operator("aten::nonzero", calls=3, host_ms=2.5, device_ms=0.1),
-            operator("aten::_unique2", calls=1, host_ms=0.5, device_ms=0.1),
-        ),
-        figure(
-            "On the host",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 10},
-            operator("aten::nonzero", calls=3, host_ms=0.1, device_ms=0),
-        ),
-    ],
+    figures="""
+    # A mask that selects rows, in the loss
+    > 4 operators a step have results whose size depends on values (aten::nonzero 3, aten::_unique2
+      1), and the host waits for each; synchronising leaves the device idle for 3.0 ms of each 13.0
+      ms step.
+    gpu()
+    busy.index 10, idle.sync.refill 3
+    operator("aten::nonzero", calls=3, host_ms=2.5, device_ms=0.1)
+    operator("aten::_unique2", calls=1, host_ms=0.5, device_ms=0.1)
+    # On the host
+    gpu()
+    busy.tc_math 10
+    operator("aten::nonzero", calls=3, host_ms=0.1, device_ms=0)
+    """,
 )
 def data_dependent_shape(evidence: Evidence) -> Detection | None:
     """Recognise operators that the host waits for because it must know how much they found.

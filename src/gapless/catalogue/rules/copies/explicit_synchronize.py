@@ -6,9 +6,6 @@ from msgspec import Struct
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_sync, operator
 from gapless.catalogue.fixes.host.no_synchronize import DEVICE_WAITS, no_synchronize
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
@@ -33,34 +30,26 @@ class _SyncWaits(Struct, frozen=True):
 @rule(
     "G306",
     "explicit-synchronize",
-    figures=lambda: [
-        figure(
-            "Left over from measuring",
-            "torch.cuda.synchronize() and the like are called 2 times a step (train.py:88, and on "
-            "1 other line); the host waits there for 17.0 ms of each 24.0 ms step, and the device "
-            "is idle for 4.0 ms afterwards.",
-            example_facts.gpu(synchronize=200),
-            {"busy.tc_math": 20, "idle.sync.return": 0.1, "idle.sync.refill": 3.9},
-            example_sync("/project/train.py", 88, "main", 1, 15),
-            example_sync("/project/train.py", 91, "main", 1, 2),
-            operator("cudaDeviceSynchronize", calls=2, host_ms=17),
-        ),
-        figure(
-            "In a trace of another tool",
-            "torch.cuda.synchronize() and the like are called 1 time a step; the host waits there "
-            "for 15.0 ms of each 24.0 ms step, and the device is idle for 4.0 ms afterwards.",
-            None,
-            {"busy.tc_math": 20, "idle.sync.refill": 4},
-            operator("cudaDeviceSynchronize", calls=1, host_ms=15),
-        ),
-        figure(
-            "Once, before the first step",
-            None,
-            example_facts.gpu(synchronize=1),
-            {"busy.tc_math": 20},
-            example_sync("/project/train.py", 70, "main", 0, 0),
-        ),
-    ],
+    figures="""
+    # Left over from measuring
+    > torch.cuda.synchronize() and the like are called 2 times a step (train.py:88, and on 1 other
+      line); the host waits there for 17.0 ms of each 24.0 ms step, and the device is idle for 4.0
+      ms afterwards.
+    gpu(synchronize=200)
+    busy.tc_math 20, idle.sync.return 0.1, idle.sync.refill 3.9
+    example_sync("/project/train.py", 88, "main", 1, 15)
+    example_sync("/project/train.py", 91, "main", 1, 2)
+    operator("cudaDeviceSynchronize", calls=2, host_ms=17)
+    # In a trace of another tool
+    > torch.cuda.synchronize() and the like are called 1 time a step; the host waits there for 15.0
+      ms of each 24.0 ms step, and the device is idle for 4.0 ms afterwards.
+    busy.tc_math 20, idle.sync.refill 4
+    operator("cudaDeviceSynchronize", calls=1, host_ms=15)
+    # Once, before the first step
+    gpu(synchronize=1)
+    busy.tc_math 20
+    example_sync("/project/train.py", 70, "main", 0, 0)
+    """,
 )
 def explicit_synchronize(evidence: Evidence) -> Detection | None:
     """Recognise calls in the step that do nothing but wait for the device.

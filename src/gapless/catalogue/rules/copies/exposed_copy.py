@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.queries import windows
 from gapless.model.change import CopyChange
@@ -17,40 +14,29 @@ _MANUAL_REMEDY: Final = (
     "copy the next batch on a separate stream during the current step "
     "(gapless.parts.DevicePrefetcher does that around any iterator of batches)"
 )
-_PINNED_LOADER: Final = example_facts.loader(pin_memory=True)
 
 
 @rule(
     "G303",
     "exposed-copy",
-    figures=lambda: [
-        figure(
-            "Pinned batches on the stream of the computation",
-            "The device copies batches for 2.0 ms of each 22.0 ms step and does nothing else "
-            "meanwhile.",
-            example_facts.gpu(_PINNED_LOADER),
-            {"busy.tc_math": 20, "copy.h2d.pinned": 2},
-            example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
-        ),
-        figure(
-            "The copies overlap the computation",
-            None,
-            example_facts.gpu(_PINNED_LOADER),
-            {"busy.tc_math": 20},
-            example_copies("HtoD", "pinned", calls=1, ms=2, mib=100),
-        ),
-        RuleFigure(
-            "Drawn: a copy, and the work that waits for it",
-            "The device copies batches for 3.0 ms of each 12.0 ms step and does nothing else "
-            "meanwhile.",
-            drawing="""
-                step  aaaaaaaaaaaabbbbbbbbbbbbcccccccccccc
-                main  c...l.......c...l.......c...l.......
-                copy  .HHH.........HHH.........HHH........
-                gpu   .....mmmmmmm.....mmmmmmm.....mmmmmmm
-            """,
-        ),
-    ],
+    figures="""
+    pinned_loader = loader(pin_memory=True)
+    # Pinned batches on the stream of the computation
+    > The device copies batches for 2.0 ms of each 22.0 ms step and does nothing else meanwhile.
+    gpu(pinned_loader)
+    busy.tc_math 20, copy.h2d.pinned 2
+    example_copies("HtoD", "pinned", calls=1, ms=2, mib=100)
+    # The copies overlap the computation
+    gpu(pinned_loader)
+    busy.tc_math 20
+    example_copies("HtoD", "pinned", calls=1, ms=2, mib=100)
+    # Drawn: a copy, and the work that waits for it
+    > The device copies batches for 3.0 ms of each 12.0 ms step and does nothing else meanwhile.
+    . step  aaaaaaaaaaaabbbbbbbbbbbbcccccccccccc
+    . main  c...l.......c...l.......c...l.......
+    . copy  .HHH.........HHH.........HHH........
+    . gpu   .....mmmmmmm.....mmmmmmm.....mmmmmmm
+    """,
 )
 def exposed_copy(evidence: Evidence) -> Detection | None:
     """Recognise copies of batches that run before the computation, not alongside it.

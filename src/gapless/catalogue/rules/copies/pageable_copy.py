@@ -3,12 +3,10 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies
 from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.fixes.input.non_blocking import non_blocking
 from gapless.catalogue.fixes.input.pin_memory import pin_memory
+from gapless.catalogue.fixes.samples.uint8_in_loop import request_bytes_of_batches
 from gapless.catalogue.queries import windows
 from gapless.model.change import CopyChange
 from gapless.model.evidence import Evidence
@@ -24,33 +22,26 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G301",
     "pageable-copy",
-    figures=lambda: [
-        figure(
-            "Batches in ordinary memory",
-            "38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits "
-            "5.0 ms of each 25.0 ms step for them.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
-            example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
-        ),
-        figure(
-            "No loader makes them",
-            "38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits "
-            "5.0 ms of each 25.0 ms step for them.",
-            example_facts.bare_facts(),
-            {"busy.tc_math": 20, "copy.h2d.pageable": 4, "idle.h2d.host": 1},
-            example_copies("HtoD", "pageable", calls=2, ms=4, mib=36),
-            on_device=True,
-        ),
-        figure(
-            "Batches in pinned memory, and a few numbers that are not",
-            None,
-            example_facts.gpu(example_facts.loader(pin_memory=True)),
-            {"busy.tc_math": 20, "copy.h2d.pinned": 1},
-            example_copies("HtoD", "pinned", calls=1, ms=1, mib=38),
-            example_copies("HtoD", "pageable", calls=10, ms=0.02, mib=0),
-        ),
-    ],
+    figures="""
+    # Batches in ordinary memory
+    > 38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits 5.0 ms of
+      each 25.0 ms step for them.
+    gpu()
+    busy.tc_math 20, copy.h2d.pageable 4, idle.h2d.host 1
+    example_copies("HtoD", "pageable", calls=2, ms=4, mib=36)
+    # No loader makes them
+    > 38 MB a step are copied to the device from ordinary memory, at 9.4 GB/s; it waits 5.0 ms of
+      each 25.0 ms step for them.
+    bare_facts()
+    busy.tc_math 20, copy.h2d.pageable 4, idle.h2d.host 1
+    on_device=True
+    example_copies("HtoD", "pageable", calls=2, ms=4, mib=36)
+    # Batches in pinned memory, and a few numbers that are not
+    gpu(loader(pin_memory=True))
+    busy.tc_math 20, copy.h2d.pinned 1
+    example_copies("HtoD", "pinned", calls=1, ms=1, mib=38)
+    example_copies("HtoD", "pageable", calls=10, ms=0.02, mib=0)
+    """,
 )
 def pageable_copy(evidence: Evidence) -> Detection | None:
     """Recognise copies to the device from memory that the driver has to copy once more.
@@ -76,6 +67,9 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
     obstacle = (
         "the loader pins its batches already: " if is_pinned else "no DataLoader makes them: "
     )
+    helps = request_bytes_of_batches(evidence.facts, copies.bytes)
+    if not has_no_fix:
+        helps += (non_blocking.request(), pin_memory.request(), device_prefetcher.request())
     return pageable_copy.detection(
         f"{subject} a step are copied to the device from ordinary memory{rate_words}; it waits "
         f"{windows.format_step_part(evidence, lost_ns)} for them.",
@@ -85,8 +79,6 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
             Measure("copying on the device, a step", copies.ns, "ns"),
             Measure("waited for, a step", lost_ns, "ns"),
         ),
-        helps=()
-        if has_no_fix
-        else (non_blocking.request(), pin_memory.request(), device_prefetcher.request()),
-        no_remedy=obstacle + _MANUAL_REMEDY if has_no_fix else None,
+        helps=helps,
+        no_remedy=None if helps else obstacle + _MANUAL_REMEDY,
     )

@@ -2,12 +2,7 @@
 
 from typing import Final
 
-from msgspec.structs import replace
-
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies, operator
 from gapless.catalogue.queries import windows
 from gapless.catalogue.rules.copies.data_dependent_shape import DYNAMIC_OPERATORS
 from gapless.catalogue.rules.copies.scalar_read import READ_OPERATOR
@@ -24,34 +19,27 @@ _MIN_COPIES_PER_STEP: Final = 0.05  # copies a step
 @rule(
     "G308",
     "read-back",
-    figures=lambda: [
-        figure(
-            "Metrics are computed on the host",
-            "21 MB a step are copied back to the host, in 2 copies; copying and waiting leave the "
-            "device without work for 5.0 ms of each 25.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "copy.d2h": 2, "idle.sync.refill": 3},
-            example_copies("DtoH", "pageable", calls=2, ms=2, mib=20),
-            operator("cudaStreamSynchronize", calls=2, host_ms=4),
-        ),
-        figure(
-            "A few values are logged: seen, and worth little",
-            "64 bytes a step are copied back to the host, in 1 copy; copying and waiting leave the "
-            "device without work for 0.2 ms of each 20.2 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "idle.sync.refill": 0.2},
-            replace(example_copies("DtoH", "pageable", calls=1, ms=0.002), bytes=640),
-            operator("cudaStreamSynchronize", calls=1, host_ms=4),
-        ),
-        figure(
-            "Single numbers only",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "idle.sync.refill": 3},
-            example_copies("DtoH", "pageable", calls=2, ms=0.01, mib=0),
-            operator(READ_OPERATOR, calls=2, host_ms=4),
-        ),
-    ],
+    figures="""
+    # Metrics are computed on the host
+    > 21 MB a step are copied back to the host, in 2 copies; copying and waiting leave the device
+      without work for 5.0 ms of each 25.0 ms step.
+    gpu()
+    busy.tc_math 20, copy.d2h 2, idle.sync.refill 3
+    example_copies("DtoH", "pageable", calls=2, ms=2, mib=20)
+    operator("cudaStreamSynchronize", calls=2, host_ms=4)
+    # A few values are logged: seen, and worth little
+    > 64 bytes a step are copied back to the host, in 1 copy; copying and waiting leave the device
+      without work for 0.2 ms of each 20.2 ms step.
+    gpu()
+    busy.tc_math 20, idle.sync.refill 0.2
+    replace(example_copies("DtoH", "pageable", calls=1, ms=0.002), bytes=640)
+    operator("cudaStreamSynchronize", calls=1, host_ms=4)
+    # Single numbers only
+    gpu()
+    busy.tc_math 20, idle.sync.refill 3
+    example_copies("DtoH", "pageable", calls=2, ms=0.01, mib=0)
+    operator(READ_OPERATOR, calls=2, host_ms=4)
+    """,
 )
 def read_back(evidence: Evidence) -> Detection | None:
     """Recognise that entire tensors are copied back to the host in the step.

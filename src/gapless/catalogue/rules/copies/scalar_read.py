@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies, operator, source_line
 from gapless.catalogue.fixes.occasions.cadence import log_every
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
@@ -23,52 +20,39 @@ _MIN_READS_PER_STEP: Final = 0.01  # a step
 @rule(
     "G305",
     "scalar-read",
-    figures=lambda: [
-        figure(
-            "Twenty numbers a step, in a step that the host can hardly keep up with",
-            "The host reads 20 numbers a step back from the device (item, float, bool, print) and "
-            "waits for it each time; that leaves the device idle for 8.2 ms of each 18.2 ms step.",
-            example_facts.gpu(),
-            {"busy.elementwise": 10, "idle.sync.return": 0.2, "idle.sync.refill": 8},
-            operator(READ_OPERATOR, calls=20, host_ms=9),
-            example_copies("DtoH", "pageable", calls=20, ms=0.04, mib=0),
-        ),
-        figure(
-            "The loss, at the end of a step of matrix products: seen, and worth hardly anything",
-            "The host reads 1 number a step back from the device (item, float, bool, print) and "
-            "waits for it each time; that leaves the device idle for 0.1 ms of each 100.1 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 100, "idle.sync.refill": 0.1},
-            operator(READ_OPERATOR, calls=1, host_ms=80),
-            example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
-        ),
-        figure(
-            "Numbers of tensors that lie on the host",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 100},
-            operator(READ_OPERATOR, calls=20, host_ms=0.05),
-        ),
-        figure(
-            "One number, and it is the GradScaler's",
-            None,
-            example_facts.gpu(example_facts.precision(scaler=True)),
-            {"busy.tc_math": 100, "idle.sync.refill": 0.1},
-            operator(READ_OPERATOR, calls=1, host_ms=80),
-            operator(RESCALING, calls=1, host_ms=0.02),
-            example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
-        ),
-        figure(
-            "A tensor is printed",
-            "The host reads 12 numbers a step back from the device (item, float, bool, print) and "
-            "waits for it each time; that leaves the device idle for 1.0 ms of each 11.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 10, "idle.sync.refill": 1},
-            operator(READ_OPERATOR, calls=12, host_ms=2),
-            example_copies("DtoH", "pageable", calls=12, ms=0.02, mib=0),
-            source_line("torch/_tensor_str.py", 650, "_str", host=2),
-        ),
-    ],
+    figures="""
+    # Twenty numbers a step, in a step that the host can hardly keep up with
+    > The host reads 20 numbers a step back from the device (item, float, bool, print) and waits for
+      it each time; that leaves the device idle for 8.2 ms of each 18.2 ms step.
+    gpu()
+    busy.elementwise 10, idle.sync.return 0.2, idle.sync.refill 8
+    operator(READ_OPERATOR, calls=20, host_ms=9)
+    example_copies("DtoH", "pageable", calls=20, ms=0.04, mib=0)
+    # The loss, at the end of a step of matrix products: seen, and worth hardly anything
+    > The host reads 1 number a step back from the device (item, float, bool, print) and waits for
+      it each time; that leaves the device idle for 0.1 ms of each 100.1 ms step.
+    gpu()
+    busy.tc_math 100, idle.sync.refill 0.1
+    operator(READ_OPERATOR, calls=1, host_ms=80)
+    example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0)
+    # Numbers of tensors that lie on the host
+    gpu()
+    busy.tc_math 100
+    operator(READ_OPERATOR, calls=20, host_ms=0.05)
+    # One number, and it is the GradScaler's
+    gpu(precision(scaler=True))
+    busy.tc_math 100, idle.sync.refill 0.1
+    operator(READ_OPERATOR, calls=1, host_ms=80), operator(RESCALING, calls=1, host_ms=0.02)
+    example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0)
+    # A tensor is printed
+    > The host reads 12 numbers a step back from the device (item, float, bool, print) and waits for
+      it each time; that leaves the device idle for 1.0 ms of each 11.0 ms step.
+    gpu()
+    busy.tc_math 10, idle.sync.refill 1
+    operator(READ_OPERATOR, calls=12, host_ms=2)
+    example_copies("DtoH", "pageable", calls=12, ms=0.02, mib=0)
+    source_line("torch/_tensor_str.py", 650, "_str", host=2)
+    """,
 )
 def scalar_read(evidence: Evidence) -> Detection | None:
     """Recognise that the host asks the device for single numbers, and waits for each.

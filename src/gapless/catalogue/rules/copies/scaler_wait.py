@@ -1,9 +1,6 @@
 """The GradScaler's check for infinities, which waits for the device."""
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies, operator
 from gapless.catalogue.fixes.compute.bf16 import bf16
 from gapless.catalogue.fixes.host.fused import fused
 from gapless.catalogue.queries import windows
@@ -16,26 +13,20 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G309",
     "scaler-wait",
-    figures=lambda: [
-        figure(
-            "fp16 with a GradScaler",
-            "The GradScaler waits for the device 1 time a step to see whether gradients are "
-            "finite; synchronising costs 2.0 ms of each 32.0 ms step.",
-            example_facts.gpu(example_facts.precision(scaler=True)),
-            {"busy.tc_math": 30, "idle.sync.refill": 2},
-            operator(READ_OPERATOR, calls=1, host_ms=20),
-            operator(RESCALING, calls=1, host_ms=0.02),
-            example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
-        ),
-        figure(
-            "bf16, which needs none",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 30, "idle.sync.refill": 2},
-            operator(READ_OPERATOR, calls=1, host_ms=20),
-            example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0),
-        ),
-    ],
+    figures="""
+    # fp16 with a GradScaler
+    > The GradScaler waits for the device 1 time a step to see whether gradients are finite;
+      synchronising costs 2.0 ms of each 32.0 ms step.
+    gpu(precision(scaler=True))
+    busy.tc_math 30, idle.sync.refill 2
+    operator(READ_OPERATOR, calls=1, host_ms=20), operator(RESCALING, calls=1, host_ms=0.02)
+    example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0)
+    # bf16, which needs none
+    gpu()
+    busy.tc_math 30, idle.sync.refill 2
+    operator(READ_OPERATOR, calls=1, host_ms=20)
+    example_copies("DtoH", "pageable", calls=1, ms=0.002, mib=0)
+    """,
 )
 def scaler_wait(evidence: Evidence) -> Detection | None:
     """Recognise that a GradScaler makes the host wait before each step of an optimizer.

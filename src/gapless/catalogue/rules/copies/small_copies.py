@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies
 from gapless.catalogue.queries import windows
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
@@ -18,23 +15,18 @@ _MAX_BYTES: Final = 64 << 10  # bytes of one
 @rule(
     "G304",
     "small-copies",
-    figures=lambda: [
-        figure(
-            "Each column of a table is copied separately",
-            "100 copies a step to the device are of 10 kB each; the host and the device spend "
-            "2.4 ms of each 12.4 ms step on them.",
-            example_facts.gpu(),
-            {"busy.tc_math": 10, "copy.h2d.pageable": 0.4, "idle.h2d.host": 2},
-            example_copies("HtoD", "pageable", calls=100, ms=0.4, mib=1),
-        ),
-        figure(
-            "One large copy",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 10, "copy.h2d.pageable": 4},
-            example_copies("HtoD", "pageable", calls=1, ms=4, mib=38),
-        ),
-    ],
+    figures="""
+    # Each column of a table is copied separately
+    > 100 copies a step to the device are of 10 kB each; the host and the device spend 2.4 ms of
+      each 12.4 ms step on them.
+    gpu()
+    busy.tc_math 10, copy.h2d.pageable 0.4, idle.h2d.host 2
+    example_copies("HtoD", "pageable", calls=100, ms=0.4, mib=1)
+    # One large copy
+    gpu()
+    busy.tc_math 10, copy.h2d.pageable 4
+    example_copies("HtoD", "pageable", calls=1, ms=4, mib=38)
+    """,
 )
 def small_copies(evidence: Evidence) -> Detection | None:
     """Recognise that what a step needs is copied to the device in many small pieces.

@@ -5,9 +5,6 @@ from typing import Final
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import setting_location, torch_setting
 from gapless.catalogue.effects.debug_switches import CHECK_OPERATOR, changes_without_checks
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.host.debug_off import debug_off
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
@@ -19,26 +16,21 @@ _MIN_CHECKS: Final = 5  # checks a step
 @rule(
     "G209",
     "anomaly-mode",
-    figures=lambda: [
-        figure(
-            "torch.autograd.set_detect_anomaly(True)",
-            "Anomaly detection is on: 200 results of the backward pass a step are checked for "
-            "NaN, and the stack of each operation is recorded.",
-            example_facts.gpu(example_facts.precision(anomaly=True)),
-            {"busy.tc_math": 20, "idle.sync.refill": 10, "idle.host.dispatch": 20},
-            operator(CHECK_OPERATOR, calls=200, host_ms=4, device_ms=1),
-            operator("aten::item", calls=200, host_ms=20),
-            operator("aten::addmm", calls=100, host_ms=15, device_ms=15),
-            operator("autograd::engine::evaluate_function: AddmmBackward0", 100, 9, 9),
-        ),
-        figure(
-            "Off",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 20},
-            operator("aten::any", 2, 0.1, 0.1),
-        ),
-    ],
+    figures="""
+    # torch.autograd.set_detect_anomaly(True)
+    > Anomaly detection is on: 200 results of the backward pass a step are checked for NaN, and the
+      stack of each operation is recorded.
+    gpu(precision(anomaly=True))
+    busy.tc_math 20, idle.sync.refill 10, idle.host.dispatch 20
+    operator(CHECK_OPERATOR, calls=200, host_ms=4, device_ms=1)
+    operator("aten::item", calls=200, host_ms=20)
+    operator("aten::addmm", calls=100, host_ms=15, device_ms=15)
+    operator("autograd::engine::evaluate_function: AddmmBackward0", 100, 9, 9)
+    # Off
+    gpu()
+    busy.tc_math 20
+    operator("aten::any", 2, 0.1, 0.1)
+    """,
 )
 def anomaly_mode(evidence: Evidence) -> Detection | None:
     """Recognise that torch looks for NaN after each step of the backward pass.

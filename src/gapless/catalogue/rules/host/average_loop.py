@@ -4,9 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.between_operators import PYTHON
 from gapless.catalogue.queries.parameters import averages
@@ -18,8 +15,6 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.host_code import HostCode
-from gapless.model.study import Site
 
 _MIN_PARAMETERS: Final = 10  # parameters
 _MIN_TENSOR_SHARE: Final = 0.9
@@ -38,151 +33,107 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
 @rule(
     "G207",
     "average-loop",
-    figures=lambda: [
-        figure(
-            "slow.mul_(0.999).add_(weight, alpha=0.001)",
-            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
-            "spends 4.0 ms a step on that.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "idle.host.dispatch": 3},
-            operator(_MUL, calls=161, host_ms=2, device_ms=0.4),
-            operator(_ADD, calls=165, host_ms=2.05, device_ms=0.4),
-            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-        ),
-        figure(
-            "An AdamW that loops, on a CPU, and nothing else",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.optimizer": 5},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
-            operator(_MUL, calls=322, host_ms=2),
-            operator(_ADD, calls=322, host_ms=1),
-            operator(_LERP, calls=161, host_ms=1),
-        ),
-        figure(
-            "The same, and an average",
-            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
-            "spends 1.5 ms a step on that.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
-            operator(_MUL, calls=483, host_ms=3),
-            operator(_ADD, calls=483, host_ms=1.5),
-            operator(_LERP, calls=161, host_ms=1),
-        ),
-        figure(
-            "A recurrent layer, which goes through its sequence in place",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
-            operator("aten::_fused_adamw_", calls=1, host_ms=2),
-            operator(_MUL, calls=1610, host_ms=3),
-            operator(_ADD, calls=1610, host_ms=3),
-        ),
-        figure(
-            "average = 0.999 * average + 0.001 * weight, on a CPU",
-            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
-            "spends 3.3 ms a step on that.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6},
-            operator("aten::_fused_adamw_", calls=1, host_ms=2),
-            operator(averages.MUL, calls=350, host_ms=2.4),
-            operator(averages.ADD, calls=200, host_ms=1.3),
-            Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
-            Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
-        ),
-        figure(
-            "Over state_dict(), sampled in a function of its own: its Python goes, too",
-            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
-            "spends 3.3 ms a step on that.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6, "idle.host.python": 6},
-            operator("aten::_fused_adamw_", calls=1, host_ms=2),
-            operator(averages.MUL, calls=350, host_ms=2.4),
-            operator(averages.ADD, calls=200, host_ms=1.3),
-            Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322),
-            Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161),
-            HostCode("python", 0.1, 0.8, "/a/train.py", 24, "Average.update", None, 0.1, 400),
-        ),
-        figure(
-            "Over state_dict(), in the loop that trains",
-            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
-            "spends 3.3 ms a step on that.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6},
-            operator("aten::_fused_adamw_", calls=1, host_ms=2),
-            operator(averages.MUL, calls=350, host_ms=2.4),
-            operator(averages.ADD, calls=200, host_ms=1.3),
-            Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322),
-            Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161),
-            Site("aten::detach", "train.py", 20, "main", 100_000, 322),
-            Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
-        ),
-        figure(
-            "average.copy_(average * 0.999 + weight * 0.001), in windows without stacks",
-            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
-            "spends 3.3 ms a step on that.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6},
-            operator("aten::_fused_adamw_", calls=1, host_ms=2),
-            operator(averages.MUL, calls=350, host_ms=2.4),
-            operator(averages.ADD, calls=200, host_ms=1.3),
-            operator(averages.COPY, calls=180, host_ms=0.4),
-            operator("aten::_to_copy", calls=10, host_ms=0.1),
-        ),
-        figure(
-            "As many multiplications without stacks, and copies of other formats alone",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6},
-            operator("aten::_fused_adamw_", calls=1, host_ms=2),
-            operator(averages.MUL, calls=350, host_ms=2.4),
-            operator(averages.ADD, calls=200, host_ms=1.3),
-            operator(averages.COPY, calls=180, host_ms=0.4),
-            operator("aten::_to_copy", calls=170, host_ms=0.5),
-        ),
-        figure(
-            "A function that computes derivatives, by the chain rule",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6},
-            operator(averages.MUL, calls=350, host_ms=2.4),
-            operator(averages.ADD, calls=200, host_ms=1.3),
-            Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322),
-            Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161),
-            Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9),
-        ),
-        figure(
-            "New tensors for each, those of batch norm's buffers, too, in three steps of windows",
-            "Beside the optimizer, 161 parameters are averaged one by one in each step; the host "
-            "spends 3.2 ms a step on that.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6},
-            operator(averages.MUL, calls=480, host_ms=3.3),
-            operator(averages.ADD, calls=240, host_ms=1.5),
-            Site(averages.MUL, "ema.py", 9, "update", 6_600_000, 960),
-            Site(averages.ADD, "ema.py", 9, "update", 3_000_000, 480),
-        ),
-        figure(
-            "As many, in the layers of a model",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.elementwise": 6},
-            operator(averages.MUL, calls=350, host_ms=2.4),
-            operator(averages.ADD, calls=200, host_ms=1.3),
-            Site(averages.MUL, "train.py", 20, "forward", 2_200_000, 350),
-            Site(averages.ADD, "train.py", 20, "forward", 1_000_000, 200),
-        ),
-        figure(
-            "All at once, on a CPU: torch itself loops over them there",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.optimizer": 5, "busy.elementwise": 2},
-            operator("aten::_fused_adamw_", calls=1, host_ms=2),
-            operator("aten::_foreach_lerp_", calls=1, host_ms=1.2),
-            operator(_LERP, calls=161, host_ms=1),
-        ),
-    ],
+    figures="""
+    # slow.mul_(0.999).add_(weight, alpha=0.001)
+    > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 4.0
+      ms a step on that.
+    gpu()
+    busy.tc_math 20, idle.host.dispatch 3
+    operator(_MUL, calls=161, host_ms=2, device_ms=0.4)
+    operator(_ADD, calls=165, host_ms=2.05, device_ms=0.4)
+    operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5)
+    # An AdamW that loops, on a CPU, and nothing else
+    cpu()
+    busy.math 20, busy.optimizer 5
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=5)
+    operator(_MUL, calls=322, host_ms=2), operator(_ADD, calls=322, host_ms=1)
+    operator(_LERP, calls=161, host_ms=1)
+    # The same, and an average
+    > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 1.5
+      ms a step on that.
+    cpu()
+    busy.math 20, busy.optimizer 5, busy.elementwise 2
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=5)
+    operator(_MUL, calls=483, host_ms=3), operator(_ADD, calls=483, host_ms=1.5)
+    operator(_LERP, calls=161, host_ms=1)
+    # A recurrent layer, which goes through its sequence in place
+    cpu()
+    busy.math 20, busy.optimizer 5, busy.elementwise 2
+    operator("aten::_fused_adamw_", calls=1, host_ms=2), operator(_MUL, calls=1610, host_ms=3)
+    operator(_ADD, calls=1610, host_ms=3)
+    # average = 0.999 * average + 0.001 * weight, on a CPU
+    > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.3
+      ms a step on that.
+    cpu()
+    busy.math 20, busy.elementwise 6
+    operator("aten::_fused_adamw_", calls=1, host_ms=2)
+    operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
+    Site(averages.MUL, "train.py", 20, "update", 2200000, 322)
+    Site(averages.ADD, "train.py", 20, "update", 1000000, 161)
+    # Over state_dict(), sampled in a function of its own: its Python goes, too
+    > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.3
+      ms a step on that.
+    cpu()
+    busy.math 20, busy.elementwise 6, idle.host.python 6
+    operator("aten::_fused_adamw_", calls=1, host_ms=2)
+    operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
+    Site(averages.MUL, "train.py", 20, "update", 2200000, 322)
+    Site(averages.ADD, "train.py", 20, "update", 1000000, 161)
+    HostCode("python", 0.1, 0.8, "/a/train.py", 24, "Average.update", None, 0.1, 400)
+    # Over state_dict(), in the loop that trains
+    > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.3
+      ms a step on that.
+    cpu()
+    busy.math 20, busy.elementwise 6
+    operator("aten::_fused_adamw_", calls=1, host_ms=2)
+    operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
+    Site(averages.MUL, "train.py", 20, "main", 2200000, 322)
+    Site(averages.ADD, "train.py", 20, "main", 1000000, 161)
+    Site("aten::detach", "train.py", 20, "main", 100000, 322)
+    Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9)
+    # average.copy_(average * 0.999 + weight * 0.001), in windows without stacks
+    > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.3
+      ms a step on that.
+    cpu()
+    busy.math 20, busy.elementwise 6
+    operator("aten::_fused_adamw_", calls=1, host_ms=2)
+    operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
+    operator(averages.COPY, calls=180, host_ms=0.4)
+    operator("aten::_to_copy", calls=10, host_ms=0.1)
+    # As many multiplications without stacks, and copies of other formats alone
+    cpu()
+    busy.math 20, busy.elementwise 6
+    operator("aten::_fused_adamw_", calls=1, host_ms=2)
+    operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
+    operator(averages.COPY, calls=180, host_ms=0.4)
+    operator("aten::_to_copy", calls=170, host_ms=0.5)
+    # A function that computes derivatives, by the chain rule
+    cpu()
+    busy.math 20, busy.elementwise 6
+    operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
+    Site(averages.MUL, "train.py", 20, "main", 2200000, 322)
+    Site(averages.ADD, "train.py", 20, "main", 1000000, 161)
+    Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9)
+    # New tensors for each, those of batch norm's buffers, too, in three steps of windows
+    > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.2
+      ms a step on that.
+    cpu()
+    busy.math 20, busy.elementwise 6
+    operator(averages.MUL, calls=480, host_ms=3.3), operator(averages.ADD, calls=240, host_ms=1.5)
+    Site(averages.MUL, "ema.py", 9, "update", 6600000, 960)
+    Site(averages.ADD, "ema.py", 9, "update", 3000000, 480)
+    # As many, in the layers of a model
+    cpu()
+    busy.math 20, busy.elementwise 6
+    operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
+    Site(averages.MUL, "train.py", 20, "forward", 2200000, 350)
+    Site(averages.ADD, "train.py", 20, "forward", 1000000, 200)
+    # All at once, on a CPU: torch itself loops over them there
+    cpu()
+    busy.math 20, busy.optimizer 5, busy.elementwise 2
+    operator("aten::_fused_adamw_", calls=1, host_ms=2)
+    operator("aten::_foreach_lerp_", calls=1, host_ms=1.2), operator(_LERP, calls=161, host_ms=1)
+    """,
 )
 def average_loop(evidence: Evidence) -> Detection | None:
     """Recognise a moving average of the weights that is updated tensor by tensor.
@@ -273,10 +224,10 @@ def _walking(evidence: Evidence, location: Location | None) -> Iterator[Change]:
         for code in evidence.host_code
         if code.kind == "python" and is_function_of(location.file, location.function or "", code)
     )
-    gone = min(1.0, share * evidence.account.wall_ns / python_ns)
-    if gone:
-        least, most = (1 - part * gone for part in (1.0, _LEAST_WALKING))
-        yield HostChange((PYTHON,), Estimate(least, (least + most) / 2, most))
+    removed_share = min(1.0, share * evidence.account.wall_ns / python_ns)
+    if removed_share:
+        least_kept, most_kept = (1 - part * removed_share for part in (1.0, _LEAST_WALKING))
+        yield HostChange((PYTHON,), Estimate(least_kept, (least_kept + most_kept) / 2, most_kept))
 
 
 def _foreach_calls(evidence: Evidence, name: str) -> float:

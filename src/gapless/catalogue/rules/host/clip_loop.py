@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.windows import CallStats
 from gapless.model.change import HostChange, Omit
@@ -32,43 +29,33 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G206",
     "clip-loop",
-    figures=lambda: [
-        figure(
-            "The norm of each gradient is read back",
-            "161 norms a step are taken one by one, each is read back to the host, and as many "
-            "tensors are scaled; the host spends 12.0 ms a step on them.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "idle.host.dispatch": 9},
-            operator(NORM_OPERATOR, calls=161, host_ms=4, device_ms=0.5),
-            operator(_READ_OPERATOR, calls=162, host_ms=6),
-            operator(_SCALE_OPERATOR, calls=161, host_ms=2, device_ms=0.4),
-            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-        ),
-        figure(
-            "The same loop on a CPU",
-            "84 norms a step are taken and read one by one; calling that takes 0.87 ms a step.",
-            example_facts.cpu(example_facts.optimizer(tensors=84)),
-            {"busy.math": 4, "idle.host.python": 2},
-            operator(NORM_OPERATOR, calls=84, host_ms=0.3),
-            operator(_READ_OPERATOR, calls=85, host_ms=0.2),
-        ),
-        figure(
-            "torch.nn.utils.clip_grad_norm_ on a CPU: it loops in C++, and reads one number",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=84)),
-            {"busy.math": 4, "idle.host.python": 2},
-            operator(NORM_OPERATOR, calls=85, host_ms=0.3),
-            operator(_READ_OPERATOR, calls=2, host_ms=0.01),
-        ),
-        figure(
-            "torch.nn.utils.clip_grad_norm_",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 20},
-            operator("aten::_foreach_norm", calls=1, host_ms=0.1, device_ms=0.1),
-            operator(NORM_OPERATOR, calls=1, host_ms=0.02, device_ms=0.01),
-        ),
-    ],
+    figures="""
+    # The norm of each gradient is read back
+    > 161 norms a step are taken one by one, each is read back to the host, and as many tensors are
+      scaled; the host spends 12.0 ms a step on them.
+    gpu()
+    busy.tc_math 20, idle.host.dispatch 9
+    operator(NORM_OPERATOR, calls=161, host_ms=4, device_ms=0.5)
+    operator(_READ_OPERATOR, calls=162, host_ms=6)
+    operator(_SCALE_OPERATOR, calls=161, host_ms=2, device_ms=0.4)
+    operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5)
+    # The same loop on a CPU
+    > 84 norms a step are taken and read one by one; calling that takes 0.87 ms a step.
+    cpu(optimizer(tensors=84))
+    busy.math 4, idle.host.python 2
+    operator(NORM_OPERATOR, calls=84, host_ms=0.3)
+    operator(_READ_OPERATOR, calls=85, host_ms=0.2)
+    # torch.nn.utils.clip_grad_norm_ on a CPU: it loops in C++, and reads one number
+    cpu(optimizer(tensors=84))
+    busy.math 4, idle.host.python 2
+    operator(NORM_OPERATOR, calls=85, host_ms=0.3)
+    operator(_READ_OPERATOR, calls=2, host_ms=0.01)
+    # torch.nn.utils.clip_grad_norm_
+    gpu()
+    busy.tc_math 20
+    operator("aten::_foreach_norm", calls=1, host_ms=0.1, device_ms=0.1)
+    operator(NORM_OPERATOR, calls=1, host_ms=0.02, device_ms=0.01)
+    """,
 )
 def clip_loop(evidence: Evidence) -> Detection | None:
     """Recognise that gradients are clipped (or their norms logged) in a loop over parameters.

@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.host.collector import collector
 from gapless.catalogue.queries import windows
 from gapless.model.change import Drop
@@ -17,38 +15,23 @@ _MIN_STEP_SHARE: Final = 0.002  # of the step
 @rule(
     "G208",
     "collecting-garbage",
-    figures=lambda: [
-        figure(
-            "Many long-lived objects",
-            "Python's garbage collector ran 40 times in 312 steps; it holds up 3.0 ms of each "
-            "23.0 ms step.",
-            example_facts.gpu(collections=40),
-            {"busy.tc_math": 20, "idle.gc": 3},
-        ),
-        figure(
-            "A trace of another tool",
-            "Python's garbage collector runs in the steps; it holds up 3.0 ms of each 23.0 ms "
-            "step.",
-            None,
-            {"busy.tc_math": 20, "idle.gc": 3},
-        ),
-        figure(
-            "Collections hidden behind the device's work",
-            None,
-            example_facts.gpu(collections=40),
-            {"busy.tc_math": 20},
-        ),
-        RuleFigure(
-            "Drawn: it runs while the device has nothing to do",
-            "Python's garbage collector runs in the steps; it holds up 4.0 ms of each 12.0 ms "
-            "step.",
-            drawing="""
-                step  aaaaaaaaaaaabbbbbbbbbbbbcccccccccccc
-                main  gggglp......gggglp......gggglp......
-                gpu   ....kkkkkkkk....kkkkkkkk....kkkkkkkk
-            """,
-        ),
-    ],
+    figures="""
+    # Many long-lived objects
+    > Python's garbage collector ran 40 times in 312 steps; it holds up 3.0 ms of each 23.0 ms step.
+    gpu(collections=40)
+    busy.tc_math 20, idle.gc 3
+    # A trace of another tool
+    > Python's garbage collector runs in the steps; it holds up 3.0 ms of each 23.0 ms step.
+    busy.tc_math 20, idle.gc 3
+    # Collections hidden behind the device's work
+    gpu(collections=40)
+    busy.tc_math 20
+    # Drawn: it runs while the device has nothing to do
+    > Python's garbage collector runs in the steps; it holds up 4.0 ms of each 12.0 ms step.
+    . step  aaaaaaaaaaaabbbbbbbbbbbbcccccccccccc
+    . main  gggglp......gggglp......gggglp......
+    . gpu   ....kkkkkkkk....kkkkkkkk....kkkkkkkk
+    """,
 )
 def collecting_garbage(evidence: Evidence) -> Detection | None:
     """Recognise that Python's collector of cyclic garbage stops the training thread.

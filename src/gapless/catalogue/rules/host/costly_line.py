@@ -5,15 +5,11 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import device_waits, graph_passes, samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
-from gapless.model.host_code import CallLine, HostCode, HotLine
 
 _MIN_SHARE: Final = 0.05  # of the step, by the low end of samples: less may be the loss
 _MIN_DEVICE_SHARE: Final = 0.08  # with a device, where launching a loss takes longer than it does
@@ -27,218 +23,131 @@ _GRADIENT_REMEDY: Final = (
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
 _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
-_BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
-_FORWARD: Final = CallLine("train.py", 25, "train", "model.py", "Net.forward", 0.2)
-_NODE: Final = "autograd::engine::evaluate_function:"
-_SCHEDULER: Final = "torch/optim/lr_scheduler.py"
-_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
 
 
 @rule(
     "G219",
     "costly-line",
-    figures=lambda: [
-        figure(
-            "Histograms of all gradients after each step",
-            "train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 34, "train", 80, 0.2),
-            HotLine("training", "train.py", 35, "train.<listcomp>", 40, 0.1),
-            HotLine("training", "train.py", 30, "train", 160, 0.4),
-        ),
-        figure(
-            "A function of the script's own that computes figures for a log",
-            "train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "log.py", 12, "accuracy", 80, 0.2),
-            CallLine("train.py", 36, "train", "log.py", "accuracy", 0.2),
-        ),
-        figure(
-            "Names for a profiler, thousands of them",
-            "train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 36, "train", 80, 0.2),
-            CallLine(
-                "train.py",
-                36,
-                "train",
-                "torch/autograd/profiler.py",
-                "record_function.__exit__",
-                0.2,
-            ),
-        ),
-        figure(
-            "A function of the script's own that computes the loss",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3),
-            CallLine("loss.py", 5, "criterion", "loss.py", "smoothed", 0.3),
-            CallLine("loss.py", 9, "smoothed", "torch/nn/functional.py", "nll_loss", 0.3),
-        ),
-        figure(
-            "Gradients checked by torch.autograd.gradcheck, in steps that no window holds",
-            "train.py:31 takes 12.0 ms of each 20.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.cpu(),
-            {"step": 20},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 31, "train", 240, 0.6),
-            CallLine("train.py", 31, "train", "torch/autograd/gradcheck.py", "gradcheck", 0.6),
-        ),
-        figure(
-            "Gradients that are computed once more to be looked at, and a module that is made anew",
-            tuple(
-                f"train.py:{line} takes {ns} ms of each 20.0 ms step, beside the forward and the "
-                "backward pass, the optimizer and the loader."
-                for line, ns in ((27, 6.0), (40, 4.0))
-            ),
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _FORWARD,
-            _HOST_CODE,
-            operator("aten::addmm", calls=6, host_ms=2),
-            operator(f"{_NODE} AddmmBackward0", calls=12, host_ms=4),
-            HotLine("training", "train.py", 27, "train", 120, 0.3),
-            CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3),
-            HotLine("training", "train.py", 40, "train", 80, 0.2),
-            CallLine("train.py", 40, "train", "torch/nn/modules/linear.py", "Linear.__init__", 0.2),
-        ),
-        figure(
-            "Gradients of an inner step, which the next forward pass uses",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _FORWARD,
-            _HOST_CODE,
-            operator("aten::addmm", calls=12, host_ms=2),
-            operator(f"{_NODE} AddmmBackward0", calls=12, host_ms=4),
-            HotLine("training", "train.py", 27, "train", 120, 0.3),
-            CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3),
-        ),
-        figure(
-            "A scheduler that takes long, and the optimizer's step that it wraps",
-            "train.py:33 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _FORWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 31, "train", 80, 0.2),
-            CallLine("train.py", 31, "train", _SCHEDULER, "wrap_step.wrapper", 0.2),
-            HotLine("training", "train.py", 33, "train", 80, 0.2),
-            CallLine("train.py", 33, "train", _SCHEDULER, "LRScheduler.step", 0.2),
-        ),
-        figure(
-            "A model that is written out in the stepping function",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 26, "train", 120, 0.3),
-            CallLine("train.py", 27, "train", "net.py", "layer", 0.3),
-        ),
-        figure(
-            "A loss, called at such a line",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 29, "train", 120, 0.3),
-            CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3),
-        ),
-        figure(
-            "A line of a model",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "model.py", 34, "Net.forward", 120, 0.3),
-        ),
-        figure(
-            "A line of few samples",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 34, "train", 24, 0.06),
-        ),
-        figure(
-            "A loop over gradients that keeps a device waiting",
-            "train.py:34 takes 7.2 ms of each 24.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.gpu(),
-            {"busy.math": 4, "idle.host.dispatch": 20},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 34, "train", 120, 0.3),
-        ),
-        figure(
-            "After the backward pass nothing is a loss any more: numbers for a log",
-            "train.py:34 takes 2.9 ms of each 24.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.gpu(),
-            {"busy.math": 4, "idle.host.dispatch": 20},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 34, "train", 48, 0.12),
-            CallLine("train.py", 34, "train", "torch/nn/functional.py", "cross_entropy", 0.1),
-            HotLine("training", "train.py", 29, "train", 44, 0.11),
-        ),
-        figure(
-            "Numbers are read from the device in each step: a thread may wait for it there",
-            None,
-            example_facts.gpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            _HOST_CODE,
-            operator("aten::_local_scalar_dense", calls=1, host_ms=6),
-            HotLine("training", "train.py", 34, "train", 120, 0.3),
-        ),
-        figure(
-            "A loss is read at one line, and a file is written at another",
-            "train.py:36 takes 5.0 ms of each 20.0 ms step, beside the forward and the backward "
-            "pass, the optimizer and the loader.",
-            example_facts.gpu(),
-            {"busy.math": 12, "idle.host.python": 8},
-            _BACKWARD,
-            _HOST_CODE,
-            operator("aten::_local_scalar_dense", calls=1, host_ms=6),
-            HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.29),
-            HotLine("training", "train.py", 36, "train", 100, 0.25),
-        ),
-        figure(
-            "With a device that hardly waits for its host",
-            None,
-            example_facts.gpu(),
-            {"busy.math": 18, "idle.host.python": 2},
-            _BACKWARD,
-            _HOST_CODE,
-            HotLine("training", "train.py", 34, "train", 120, 0.3),
-        ),
-    ],
+    figures="""
+    backward = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
+    forward = CallLine("train.py", 25, "train", "model.py", "Net.forward", 0.2)
+    node = "autograd::engine::evaluate_function:"
+    scheduler = "torch/optim/lr_scheduler.py"
+    host_code = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
+    # Histograms of all gradients after each step
+    > train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 34, "train", 80, 0.2)
+    HotLine("training", "train.py", 35, "train.<listcomp>", 40, 0.1)
+    HotLine("training", "train.py", 30, "train", 160, 0.4)
+    # A function of the script's own that computes figures for a log
+    > train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "log.py", 12, "accuracy", 80, 0.2)
+    CallLine("train.py", 36, "train", "log.py", "accuracy", 0.2)
+    # Names for a profiler, thousands of them
+    > train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 36, "train", 80, 0.2)
+    CallLine("train.py", 36, "train", "torch/autograd/profiler.py", "record_function", 0.2)
+    # A function of the script's own that computes the loss
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3)
+    CallLine("loss.py", 5, "criterion", "loss.py", "smoothed", 0.3)
+    CallLine("loss.py", 9, "smoothed", "torch/nn/functional.py", "nll_loss", 0.3)
+    # Gradients checked by torch.autograd.gradcheck, in steps that no window holds
+    > train.py:31 takes 12.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    step 20
+    backward, host_code, HotLine("training", "train.py", 31, "train", 240, 0.6)
+    CallLine("train.py", 31, "train", "torch/autograd/gradcheck.py", "gradcheck", 0.6)
+    # Gradients that are computed once more to be looked at, and a module that is made anew
+    > train.py:27 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    > train.py:40 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, operator("aten::addmm", calls=6, host_ms=2)
+    operator(f"{node} AddmmBackward0", calls=12, host_ms=4)
+    HotLine("training", "train.py", 27, "train", 120, 0.3)
+    CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3)
+    HotLine("training", "train.py", 40, "train", 80, 0.2)
+    CallLine("train.py", 40, "train", "torch/nn/modules/linear.py", "Linear.__init__", 0.2)
+    # Gradients of an inner step, which the next forward pass uses
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, operator("aten::addmm", calls=12, host_ms=2)
+    operator(f"{node} AddmmBackward0", calls=12, host_ms=4)
+    HotLine("training", "train.py", 27, "train", 120, 0.3)
+    CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3)
+    # A scheduler that takes long, and the optimizer's step that it wraps
+    > train.py:33 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 31, "train", 80, 0.2)
+    CallLine("train.py", 31, "train", scheduler, "wrap_step.wrapper", 0.2)
+    HotLine("training", "train.py", 33, "train", 80, 0.2)
+    CallLine("train.py", 33, "train", scheduler, "LRScheduler.step", 0.2)
+    # A model that is written out in the stepping function
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 26, "train", 120, 0.3)
+    CallLine("train.py", 27, "train", "net.py", "layer", 0.3)
+    # A loss, called at such a line
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 29, "train", 120, 0.3)
+    CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3)
+    # A line of a model
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "model.py", 34, "Net.forward", 120, 0.3)
+    # A line of few samples
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 34, "train", 24, 0.06)
+    # A loop over gradients that keeps a device waiting
+    > train.py:34 takes 7.2 ms of each 24.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    gpu()
+    busy.math 4, idle.host.dispatch 20
+    backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    # After the backward pass nothing is a loss any more: numbers for a log
+    > train.py:34 takes 2.9 ms of each 24.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    gpu()
+    busy.math 4, idle.host.dispatch 20
+    backward, host_code, HotLine("training", "train.py", 34, "train", 48, 0.12)
+    CallLine("train.py", 34, "train", "torch/nn/functional.py", "cross_entropy", 0.1)
+    HotLine("training", "train.py", 29, "train", 44, 0.11)
+    # Numbers are read from the device in each step: a thread may wait for it there
+    gpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, operator("aten::_local_scalar_dense", calls=1, host_ms=6)
+    HotLine("training", "train.py", 34, "train", 120, 0.3)
+    # A loss is read at one line, and a file is written at another
+    > train.py:36 takes 5.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    gpu()
+    busy.math 12, idle.host.python 8
+    backward, host_code, operator("aten::_local_scalar_dense", calls=1, host_ms=6)
+    HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.29)
+    HotLine("training", "train.py", 36, "train", 100, 0.25)
+    # With a device that hardly waits for its host
+    gpu()
+    busy.math 18, idle.host.python 2
+    backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    """,
 )
 def costly_line(evidence: Evidence) -> Sequence[Detection]:
     """Recognise a line of the stepping function that takes long without training.

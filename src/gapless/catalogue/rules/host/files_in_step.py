@@ -3,17 +3,12 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import MS, STEPS, source_line
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.files import LEAVES, MAX_FILE_SHARE, find_caller, measure_file_calls
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.host_code import HostCode
-from gapless.model.study import FILES, Site
 
 # System calls take as long under a Python profiler as without, while the step around them takes
 # longer: their share of a step without profiler is as shown, or more. Disk latency varies.
@@ -28,64 +23,45 @@ _WRITE_REMEDY: Final = (
 )
 
 
-def _file_site(name: str, ms: float, calls: float) -> Site:
-    return Site(
-        f"{FILES}{name}", "train.py", 54, "train", round(ms * STEPS * MS), round(calls * STEPS)
-    )
-
-
 @rule(
     "G215",
     "files-in-step",
-    figures=lambda: [
-        figure(
-            "A log that is flushed to the disk after each line",
-            "Writing to files (fsync 30×, flush 30×, write 30× a step) holds up 20.9 ms of each "
-            "40.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 18, "idle.host.unframed": 21, "idle.host.python": 1},
-            _file_site("fsync", 20, calls=30),
-            _file_site("flush", 0.5, calls=30),
-            _file_site("write", 0.5, calls=30),
-            source_line("train.py", 40, "train", calls=0, host=40, total=40),
-        ),
-        figure(
-            "A sample is read from a file in the loop",
-            "Opening and reading files (open 64×, read 64×, close 64× a step) holds up 14.8 ms of "
-            "each 40.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 20},
-            _file_site("open", 8, calls=64),
-            _file_site("read", 6, calls=64),
-            _file_site("close", 1, calls=64),
-            source_line("train.py", 40, "train", calls=0, host=40, total=40),
-        ),
-        figure(
-            "A line of text in each step, kept in memory until there are 8 kB",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 10},
-            _file_site("write", 0.02, calls=1),
-            source_line("train.py", 40, "train", calls=0, host=30, total=30),
-        ),
-        figure(
-            "A socket that is read and written as a file",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 20},
-            _file_site("readline", 20, calls=1),
-            source_line("train.py", 40, "train", calls=0, host=40, total=40),
-            HostCode("socket", 0.5, 1.0, "train.py", 40, "train", None, 0.5, 100),
-        ),
-        figure(
-            "The device is busy meanwhile",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 40},
-            _file_site("fsync", 20, calls=1),
-            source_line("train.py", 40, "train", calls=0, host=40, total=40),
-        ),
-    ],
+    figures="""
+    file_site(name, ms, calls) = Site(f"{FILES}{name}", "train.py", 54, "train", round(ms * STEPS *
+      MS), round(calls * STEPS))
+    # A log that is flushed to the disk after each line
+    > Writing to files (fsync 30×, flush 30×, write 30× a step) holds up 20.9 ms of each 40.0 ms
+      step.
+    cpu()
+    busy.math 18, idle.host.unframed 21, idle.host.python 1
+    file_site("fsync", 20, calls=30), file_site("flush", 0.5, calls=30)
+    file_site("write", 0.5, calls=30)
+    source_line("train.py", 40, "train", calls=0, host=40, total=40)
+    # A sample is read from a file in the loop
+    > Opening and reading files (open 64×, read 64×, close 64× a step) holds up 14.8 ms of each 40.0
+      ms step.
+    cpu()
+    busy.math 20, idle.host.python 20
+    file_site("open", 8, calls=64), file_site("read", 6, calls=64)
+    file_site("close", 1, calls=64)
+    source_line("train.py", 40, "train", calls=0, host=40, total=40)
+    # A line of text in each step, kept in memory until there are 8 kB
+    cpu()
+    busy.math 20, idle.host.python 10
+    file_site("write", 0.02, calls=1)
+    source_line("train.py", 40, "train", calls=0, host=30, total=30)
+    # A socket that is read and written as a file
+    cpu()
+    busy.math 20, idle.host.python 20
+    file_site("readline", 20, calls=1)
+    source_line("train.py", 40, "train", calls=0, host=40, total=40)
+    HostCode("socket", 0.5, 1.0, "train.py", 40, "train", None, 0.5, 100)
+    # The device is busy meanwhile
+    gpu()
+    busy.tc_math 40
+    file_site("fsync", 20, calls=1)
+    source_line("train.py", 40, "train", calls=0, host=40, total=40)
+    """,
 )
 def files_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that the training thread opens, writes, flushes or reads files in each step.

@@ -4,13 +4,9 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import samples
-from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.facts import BackgroundThread
 from gapless.model.finding import Detection, Measure
 
 _MIN_SHARE: Final = 0.1  # of the time: the other thread ran, and this one lacked
@@ -18,43 +14,29 @@ _WAITS: Final = ("idle.data", "idle.io_main", "idle.sync", "copy", "idle.comm") 
 # Of what this thread lacked while the other one ran: it may have lacked a processor as well, or
 # waited for threads of its own that compute. What overlaps (C code without the GIL) is no lack.
 _GAIN_SHARE: Final = Estimate(0.4, 1.0, 1.0)
-_WATCH_THREAD: Final = BackgroundThread(
-    Location("train.py", 12, "watch"), "Thread-1 (watch)", 0.7, 0.25
-)
-_STEP: Final = {"busy.math": 30.0, "idle.host.python": 70.0}
 
 
 @rule(
     "G220",
     "held-interpreter",
-    figures=lambda: [
-        figure(
-            "A thread that watches memory, without a pause",
-            "Another thread of the training process (Thread-1 (watch), train.py:12) is on a "
-            "processor for 70 % of the time, and the training thread for 25 %: only one of them "
-            "runs Python at a time.",
-            example_facts.cpu(_WATCH_THREAD),
-            _STEP,
-        ),
-        figure(
-            "The training thread loses nothing to it",
-            None,
-            example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.7, 0.98)),
-            _STEP,
-        ),
-        figure(
-            "A thread that makes the next batches, for which the training waits",
-            None,
-            example_facts.cpu(_WATCH_THREAD),
-            {"busy.math": 25.0, "idle.data.decode": 75.0},
-        ),
-        figure(
-            "A thread that sleeps",
-            None,
-            example_facts.cpu(BackgroundThread(_WATCH_THREAD.location, "Thread-1", 0.05, 0.3)),
-            _STEP,
-        ),
-    ],
+    figures="""
+    watch_thread = BackgroundThread(Location("train.py", 12, "watch"), "Thread-1 (watch)", 0.7,
+      0.25)
+    # A thread that watches memory, without a pause
+    > Another thread of the training process (Thread-1 (watch), train.py:12) is on a processor for
+      70 % of the time, and the training thread for 25 %: only one of them runs Python at a time.
+    cpu(watch_thread)
+    busy.math 30.0, idle.host.python 70.0
+    # The training thread loses nothing to it
+    cpu(BackgroundThread(watch_thread.location, "Thread-1", 0.7, 0.98))
+    busy.math 30.0, idle.host.python 70.0
+    # A thread that makes the next batches, for which the training waits
+    cpu(watch_thread)
+    busy.math 25.0, idle.data.decode 75.0
+    # A thread that sleeps
+    cpu(BackgroundThread(watch_thread.location, "Thread-1", 0.05, 0.3))
+    busy.math 30.0, idle.host.python 70.0
+    """,
 )
 def held_interpreter(evidence: Evidence) -> Detection | None:
     """Recognise another thread of the process that keeps the interpreter from the training thread.

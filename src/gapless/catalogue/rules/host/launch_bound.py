@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_copies, kernel
 from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.fixes.compute.compile_reduce_overhead import compile_reduce_overhead
 from gapless.catalogue.queries import windows
@@ -30,45 +27,30 @@ _MAX_READS: Final = 1.0  # reads a step: a logged loss comes after the compiled 
 @rule(
     "G201",
     "launch-bound",
-    figures=lambda: [
-        figure(
-            "A thousand kernels of four microseconds",
-            "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
-            "the host for 16.0 ms of each 20.0 ms step.",
-            example_facts.gpu(),
-            {
-                "busy.elementwise": 4,
-                "idle.host.dispatch": 8,
-                "idle.host.python": 5,
-                "idle.launch.api": 3,
-            },
-            kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
-        ),
-        figure(
-            "The same, and numbers are read between the kernels",
-            "1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for "
-            "the host for 16.0 ms of each 20.0 ms step. What can be compiled ends at each of 48 "
-            "values a step that the host reads.",
-            example_facts.gpu(),
-            {"busy.elementwise": 4, "idle.host.dispatch": 16},
-            kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
-            example_copies("DtoH", "pageable", calls=48, ms=0.1, mib=0),
-        ),
-        figure(
-            "Kernels of a millisecond: the host is far ahead",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 100, "idle.host.dispatch": 1},
-            kernel("nvjet_tst_128x256_64x4", calls=100, ms=100, leaf="busy.tc_math"),
-        ),
-        figure(
-            "Small kernels, and the device waits for data",
-            None,
-            example_facts.gpu(),
-            {"busy.elementwise": 4, "idle.data.decode": 40},
-            kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
-        ),
-    ],
+    figures="""
+    # A thousand kernels of four microseconds
+    > 1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for the host
+      for 16.0 ms of each 20.0 ms step.
+    gpu()
+    busy.elementwise 4, idle.host.dispatch 8, idle.host.python 5, idle.launch.api 3
+    kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise")
+    # The same, and numbers are read between the kernels
+    > 1000 kernels a step, of 4.0 µs each, are launched one by one; the device waits for the host
+      for 16.0 ms of each 20.0 ms step. What can be compiled ends at each of 48 values a step that
+      the host reads.
+    gpu()
+    busy.elementwise 4, idle.host.dispatch 16
+    kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise")
+    example_copies("DtoH", "pageable", calls=48, ms=0.1, mib=0)
+    # Kernels of a millisecond: the host is far ahead
+    gpu()
+    busy.tc_math 100, idle.host.dispatch 1
+    kernel("nvjet_tst_128x256_64x4", calls=100, ms=100, leaf="busy.tc_math")
+    # Small kernels, and the device waits for data
+    gpu()
+    busy.elementwise 4, idle.data.decode 40
+    kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise")
+    """,
 )
 def launch_bound(evidence: Evidence) -> Detection | None:
     """Recognise that the host cannot launch kernels as fast as the device completes them.

@@ -6,9 +6,6 @@ from typing import Final
 from msgspec import Struct
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.between_operators import PYTHON
 from gapless.model.change import Change, HostChange, Omit
@@ -16,7 +13,6 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.study import Site
 
 _GRADIENT: Final = "torch::autograd::AccumulateGrad"  # once for each parameter
 _BACKWARD: Final = "autograd::engine"
@@ -33,74 +29,46 @@ _REMOVED_SHARE: Final = Estimate(0.5, 0.8, 1.0)
 _KEPT_LAUNCHES: Final = 1 / 30  # of launches: a kernel for lists takes at least 30 tensors
 
 
-def _call_site(name: str, calls: int, ns: int = 200_000) -> Site:
-    return Site(name, "train.py", 8, "update", ns * 10, calls * 10)
-
-
-def _python_site(ms: float, function: str = "update") -> Site:
-    return Site(PYTHON, "train.py", 8, function, round(ms * 1e7), 1)
-
-
 @rule(
     "G216",
     "optimizer-by-hand",
-    figures=lambda: [
-        figure(
-            "p.data.add_(velocity, alpha=-lr), for each p",
-            "`update` goes through 122 parameters one by one in each step, with 3 operators in "
-            "place for each: Python between these takes 1.0 ms of each 7.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 5, PYTHON: 2},
-            operator(_GRADIENT, calls=122, host_ms=0.3),
-            _call_site("aten::mul_", 122),
-            _call_site("aten::add_", 244),
-            _python_site(1),
-            _python_site(1, "main"),
-        ),
-        figure(
-            "The same on a GPU, where each is a launch",
-            "`update` goes through 122 parameters one by one in each step, with 1 operator in "
-            "place for each: Python between these takes 1.0 ms of each 7.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 5, PYTHON: 2},
-            operator(_GRADIENT, calls=122, host_ms=0.3, device_ms=0),
-            operator("aten::add_", calls=122, host_ms=0.5, device_ms=0.2),
-            _call_site("aten::add_", 122),
-            _python_site(1),
-            _python_site(1, "main"),
-        ),
-        figure(
-            "Gradients that a backward pass adds up: one addition each",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 5, PYTHON: 2},
-            operator(_GRADIENT, calls=122, host_ms=0.3),
-            _call_site("autograd::engine::evaluate_function: X", 122),
-            _call_site("aten::add_", 122),
-            _python_site(2),
-        ),
-        figure(
-            "An optimizer of torch, and an average beside it",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 5, PYTHON: 2},
-            operator("Optimizer.step#SGD.step", calls=1, host_ms=1),
-            operator(_GRADIENT, calls=122, host_ms=0.3),
-            _call_site("aten::mul_", 122),
-            _call_site("aten::add_", 122),
-            _python_site(2),
-        ),
-        figure(
-            "All at once, by torch._foreach_add_",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 5, PYTHON: 2},
-            operator(_GRADIENT, calls=122, host_ms=0.3),
-            _call_site("aten::_foreach_add_", 1),
-            _call_site("aten::add_", 122),
-            _python_site(2),
-        ),
-    ],
+    figures="""
+    call_site(name, calls, ns=200000) = Site(name, "train.py", 8, "update", ns * 10, calls * 10)
+    python_site(ms, function="update") = Site(PYTHON, "train.py", 8, function, round(ms *
+      10000000.0), 1)
+    # p.data.add_(velocity, alpha=-lr), for each p
+    > `update` goes through 122 parameters one by one in each step, with 3 operators in place for
+      each: Python between these takes 1.0 ms of each 7.0 ms step.
+    cpu()
+    busy.math 5, idle.host.python 2
+    operator(_GRADIENT, calls=122, host_ms=0.3), call_site("aten::mul_", 122)
+    call_site("aten::add_", 244), python_site(1), python_site(1, "main")
+    # The same on a GPU, where each is a launch
+    > `update` goes through 122 parameters one by one in each step, with 1 operator in place for
+      each: Python between these takes 1.0 ms of each 7.0 ms step.
+    gpu()
+    busy.tc_math 5, idle.host.python 2
+    operator(_GRADIENT, calls=122, host_ms=0.3, device_ms=0)
+    operator("aten::add_", calls=122, host_ms=0.5, device_ms=0.2), call_site("aten::add_", 122)
+    python_site(1), python_site(1, "main")
+    # Gradients that a backward pass adds up: one addition each
+    cpu()
+    busy.math 5, idle.host.python 2
+    operator(_GRADIENT, calls=122, host_ms=0.3)
+    call_site("autograd::engine::evaluate_function: X", 122), call_site("aten::add_", 122)
+    python_site(2)
+    # An optimizer of torch, and an average beside it
+    cpu()
+    busy.math 5, idle.host.python 2
+    operator("Optimizer.step#SGD.step", calls=1, host_ms=1)
+    operator(_GRADIENT, calls=122, host_ms=0.3), call_site("aten::mul_", 122)
+    call_site("aten::add_", 122), python_site(2)
+    # All at once, by torch._foreach_add_
+    cpu()
+    busy.math 5, idle.host.python 2
+    operator(_GRADIENT, calls=122, host_ms=0.3), call_site("aten::_foreach_add_", 1)
+    call_site("aten::add_", 122), python_site(2)
+    """,
 )
 def optimizer_by_hand(evidence: Evidence) -> Detection | None:
     """Recognise an update of the parameters that is written as a loop in Python.

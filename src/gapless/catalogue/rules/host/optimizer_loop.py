@@ -5,9 +5,6 @@ from typing import Final
 
 from gapless.catalogue.declare.fix import Fix
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import kernel, operator
 from gapless.catalogue.fixes.host.foreach import foreach
 from gapless.catalogue.fixes.host.fused import fused
 from gapless.catalogue.queries import optimizer_steps, windows
@@ -20,75 +17,58 @@ _MIN_KERNELS: Final = 30  # kernels a step
 _MIN_PARAMETERS: Final = 8  # parameters
 _LEAVES: Final = ("busy.optimizer", "idle.host.optimizer")
 _FLAT_STEP: Final = "Optimizer.step#LBFGS.step"  # concatenates all parameters, and steps that
-_LOOP_OPTIMIZER: Final = example_facts.optimizer(foreach=False)
 
 
 @rule(
     "G204",
     "optimizer-loop",
-    figures=lambda: [
-        figure(
-            "foreach=False",
-            "The optimizer treats its parameters one by one: 1610 kernels a step, of 2.0 µs each, "
-            "and the host's time for them; 13.2 ms of each 33.2 ms step.",
-            example_facts.gpu(_LOOP_OPTIMIZER),
-            {"busy.tc_math": 20, "busy.optimizer": 3.2, "idle.host.optimizer": 10},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2),
-            operator("aten::addcdiv_", calls=161, host_ms=2, device_ms=0.3),
-            kernel("vectorized_elementwise_kernel", 1610, 3.22, leaf="busy.optimizer"),
-        ),
-        figure(
-            "On a CPU, where torch does so by default",
-            "The optimizer treats its 161 parameters one by one: 8.0 ms of each 28.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.optimizer": 7, "idle.host.optimizer": 1},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
-            operator("aten::addcdiv_", calls=161, host_ms=2),
-        ),
-        figure(
-            "Few parameters, and large: each is read and written a dozen times",
-            "The optimizer treats its 6 parameters one by one: 8.0 ms of each 28.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=6, device="cpu")),
-            {"busy.math": 20, "busy.optimizer": 8},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=8),
-            operator("aten::addcdiv_", calls=6, host_ms=1),
-        ),
-        figure(
-            "Sparse gradients, which torch always handles in a loop",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.optimizer": 7},
-            operator("Optimizer.step#SGD.step", calls=1, host_ms=8),
-            operator("aten::_embedding_bag_sparse_backward", calls=26, host_ms=2),
-        ),
-        figure(
-            "LBFGS, which concatenates all parameters",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.optimizer": 7},
-            operator("Optimizer.step#LBFGS.step", calls=1, host_ms=8),
-            operator("aten::dot", calls=100, host_ms=2),
-        ),
-        figure(
-            "A group for each parameter, and a fused optimizer that treats a group at a time",
-            "To the optimizer each parameter is a group of its own, treated by itself: 322 kernels "
-            "a step, of 10.0 µs each, and the host's time for them; 13.2 ms of each 33.2 ms step.",
-            example_facts.gpu(example_facts.optimizer(fused=True)),
-            {"busy.tc_math": 20, "busy.optimizer": 3.2, "idle.host.optimizer": 10},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2),
-            operator("aten::_fused_adamw_", calls=161, host_ms=2, device_ms=3),
-            kernel("FusedAdamMathFunctor", 322, 3.22, leaf="busy.optimizer"),
-        ),
-        figure(
-            "torch's default on a GPU",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "busy.optimizer": 1},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=1, device_ms=1),
-            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.1),
-            kernel("multi_tensor_apply_kernel", calls=60, ms=1, leaf="busy.optimizer"),
-        ),
-    ],
+    figures="""
+    loop_optimizer = optimizer(foreach=False)
+    # foreach=False
+    > The optimizer treats its parameters one by one: 1610 kernels a step, of 2.0 µs each, and the
+      host's time for them; 13.2 ms of each 33.2 ms step.
+    gpu(loop_optimizer)
+    busy.tc_math 20, busy.optimizer 3.2, idle.host.optimizer 10
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2)
+    operator("aten::addcdiv_", calls=161, host_ms=2, device_ms=0.3)
+    kernel("vectorized_elementwise_kernel", 1610, 3.22, leaf="busy.optimizer")
+    # On a CPU, where torch does so by default
+    > The optimizer treats its 161 parameters one by one: 8.0 ms of each 28.0 ms step.
+    cpu()
+    busy.math 20, busy.optimizer 7, idle.host.optimizer 1
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=8)
+    operator("aten::addcdiv_", calls=161, host_ms=2)
+    # Few parameters, and large: each is read and written a dozen times
+    > The optimizer treats its 6 parameters one by one: 8.0 ms of each 28.0 ms step.
+    cpu(optimizer(tensors=6, device="cpu"))
+    busy.math 20, busy.optimizer 8
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=8)
+    operator("aten::addcdiv_", calls=6, host_ms=1)
+    # Sparse gradients, which torch always handles in a loop
+    cpu()
+    busy.math 20, busy.optimizer 7
+    operator("Optimizer.step#SGD.step", calls=1, host_ms=8)
+    operator("aten::_embedding_bag_sparse_backward", calls=26, host_ms=2)
+    # LBFGS, which concatenates all parameters
+    cpu()
+    busy.math 20, busy.optimizer 7
+    operator("Optimizer.step#LBFGS.step", calls=1, host_ms=8)
+    operator("aten::dot", calls=100, host_ms=2)
+    # A group for each parameter, and a fused optimizer that treats a group at a time
+    > To the optimizer each parameter is a group of its own, treated by itself: 322 kernels a step,
+      of 10.0 µs each, and the host's time for them; 13.2 ms of each 33.2 ms step.
+    gpu(optimizer(fused=True))
+    busy.tc_math 20, busy.optimizer 3.2, idle.host.optimizer 10
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=14, device_ms=3.2)
+    operator("aten::_fused_adamw_", calls=161, host_ms=2, device_ms=3)
+    kernel("FusedAdamMathFunctor", 322, 3.22, leaf="busy.optimizer")
+    # torch's default on a GPU
+    gpu()
+    busy.tc_math 20, busy.optimizer 1
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=1, device_ms=1)
+    operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.1)
+    kernel("multi_tensor_apply_kernel", calls=60, ms=1, leaf="busy.optimizer")
+    """,
 )
 def optimizer_loop(evidence: Evidence) -> Detection | None:
     """Recognise an optimizer whose step is a loop over parameters.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import kernel, operator
 from gapless.catalogue.queries import windows
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
@@ -27,27 +24,22 @@ _MIN_STEP_SHARE: Final = 0.01  # of the step
 @rule(
     "G203",
     "preprocessing-in-step",
-    figures=lambda: [
-        figure(
-            "Images are normalised in the training loop, before the copy",
-            "The training thread computes on tensors of the host, mainly in aten::sub 6.0 ms, "
-            "aten::div 6.0 ms; that holds up 10.0 ms of each 31.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "idle.host.dispatch": 11},
-            operator("aten::sub", calls=1, host_ms=6, device_ms=0),
-            operator("aten::div", calls=1, host_ms=6, device_ms=0),
-            operator("aten::convolution", calls=50, host_ms=3, device_ms=18),
-            kernel("nvjet_tst_128x256_64x4", calls=50, ms=20, leaf="busy.tc_math"),
-        ),
-        figure(
-            "In the loader's workers",
-            None,
-            example_facts.gpu(example_facts.worker_loader()),
-            {"busy.tc_math": 20, "idle.host.dispatch": 0.3},
-            operator("aten::convolution", calls=50, host_ms=3, device_ms=18),
-            kernel("nvjet_tst_128x256_64x4", calls=50, ms=20, leaf="busy.tc_math"),
-        ),
-    ],
+    figures="""
+    # Images are normalised in the training loop, before the copy
+    > The training thread computes on tensors of the host, mainly in aten::sub 6.0 ms, aten::div 6.0
+      ms; that holds up 10.0 ms of each 31.0 ms step.
+    gpu()
+    busy.tc_math 20, idle.host.dispatch 11
+    operator("aten::sub", calls=1, host_ms=6, device_ms=0)
+    operator("aten::div", calls=1, host_ms=6, device_ms=0)
+    operator("aten::convolution", calls=50, host_ms=3, device_ms=18)
+    kernel("nvjet_tst_128x256_64x4", calls=50, ms=20, leaf="busy.tc_math")
+    # In the loader's workers
+    gpu(worker_loader())
+    busy.tc_math 20, idle.host.dispatch 0.3
+    operator("aten::convolution", calls=50, host_ms=3, device_ms=18)
+    kernel("nvjet_tst_128x256_64x4", calls=50, ms=20, leaf="busy.tc_math")
+    """,
 )
 def preprocessing_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that the training thread itself computes on host tensors in the step.

@@ -2,21 +2,16 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import setting_location, torch_setting
 from gapless.catalogue.effects.occasions import PROFILING
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, figure, with_recorded, with_steps
-from gapless.catalogue.examples.parts import COUNT, MS
 from gapless.catalogue.queries import periodic, samples, windows
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, HostChange
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.footprint import CallUse
 from gapless.model.host_code import CallLine
-from gapless.model.recording import Unobserved
 
 _HOST_LEAVES: Final = ("idle.host", "idle.launch", "idle.sync.refill")
 # Host-bound steps took 1.45 to 2.1 times as long under one when this was written. No script repeats
@@ -28,7 +23,6 @@ _ENDS: Final = "Starting and stopping the training's own profiler, with the trac
 _MANUAL_REMEDY: Final = (
     "give it a schedule (a few steps, once), or leave it out: gapless has its own windows"
 )
-_LINE: Final = "train.py", 30, "train"
 _MODE_CALL: Final = ".__torch_dispatch__"
 _MIN_MODE_SHARE: Final = 0.02  # of the training thread's time, in calls of the mode
 # Of two trainings whose operations were counted all the time, so much of a step stayed.
@@ -49,56 +43,38 @@ _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no
 @rule(
     "G212",
     "profiler-left-on",
-    figures=lambda: [
-        RuleFigure(
-            "torch.profiler around the whole training",
-            "A profiler of the training's own is on in all of its steps, of 25.0 ms.",
-            with_steps(
-                with_recorded(
-                    evidence_of(
-                        example_facts.gpu(),
-                        {"busy.tc_math": 20, "idle.host.dispatch": 5},
-                        in_windows={},
-                    ),
-                    unobserved=(Unobserved("windows", "the training has its own profiler"),),
-                ),
-                profiled_only=True,
-            ),
-        ),
-        figure(
-            "A trace every ten steps",
-            "Starting and stopping the training's own profiler, with the traces it writes (every "
-            "10 steps, 300.0 ms each) takes 30.0 ms of each 50.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, PROFILING: 30},
-            CallUse("profiling", "train.py", 90, "main", COUNT // 10, 30 * COUNT * MS, 0.1),
-        ),
-        figure(
-            "Operations are counted, in all steps",
-            "Each operator goes through `FlopCounterMode`, in Python: it is on while the training "
-            "steps, of 20.0 ms.",
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            CallLine(*_LINE, "torch/utils/flop_counter.py", f"_FlopCounterMode{_MODE_CALL}", 0.1),
-        ),
-        figure(
-            "A debugger, and tracemalloc",
-            "Python's calls, lines or allocations are watched in each step, by pydevd "
-            "(sys.settrace) and tracemalloc: the host takes 6.0 ms of each 20.0 ms step.",
-            example_facts.cpu(
-                example_facts.precision(watchers=["pydevd (sys.settrace)", "tracemalloc"])
-            ),
-            {"busy.math": 14, "idle.host.python": 6},
-        ),
-        figure(
-            "Tensors of a class of torch's own",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            CallLine(*_LINE, "torch/distributed/tensor/_api.py", f"DTensor{_MODE_CALL}", 0.1),
-        ),
-        figure("None, or only for some steps", None, example_facts.gpu(), {"busy.tc_math": 20}),
-    ],
+    figures="""
+    line = ("train.py", 30, "train")
+    # torch.profiler around the whole training
+    > A profiler of the training's own is on in all of its steps, of 25.0 ms.
+    with_steps(with_recorded(evidence_of(gpu(), {"busy.tc_math": 20, "idle.host.dispatch": 5},
+      in_windows={}), unobserved=(Unobserved("windows", "the training has its own profiler"),)),
+      profiled_only=True)
+    # A trace every ten steps
+    > Starting and stopping the training's own profiler, with the traces it writes (every 10 steps,
+      300.0 ms each) takes 30.0 ms of each 50.0 ms step.
+    gpu()
+    busy.tc_math 20, idle.io_main.profiling 30
+    CallUse("profiling", "train.py", 90, "main", COUNT // 10, 30 * COUNT * MS, 0.1)
+    # Operations are counted, in all steps
+    > Each operator goes through `FlopCounterMode`, in Python: it is on while the training steps, of
+      20.0 ms.
+    cpu()
+    busy.math 14, idle.host.python 6
+    CallLine(*line, "torch/utils/flop_counter.py", f"_FlopCounterMode{_MODE_CALL}", 0.1)
+    # A debugger, and tracemalloc
+    > Python's calls, lines or allocations are watched in each step, by pydevd (sys.settrace) and
+      tracemalloc: the host takes 6.0 ms of each 20.0 ms step.
+    cpu(precision(watchers=["pydevd (sys.settrace)", "tracemalloc"]))
+    busy.math 14, idle.host.python 6
+    # Tensors of a class of torch's own
+    cpu()
+    busy.math 14, idle.host.python 6
+    CallLine(*line, "torch/distributed/tensor/_api.py", f"DTensor{_MODE_CALL}", 0.1)
+    # None, or only for some steps
+    gpu()
+    busy.tc_math 20
+    """,
 )
 def profiler_left_on(evidence: Evidence) -> Detection | None:
     """Recognise that the training's own profiler records all of its steps, or often stops.

@@ -2,12 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_use, example_workers, operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks
-from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import loops, samples, windows
 from gapless.catalogue.queries.between_operators import (
     PYTHON,
@@ -24,7 +19,6 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import HostCode
-from gapless.model.study import Site
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MAX_NAMES: Final = 3  # operators
@@ -42,146 +36,105 @@ _TENSOR_REMEDY: Final = (
 @rule(
     "G202",
     "python-bound",
-    figures=lambda: [
-        figure(
-            "A metric in pure Python after each step",
-            "Python of the training thread, beside what calling operators takes, holds up 16.0 ms "
-            "of each 40.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 20, "idle.host.python": 20},
-            operator("aten::addmm", calls=1000, host_ms=10, device_ms=20),
-        ),
-        figure(
-            "A tokenizer in pure Python, sampled",
-            "Python in `Tokenizer.encode` (data.py:88) takes 41.0 ms of each 60.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 19, "idle.host.unframed": 41},
-            operator("aten::addmm", calls=100, host_ms=19),
-            HostCode("python", 0.7, 0.98, "data.py", 88, "Tokenizer.encode"),
-        ),
-        figure(
-            "Waiting for an answer in each step",
-            "Waiting for a socket in `fetch` (train.py:12) takes 20.0 ms of each 30.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 10, "idle.host.unframed": 20},
-            operator("aten::addmm", calls=100, host_ms=10),
-            HostCode("socket", 0.66, 1.0, "train.py", 12, "fetch"),
-        ),
-        figure(
-            "A simulator that sleeps, between thousands of small operators",
-            "A sleep in `Simulator.step` (train.py:13) takes 12.6 ms of each 24.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 8, "idle.host.python": 16},
-            operator("aten::add", calls=3000, host_ms=8),
-            HostCode("sleep", 0.48, 1.0, "train.py", 13, "Simulator.step", None, 0.525, 400),
-            HostCode("python", 0.1, 0.8, "train.py", 13, "Simulator.step", None, 0.525, 400),
-        ),
-        figure(
-            "Arrays prepared in NumPy before each step, by samples and windows",
-            "numpy, called in `prepare` (train.py:20), takes 11.0 ms of each 24.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 10, "idle.host.python": 14},
-            operator("aten::add", calls=1500, host_ms=8),
-            HostCode("python", 0.5, 0.96, "train.py", 20, "prepare", "numpy", 0.5, 400),
-            Site("aten::lift_fresh", "train.py", 18, "prepare", 10_000_000, 10),
-        ),
-        figure(
-            "A function that is sampled as often, but calls operators all the time",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 4},
-            operator("aten::mul", calls=1000, host_ms=12),
-            HostCode("python", 0.5, 1.0, "train.py", 20, "update", None, 0.5, 400),
-            Site("aten::mul", "train.py", 18, "update", 120_000_000, 10_000),
-        ),
-        figure(
-            "On a CPU: a loop over samples",
-            "Python of the training thread, beside what calling operators takes, holds up 29.6 ms "
-            "of each 50.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 30},
-            operator("aten::addmm", calls=100, host_ms=20),
-        ),
-        figure(
-            "Many small operators: Python is spread over them",
-            None,
-            example_facts.gpu(),
-            {"busy.elementwise": 4, "idle.host.python": 16},
-            operator("aten::add", calls=5000, host_ms=20, device_ms=4),
-        ),
-        figure(
-            "Gates of a recurrent cell, at each of 60 time steps",
-            "Loops over data call 420 small operators one by one in each step, mostly aten::mul "
-            "180×, aten::sigmoid 180×, aten::linear 60×: calling them, not computing, takes 7.1 ms "
-            "of each 12.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=4)),
-            {"busy.elementwise": 2, "busy.math": 4, "idle.host.python": 6},
-            example_work("aten::mul", ((32, 48), (32, 48)), 0.5, "busy.elementwise", calls=180),
-            example_work("aten::sigmoid", ((32, 48),), 0.5, "busy.elementwise", calls=180),
-            example_work("aten::linear", ((32, 56), (192, 56)), 1.0, "busy.math", calls=60),
-            example_work("aten::conv2d", ((8, 3, 64, 64), (16, 3, 3, 3)), 4, "busy.math", calls=1),
-        ),
-        figure(
-            "A loop over nodes, sampled, without stacks of windows",
-            "Loops over data call 800 small operators one by one in each step, mostly aten::index "
-            "800×: calling them, not computing, takes 16.0 ms of each 20.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=4)),
-            {"busy.index": 8, "idle.host.python": 12},
-            example_work("aten::index", ((32, 48), (3,)), 8, "busy.index", calls=800),
-            HostCode("python", 0.7, 0.9, "model.py", 22, "Sage.forward", None, 0.7, 400),
-        ),
-        figure(
-            "As many operators, one for each parameter",
-            None,
-            example_facts.cpu(),
-            {"busy.elementwise": 2, "busy.math": 4, "idle.host.python": 1},
-            operator("aten::mul", calls=480, host_ms=2),
-            example_work("aten::mul", ((32, 48), (32, 48)), 2, "busy.elementwise", calls=480),
-        ),
-        figure(
-            "torch.tensor for each transition of a batch",
-            "torch.tensor makes 1280 tensors of Python's numbers in each step, one by one; with "
-            "what is done to each, calling that takes 11.6 ms of each 16.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=6)),
-            {"busy.other": 2, "busy.math": 4, "idle.host.python": 10},
-            operator("aten::empty", calls=1280, host_ms=1.5),
-            operator("aten::lift_fresh", calls=1280, host_ms=0.1),
-            example_work("aten::empty", (), 1.5, "busy.other", calls=1280),
-            example_work("aten::lift_fresh", (), 0.1, "busy.other", calls=1280),
-            example_work("aten::detach_", (), 0, "busy.other", calls=1280),
-            example_work("aten::addmm", ((256, 256), (256, 256)), 4, "busy.math", calls=6),
-        ),
-        figure(
-            "A decoder in pure Python every tenth step, seen in a few samples alone",
-            "Python in `decode` (train.py:34) takes 3.5 ms of each 13.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 8, "idle.host.python": 5},
-            operator("aten::mm", calls=1200, host_ms=8),
-            HostCode("python", 0.3, 0.9, "train.py", 34, "decode", None, 0.28, 46),
-        ),
-        RuleFigure(
-            "One of two ranks is silent for long: that is its own matter",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(example_facts.ddp(), example_facts.world(ranks=2)),
-                {"busy.math": 20, "comm.straggler_wait": 8},
-                {"busy.math": 20, "idle.host.unframed": 8},
-                parts=(operator("aten::addmm", calls=100, host_ms=20),),
-            ),
-        ),
-        figure(
-            "A thread that is silent for long, and workers that wait for processors",
-            None,
-            example_facts.cpu(example_facts.worker_loader()),
-            {"busy.math": 20, "idle.host.unframed": 6},
-            example_use(
-                example_facts.worker_loader(),
-                {"decode": 1},
-                example_workers(8, {"decode": 4}, run_queue=0.3),
-            ),
-            operator("aten::addmm", calls=100, host_ms=20),
-        ),
-    ],
+    figures="""
+    # A metric in pure Python after each step
+    > Python of the training thread, beside what calling operators takes, holds up 16.0 ms of each
+      40.0 ms step.
+    gpu()
+    busy.tc_math 20, idle.host.python 20
+    operator("aten::addmm", calls=1000, host_ms=10, device_ms=20)
+    # A tokenizer in pure Python, sampled
+    > Python in `Tokenizer.encode` (data.py:88) takes 41.0 ms of each 60.0 ms step.
+    cpu()
+    busy.math 19, idle.host.unframed 41
+    operator("aten::addmm", calls=100, host_ms=19)
+    HostCode("python", 0.7, 0.98, "data.py", 88, "Tokenizer.encode")
+    # Waiting for an answer in each step
+    > Waiting for a socket in `fetch` (train.py:12) takes 20.0 ms of each 30.0 ms step.
+    cpu()
+    busy.math 10, idle.host.unframed 20
+    operator("aten::addmm", calls=100, host_ms=10)
+    HostCode("socket", 0.66, 1.0, "train.py", 12, "fetch")
+    # A simulator that sleeps, between thousands of small operators
+    > A sleep in `Simulator.step` (train.py:13) takes 12.6 ms of each 24.0 ms step.
+    cpu()
+    busy.math 8, idle.host.python 16
+    operator("aten::add", calls=3000, host_ms=8)
+    HostCode("sleep", 0.48, 1.0, "train.py", 13, "Simulator.step", None, 0.525, 400)
+    HostCode("python", 0.1, 0.8, "train.py", 13, "Simulator.step", None, 0.525, 400)
+    # Arrays prepared in NumPy before each step, by samples and windows
+    > numpy, called in `prepare` (train.py:20), takes 11.0 ms of each 24.0 ms step.
+    cpu()
+    busy.math 10, idle.host.python 14
+    operator("aten::add", calls=1500, host_ms=8)
+    HostCode("python", 0.5, 0.96, "train.py", 20, "prepare", "numpy", 0.5, 400)
+    Site("aten::lift_fresh", "train.py", 18, "prepare", 10000000, 10)
+    # A function that is sampled as often, but calls operators all the time
+    cpu()
+    busy.math 20, idle.host.python 4
+    operator("aten::mul", calls=1000, host_ms=12)
+    HostCode("python", 0.5, 1.0, "train.py", 20, "update", None, 0.5, 400)
+    Site("aten::mul", "train.py", 18, "update", 120000000, 10000)
+    # On a CPU: a loop over samples
+    > Python of the training thread, beside what calling operators takes, holds up 29.6 ms of each
+      50.0 ms step.
+    cpu()
+    busy.math 20, idle.host.python 30
+    operator("aten::addmm", calls=100, host_ms=20)
+    # Many small operators: Python is spread over them
+    gpu()
+    busy.elementwise 4, idle.host.python 16
+    operator("aten::add", calls=5000, host_ms=20, device_ms=4)
+    # Gates of a recurrent cell, at each of 60 time steps
+    > Loops over data call 420 small operators one by one in each step, mostly aten::mul 180×,
+      aten::sigmoid 180×, aten::linear 60×: calling them, not computing, takes 7.1 ms of each 12.0
+      ms step.
+    cpu(optimizer(tensors=4))
+    busy.elementwise 2, busy.math 4, idle.host.python 6
+    example_work("aten::mul", ((32, 48), (32, 48)), 0.5, "busy.elementwise", calls=180)
+    example_work("aten::sigmoid", ((32, 48),), 0.5, "busy.elementwise", calls=180)
+    example_work("aten::linear", ((32, 56), (192, 56)), 1.0, "busy.math", calls=60)
+    example_work("aten::conv2d", ((8, 3, 64, 64), (16, 3, 3, 3)), 4, "busy.math", calls=1)
+    # A loop over nodes, sampled, without stacks of windows
+    > Loops over data call 800 small operators one by one in each step, mostly aten::index 800×:
+      calling them, not computing, takes 16.0 ms of each 20.0 ms step.
+    cpu(optimizer(tensors=4))
+    busy.index 8, idle.host.python 12
+    example_work("aten::index", ((32, 48), (3,)), 8, "busy.index", calls=800)
+    HostCode("python", 0.7, 0.9, "model.py", 22, "Sage.forward", None, 0.7, 400)
+    # As many operators, one for each parameter
+    cpu()
+    busy.elementwise 2, busy.math 4, idle.host.python 1
+    operator("aten::mul", calls=480, host_ms=2)
+    example_work("aten::mul", ((32, 48), (32, 48)), 2, "busy.elementwise", calls=480)
+    # torch.tensor for each transition of a batch
+    > torch.tensor makes 1280 tensors of Python's numbers in each step, one by one; with what is
+      done to each, calling that takes 11.6 ms of each 16.0 ms step.
+    cpu(optimizer(tensors=6))
+    busy.other 2, busy.math 4, idle.host.python 10
+    operator("aten::empty", calls=1280, host_ms=1.5)
+    operator("aten::lift_fresh", calls=1280, host_ms=0.1)
+    example_work("aten::empty", (), 1.5, "busy.other", calls=1280)
+    example_work("aten::lift_fresh", (), 0.1, "busy.other", calls=1280)
+    example_work("aten::detach_", (), 0, "busy.other", calls=1280)
+    example_work("aten::addmm", ((256, 256), (256, 256)), 4, "busy.math", calls=6)
+    # A decoder in pure Python every tenth step, seen in a few samples alone
+    > Python in `decode` (train.py:34) takes 3.5 ms of each 13.0 ms step.
+    cpu()
+    busy.math 8, idle.host.python 5
+    operator("aten::mm", calls=1200, host_ms=8)
+    HostCode("python", 0.3, 0.9, "train.py", 34, "decode", None, 0.28, 46)
+    # One of two ranks is silent for long: that is its own matter
+    cpu(ddp(), world(ranks=2))
+    rank busy.math 20, comm.straggler_wait 8
+    rank busy.math 20, idle.host.unframed 8
+    operator("aten::addmm", calls=100, host_ms=20)
+    # A thread that is silent for long, and workers that wait for processors
+    cpu(worker_loader())
+    busy.math 20, idle.host.unframed 6
+    example_use(worker_loader(), {"decode": 1}, example_workers(8, {"decode": 4}, run_queue=0.3))
+    operator("aten::addmm", calls=100, host_ms=20)
+    """,
 )
 def python_bound(evidence: Evidence) -> Detection | None:
     """Recognise that Python, or calling many small operators from it, takes long.

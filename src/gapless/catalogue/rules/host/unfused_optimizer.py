@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import kernel, operator
 from gapless.catalogue.fixes.host.fused import fused
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.model.evidence import Evidence
@@ -18,45 +15,35 @@ _MIN_STEP_SHARE: Final = 0.002  # of the step
 @rule(
     "G205",
     "unfused-optimizer",
-    figures=lambda: [
-        figure(
-            "AdamW with torch's defaults on a GPU",
-            "The optimizer takes 5.0 ms of each 85.0 ms step in 132 kernels, each of which reads "
-            "and writes what the next one needs again.",
-            example_facts.gpu(),
-            {"busy.tc_math": 80, "busy.optimizer": 5},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=5),
-            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-            kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer"),
-        ),
-        figure(
-            "On a CPU, with foreach=True",
-            "The optimizer takes 5.0 ms of each 25.0 ms step in operators, each of which reads and "
-            "writes what the next one needs again.",
-            example_facts.cpu(example_facts.optimizer(foreach=True)),
-            {"busy.math": 20, "busy.optimizer": 5},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=5),
-            operator("aten::_foreach_addcdiv_", calls=1, host_ms=1),
-        ),
-        figure(
-            "A fused optimizer",
-            None,
-            example_facts.gpu(example_facts.optimizer(fused=True)),
-            {"busy.tc_math": 80, "busy.optimizer": 2},
-            operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=2),
-            operator("aten::_fused_adamw_", calls=1, host_ms=0.1, device_ms=2),
-            kernel("FusedAdamMathFunctor", calls=8, ms=2, leaf="busy.optimizer"),
-        ),
-        figure(
-            "A class that torch cannot fuse",
-            None,
-            example_facts.gpu(example_facts.optimizer(name="torch.optim.rmsprop.RMSprop")),
-            {"busy.tc_math": 80, "busy.optimizer": 5},
-            operator("Optimizer.step#RMSprop.step", calls=1, host_ms=2, device_ms=5),
-            operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5),
-            kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer"),
-        ),
-    ],
+    figures="""
+    # AdamW with torch's defaults on a GPU
+    > The optimizer takes 5.0 ms of each 85.0 ms step in 132 kernels, each of which reads and writes
+      what the next one needs again.
+    gpu()
+    busy.tc_math 80, busy.optimizer 5
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=5)
+    operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5)
+    kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer")
+    # On a CPU, with foreach=True
+    > The optimizer takes 5.0 ms of each 25.0 ms step in operators, each of which reads and writes
+      what the next one needs again.
+    cpu(optimizer(foreach=True))
+    busy.math 20, busy.optimizer 5
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=5)
+    operator("aten::_foreach_addcdiv_", calls=1, host_ms=1)
+    # A fused optimizer
+    gpu(optimizer(fused=True))
+    busy.tc_math 80, busy.optimizer 2
+    operator("Optimizer.step#AdamW.step", calls=1, host_ms=2, device_ms=2)
+    operator("aten::_fused_adamw_", calls=1, host_ms=0.1, device_ms=2)
+    kernel("FusedAdamMathFunctor", calls=8, ms=2, leaf="busy.optimizer")
+    # A class that torch cannot fuse
+    gpu(optimizer(name="torch.optim.rmsprop.RMSprop"))
+    busy.tc_math 80, busy.optimizer 5
+    operator("Optimizer.step#RMSprop.step", calls=1, host_ms=2, device_ms=5)
+    operator("aten::_foreach_addcdiv_", calls=1, host_ms=0.1, device_ms=0.5)
+    kernel("multi_tensor_apply_kernel", calls=132, ms=5, leaf="busy.optimizer")
+    """,
 )
 def unfused_optimizer(evidence: Evidence) -> Detection | None:
     """Recognise an optimizer that could do in one kernel what it does in a dozen.

@@ -1,9 +1,6 @@
 """Gradients that are filled with zeros before each step."""
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.host.set_to_none import ZERO_CALL, changes_when_dropped, set_to_none
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
@@ -13,23 +10,18 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G213",
     "zeroed-gradients",
-    figures=lambda: [
-        figure(
-            "zero_grad(set_to_none=False)",
-            "Gradients are filled with zeros, and the next ones added to them: 1.2 ms of the "
-            "host's and 0.5 ms of the device's in each 22.0 ms step.",
-            example_facts.gpu(zero_grad_to_zero=312),
-            {"busy.tc_math": 20, "busy.zero_grad": 0.5, "busy.elementwise": 1.5},
-            operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 1.2, 0.5),
-        ),
-        figure(
-            "Dropped, torch's default",
-            None,
-            example_facts.gpu(zero_grad_to_zero=0),
-            {"busy.tc_math": 20},
-            operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 0.1, 0),
-        ),
-    ],
+    figures="""
+    # zero_grad(set_to_none=False)
+    > Gradients are filled with zeros, and the next ones added to them: 1.2 ms of the host's and 0.5
+      ms of the device's in each 22.0 ms step.
+    gpu(zero_grad_to_zero=312)
+    busy.tc_math 20, busy.zero_grad 0.5, busy.elementwise 1.5
+    operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 1.2, 0.5)
+    # Dropped, torch's default
+    gpu(zero_grad_to_zero=0)
+    busy.tc_math 20
+    operator("Optimizer.zero_grad#AdamW.zero_grad", 1, 0.1, 0)
+    """,
 )
 def zeroed_gradients(evidence: Evidence) -> Detection | None:
     """Recognise that gradients are set to zero where they could be dropped.

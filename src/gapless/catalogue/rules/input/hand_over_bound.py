@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.queries.input.late_batches import is_handed_over_late
 from gapless.catalogue.queries.input.loaders import (
@@ -31,63 +28,36 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G111",
     "hand-over-bound",
-    figures=lambda: [
-        figure(
-            "A batch of thousands of small tensors",
-            "Batches are made in time, and handing one over takes 12.0 ms (86 % of the wait for "
-            "it; a batch is 40 MB).",
-            gpu(worker_loader()),
-            {"busy.math": 40.0, "idle.data.hand-over": 12.0, "idle.data.decode": 2.0},
-            example_use(
-                worker_loader(),
-                {"hand-over": 12.0, "decode": 2.0},
-                example_workers(8, {"decode": 1.0}),
-            ),
-        ),
-        figure(
-            "No workers",
-            None,
-            gpu(),
-            {"busy.math": 40.0, "idle.data.other": 12.0},
-            example_use(
-                loader(), {"other": 2.0, "hand-over": 10.0}, example_workers(0, {"other": 0.1})
-            ),
-        ),
-        figure(
-            "More threads than processors",
-            None,
-            gpu(worker_loader()),
-            {"busy.math": 40.0, "idle.data.hand-over": 12.0},
-            example_use(
-                worker_loader(),
-                {"hand-over": 12.0},
-                example_workers(8, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
-            ),
-        ),
-        figure(
-            "Thousands of small tensors, on busy processors: those alone explain little",
-            "Batches are made in time, and handing one over takes 30.0 ms (94 % of the wait for "
-            "it; a batch is 40 MB).",
-            gpu(worker_loader()),
-            {"busy.math": 40.0, "idle.data.hand-over": 30.0, "idle.data.decode": 2.0},
-            example_use(
-                worker_loader(),
-                {"hand-over": 30.0, "decode": 2.0},
-                example_workers(8, {"decode": 0.1}, on_cpu=0.7, run_queue=0.3, blocked=0.0),
-            ),
-        ),
-        figure(
-            "Batches are late",
-            None,
-            gpu(worker_loader()),
-            {"busy.math": 40.0, "idle.data.hand-over": 2.0, "idle.data.decode": 30.0},
-            example_use(
-                worker_loader(),
-                {"hand-over": 2.0, "decode": 30.0},
-                example_workers(8, {"decode": 1.0}),
-            ),
-        ),
-    ],
+    figures="""
+    # A batch of thousands of small tensors
+    > Batches are made in time, and handing one over takes 12.0 ms (86 % of the wait for it; a batch
+      is 40 MB).
+    gpu(worker_loader())
+    busy.math 40.0, idle.data.hand-over 12.0, idle.data.decode 2.0
+    example_use(worker_loader(), {"hand-over": 12.0, "decode": 2.0}, example_workers(8, {"decode":
+      1.0}))
+    # No workers
+    gpu()
+    busy.math 40.0, idle.data.other 12.0
+    example_use(loader(), {"other": 2.0, "hand-over": 10.0}, example_workers(0, {"other": 0.1}))
+    # More threads than processors
+    gpu(worker_loader())
+    busy.math 40.0, idle.data.hand-over 12.0
+    example_use(worker_loader(), {"hand-over": 12.0}, example_workers(8, {"decode": 1.0},
+      on_cpu=0.5, run_queue=0.5, blocked=0.0))
+    # Thousands of small tensors, on busy processors: those alone explain little
+    > Batches are made in time, and handing one over takes 30.0 ms (94 % of the wait for it; a batch
+      is 40 MB).
+    gpu(worker_loader())
+    busy.math 40.0, idle.data.hand-over 30.0, idle.data.decode 2.0
+    example_use(worker_loader(), {"hand-over": 30.0, "decode": 2.0}, example_workers(8, {"decode":
+      0.1}, on_cpu=0.7, run_queue=0.3, blocked=0.0))
+    # Batches are late
+    gpu(worker_loader())
+    busy.math 40.0, idle.data.hand-over 2.0, idle.data.decode 30.0
+    example_use(worker_loader(), {"hand-over": 2.0, "decode": 30.0}, example_workers(8, {"decode":
+      1.0}))
+    """,
 )
 def hand_over_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise batches that are ready, and take long to get from a worker to the training.

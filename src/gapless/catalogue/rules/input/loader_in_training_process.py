@@ -1,12 +1,7 @@
 """A loader without workers."""
 
-from typing import Final
-
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.traps import find_workers_trap
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, worker_loader
-from gapless.catalogue.examples.parts import MS, STEPS, example_use, example_workers, operator
 from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
 from gapless.catalogue.queries.input.data_waits import detect_own_loading
 from gapless.catalogue.queries.input.loaders import (
@@ -16,86 +11,57 @@ from gapless.catalogue.queries.input.loaders import (
     measure_loading,
 )
 from gapless.catalogue.queries.input.stages import describe_main_stage
-from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR, WORKER_ITERATOR
 from gapless.catalogue.queries.windows import ms
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
-from gapless.model.study import IN_LOADING, Site
-
-_STAGE_WAITS: Final = {"decode": 60.0, "collate": 20.0}
-_LINES_LOADER: Final = loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False)
 
 
 @rule(
     "G101",
     "loader-in-training-process",
-    figures=lambda: [
-        RuleFigure(
-            "Images are decoded while the GPU waits",
-            "The training process makes each batch itself, 7.0 ms of a step of 10.0 ms. Decoding "
-            "takes 100 % of making one.",
-            drawing="""
-                step  aaaaaaaaaabbbbbbbbbb
-                main  WWWWWWWlLsWWWWWWWlLs
-                gpu   .......me........me.
-            """,
-            facts=gpu(loader()),
-            parts=(example_use(loader(), {"main": 7.0}, example_workers(0, {"decode": 0.1})),),
-        ),
-        figure(
-            "Two processors",
-            "The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Decoding "
-            "takes 72 % of making one.",
-            cpu(loader()),
-            {"busy.math": 20, "idle.data.decode": 60, "idle.data.collate": 20},
-            example_use(
-                loader(), _STAGE_WAITS, example_workers(0, {"decode": 0.9, "collate": 0.35})
-            ),
-        ),
-        figure(
-            "A stream that every worker would read from the start",
-            "The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Reading "
-            "takes 100 % of making one.",
-            gpu(_LINES_LOADER),
-            {"busy.math": 20, "idle.data.read": 80},
-            example_use(_LINES_LOADER, {"read": 80.0}, example_workers(0, {"read": 1.25})),
-        ),
-        figure(
-            "A trace without a recorded run: this much is known",
-            "The training process makes each batch itself, 80.0 ms of each 100.0 ms step, 94 % of "
-            "it in decode (data.py:12).",
-            None,
-            {"busy.math": 20, "idle.data.main": 80},
-            operator(IN_PROCESS_ITERATOR, calls=1, host_ms=80),
-            Site("idle.data.main", "train.py", 40, "main", 80 * MS * STEPS, STEPS),
-            Site(IN_LOADING, "data.py", 5, "__getitem__", 79 * MS * STEPS, STEPS),
-            Site(IN_LOADING, "data.py", 12, "decode", 75 * MS * STEPS, STEPS),
-        ),
-        figure(
-            "A trace in which workers make them",
-            None,
-            None,
-            {"busy.math": 20, "idle.data.unstaged": 80},
-            operator(WORKER_ITERATOR, calls=1, host_ms=80),
-        ),
-        figure(
-            "Workers make them",
-            None,
-            gpu(worker_loader()),
-            {"busy.math": 90, "idle.data.hand-over": 2},
-            example_use(worker_loader(), {"hand-over": 2.0}, example_workers(8, {"decode": 1.0})),
-        ),
-        figure(
-            "A loader for evaluation",
-            None,
-            gpu(loader(trains=False)),
-            {"busy.math": 90, "idle.io_main.eval": 10},
-            example_use(
-                loader(trains=False), {"decode": 10.0}, example_workers(0, {"decode": 0.1})
-            ),
-        ),
-    ],
+    figures="""
+    stage_waits = {"decode": 60.0, "collate": 20.0}
+    lines_loader = loader(iterable=True, dataset="__main__.Lines", asks_worker_info=False)
+    # Images are decoded while the GPU waits
+    > The training process makes each batch itself, 7.0 ms of a step of 10.0 ms. Decoding takes 100
+      % of making one.
+    . step  aaaaaaaaaabbbbbbbbbb
+    . main  WWWWWWWlLsWWWWWWWlLs
+    . gpu   .......me........me.
+    gpu(loader()), example_use(loader(), {"main": 7.0}, example_workers(0, {"decode": 0.1}))
+    # Two processors
+    > The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Decoding takes 72
+      % of making one.
+    cpu(loader())
+    busy.math 20, idle.data.decode 60, idle.data.collate 20
+    example_use(loader(), stage_waits, example_workers(0, {"decode": 0.9, "collate": 0.35}))
+    # A stream that every worker would read from the start
+    > The training process makes each batch itself, 80.0 ms of a step of 100.0 ms. Reading takes 100
+      % of making one.
+    gpu(lines_loader)
+    busy.math 20, idle.data.read 80
+    example_use(lines_loader, {"read": 80.0}, example_workers(0, {"read": 1.25}))
+    # A trace without a recorded run: this much is known
+    > The training process makes each batch itself, 80.0 ms of each 100.0 ms step, 94 % of it in
+      decode (data.py:12).
+    busy.math 20, idle.data.main 80
+    operator("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", calls=1, host_ms=80)
+    Site("idle.data.main", "train.py", 40, "main", 80 * MS * STEPS, STEPS)
+    Site(IN_LOADING, "data.py", 5, "__getitem__", 79 * MS * STEPS, STEPS)
+    Site(IN_LOADING, "data.py", 12, "decode", 75 * MS * STEPS, STEPS)
+    # A trace in which workers make them
+    busy.math 20, idle.data.unstaged 80
+    operator("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", calls=1, host_ms=80)
+    # Workers make them
+    gpu(worker_loader())
+    busy.math 90, idle.data.hand-over 2
+    example_use(worker_loader(), {"hand-over": 2.0}, example_workers(8, {"decode": 1.0}))
+    # A loader for evaluation
+    gpu(loader(trains=False))
+    busy.math 90, idle.io_main.eval 10
+    example_use(loader(trains=False), {"decode": 10.0}, example_workers(0, {"decode": 0.1}))
+    """,
 )
 def loader_in_training_process(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise a loader without workers: the training process makes its batches itself.

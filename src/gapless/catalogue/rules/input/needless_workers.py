@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.more_workers import more_workers
 from gapless.catalogue.queries.input.loaders import find_waited_loading, measure_loading
 from gapless.catalogue.queries.input.without_workers import (
@@ -18,82 +15,51 @@ from gapless.model.change import LoaderChange
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
-from gapless.model.run import CpuContention
 
 _MAX_STEP_RATIO: Final = 0.95  # of a step, without workers
-_READY_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
-_SHORT_LOADER: Final = loader(num_workers=2, prefetch_factor=2, iterations=10)
-_STEP: Final = {"busy.math": 10.0, "idle.data.hand-over": 6.0}
 
 
 @rule(
     "G115",
     "needless-workers",
-    figures=lambda: [
-        figure(
-            "Samples that lie in memory, handed over by workers",
-            "2 workers make batches in 1.9 ms, and the training waits 6.0 ms of each 16.0 ms "
-            "step for them: if the training process made them itself, a step could take 11.4 ms.",
-            cpu(_READY_LOADER, machine(cpus=2)),
-            _STEP,
-            example_use(
-                _READY_LOADER,
-                {"hand-over": 6.0},
-                example_workers(2, {"other": 0.01, "collate": 0.02}),
-            ),
-        ),
-        figure(
-            "Epochs of a few batches, for which workers are started each time",
-            "2 workers make batches in 1.9 ms, and the training waits 1.0 ms of each 15.0 ms "
-            "step for them, and 3.6 ms for their start: if the training process made them "
-            "itself, a step could take 11.8 ms.",
-            gpu(_SHORT_LOADER),
-            {"busy.math": 10.0, "idle.data.hand-over": 1.0, "idle.data.start-up": 4.0},
-            example_use(
-                _SHORT_LOADER,
-                {"hand-over": 1.0},
-                example_workers(2, {"other": 0.01, "collate": 0.02}),
-                restart_ns=400_000_000,
-            ),
-        ),
-        figure(
-            "Others take the processors that workers wait for: the training process would, too",
-            None,
-            cpu(_READY_LOADER, machine(cpus=2)),
-            {"busy.math": 4.0, "idle.data.other": 50.0},
-            example_use(
-                _READY_LOADER,
-                {"other": 50.0},
-                example_workers(1, {"other": 0.4}, on_cpu=0.5, run_queue=0.5),
-            ),
-            CpuContention(1.9, 0.0, 2),
-        ),
-        figure(
-            "Images that are decoded",
-            None,
-            gpu(worker_loader()),
-            {"busy.math": 40.0, "idle.data.hand-over": 6.0},
-            example_use(worker_loader(), {"hand-over": 6.0}, example_workers(8, {"decode": 1.0})),
-        ),
-        figure(
-            "No workers",
-            None,
-            cpu(loader()),
-            {"busy.math": 10.0, "idle.data.other": 6.0},
-            example_use(loader(), {"other": 6.0}, example_workers(0, {"other": 0.2})),
-        ),
-        figure(
-            "Nobody waits for them",
-            None,
-            cpu(_READY_LOADER),
-            {"busy.math": 99.9, "idle.data.hand-over": 0.1},
-            example_use(
-                _READY_LOADER,
-                {"hand-over": 0.1},
-                example_workers(2, {"other": 0.01, "collate": 0.02}),
-            ),
-        ),
-    ],
+    figures="""
+    ready_loader = loader(num_workers=2, prefetch_factor=2)
+    short_loader = loader(num_workers=2, prefetch_factor=2, iterations=10)
+    # Samples that lie in memory, handed over by workers
+    > 2 workers make batches in 1.9 ms, and the training waits 6.0 ms of each 16.0 ms step for them:
+      if the training process made them itself, a step could take 11.4 ms.
+    cpu(ready_loader, machine(cpus=2))
+    busy.math 10.0, idle.data.hand-over 6.0
+    example_use(ready_loader, {"hand-over": 6.0}, example_workers(2, {"other": 0.01, "collate":
+      0.02}))
+    # Epochs of a few batches, for which workers are started each time
+    > 2 workers make batches in 1.9 ms, and the training waits 1.0 ms of each 15.0 ms step for them,
+      and 3.6 ms for their start: if the training process made them itself, a step could take 11.8
+      ms.
+    gpu(short_loader)
+    busy.math 10.0, idle.data.hand-over 1.0, idle.data.start-up 4.0
+    example_use(short_loader, {"hand-over": 1.0}, example_workers(2, {"other": 0.01, "collate":
+      0.02}), restart_ns=400000000)
+    # Others take the processors that workers wait for: the training process would, too
+    cpu(ready_loader, machine(cpus=2))
+    busy.math 4.0, idle.data.other 50.0
+    example_use(ready_loader, {"other": 50.0}, example_workers(1, {"other": 0.4}, on_cpu=0.5,
+      run_queue=0.5))
+    CpuContention(1.9, 0.0, 2)
+    # Images that are decoded
+    gpu(worker_loader())
+    busy.math 40.0, idle.data.hand-over 6.0
+    example_use(worker_loader(), {"hand-over": 6.0}, example_workers(8, {"decode": 1.0}))
+    # No workers
+    cpu(loader())
+    busy.math 10.0, idle.data.other 6.0
+    example_use(loader(), {"other": 6.0}, example_workers(0, {"other": 0.2}))
+    # Nobody waits for them
+    cpu(ready_loader)
+    busy.math 99.9, idle.data.hand-over 0.1
+    example_use(ready_loader, {"hand-over": 0.1}, example_workers(2, {"other": 0.01, "collate":
+      0.02}))
+    """,
 )
 def needless_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise workers that take longer to hand a batch over than it takes to make one.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine, worker_loader
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.catalogue.fixes.input.more_workers import more_workers
 from gapless.catalogue.fixes.input.worker_threads import worker_threads
@@ -21,105 +18,60 @@ from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
-from gapless.model.run import CpuContention
 
-_STEP: Final = {"busy.math": 60.0, "idle.data.decode": 40.0}
-_EIGHT_WORKERS: Final = worker_loader()
 _MIN_TAKEN_SHARE: Final = 0.25  # of the processors
-_FOUR_WORKERS: Final = loader(num_workers=4, prefetch_factor=2)
-_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
 
 
 @rule(
     "G103",
     "oversubscribed-processors",
-    figures=lambda: [
-        figure(
-            "Eight workers on two processors",
-            "8 workers and 2 threads of the training share 2 processors: a worker waits for one "
-            "60 % of the time that it works.",
-            cpu(_EIGHT_WORKERS),
-            _STEP,
-            example_use(
-                _EIGHT_WORKERS,
-                {"decode": 40.0},
-                example_workers(8, {"decode": 1.0}, on_cpu=0.4, run_queue=0.6, blocked=0.0),
-            ),
-        ),
-        figure(
-            "Two workers, and libraries with threads of their own in each",
-            "2 workers share 16 processors: a worker waits for one 50 % of the time that it works.",
-            gpu(_TWO_WORKERS),
-            _STEP,
-            example_use(
-                _TWO_WORKERS,
-                {"decode": 40.0},
-                example_workers(2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0),
-            ),
-        ),
-        figure(
-            "Four workers with four threads each on two processors",
-            "4 workers with 4 threads each and 2 threads of the training share 2 processors: a "
-            "worker waits for one 50 % of the time that it works.",
-            cpu(_FOUR_WORKERS),
-            _STEP,
-            example_use(
-                _FOUR_WORKERS,
-                {"decode": 40.0},
-                example_workers(
-                    4, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=4
-                ),
-            ),
-        ),
-        figure(
-            "Others took the processors",
-            None,
-            gpu(_TWO_WORKERS, machine(cpus=16, intra_op_threads=8)),
-            _STEP,
-            example_use(
-                _TWO_WORKERS,
-                {"decode": 40.0},
-                example_workers(
-                    2, {"decode": 1.0}, on_cpu=0.5, run_queue=0.5, blocked=0.0, threads=1
-                ),
-            ),
-            CpuContention(12.0, 0.0, 16),
-        ),
-        figure(
-            "Processors are free",
-            None,
-            gpu(_EIGHT_WORKERS),
-            _STEP,
-            example_use(
-                _EIGHT_WORKERS,
-                {"decode": 40.0},
-                example_workers(8, {"decode": 1.0}, run_queue=0.05),
-            ),
-        ),
-        figure(
-            "Two workers of one thread on two processors, of which others took more than one",
-            None,
-            gpu(_TWO_WORKERS, machine(cpus=2)),
-            {"busy.math": 10.0, "idle.data.decode": 30.0},
-            example_use(
-                _TWO_WORKERS,
-                {"decode": 30.0},
-                example_workers(2, {"decode": 1.0}, run_queue=0.7, on_cpu=0.3, threads=1),
-            ),
-            CpuContention(1.2, 0.0, 2),
-        ),
-        figure(
-            "Eight workers on two processors, for which nothing waits",
-            None,
-            gpu(_EIGHT_WORKERS, machine(cpus=2)),
-            {"busy.math": 100.0},
-            example_use(
-                _EIGHT_WORKERS,
-                {"hand-over": 0.2},
-                example_workers(8, {"decode": 1.0}, run_queue=0.5),
-            ),
-        ),
-    ],
+    figures="""
+    eight_workers = worker_loader()
+    four_workers = loader(num_workers=4, prefetch_factor=2)
+    two_workers = loader(num_workers=2, prefetch_factor=2)
+    # Eight workers on two processors
+    > 8 workers and 2 threads of the training share 2 processors: a worker waits for one 60 % of the
+      time that it works.
+    cpu(eight_workers)
+    busy.math 60.0, idle.data.decode 40.0
+    example_use(eight_workers, {"decode": 40.0}, example_workers(8, {"decode": 1.0}, on_cpu=0.4,
+      run_queue=0.6, blocked=0.0))
+    # Two workers, and libraries with threads of their own in each
+    > 2 workers share 16 processors: a worker waits for one 50 % of the time that it works.
+    gpu(two_workers)
+    busy.math 60.0, idle.data.decode 40.0
+    example_use(two_workers, {"decode": 40.0}, example_workers(2, {"decode": 1.0}, on_cpu=0.5,
+      run_queue=0.5, blocked=0.0))
+    # Four workers with four threads each on two processors
+    > 4 workers with 4 threads each and 2 threads of the training share 2 processors: a worker waits
+      for one 50 % of the time that it works.
+    cpu(four_workers)
+    busy.math 60.0, idle.data.decode 40.0
+    example_use(four_workers, {"decode": 40.0}, example_workers(4, {"decode": 1.0}, on_cpu=0.5,
+      run_queue=0.5, blocked=0.0, threads=4))
+    # Others took the processors
+    gpu(two_workers, machine(cpus=16, intra_op_threads=8))
+    busy.math 60.0, idle.data.decode 40.0
+    example_use(two_workers, {"decode": 40.0}, example_workers(2, {"decode": 1.0}, on_cpu=0.5,
+      run_queue=0.5, blocked=0.0, threads=1))
+    CpuContention(12.0, 0.0, 16)
+    # Processors are free
+    gpu(eight_workers)
+    busy.math 60.0, idle.data.decode 40.0
+    example_use(eight_workers, {"decode": 40.0}, example_workers(8, {"decode": 1.0},
+      run_queue=0.05))
+    # Two workers of one thread on two processors, of which others took more than one
+    gpu(two_workers, machine(cpus=2))
+    busy.math 10.0, idle.data.decode 30.0
+    example_use(two_workers, {"decode": 30.0}, example_workers(2, {"decode": 1.0}, run_queue=0.7,
+      on_cpu=0.3, threads=1))
+    CpuContention(1.2, 0.0, 2)
+    # Eight workers on two processors, for which nothing waits
+    gpu(eight_workers, machine(cpus=2))
+    busy.math 100.0
+    example_use(eight_workers, {"hand-over": 0.2}, example_workers(8, {"decode": 1.0},
+      run_queue=0.5))
+    """,
 )
 def oversubscribed_processors(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise more workers and threads than there are processors for.

@@ -5,9 +5,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.read_ahead import read_ahead
 from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache
 from gapless.catalogue.queries.input.fetch_waits import find_blocked_loading
@@ -15,11 +12,7 @@ from gapless.catalogue.queries.input.stages import detect_blocked_fetch, detect_
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
-from gapless.model.host_code import FetchWait
 
-_LOADER: Final = loader(num_workers=16, prefetch_factor=2)
-_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
-_STEP: Final = {"busy.math": 10.0, "idle.data.read": 90.0}
 _MANUAL_REMEDY: Final = (
     "Small files are read faster from few large ones (tar shards, LMDB, an array on disk), from a "
     "local disk that they are copied to before training, or, if they fit, from memory. Measure "
@@ -31,109 +24,61 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G106",
     "read-bound",
-    figures=lambda: [
-        figure(
-            "Small files on a network drive",
-            "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that a step "
-            "could take 13.2 ms, with 16 workers 38.0 ms at best.",
-            gpu(_LOADER),
-            _STEP,
-            example_use(
-                _LOADER, {"read": 90.0}, example_workers(16, {"read": (9.0, 0.3), "decode": 0.5})
-            ),
-        ),
-        figure(
-            "More workers would keep up, and would still wait",
-            "Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that "
-            "a step could take 63.2 ms, with 16 workers 63.2 ms at best.",
-            gpu(_TWO_WORKERS),
-            {"busy.math": 60.0, "idle.data.read": 40.0},
-            example_use(
-                _TWO_WORKERS,
-                {"read": 40.0},
-                example_workers(2, {"read": (9.0, 0.3), "decode": 0.5}),
-            ),
-        ),
-        figure(
-            "No call that reads, and no work either: something else is waited for",
-            "Making a batch waits off the processor for 64.0 ms of 96.0 ms: without that "
-            "a step could take 26.7 ms, with 6 workers 27.6 ms at best.",
-            cpu(loader()),
-            {"busy.math": 20.0, "idle.data.other": 20.0},
-            example_use(
-                loader(), {"other": 20.0}, example_workers(0, {"other": (1.2, 0.2), "decode": 0.3})
-            ),
-        ),
-        figure(
-            "Samples of stacks tell that it sleeps: that is another cause",
-            None,
-            cpu(loader()),
-            {"busy.math": 20.0, "idle.data.other": 20.0},
-            example_use(
-                loader(), {"other": 20.0}, example_workers(0, {"other": (1.2, 0.2), "decode": 0.3})
-            ),
-            FetchWait("sleep", 0.66, 200, "data.py", 12, "Frames.__getitem__"),
-        ),
-        figure(
-            "Reading takes most, and computes: files are unpacked as they are read",
-            "Reading takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step "
-            "could take 26.7 ms, with 2 workers 182.6 ms at best.",
-            gpu(_TWO_WORKERS, machine(cpus=2)),
-            _STEP,
-            example_use(
-                _TWO_WORKERS, {"read": 90.0}, example_workers(2, {"read": 5.0, "decode": 0.5})
-            ),
-        ),
-        figure(
-            "Threads of workers wait for processors, and are waited for",
-            None,
-            gpu(_LOADER),
-            _STEP,
-            example_use(
-                _LOADER,
-                {"other": 90.0},
-                example_workers(
-                    16, {"other": (9.0, 0.9), "decode": 0.1}, on_cpu=0.1, run_queue=0.4, blocked=0.5
-                ),
-            ),
-        ),
-        figure(
-            "Single samples are late, and the others are not",
-            None,
-            gpu(_LOADER),
-            _STEP,
-            example_use(
-                _LOADER,
-                {"other": 90.0},
-                example_workers(
-                    16, {"other": (9.0, 0.3), "decode": 0.5}, fetch_median_ns=70_000_000
-                ),
-            ),
-        ),
-        figure(
-            "Some reads are long, and finished batches lie behind the one that is late",
-            None,
-            gpu(_LOADER),
-            _STEP,
-            example_use(
-                _LOADER,
-                {"other": 90.0},
-                example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}, busy=0.6),
-                hol_ms=60.0,
-            ),
-        ),
-        figure(
-            "Nobody waits for it",
-            None,
-            gpu(_LOADER),
-            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-            example_use(
-                _LOADER,
-                {"hand-over": 0.2},
-                example_workers(16, {"read": (9.0, 0.3), "decode": 0.5}),
-            ),
-        ),
-    ],
+    figures="""
+    the_loader = loader(num_workers=16, prefetch_factor=2)
+    two_workers = loader(num_workers=2, prefetch_factor=2)
+    # Small files on a network drive
+    > Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that a step could
+      take 13.2 ms, with 16 workers 38.0 ms at best.
+    gpu(the_loader)
+    busy.math 10.0, idle.data.read 90.0
+    example_use(the_loader, {"read": 90.0}, example_workers(16, {"read": (9.0, 0.3), "decode":
+      0.5}))
+    # More workers would keep up, and would still wait
+    > Making a batch waits off the processor for 556.8 ms of 608.0 ms: without that a step could
+      take 63.2 ms, with 16 workers 63.2 ms at best.
+    gpu(two_workers)
+    busy.math 60.0, idle.data.read 40.0
+    example_use(two_workers, {"read": 40.0}, example_workers(2, {"read": (9.0, 0.3), "decode":
+      0.5}))
+    # No call that reads, and no work either: something else is waited for
+    > Making a batch waits off the processor for 64.0 ms of 96.0 ms: without that a step could take
+      26.7 ms, with 6 workers 27.6 ms at best.
+    cpu(loader())
+    busy.math 20.0, idle.data.other 20.0
+    example_use(loader(), {"other": 20.0}, example_workers(0, {"other": (1.2, 0.2), "decode": 0.3}))
+    # Samples of stacks tell that it sleeps: that is another cause
+    cpu(loader())
+    busy.math 20.0, idle.data.other 20.0
+    example_use(loader(), {"other": 20.0}, example_workers(0, {"other": (1.2, 0.2), "decode": 0.3}))
+    FetchWait("sleep", 0.66, 200, "data.py", 12, "Frames.__getitem__")
+    # Reading takes most, and computes: files are unpacked as they are read
+    > Reading takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step could take 26.7
+      ms, with 2 workers 182.6 ms at best.
+    gpu(two_workers, machine(cpus=2))
+    busy.math 10.0, idle.data.read 90.0
+    example_use(two_workers, {"read": 90.0}, example_workers(2, {"read": 5.0, "decode": 0.5}))
+    # Threads of workers wait for processors, and are waited for
+    gpu(the_loader)
+    busy.math 10.0, idle.data.read 90.0
+    example_use(the_loader, {"other": 90.0}, example_workers(16, {"other": (9.0, 0.9), "decode":
+      0.1}, on_cpu=0.1, run_queue=0.4, blocked=0.5))
+    # Single samples are late, and the others are not
+    gpu(the_loader)
+    busy.math 10.0, idle.data.read 90.0
+    example_use(the_loader, {"other": 90.0}, example_workers(16, {"other": (9.0, 0.3), "decode":
+      0.5}, fetch_median_ns=70000000))
+    # Some reads are long, and finished batches lie behind the one that is late
+    gpu(the_loader)
+    busy.math 10.0, idle.data.read 90.0
+    example_use(the_loader, {"other": 90.0}, example_workers(16, {"read": (9.0, 0.3), "decode":
+      0.5}, busy=0.6), hol_ms=60.0)
+    # Nobody waits for it
+    gpu(the_loader)
+    busy.math 99.8, idle.data.hand-over 0.2
+    example_use(the_loader, {"hand-over": 0.2}, example_workers(16, {"read": (9.0, 0.3), "decode":
+      0.5}))
+    """,
 )
 def read_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise samples that block while they are made: in reads, or anywhere else.

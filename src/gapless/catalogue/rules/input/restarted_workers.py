@@ -2,12 +2,7 @@
 
 from typing import Final
 
-from msgspec.structs import replace
-
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
-from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.input.persistent_workers import persistent_workers
 from gapless.catalogue.queries.input.loaders import Loading, find_loading, measure_loading
 from gapless.catalogue.queries.windows import ms
@@ -18,102 +13,60 @@ from gapless.model.finding import Detection, Measure
 
 _MIN_ITERATIONS: Final = 2  # iterations: a single one has no restart
 _MIN_FIRST_RATIO: Final = 4.0  # times a usual fetch: then the first does more
-_EPOCH_LOADER: Final = worker_loader(iterations=5)
-_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2, iterations=5)
-_TEST_LOADER: Final = worker_loader(id=1, iterations=5)
-_PERSISTENT_LOADER: Final = worker_loader(iterations=5, persistent_workers=True)
-_ONE_EPOCH_LOADER: Final = worker_loader(iterations=1)
-_STEP: Final = {"busy.math": 80.0, "idle.data.start-up": 20.0}
 
 
 @rule(
     "G105",
     "restarted-workers",
-    figures=lambda: [
-        RuleFigure(
-            "Short epochs",
-            "8 workers are restarted for each of 50 epochs: 4.0 ms until they run and 5.0 ms for "
-            "the first batch, where a usual one takes 0.64 ms, every 2 steps.",
-            drawing="""
-                step    aaaaaaaaaaaaabbbbbbb
-                main    ttttwwwwwlLsswlLsspp
-                gpu     .........mmee.mmee..
-            """,
-            facts=gpu(worker_loader(iterations=50)),
-            parts=(
-                example_use(
-                    worker_loader(iterations=50),
-                    {"start-up": 2.5, "hand-over": 0.5},
-                    example_workers(8, {"decode": 0.01}),
-                    restart_ns=50 * 4_000_000,
-                    first_ns=5_000_000,
-                ),
-            ),
-        ),
-        figure(
-            "Each worker reads a table on first use",
-            "2 workers are restarted for each of 5 epochs: 80.0 ms until they run and 660.0 ms "
-            "for the first batch, where a usual one takes 7.0 ms, every 20 steps.",
-            gpu(_TWO_WORKERS),
-            {"busy.math": 60.0, "idle.data.other": 36.0, "idle.data.start-up": 4.0},
-            example_use(
-                _TWO_WORKERS,
-                {"other": 36.0},
-                example_workers(2, {"other": 0.6}, fetch_median_ns=7_000_000),
-                restart_ns=5 * 80_000_000,
-                first_ns=660_000_000,
-            ),
-        ),
-        figure(
-            "A loader that is made again for each epoch",
-            "8 workers are restarted for each of 5 epochs: 300.0 ms until they run and 400.0 ms "
-            "for the first batch, where a usual one takes 64.0 ms, every 20 steps.",
-            gpu(_EPOCH_LOADER),
-            _STEP,
-            example_use(
-                _EPOCH_LOADER,
-                {"start-up": 20.0},
-                example_workers(8, {"decode": 1.0}),
-                restart_ns=5 * 300_000_000,
-                first_ns=400_000_000,
-                made=5,
-            ),
-        ),
-        figure(
-            "Persistent workers",
-            None,
-            gpu(_PERSISTENT_LOADER),
-            {"busy.math": 99.0, "idle.data.start-up": 1.0},
-            example_use(_PERSISTENT_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})),
-        ),
-        figure(
-            "One epoch",
-            None,
-            gpu(_ONE_EPOCH_LOADER),
-            {"busy.math": 99.0, "idle.data.start-up": 1.0},
-            example_use(_ONE_EPOCH_LOADER, {"start-up": 1.0}, example_workers(8, {"decode": 1.0})),
-        ),
-        figure(
-            "A loader of tests, while another trains",
-            None,
-            gpu(_ONE_EPOCH_LOADER, replace(_TEST_LOADER, trains=None)),
-            _STEP,
-            example_use(_ONE_EPOCH_LOADER, {"hand-over": 1.0}, example_workers(8, {"decode": 1.0})),
-            example_use(
-                _TEST_LOADER,
-                {"start-up": 19.0},
-                example_workers(8, {"decode": 1.0}),
-                restart_ns=10**9,
-            ),
-        ),
-        figure(
-            "No workers",
-            None,
-            gpu(loader(iterations=5)),
-            _STEP,
-            example_use(loader(iterations=5), {"main": 20.0}, example_workers(0, {"decode": 1.0})),
-        ),
-    ],
+    figures="""
+    epoch_loader = worker_loader(iterations=5)
+    two_workers = loader(num_workers=2, prefetch_factor=2, iterations=5)
+    test_loader = worker_loader(id=1, iterations=5)
+    persistent_loader = worker_loader(iterations=5, persistent_workers=True)
+    one_epoch_loader = worker_loader(iterations=1)
+    step = {"busy.math": 80.0, "idle.data.start-up": 20.0}
+    # Short epochs
+    > 8 workers are restarted for each of 50 epochs: 4.0 ms until they run and 5.0 ms for the first
+      batch, where a usual one takes 0.64 ms, every 2 steps.
+    . step    aaaaaaaaaaaaabbbbbbb
+    . main    ttttwwwwwlLsswlLsspp
+    . gpu     .........mmee.mmee..
+    gpu(worker_loader(iterations=50))
+    example_use(worker_loader(iterations=50), {"start-up": 2.5, "hand-over": 0.5},
+      example_workers(8, {"decode": 0.01}), restart_ns=50 * 4000000, first_ns=5000000)
+    # Each worker reads a table on first use
+    > 2 workers are restarted for each of 5 epochs: 80.0 ms until they run and 660.0 ms for the
+      first batch, where a usual one takes 7.0 ms, every 20 steps.
+    gpu(two_workers)
+    busy.math 60.0, idle.data.other 36.0, idle.data.start-up 4.0
+    example_use(two_workers, {"other": 36.0}, example_workers(2, {"other": 0.6},
+      fetch_median_ns=7000000), restart_ns=5 * 80000000, first_ns=660000000)
+    # A loader that is made again for each epoch
+    > 8 workers are restarted for each of 5 epochs: 300.0 ms until they run and 400.0 ms for the
+      first batch, where a usual one takes 64.0 ms, every 20 steps.
+    gpu(epoch_loader)
+    busy.math 80.0, idle.data.start-up 20.0
+    example_use(epoch_loader, {"start-up": 20.0}, example_workers(8, {"decode": 1.0}), restart_ns=5
+      * 300000000, first_ns=400000000, made=5)
+    # Persistent workers
+    gpu(persistent_loader)
+    busy.math 99.0, idle.data.start-up 1.0
+    example_use(persistent_loader, {"start-up": 1.0}, example_workers(8, {"decode": 1.0}))
+    # One epoch
+    gpu(one_epoch_loader)
+    busy.math 99.0, idle.data.start-up 1.0
+    example_use(one_epoch_loader, {"start-up": 1.0}, example_workers(8, {"decode": 1.0}))
+    # A loader of tests, while another trains
+    gpu(one_epoch_loader, replace(test_loader, trains=None))
+    busy.math 80.0, idle.data.start-up 20.0
+    example_use(one_epoch_loader, {"hand-over": 1.0}, example_workers(8, {"decode": 1.0}))
+    example_use(test_loader, {"start-up": 19.0}, example_workers(8, {"decode": 1.0}), restart_ns=10
+      ** 9)
+    # No workers
+    gpu(loader(iterations=5))
+    busy.math 80.0, idle.data.start-up 20.0
+    example_use(loader(iterations=5), {"main": 20.0}, example_workers(0, {"decode": 1.0}))
+    """,
 )
 def restarted_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise workers that are ended and started again for each epoch.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, worker_loader
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.queries.input.loaders import find_waited_loading, measure_loading
 from gapless.catalogue.queries.windows import format_step_part
 from gapless.model.change import LoaderChange
@@ -17,9 +14,6 @@ from gapless.replay.loader.costs import SAMPLER
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _USUAL_NS: Final = 50_000  # a batch, assumed for indices that are taken from a list
-_SAMPLER_LINE: Final = Location("train.py", 30, "__iter__")
-_HOME_LOADER: Final = loader(sampler=_SAMPLER_LINE)
-_WORKER_LOADER: Final = worker_loader(sampler=_SAMPLER_LINE)
 _MANUAL_REMEDY: Final = (
     "Choose the samples of a whole epoch at its start, by one call (torch.randperm, "
     "torch.multinomial, one sort), and let __iter__ give them out; keep what it is chosen by "
@@ -30,41 +24,29 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G114",
     "sampler-bound",
-    figures=lambda: [
-        figure(
-            "A weighted draw over the whole table for each sample",
-            "Choosing the samples of a batch takes 80.0 ms of each 100.0 ms step, before any of "
-            "them is made, on the training thread: workers would not take it over.",
-            cpu(_HOME_LOADER),
-            {"busy.math": 12, "idle.data.sampler": 80, "idle.data.other": 8},
-            example_use(
-                _HOME_LOADER, {"sampler": 80.0, "other": 8.0}, example_workers(0, {"other": 0.1})
-            ),
-        ),
-        figure(
-            "Batches of similar length, sorted again for each batch, with workers",
-            "Choosing the samples of a batch takes 40.0 ms of each 100.0 ms step, before any of "
-            "them is made, on the training thread: workers do not take it over.",
-            gpu(_WORKER_LOADER),
-            {"busy.math": 58, "idle.data.sampler": 40, "idle.data.hand-over": 2},
-            example_use(
-                _WORKER_LOADER,
-                {"sampler": 40.0, "hand-over": 2.0},
-                example_workers(8, {"decode": 0.1}),
-            ),
-        ),
-        figure(
-            "A permutation is drawn at the start of an epoch",
-            None,
-            gpu(_WORKER_LOADER),
-            {"busy.math": 98, "idle.data.sampler": 0.2, "idle.data.hand-over": 1.8},
-            example_use(
-                _WORKER_LOADER,
-                {"sampler": 0.2, "hand-over": 1.8},
-                example_workers(8, {"decode": 0.1}),
-            ),
-        ),
-    ],
+    figures="""
+    sampler_line = Location("train.py", 30, "__iter__")
+    home_loader = loader(sampler=sampler_line)
+    the_worker_loader = worker_loader(sampler=sampler_line)
+    # A weighted draw over the whole table for each sample
+    > Choosing the samples of a batch takes 80.0 ms of each 100.0 ms step, before any of them is
+      made, on the training thread: workers would not take it over.
+    cpu(home_loader)
+    busy.math 12, idle.data.sampler 80, idle.data.other 8
+    example_use(home_loader, {"sampler": 80.0, "other": 8.0}, example_workers(0, {"other": 0.1}))
+    # Batches of similar length, sorted again for each batch, with workers
+    > Choosing the samples of a batch takes 40.0 ms of each 100.0 ms step, before any of them is
+      made, on the training thread: workers do not take it over.
+    gpu(the_worker_loader)
+    busy.math 58, idle.data.sampler 40, idle.data.hand-over 2
+    example_use(the_worker_loader, {"sampler": 40.0, "hand-over": 2.0}, example_workers(8,
+      {"decode": 0.1}))
+    # A permutation is drawn at the start of an epoch
+    gpu(the_worker_loader)
+    busy.math 98, idle.data.sampler 0.2, idle.data.hand-over 1.8
+    example_use(the_worker_loader, {"sampler": 0.2, "hand-over": 1.8}, example_workers(8, {"decode":
+      0.1}))
+    """,
 )
 def sampler_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise a sampler that takes long to choose the samples of a batch.

@@ -4,9 +4,6 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.traps import DEFAULT_PREFETCH, find_memory_trap
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import gpu, loader, worker_loader
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.out_of_order import out_of_order
 from gapless.catalogue.fixes.input.prefetch import prefetch
 from gapless.catalogue.queries.input.late_batches import (
@@ -37,85 +34,47 @@ _SAMPLE_REMEDY: Final = (
     "Put samples that take alike together in a batch (by their size or length), or do what makes "
     "the slow ones slow beforehand."
 )
-_EIGHT_WORKERS: Final = worker_loader(iterations=1)
-_ONE_WORKER: Final = loader(num_workers=1, prefetch_factor=2, iterations=1)
-_STEP: Final = {"busy.math": 90.0, "idle.data.decode": 10.0}
 
 
 @rule(
     "G104",
     "shallow-prefetch",
-    figures=lambda: [
-        figure(
-            "One long recording in a batch, and finished batches behind it",
-            "Single batches are late, and 2 made ahead by each worker do not outlast them (mean "
-            "wait 10.0 ms, one in twenty above 10.0 ms; in 70 % of the waits later batches lay "
-            "ready).",
-            gpu(_EIGHT_WORKERS),
-            _STEP,
-            example_use(
-                _EIGHT_WORKERS,
-                {"decode": 10.0},
-                example_workers(8, {"decode": 1.0}, busy=0.6),
-                hol_ms=7.0,
-            ),
-        ),
-        figure(
-            "One worker, which a few samples hold up",
-            "Single batches are late, and 2 made ahead by each worker do not outlast them (mean "
-            "wait 10.0 ms, one in twenty above 150.0 ms).",
-            gpu(_ONE_WORKER),
-            _STEP,
-            example_use(
-                _ONE_WORKER,
-                {"decode": 10.0},
-                example_workers(1, {"decode": 1.0}, busy=0.6),
-                p95_ns=150_000_000,
-            ),
-        ),
-        figure(
-            "No workers",
-            None,
-            gpu(),
-            _STEP,
-            example_use(
-                loader(), {"decode": 10.0}, example_workers(0, {"decode": 0.2}), p95_ns=10**9
-            ),
-        ),
-        figure(
-            "Workers that are too slow overall",
-            None,
-            gpu(_EIGHT_WORKERS),
-            _STEP,
-            example_use(
-                _EIGHT_WORKERS,
-                {"decode": 10.0},
-                example_workers(8, {"decode": 9.0}, busy=0.99),
-                hol_ms=1.0,
-            ),
-        ),
-        figure(
-            "Batches of many tensors, made in time and handed over slowly",
-            None,
-            gpu(_EIGHT_WORKERS),
-            _STEP,
-            example_use(
-                _EIGHT_WORKERS,
-                {"hand-over": 9.0, "decode": 1.0},
-                example_workers(8, {"decode": 1.0}, busy=0.6),
-                p95_ns=150_000_000,
-            ),
-        ),
-        figure(
-            "Each wait is as long as the others",
-            None,
-            gpu(_EIGHT_WORKERS),
-            _STEP,
-            example_use(
-                _EIGHT_WORKERS, {"hand-over": 10.0}, example_workers(8, {"decode": 1.0}, busy=0.3)
-            ),
-        ),
-    ],
+    figures="""
+    eight_workers = worker_loader(iterations=1)
+    one_worker = loader(num_workers=1, prefetch_factor=2, iterations=1)
+    # One long recording in a batch, and finished batches behind it
+    > Single batches are late, and 2 made ahead by each worker do not outlast them (mean wait 10.0
+      ms, one in twenty above 10.0 ms; in 70 % of the waits later batches lay ready).
+    gpu(eight_workers)
+    busy.math 90.0, idle.data.decode 10.0
+    example_use(eight_workers, {"decode": 10.0}, example_workers(8, {"decode": 1.0}, busy=0.6),
+      hol_ms=7.0)
+    # One worker, which a few samples hold up
+    > Single batches are late, and 2 made ahead by each worker do not outlast them (mean wait 10.0
+      ms, one in twenty above 150.0 ms).
+    gpu(one_worker)
+    busy.math 90.0, idle.data.decode 10.0
+    example_use(one_worker, {"decode": 10.0}, example_workers(1, {"decode": 1.0}, busy=0.6),
+      p95_ns=150000000)
+    # No workers
+    gpu()
+    busy.math 90.0, idle.data.decode 10.0
+    example_use(loader(), {"decode": 10.0}, example_workers(0, {"decode": 0.2}), p95_ns=10 ** 9)
+    # Workers that are too slow overall
+    gpu(eight_workers)
+    busy.math 90.0, idle.data.decode 10.0
+    example_use(eight_workers, {"decode": 10.0}, example_workers(8, {"decode": 9.0}, busy=0.99),
+      hol_ms=1.0)
+    # Batches of many tensors, made in time and handed over slowly
+    gpu(eight_workers)
+    busy.math 90.0, idle.data.decode 10.0
+    example_use(eight_workers, {"hand-over": 9.0, "decode": 1.0}, example_workers(8, {"decode":
+      1.0}, busy=0.6), p95_ns=150000000)
+    # Each wait is as long as the others
+    gpu(eight_workers)
+    busy.math 90.0, idle.data.decode 10.0
+    example_use(eight_workers, {"hand-over": 10.0}, example_workers(8, {"decode": 1.0}, busy=0.3))
+    """,
 )
 def shallow_prefetch(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise single batches that take long and hold up those behind them.

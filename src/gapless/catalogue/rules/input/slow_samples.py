@@ -3,19 +3,12 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache
 from gapless.catalogue.queries.input.stages import detect_slow_stage
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
 
-_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
-_RESTARTED_LOADER: Final = loader(num_workers=2, prefetch_factor=2, iterations=5)
-_FREE_LOADER: Final = loader(num_workers=2, prefetch_factor=2)
-_STEP: Final = {"busy.math": 10.0, "idle.data.other": 90.0}
 _MANUAL_REMEDY: Final = (
     "Do beforehand, and store, what is the same in each epoch; let NumPy or torch do for a whole "
     "array what is a loop in Python; parse text once into columns (Arrow, Parquet, arrays)."
@@ -25,63 +18,38 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G112",
     "slow-samples",
-    figures=lambda: [
-        figure(
-            "Python arithmetic on every sample, two processors",
-            "The data set's own code takes 91 % of making a batch (320.0 ms of 352.0 ms): "
-            "without it a step could take 26.7 ms, with 2 workers 182.6 ms at best.",
-            gpu(_LOADER, machine(cpus=2)),
-            _STEP,
-            example_use(
-                _LOADER, {"other": 90.0}, example_workers(2, {"other": 5.0, "collate": 0.5})
-            ),
-        ),
-        figure(
-            "Statistics of the whole table for every sample, on the processors that train",
-            "The data set's own code takes 99 % of making a batch (96.0 ms of 96.6 ms): "
-            "without it a step could take 49.3 ms, with 2 workers 94.9 ms at best.",
-            cpu(_LOADER),
-            {"busy.math": 90.0, "idle.data.hand-over": 10.0},
-            example_use(
-                _LOADER,
-                {"hand-over": 10.0},
-                example_workers(
-                    2, {"other": 1.5, "collate": 0.01}, on_cpu=0.5, run_queue=0.5, blocked=0.0
-                ),
-            ),
-        ),
-        figure(
-            "More workers would keep up",
-            None,
-            gpu(_FREE_LOADER),
-            {"busy.math": 60.0, "idle.data.other": 40.0},
-            example_use(
-                _FREE_LOADER, {"other": 40.0}, example_workers(2, {"other": 5.0, "collate": 0.5})
-            ),
-        ),
-        figure(
-            "Each worker reads a table on first use, and workers are restarted each epoch",
-            None,
-            gpu(_RESTARTED_LOADER, machine(cpus=2)),
-            _STEP,
-            example_use(
-                _RESTARTED_LOADER,
-                {"start-up": 30.0, "other": 60.0},
-                example_workers(2, {"other": 5.0, "collate": 0.5}, fetch_median_ns=40_000_000),
-                restart_ns=5 * 200_000_000,
-                first_ns=1_200_000_000,
-            ),
-        ),
-        figure(
-            "Nobody waits for it",
-            None,
-            gpu(_LOADER, machine(cpus=2)),
-            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-            example_use(
-                _LOADER, {"hand-over": 0.2}, example_workers(2, {"other": 5.0, "collate": 0.5})
-            ),
-        ),
-    ],
+    figures="""
+    the_loader = loader(num_workers=2, prefetch_factor=2)
+    restarted_loader = loader(num_workers=2, prefetch_factor=2, iterations=5)
+    free_loader = loader(num_workers=2, prefetch_factor=2)
+    # Python arithmetic on every sample, two processors
+    > The data set's own code takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step
+      could take 26.7 ms, with 2 workers 182.6 ms at best.
+    gpu(the_loader, machine(cpus=2))
+    busy.math 10.0, idle.data.other 90.0
+    example_use(the_loader, {"other": 90.0}, example_workers(2, {"other": 5.0, "collate": 0.5}))
+    # Statistics of the whole table for every sample, on the processors that train
+    > The data set's own code takes 99 % of making a batch (96.0 ms of 96.6 ms): without it a step
+      could take 49.3 ms, with 2 workers 94.9 ms at best.
+    cpu(the_loader)
+    busy.math 90.0, idle.data.hand-over 10.0
+    example_use(the_loader, {"hand-over": 10.0}, example_workers(2, {"other": 1.5, "collate": 0.01},
+      on_cpu=0.5, run_queue=0.5, blocked=0.0))
+    # More workers would keep up
+    gpu(free_loader)
+    busy.math 60.0, idle.data.other 40.0
+    example_use(free_loader, {"other": 40.0}, example_workers(2, {"other": 5.0, "collate": 0.5}))
+    # Each worker reads a table on first use, and workers are restarted each epoch
+    gpu(restarted_loader, machine(cpus=2))
+    busy.math 10.0, idle.data.other 90.0
+    example_use(restarted_loader, {"start-up": 30.0, "other": 60.0}, example_workers(2, {"other":
+      5.0, "collate": 0.5}, fetch_median_ns=40000000), restart_ns=5 * 200000000,
+      first_ns=1200000000)
+    # Nobody waits for it
+    gpu(the_loader, machine(cpus=2))
+    busy.math 99.8, idle.data.hand-over 0.2
+    example_use(the_loader, {"hand-over": 0.2}, example_workers(2, {"other": 5.0, "collate": 0.5}))
+    """,
 )
 def slow_samples(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise samples whose own code is slow, where more workers do not make up for it.

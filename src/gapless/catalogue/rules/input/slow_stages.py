@@ -1,16 +1,11 @@
 """Stages of making a batch that take long, where more workers do not make up for it: a table."""
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from gapless.catalogue.declare.page_text import fold_page
-from gapless.catalogue.declare.rule import Rule, RuleFigure, rule
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import gpu, loader, machine
-from gapless.catalogue.examples.parts import example_use, example_workers
+from gapless.catalogue.declare.rule import Rule, rule
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device, find_obstacle
 from gapless.catalogue.fixes.samples.jpeg_decoder import find_decoder_obstacle, jpeg_decoder
 from gapless.catalogue.fixes.samples.picture_cache import find_picture_obstacle, picture_cache
@@ -146,12 +141,30 @@ If the training computes on the same processors and makes its batches itself, wo
 than that bound: there the stage is also a cause, unless workers would be a fifth faster at best.
 """
 
+_FIGURES: Final = """
+two_workers = loader(num_workers=2, prefetch_factor=2)
+few_processors = gpu(two_workers, machine(cpus=2))
+workers = example_workers(2, {{"{stage.name}": 5.0, "{stage.beside}": 0.5}})
+# {stage.example}
+> {verb} takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step could take 26.7 ms,
+  with 2 workers 182.6 ms at best.
+few_processors, example_use(two_workers, {{"{stage.name}": 90.0}}, workers)
+busy.math 10.0, idle.data.{stage.name} 90.0
+# More workers would keep up
+gpu(two_workers), example_use(two_workers, {{"{stage.name}": 40.0}}, workers)
+busy.math 60.0, idle.data.{stage.name} 40.0
+# Nobody waits for it
+few_processors, example_use(two_workers, {{"hand-over": 0.2}}, workers)
+busy.math 99.8, idle.data.hand-over 0.2
+"""
+
 
 def _declare(stage: _Stage) -> Rule:
+    figures = _FIGURES.format(stage=stage, verb=VERBS[stage.name])
     texts = {"subject": stage.subject, "why": stage.why, "measured": stage.measured}
     page = fold_page(_PAGE.format(**texts))
 
-    @rule(stage.code, f"{stage.name}-bound", figures=partial(_figures, stage), doc=page)
+    @rule(stage.code, f"{stage.name}-bound", figures=figures, doc=page)
     def stage_bound(evidence: Evidence, loader: Loader) -> Detection | None:
         return detect_slow_stage(
             stage_bound,
@@ -228,37 +241,6 @@ _HELPS: Final = {
     "decode": _request_decoding,
     "tokenise": request_sample_cache,
 }
-
-
-def _figures(stage: _Stage) -> Sequence[RuleFigure]:
-    two_workers = loader(num_workers=2, prefetch_factor=2)
-    few_processors = gpu(two_workers, machine(cpus=2))
-    workers = example_workers(2, {stage.name: 5.0, stage.beside: 0.5})
-    leaf = f"idle.data.{stage.name}"
-    return (
-        figure(
-            stage.example,
-            f"{VERBS[stage.name]} takes 91 % of making a batch (320.0 ms of 352.0 ms): without it "
-            "a step could take 26.7 ms, with 2 workers 182.6 ms at best.",
-            few_processors,
-            {"busy.math": 10.0, leaf: 90.0},
-            example_use(two_workers, {stage.name: 90.0}, workers),
-        ),
-        figure(
-            "More workers would keep up",
-            None,
-            gpu(two_workers),
-            {"busy.math": 60.0, leaf: 40.0},
-            example_use(two_workers, {stage.name: 40.0}, workers),
-        ),
-        figure(
-            "Nobody waits for it",
-            None,
-            few_processors,
-            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-            example_use(two_workers, {"hand-over": 0.2}, workers),
-        ),
-    )
 
 
 SLOW_STAGES: Final = tuple(_declare(stage) for stage in _STAGES)

@@ -2,11 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.traps import find_workers_trap
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import gpu, loader, machine, worker_loader
-from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
 from gapless.catalogue.queries.input.data_waits import detect_late_workers
 from gapless.catalogue.queries.input.late_batches import is_restart_bound
@@ -17,96 +14,60 @@ from gapless.catalogue.queries.input.loaders import (
     measure_loading,
 )
 from gapless.catalogue.queries.input.stages import describe_main_stage
-from gapless.catalogue.queries.trace_facts import WORKER_ITERATOR
 from gapless.catalogue.queries.windows import ms
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
 
 _MIN_FETCH_RATIO: Final = 1.1  # of the time per batch to that between batches
-_TWO_WORKERS: Final = loader(num_workers=2, prefetch_factor=2)
-_STAGE_WAITS: Final = {"decode": 30.0, "hand-over": 2.0}
-_STEP: Final = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-over": 2.0}
 
 
 @rule(
     "G102",
     "too-few-workers",
-    figures=lambda: [
-        RuleFigure(
-            "Two workers, sixteen processors",
-            "2 workers make a batch every 9.9 ms, where the training needs one every 3.0 ms: 8 "
-            "would keep up. A worker takes 19.8 ms for a batch. Decoding takes 81 % of making one.",
-            drawing="""
-                step    aaaaaaaaaabbbbbbbbbb
-                main    wwwwwwwlLswwwwwwwlLs
-                gpu     .......me........me.
-                worker  dddddcc...dddddcc...
-            """,
-            facts=gpu(_TWO_WORKERS),
-            parts=(
-                example_use(
-                    _TWO_WORKERS,
-                    {"decode": 5.0, "collate": 2.0},
-                    example_workers(2, {"decode": 0.25, "collate": 0.06}, busy=0.97),
-                ),
-            ),
-        ),
-        figure(
-            "Reads that wait for the disk leave their processor to others",
-            "2 workers make a batch every 64.0 ms, where the training needs one every 20.0 ms: 8 "
-            "would keep up. A worker takes 128.0 ms for a batch. Reading takes 95 % of making one.",
-            gpu(_TWO_WORKERS, machine(cpus=2)),
-            _STEP,
-            example_use(
-                _TWO_WORKERS,
-                _STAGE_WAITS,
-                example_workers(2, {"read": (1.9, 0.3), "decode": 0.1}, busy=0.97),
-            ),
-        ),
-        figure(
-            "Both processors are at work",
-            None,
-            gpu(_TWO_WORKERS, machine(cpus=2)),
-            _STEP,
-            example_use(_TWO_WORKERS, _STAGE_WAITS, example_workers(2, {"decode": 1.5}, busy=0.97)),
-        ),
-        figure(
-            "A trace without a recorded run: it is known that they are late",
-            "Workers make batches more slowly than the training uses them: it waits for them in "
-            "40.0 ms of each 60.0 ms step; how many workers there are the trace does not tell.",
-            None,
-            {"busy.math": 20, "idle.data.unstaged": 40},
-            operator(WORKER_ITERATOR, calls=1, host_ms=40),
-        ),
-        figure(
-            "A trace in which a batch is handed over, and no more",
-            None,
-            None,
-            {"busy.math": 9, "idle.data.unstaged": 0.3},
-            operator(WORKER_ITERATOR, calls=1, host_ms=0.3),
-        ),
-        figure(
-            "A long text in some batches: two keep up with the mean, though they are hardly idle",
-            None,
-            gpu(_TWO_WORKERS),
-            {"busy.math": 70.0, "idle.data.decode": 28.0, "idle.data.hand-over": 2.0},
-            example_use(
-                _TWO_WORKERS,
-                {"decode": 28.0, "hand-over": 2.0},
-                example_workers(2, {"decode": 2.2}, busy=0.86, fetch_median_ns=60_000_000),
-            ),
-        ),
-        figure(
-            "Eight keep up",
-            None,
-            gpu(worker_loader()),
-            {"busy.math": 99.5, "idle.data.hand-over": 0.5},
-            example_use(
-                worker_loader(), {"hand-over": 0.5}, example_workers(8, {"decode": 1.5}, busy=0.12)
-            ),
-        ),
-    ],
+    figures="""
+    two_workers = loader(num_workers=2, prefetch_factor=2)
+    stage_waits = {"decode": 30.0, "hand-over": 2.0}
+    step = {"busy.math": 20.0, "idle.data.decode": 30.0, "idle.data.hand-over": 2.0}
+    # Two workers, sixteen processors
+    > 2 workers make a batch every 9.9 ms, where the training needs one every 3.0 ms: 8 would keep
+      up. A worker takes 19.8 ms for a batch. Decoding takes 81 % of making one.
+    . step    aaaaaaaaaabbbbbbbbbb
+    . main    wwwwwwwlLswwwwwwwlLs
+    . gpu     .......me........me.
+    . worker  dddddcc...dddddcc...
+    gpu(two_workers)
+    example_use(two_workers, {"decode": 5.0, "collate": 2.0}, example_workers(2, {"decode": 0.25,
+      "collate": 0.06}, busy=0.97))
+    # Reads that wait for the disk leave their processor to others
+    > 2 workers make a batch every 64.0 ms, where the training needs one every 20.0 ms: 8 would keep
+      up. A worker takes 128.0 ms for a batch. Reading takes 95 % of making one.
+    gpu(two_workers, machine(cpus=2))
+    busy.math 20.0, idle.data.decode 30.0, idle.data.hand-over 2.0
+    example_use(two_workers, stage_waits, example_workers(2, {"read": (1.9, 0.3), "decode": 0.1},
+      busy=0.97))
+    # Both processors are at work
+    gpu(two_workers, machine(cpus=2))
+    busy.math 20.0, idle.data.decode 30.0, idle.data.hand-over 2.0
+    example_use(two_workers, stage_waits, example_workers(2, {"decode": 1.5}, busy=0.97))
+    # A trace without a recorded run: it is known that they are late
+    > Workers make batches more slowly than the training uses them: it waits for them in 40.0 ms of
+      each 60.0 ms step; how many workers there are the trace does not tell.
+    busy.math 20, idle.data.unstaged 40
+    operator("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", calls=1, host_ms=40)
+    # A trace in which a batch is handed over, and no more
+    busy.math 9, idle.data.unstaged 0.3
+    operator("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", calls=1, host_ms=0.3)
+    # A long text in some batches: two keep up with the mean, though they are hardly idle
+    gpu(two_workers)
+    busy.math 70.0, idle.data.decode 28.0, idle.data.hand-over 2.0
+    example_use(two_workers, {"decode": 28.0, "hand-over": 2.0}, example_workers(2, {"decode": 2.2},
+      busy=0.86, fetch_median_ns=60000000))
+    # Eight keep up
+    gpu(worker_loader())
+    busy.math 99.5, idle.data.hand-over 0.5
+    example_use(worker_loader(), {"hand-over": 0.5}, example_workers(8, {"decode": 1.5}, busy=0.12))
+    """,
 )
 def too_few_workers(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise workers that are always busy and still too slow, where more could run.

@@ -4,9 +4,6 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.traps import find_workers_trap
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.example_facts import cpu, gpu, loader, machine
-from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.input.workers_and_one_thread import request_workers
 from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache
 from gapless.catalogue.queries.input.fetch_waits import (
@@ -22,11 +19,7 @@ from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection, Measure
-from gapless.model.host_code import FetchWait
 
-_LOADER: Final = loader()
-_FULL_LOADER: Final = loader(num_workers=16, prefetch_factor=2)
-_SLEEP: Final = FetchWait("sleep", 0.88, 300, "data.py", 12, "Frames.__getitem__")
 _REMEDIES: Final = {
     "sleep": "leave it out, or sleep once for a batch",
     "socket": "ask for all samples of a batch at once, or ahead, so that answers lie ready",
@@ -39,64 +32,43 @@ _REMEDIES: Final = {
 @rule(
     "G117",
     "wait-bound",
-    figures=lambda: [
-        figure(
-            "A client that sleeps between requests, in the training process",
-            "Sleeping in `Frames.__getitem__` (data.py:12) takes 64.0 ms of 76.8 ms of making a "
-            "batch: workers would wait side by side.",
-            cpu(_LOADER, machine(cpus=8)),
-            {"busy.math": 20.0, "idle.data.other": 80.0},
-            example_use(
-                _LOADER, {"other": 80.0}, example_workers(0, {"other": (1.1, 0.1), "decode": 0.1})
-            ),
-            _SLEEP,
-        ),
-        figure(
-            "As many workers as can be fed, and all of them wait for an answer",
-            "Waiting for a socket in `ask` (client.py:40) takes 516.8 ms of 608.0 ms of making a "
-            "batch.",
-            gpu(_FULL_LOADER),
-            {"busy.math": 10.0, "idle.data.other": 90.0},
-            example_use(
-                _FULL_LOADER,
-                {"other": 90.0},
-                example_workers(16, {"other": (9.0, 0.5), "decode": 0.5}),
-            ),
-            FetchWait("socket", 0.85, 4000, "client.py", 40, "ask"),
-        ),
-        figure(
-            "Reads are what takes long; what sleeps is little of it",
-            None,
-            cpu(_LOADER, machine(cpus=8)),
-            {"busy.math": 20.0, "idle.data.read": 80.0},
-            example_use(
-                _LOADER, {"read": 80.0}, example_workers(0, {"read": (1.1, 0.1), "decode": 0.1})
-            ),
-            FetchWait("sleep", 0.1, 300, "data.py", 12, "Frames.__getitem__"),
-        ),
-        figure(
-            "Few samples of stacks",
-            None,
-            cpu(_LOADER, machine(cpus=8)),
-            {"busy.math": 20.0, "idle.data.other": 80.0},
-            example_use(
-                _LOADER, {"other": 80.0}, example_workers(0, {"other": (1.1, 0.1), "decode": 0.1})
-            ),
-            FetchWait("sleep", 0.9, 10, "data.py", 12, "Frames.__getitem__"),
-        ),
-        figure(
-            "Nobody waits for it",
-            None,
-            gpu(_FULL_LOADER),
-            {"busy.math": 99.8, "idle.data.hand-over": 0.2},
-            example_use(
-                _FULL_LOADER,
-                {"hand-over": 0.2},
-                example_workers(16, {"other": (1.1, 0.1), "decode": 0.1}),
-            ),
-            _SLEEP,
-        ),
-    ],
+    figures="""
+    the_loader = loader()
+    full_loader = loader(num_workers=16, prefetch_factor=2)
+    sleep = FetchWait("sleep", 0.88, 300, "data.py", 12, "Frames.__getitem__")
+    # A client that sleeps between requests, in the training process
+    > Sleeping in `Frames.__getitem__` (data.py:12) takes 64.0 ms of 76.8 ms of making a batch:
+      workers would wait side by side.
+    cpu(the_loader, machine(cpus=8))
+    busy.math 20.0, idle.data.other 80.0
+    example_use(the_loader, {"other": 80.0}, example_workers(0, {"other": (1.1, 0.1), "decode":
+      0.1}))
+    sleep
+    # As many workers as can be fed, and all of them wait for an answer
+    > Waiting for a socket in `ask` (client.py:40) takes 516.8 ms of 608.0 ms of making a batch.
+    gpu(full_loader)
+    busy.math 10.0, idle.data.other 90.0
+    example_use(full_loader, {"other": 90.0}, example_workers(16, {"other": (9.0, 0.5), "decode":
+      0.5}))
+    FetchWait("socket", 0.85, 4000, "client.py", 40, "ask")
+    # Reads are what takes long; what sleeps is little of it
+    cpu(the_loader, machine(cpus=8))
+    busy.math 20.0, idle.data.read 80.0
+    example_use(the_loader, {"read": 80.0}, example_workers(0, {"read": (1.1, 0.1), "decode": 0.1}))
+    FetchWait("sleep", 0.1, 300, "data.py", 12, "Frames.__getitem__")
+    # Few samples of stacks
+    cpu(the_loader, machine(cpus=8))
+    busy.math 20.0, idle.data.other 80.0
+    example_use(the_loader, {"other": 80.0}, example_workers(0, {"other": (1.1, 0.1), "decode":
+      0.1}))
+    FetchWait("sleep", 0.9, 10, "data.py", 12, "Frames.__getitem__")
+    # Nobody waits for it
+    gpu(full_loader)
+    busy.math 99.8, idle.data.hand-over 0.2
+    example_use(full_loader, {"hand-over": 0.2}, example_workers(16, {"other": (1.1, 0.1), "decode":
+      0.1}))
+    sleep
+    """,
 )
 def wait_bound(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise samples that wait while they are made: asleep, for an answer, for a process.

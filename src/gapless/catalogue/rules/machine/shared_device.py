@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries.windows import format_step_part
 from gapless.model.account import RowAccount
 from gapless.model.change import Drop, Scale
@@ -24,39 +22,29 @@ _MANUAL_REMEDY: Final = (
 )
 
 
-def _make_run(waits_ms: float = 0) -> Evidence:
-    waits = {_WAITS: waits_ms} if waits_ms else {}
-    return evidence_of(example_facts.gpu(), {"busy.tc_math": 40, **waits})
-
-
-def _device_state(others_share: float) -> DeviceState:
-    return DeviceState(0, 0.98, 1980.0, 1980.0, {}, others_share, None, None, None)
-
-
 @rule(
     "G802",
     "shared-device",
-    figures=lambda: [
-        RuleFigure(
-            "Another training on the device",
-            "Processes that are not of this run are on GPU 0 in 90 % of the samples; for 25.0 ms "
-            "of each 65.0 ms step work that is ready for the training's device has to wait.",
-            with_recorded(_make_run(25), devices_seen=(_device_state(0.9),)),
-        ),
-        RuleFigure(
-            "Another process on the device that does nothing",
-            "Processes that are not of this run are on GPU 0 in 90 % of the samples; in most "
-            "steps work that is ready for the training's device starts at once.",
-            with_recorded(_make_run(), devices_seen=(_device_state(0.9),)),
-        ),
-        RuleFigure(
-            "Others are not visible, but their effect is",
-            "Work that is ready for the device has to wait for 25.0 ms of each 65.0 ms step, as "
-            "if other processes computed on it.",
-            _make_run(25),
-        ),
-        RuleFigure("Alone", None, with_recorded(_make_run(), devices_seen=(_device_state(0.0),))),
-    ],
+    figures="""
+    make_run(waits_ms=0) = evidence_of(gpu(), {"busy.tc_math": 40, **({_WAITS: waits_ms} if waits_ms
+      else {})})
+    device_state(others_share) = DeviceState(0, 0.98, 1980.0, 1980.0, {}, others_share, None, None,
+      None)
+    # Another training on the device
+    > Processes that are not of this run are on GPU 0 in 90 % of the samples; for 25.0 ms of each
+      65.0 ms step work that is ready for the training's device has to wait.
+    with_recorded(make_run(25), devices_seen=(device_state(0.9),))
+    # Another process on the device that does nothing
+    > Processes that are not of this run are on GPU 0 in 90 % of the samples; in most steps work
+      that is ready for the training's device starts at once.
+    with_recorded(make_run(), devices_seen=(device_state(0.9),))
+    # Others are not visible, but their effect is
+    > Work that is ready for the device has to wait for 25.0 ms of each 65.0 ms step, as if other
+      processes computed on it.
+    make_run(25)
+    # Alone
+    with_recorded(make_run(), devices_seen=(device_state(0.0),))
+    """,
 )
 def shared_device(evidence: Evidence) -> Detection | None:
     """Recognise that other processes compute on the device of the training.

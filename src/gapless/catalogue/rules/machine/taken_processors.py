@@ -3,14 +3,10 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import gauge
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.finding import Detection, Measure
-from gapless.model.run import CpuContention
 
 _MIN_TAKEN_SHARE: Final = 0.25  # of the processors
 _MIN_STOLEN_SHARE: Final = 0.05
@@ -18,44 +14,37 @@ _MIN_HELD_PERCENT: Final = 5.0  # per cent of the time
 _UNSURE_REASON: Final = "what others take of the machine comes and goes with them"
 _HOST_LEAVES: Final = ("idle.host", "idle.launch")
 _DATA_LEAVES: Final = ("idle.data",)
-_STEP: Final = {"busy.tc_math": 20, "idle.host.python": 10}
 
 
 @rule(
     "G804",
     "taken-processors",
-    figures=lambda: [
-        figure(
-            "Others use half of them",
-            "Others took 8.0 of 16 processors while the training ran.",
-            example_facts.gpu(),
-            _STEP,
-            CpuContention(8.0, 0.0, 16),
-        ),
-        figure(
-            "A limit of the control group",
-            "A control group's limit held the training back for 40 % of the time.",
-            example_facts.gpu(),
-            _STEP,
-            CpuContention(0.1, 0.0, 16),
-            gauge("cpu.throttled", 40, 0, 90),
-        ),
-        figure(
-            "Another machine on the same processors",
-            "The host gave 0.5 of 2 processors to other machines while the training ran.",
-            example_facts.gpu(),
-            _STEP,
-            CpuContention(0.0, 0.5, 2),
-        ),
-        figure(
-            "The same, where the processors train",
-            "Others took 1.0 of 2 processors while the training ran.",
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 2},
-            CpuContention(1.0, 0.0, 2),
-        ),
-        figure("A quiet machine", None, example_facts.gpu(), _STEP, CpuContention(0.1, 0.0, 16)),
-    ],
+    figures="""
+    # Others use half of them
+    > Others took 8.0 of 16 processors while the training ran.
+    gpu()
+    busy.tc_math 20, idle.host.python 10
+    CpuContention(8.0, 0.0, 16)
+    # A limit of the control group
+    > A control group's limit held the training back for 40 % of the time.
+    gpu()
+    busy.tc_math 20, idle.host.python 10
+    CpuContention(0.1, 0.0, 16), gauge("cpu.throttled", 40, 0, 90)
+    # Another machine on the same processors
+    > The host gave 0.5 of 2 processors to other machines while the training ran.
+    gpu()
+    busy.tc_math 20, idle.host.python 10
+    CpuContention(0.0, 0.5, 2)
+    # The same, where the processors train
+    > Others took 1.0 of 2 processors while the training ran.
+    cpu()
+    busy.math 20, idle.host.python 2
+    CpuContention(1.0, 0.0, 2)
+    # A quiet machine
+    gpu()
+    busy.tc_math 20, idle.host.python 10
+    CpuContention(0.1, 0.0, 16)
+    """,
 )
 def taken_processors(evidence: Evidence) -> Detection | None:
     """Recognise that processors were not the training's own while it ran.

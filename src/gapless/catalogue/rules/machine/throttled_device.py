@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.model.change import Scale
 from gapless.model.estimate import Estimate
@@ -18,35 +16,21 @@ _EXPECTED_REASONS: Final = ("power",)  # a device at its power limit works as de
 _MAX_POWER_RATIO: Final = 0.85  # of the highest clock: below it, power limits are reported
 
 
-def _make_run() -> Evidence:
-    return evidence_of(example_facts.gpu(), {"busy.tc_math": 40})
-
-
-def _device_state(clock: float, **reasons: float) -> DeviceState:
-    return DeviceState(0, 0.98, clock, 1980.0, reasons, 0.0, None, None, 86.0)
-
-
 @rule(
     "G801",
     "throttled-device",
-    figures=lambda: [
-        RuleFigure(
-            "Too hot",
-            "GPU 0 ran at 1485 MHz of 1980 MHz while it worked: heat held it back in 70 % of the "
-            "samples.",
-            with_recorded(_make_run(), devices_seen=(_device_state(1485.0, heat=0.7),)),
-        ),
-        RuleFigure(
-            "At its power limit, because of products",
-            None,
-            with_recorded(_make_run(), devices_seen=(_device_state(1850.0, power=0.9),)),
-        ),
-        RuleFigure(
-            "At its full clock",
-            None,
-            with_recorded(_make_run(), devices_seen=(_device_state(1980.0),)),
-        ),
-    ],
+    figures="""
+    make_run() = evidence_of(gpu(), {"busy.tc_math": 40})
+    device_state(clock, **reasons) = DeviceState(0, 0.98, clock, 1980.0, reasons, 0.0, None, None,
+      86.0)
+    # Too hot
+    > GPU 0 ran at 1485 MHz of 1980 MHz while it worked: heat held it back in 70 % of the samples.
+    with_recorded(make_run(), devices_seen=(device_state(1485.0, heat=0.7),))
+    # At its power limit, because of products
+    with_recorded(make_run(), devices_seen=(device_state(1850.0, power=0.9),))
+    # At its full clock
+    with_recorded(make_run(), devices_seen=(device_state(1980.0),))
+    """,
 )
 def throttled_device(evidence: Evidence) -> Detection | None:
     """Recognise a device whose clock is held back while it works.

@@ -2,45 +2,32 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries.windows import ms
 from gapless.model.change import Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Machine, Model
 from gapless.model.finding import Detection, Measure
-from gapless.model.run import DeviceState
 
 _MAX_BUSY_SHARE: Final = 0.02  # of the time: below it, the GPU did nothing
 _DEVICE_FACTOR: Final = Estimate(0.02, 0.1, 0.7)  # of the processors' time for the same operators
 
 
-def _make_run() -> Evidence:
-    return evidence_of(example_facts.cpu(), {"busy.math": 90, "idle.host.python": 10})
-
-
-def _device_state(busy: float) -> DeviceState:
-    return DeviceState(0, busy, None, None, {}, 0.0, None, None, None)
-
-
 @rule(
     "G803",
     "unused-device",
-    figures=lambda: [
-        RuleFigure(
-            "The model was not moved",
-            "ResNet is trained on the processors, 100.0 ms a step, while GPU 0 does nothing.",
-            with_recorded(_make_run(), devices_seen=(_device_state(0.0),)),
-        ),
-        RuleFigure(
-            "It works for other processes",
-            None,
-            with_recorded(_make_run(), devices_seen=(_device_state(0.9),)),
-        ),
-        RuleFigure("There is none", None, _make_run()),
-    ],
+    figures="""
+    make_run() = evidence_of(cpu(), {"busy.math": 90, "idle.host.python": 10})
+    device_state(busy) = DeviceState(0, busy, None, None, {}, 0.0, None, None, None)
+    # The model was not moved
+    > ResNet is trained on the processors, 100.0 ms a step, while GPU 0 does nothing.
+    with_recorded(make_run(), devices_seen=(device_state(0.0),))
+    # It works for other processes
+    with_recorded(make_run(), devices_seen=(device_state(0.9),))
+    # There is none
+    make_run()
+    """,
 )
 def unused_device(evidence: Evidence, machine: Machine, model: Model) -> Detection | None:
     """Recognise a model on the CPU of a machine whose GPU does nothing.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.compute.allocator import allocator
 from gapless.catalogue.fixes.host.no_empty_cache import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.queries import windows
@@ -18,25 +15,21 @@ _MIN_CALLS_PER_STEP: Final = 0.5  # calls a step: a warm cache makes none
 @rule(
     "G403",
     "allocating-in-step",
-    figures=lambda: [
-        figure(
-            "Batches of another length each time",
-            "4 calls a step ask the driver for memory of the device or give it back, 1.2 ms of "
-            "each 21.2 ms step.",
-            example_facts.gpu(empty_cache=0),
-            {"busy.tc_math": 20, "idle.alloc": 1.2},
-            operator("cudaMalloc", 3, 0.8),
-            operator("cudaFree", 1, 0.4),
-        ),
-        figure("A warm cache", None, example_facts.gpu(), {"busy.tc_math": 20}),
-        figure(
-            "The cache is emptied: another cause",
-            None,
-            example_facts.gpu(empty_cache=312),
-            {"busy.tc_math": 20, "idle.alloc": 1.2},
-            operator("cudaMalloc", 3, 0.8),
-        ),
-    ],
+    figures="""
+    # Batches of another length each time
+    > 4 calls a step ask the driver for memory of the device or give it back, 1.2 ms of each 21.2 ms
+      step.
+    gpu(empty_cache=0)
+    busy.tc_math 20, idle.alloc 1.2
+    operator("cudaMalloc", 3, 0.8), operator("cudaFree", 1, 0.4)
+    # A warm cache
+    gpu()
+    busy.tc_math 20
+    # The cache is emptied: another cause
+    gpu(empty_cache=312)
+    busy.tc_math 20, idle.alloc 1.2
+    operator("cudaMalloc", 3, 0.8)
+    """,
 )
 def allocating_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that ordinary steps, not only the first ones, ask the driver for memory.

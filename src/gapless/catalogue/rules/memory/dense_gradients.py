@@ -2,11 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, figure
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.work import example_work, h200
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.compute import ns_per_window_step, roof_of, window_share, work_of
 from gapless.model.change import Change
@@ -15,7 +11,6 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Optimizer
 from gapless.model.finding import Detection, Measure
-from gapless.model.work import Work
 from gapless.roofline.embeddings import (
     LAUNCHES,
     LAUNCHES_OF_ADAM,
@@ -28,8 +23,6 @@ from gapless.roofline.roofline import add_launches, scale_changes
 _MIN_STEP_SHARE: Final = 0.01  # of the step
 _DENSE_OPERATORS: Final = ("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward")
 _LOOKUP_OPERATORS: Final = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
-_BACKWARD_CALLS: Final = operator("aten::_embedding_bag_dense_backward", 4, 2.6)
-_OPTIMIZER: Final = example_facts.optimizer(name="torch.optim.sgd.SGD", device="cpu")
 _MANUAL_REMEDY: Final = (
     "Make the tables with nn.Embedding(…, sparse=True) or nn.EmbeddingBag(…, sparse=True), and "
     "give them an optimizer of their own: SGD without momentum and weight decay, Adagrad, or "
@@ -39,84 +32,44 @@ _MANUAL_REMEDY: Final = (
 )
 
 
-def _table_work(rows: int, indices: int, ms: float) -> tuple[Work, ...]:
-    table = (rows, 16)
-    return (
-        example_work("aten::embedding_bag", (table, (indices,)), 0.2, "busy.index", calls=4),
-        example_work(
-            "aten::_embedding_bag_backward",
-            ((indices, 16), (indices,)),
-            ms,
-            "busy.index",
-            calls=4,
-            backward=True,
-            launches=0,
-        ),
-        example_work("aten::add_", (table, table), ms / 4, "busy.optimizer", calls=4, launches=0),
-    )
-
-
-def _example_run(*parts: object, math_ms: float = 4.0) -> Evidence:
-    leaves = {"busy.index": 3.0, "busy.optimizer": 1.0, "busy.math": math_ms}
-    return evidence_of(example_facts.cpu(_OPTIMIZER), leaves, *parts)
-
-
 @rule(
     "G511",
     "dense-gradients",
-    figures=lambda: [
-        RuleFigure(
-            "Tables of 50,000 rows, 256 of which are looked up",
-            "Gradients of embeddings are as large as the tables, of which a step looks up 0.51 % "
-            "of the rows at most: filling them with zeros and stepping through them takes 3.5 ms "
-            "of each 8.0 ms step of the windows.",
-            _example_run(*_table_work(50_000, 256, 2.8), _BACKWARD_CALLS),
-        ),
-        RuleFigure(
-            "Most rows are looked up",
-            None,
-            _example_run(*_table_work(512, 256, 2.8), _BACKWARD_CALLS),
-        ),
-        RuleFigure(
-            "Sparse gradients",
-            None,
-            _example_run(
-                *_table_work(50_000, 256, 0.1),
-                operator("aten::_embedding_bag_sparse_backward", 4, 0.1),
-            ),
-        ),
-        RuleFigure(
-            "The table is also the output layer's matrix",
-            None,
-            _example_run(
-                *_table_work(50_000, 256, 2.8),
-                example_work("aten::linear", ((256, 16), (50_000, 16)), 2, "busy.math"),
-                _BACKWARD_CALLS,
-            ),
-        ),
-        figure(
-            "On a device, with AdamW over all parameters at once",
-            "Gradients of embeddings are as large as the tables, of which a step looks up 0.2 % of "
-            "the rows at most: filling them with zeros and stepping through them takes 5.9 ms of "
-            "each 16.0 ms step of the windows.",
-            example_facts.gpu(example_facts.model(parameters=260_000_000)),
-            {"busy.tc_math": 10, "busy.mem": 2, "busy.optimizer": 4},
-            example_work(
-                "aten::gather", ((4_000_000, 64), (8192, 64), (8192, 64)), 0.1, "busy.index"
-            ),
-            example_work(
-                "aten::embedding_dense_backward",
-                ((8192, 64), (8192,)),
-                0.4,
-                "busy.index",
-                backward=True,
-            ),
-            example_work("aten::fill_", ((4_000_000, 64),), 2, "busy.mem", backward=True),
-            example_work("aten::_fused_adamw_", (), 4, "busy.optimizer"),
-            operator("aten::embedding_dense_backward", 1, 0.1, 2.4),
-            h200(),
-        ),
-    ],
+    figures="""
+    backward_calls = operator("aten::_embedding_bag_dense_backward", 4, 2.6)
+    the_optimizer = optimizer(name="torch.optim.sgd.SGD", device="cpu")
+    table_work(rows, indices, ms) = (example_work("aten::embedding_bag", ((rows, 16), (indices,)),
+      0.2, "busy.index", calls=4), example_work("aten::_embedding_bag_backward", ((indices, 16),
+      (indices,)), ms, "busy.index", calls=4, backward=True, launches=0), example_work("aten::add_",
+      ((rows, 16), (rows, 16)), ms / 4, "busy.optimizer", calls=4, launches=0))
+    example_run(*parts, math_ms=4.0) = evidence_of(cpu(the_optimizer), {"busy.index": 3.0,
+      "busy.optimizer": 1.0, "busy.math": math_ms}, *parts)
+    # Tables of 50,000 rows, 256 of which are looked up
+    > Gradients of embeddings are as large as the tables, of which a step looks up 0.51 % of the
+      rows at most: filling them with zeros and stepping through them takes 3.5 ms of each 8.0 ms
+      step of the windows.
+    example_run(*table_work(50000, 256, 2.8), backward_calls)
+    # Most rows are looked up
+    example_run(*table_work(512, 256, 2.8), backward_calls)
+    # Sparse gradients
+    example_run(*table_work(50000, 256, 0.1), operator("aten::_embedding_bag_sparse_backward", 4,
+      0.1))
+    # The table is also the output layer's matrix
+    example_run(*table_work(50000, 256, 2.8), example_work("aten::linear", ((256, 16), (50000, 16)),
+      2, "busy.math"), backward_calls)
+    # On a device, with AdamW over all parameters at once
+    > Gradients of embeddings are as large as the tables, of which a step looks up 0.2 % of the rows
+      at most: filling them with zeros and stepping through them takes 5.9 ms of each 16.0 ms step
+      of the windows.
+    gpu(model(parameters=260000000))
+    busy.tc_math 10, busy.mem 2, busy.optimizer 4
+    example_work("aten::gather", ((4000000, 64), (8192, 64), (8192, 64)), 0.1, "busy.index")
+    example_work("aten::embedding_dense_backward", ((8192, 64), (8192,)), 0.4, "busy.index",
+      backward=True)
+    example_work("aten::fill_", ((4000000, 64),), 2, "busy.mem", backward=True)
+    example_work("aten::_fused_adamw_", (), 4, "busy.optimizer")
+    operator("aten::embedding_dense_backward", 1, 0.1, 2.4), h200()
+    """,
 )
 def dense_gradients(evidence: Evidence, optimizer: Optimizer) -> Detection | None:
     """Recognise large embeddings with dense gradients, though few rows were looked up.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.host.no_empty_cache import (
     DEVICE_MEMORY,
     no_empty_cache,
@@ -22,21 +19,20 @@ _MIN_CALLS_PER_STEP: Final = 0.02  # calls a step
 @rule(
     "G401",
     "emptied-cache",
-    figures=lambda: [
-        figure(
-            "In each step",
-            "torch.cuda.empty_cache() is called 1.0 times a step: 14 calls a step free or allocate "
-            "memory of the device, 3.0 ms of each 22.0 ms step.",
-            example_facts.gpu(empty_cache=312),
-            {"busy.tc_math": 20, "idle.alloc": 2},
-            operator("cudaMalloc", 7, 1.0),
-            operator("cudaFree", 7, 2.0),
-        ),
-        figure("Never", None, example_facts.gpu(empty_cache=0), {"busy.tc_math": 20}),
-        figure(
-            "Once, before the training", None, example_facts.gpu(empty_cache=1), {"busy.math": 9}
-        ),
-    ],
+    figures="""
+    # In each step
+    > torch.cuda.empty_cache() is called 1.0 times a step: 14 calls a step free or allocate memory
+      of the device, 3.0 ms of each 22.0 ms step.
+    gpu(empty_cache=312)
+    busy.tc_math 20, idle.alloc 2
+    operator("cudaMalloc", 7, 1.0), operator("cudaFree", 7, 2.0)
+    # Never
+    gpu(empty_cache=0)
+    busy.tc_math 20
+    # Once, before the training
+    gpu(empty_cache=1)
+    busy.math 9
+    """,
 )
 def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
     """Recognise that ``torch.cuda.empty_cache()`` is called again and again.

@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step
 from gapless.model.estimate import Estimate
@@ -23,44 +20,31 @@ _REMAINS: Final = Estimate(0.0, 0.05, 0.3)  # what is appended is still copied o
 _Size = tuple[int, ...]
 
 
-def _append_work(rows: int, n_appended: int = 128, calls: float = 0.1) -> Work:
-    return example_work(_CAT, ((rows, 8), (n_appended, 8)), 1.0, "busy.mem", calls=calls)
-
-
 @rule(
     "G515",
     "growing-tensor",
-    figures=lambda: [
-        figure(
-            "history = torch.cat([history, outputs]), in each step",
-            "torch.cat makes a new tensor in each step that grows by [128, 8] each time (the "
-            "last: [1408, 8]): copying it takes 4.0 ms of each 24.0 ms step, ever more.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.mem": 4},
-            *(_append_work(1024 + 128 * step) for step in range(4)),
-        ),
-        figure(
-            "A cache of keys that restarts with each sentence",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.mem": 4},
-            *(_append_work(1 + step, n_appended=1, calls=1) for step in range(4)),
-        ),
-        figure(
-            "A sentence that is generated token by token, in some steps",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.mem": 4},
-            *(_append_work(4 + step, n_appended=1) for step in range(32)),
-        ),
-        figure(
-            "Batches of different lengths",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.mem": 4},
-            *(_append_work(rows) for rows in (900, 1300, 700, 1111)),
-        ),
-    ],
+    figures="""
+    append_work(rows, n_appended=128, calls=0.1) = example_work(_CAT, ((rows, 8), (n_appended, 8)),
+      1.0, "busy.mem", calls=calls)
+    # history = torch.cat([history, outputs]), in each step
+    > torch.cat makes a new tensor in each step that grows by [128, 8] each time (the last: [1408,
+      8]): copying it takes 4.0 ms of each 24.0 ms step, ever more.
+    cpu()
+    busy.math 20, busy.mem 4
+    *(append_work(1024 + 128 * step) for step in range(4))
+    # A cache of keys that restarts with each sentence
+    cpu()
+    busy.math 20, busy.mem 4
+    *(append_work(1 + step, n_appended=1, calls=1) for step in range(4))
+    # A sentence that is generated token by token, in some steps
+    cpu()
+    busy.math 20, busy.mem 4
+    *(append_work(4 + step, n_appended=1) for step in range(32))
+    # Batches of different lengths
+    cpu()
+    busy.math 20, busy.mem 4
+    *(append_work(rows) for rows in (900, 1300, 700, 1111))
+    """,
 )
 def growing_tensor(evidence: Evidence) -> Detection | None:
     """Recognise a history that is kept in one tensor and appended to in each step.

@@ -2,67 +2,43 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, figure, with_recorded
-from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.compute.checkpointing_off import checkpointing_off
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, window_share, work_of
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
-from gapless.model.facts import Facts
 from gapless.model.finding import Detection, Measure
-from gapless.model.run import DeviceState
 from gapless.roofline.recomputed import keep_activations
 
 _MIN_STEP_SHARE: Final = 0.01  # of the step
 _CHECKPOINT_FILE: Final = "torch/utils/checkpoint.py"
 _MAX_MEMORY_SHARE: Final = 0.6  # of the device's memory: above it, there may be no room
-_CHECKPOINTED_FACTS: Final = example_facts.gpu(example_facts.model(checkpoints=True))
-_RECOMPUTED_WORK: Final = (
-    example_work(
-        "aten::mm", ((4096, 768), (768, 3072)), 12, "busy.tc_math", dtype="bf16", calls=90
-    ),
-    example_work(
-        "aten::addmm",
-        ((3072,), (4096, 768), (768, 3072)),
-        4,
-        "busy.tc_math",
-        dtype="bf16",
-        calls=30,
-        backward=True,
-        again=True,
-    ),
-)
-
-
-def _device_state(used_gib: int) -> DeviceState:
-    return DeviceState(0, 0.99, None, None, {}, 0.0, used_gib << 30, 140 << 30, None)
-
-
-def _example_run(facts: Facts, used_gib: int) -> Evidence:
-    return with_recorded(
-        evidence_of(facts, {"busy.tc_math": 16}, *_RECOMPUTED_WORK),
-        devices_seen=(_device_state(used_gib),),
-    )
 
 
 @rule(
     "G404",
     "recomputed-activations",
-    figures=lambda: [
-        RuleFigure(
-            "A third of the memory is in use",
-            "4.0 ms of each 16.0 ms step recompute activations; 42 of 140 GiB of the device's "
-            "memory were in use at most.",
-            _example_run(_CHECKPOINTED_FACTS, 42),
-        ),
-        RuleFigure("There would be no room", None, _example_run(_CHECKPOINTED_FACTS, 120)),
-        figure(
-            "They are kept", None, example_facts.gpu(), {"busy.tc_math": 16}, _RECOMPUTED_WORK[0]
-        ),
-    ],
+    figures="""
+    checkpointed_facts = gpu(model(checkpoints=True))
+    recomputed_work = (example_work("aten::mm", ((4096, 768), (768, 3072)), 12, "busy.tc_math",
+      dtype="bf16", calls=90), example_work("aten::addmm", ((3072,), (4096, 768), (768, 3072)), 4,
+      "busy.tc_math", dtype="bf16", calls=30, backward=True, again=True))
+    device_state(used_gib) = DeviceState(0, 0.99, None, None, {}, 0.0, used_gib << 30, 140 << 30,
+      None)
+    example_run(facts, used_gib) = with_recorded(evidence_of(facts, {"busy.tc_math": 16},
+      *recomputed_work), devices_seen=(device_state(used_gib),))
+    # A third of the memory is in use
+    > 4.0 ms of each 16.0 ms step recompute activations; 42 of 140 GiB of the device's memory were
+      in use at most.
+    example_run(checkpointed_facts, 42)
+    # There would be no room
+    example_run(checkpointed_facts, 120)
+    # They are kept
+    gpu()
+    busy.tc_math 16
+    recomputed_work[0]
+    """,
 )
 def recomputed_activations(evidence: Evidence) -> Detection | None:
     """Recognise activation checkpointing in a run whose device has memory to spare.

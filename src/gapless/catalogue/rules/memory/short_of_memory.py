@@ -1,9 +1,6 @@
 """Device memory so short that the allocator starts over."""
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import example_allocator, operator
 from gapless.catalogue.fixes.compute.allocator import allocator
 from gapless.catalogue.fixes.host.no_empty_cache import DEVICE_MEMORY, omit_allocations
 from gapless.catalogue.queries import windows
@@ -15,25 +12,19 @@ from gapless.model.finding import Detection, Measure
 @rule(
     "G402",
     "short-of-memory",
-    figures=lambda: [
-        figure(
-            "Forty retries",
-            "Memory of the device ran short 40 times: the allocator's cache was given back and "
-            "allocated again, 4.0 ms of each 25.0 ms step.",
-            example_facts.gpu(),
-            {"busy.tc_math": 21, "idle.alloc.retry": 4},
-            operator("cudaMalloc", 3, 1.5),
-            operator("cudaFree", 30, 2.5),
-            example_allocator(retries=40, device_frees=1200),
-        ),
-        figure(
-            "None",
-            None,
-            example_facts.gpu(),
-            {"busy.tc_math": 21},
-            example_allocator(device_allocs=90),
-        ),
-    ],
+    figures="""
+    # Forty retries
+    > Memory of the device ran short 40 times: the allocator's cache was given back and allocated
+      again, 4.0 ms of each 25.0 ms step.
+    gpu()
+    busy.tc_math 21, idle.alloc.retry 4
+    operator("cudaMalloc", 3, 1.5), operator("cudaFree", 30, 2.5)
+    example_allocator(retries=40, device_frees=1200)
+    # None
+    gpu()
+    busy.tc_math 21
+    example_allocator(device_allocs=90)
+    """,
 )
 def short_of_memory(evidence: Evidence) -> Detection | None:
     """Recognise that the allocator found no room, and freed its entire cache to try again.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, work_of
 from gapless.model.estimate import Estimate
@@ -44,38 +41,28 @@ def _is_decomposition(row: Work) -> bool:
 @rule(
     "G516",
     "decomposition-in-step",
-    figures=lambda: [
-        figure(
-            "Weights that are divided by their largest singular value in each forward pass",
-            "aten::linalg_svdvals, called 10× a step, takes 14.0 ms of each 34.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.other": 14},
-            example_work("aten::linalg_svdvals", ((128, 1152),), 14, "busy.other", calls=10),
-        ),
-        figure(
-            "An SVD and an inverse, forward and backward",
-            "Decompositions of matrices, mostly aten::_linalg_svd, called 2× a step, take 13.0 ms "
-            "of each 33.0 ms step.",
-            example_facts.gpu(),
-            {"busy.math": 20, "busy.other": 13},
-            example_work("aten::_linalg_svd", ((256, 256),), 10, "busy.other", calls=2),
-            example_work("aten::linalg_inv_ex", ((64, 64),), 3, "busy.other", calls=1),
-        ),
-        figure(
-            "A small matrix",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.other": 0.2},
-            example_work("aten::linalg_eigh", ((8, 8),), 0.2, "busy.other", calls=1),
-        ),
-        figure(
-            "A norm of gradients is none",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "busy.other": 4},
-            example_work("aten::linalg_vector_norm", ((1024, 1024),), 4, "busy.other", calls=10),
-        ),
-    ],
+    figures="""
+    # Weights that are divided by their largest singular value in each forward pass
+    > aten::linalg_svdvals, called 10× a step, takes 14.0 ms of each 34.0 ms step.
+    cpu()
+    busy.math 20, busy.other 14
+    example_work("aten::linalg_svdvals", ((128, 1152),), 14, "busy.other", calls=10)
+    # An SVD and an inverse, forward and backward
+    > Decompositions of matrices, mostly aten::_linalg_svd, called 2× a step, take 13.0 ms of each
+      33.0 ms step.
+    gpu()
+    busy.math 20, busy.other 13
+    example_work("aten::_linalg_svd", ((256, 256),), 10, "busy.other", calls=2)
+    example_work("aten::linalg_inv_ex", ((64, 64),), 3, "busy.other", calls=1)
+    # A small matrix
+    cpu()
+    busy.math 20, busy.other 0.2
+    example_work("aten::linalg_eigh", ((8, 8),), 0.2, "busy.other", calls=1)
+    # A norm of gradients is none
+    cpu()
+    busy.math 20, busy.other 4
+    example_work("aten::linalg_vector_norm", ((1024, 1024),), 4, "busy.other", calls=10)
+    """,
 )
 def decomposition_in_step(evidence: Evidence) -> Detection | None:
     """Recognise that matrices are decomposed in each step: SVD, eigenvalues, QR, inverses.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import source_line
 from gapless.catalogue.queries import samples, windows
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -28,26 +25,20 @@ _REMEDY: Final = (
 @rule(
     "G221",
     "distribution-checks",
-    figures=lambda: [
-        figure(
-            "An action is drawn from a distribution of its own, 60 times in a step",
-            "The arguments of 60 distributions are checked in each step: 2.4 ms of each 30.0 ms "
-            "step.",
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 10},
-            source_line("train.py", 50, "main", total=30),
-            source_line(f"{_FOLDER}distribution.py", 46, "__init__", 60, total=3),
-            source_line(f"{_FOLDER}constraints.py", 424, "check", 60, total=1),
-        ),
-        figure(
-            "The same, unchecked",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 20, "idle.host.python": 10},
-            source_line("train.py", 50, "main", total=30),
-            source_line(f"{_FOLDER}distribution.py", 46, "__init__", 60, total=0.1),
-        ),
-    ],
+    figures="""
+    # An action is drawn from a distribution of its own, 60 times in a step
+    > The arguments of 60 distributions are checked in each step: 2.4 ms of each 30.0 ms step.
+    cpu()
+    busy.math 20, idle.host.python 10
+    source_line("train.py", 50, "main", total=30)
+    source_line(f"{_FOLDER}distribution.py", 46, "__init__", 60, total=3)
+    source_line(f"{_FOLDER}constraints.py", 424, "check", 60, total=1)
+    # The same, unchecked
+    cpu()
+    busy.math 20, idle.host.python 10
+    source_line("train.py", 50, "main", total=30)
+    source_line(f"{_FOLDER}distribution.py", 46, "__init__", 60, total=0.1)
+    """,
 )
 def distribution_checks(evidence: Evidence) -> Detection | None:
     """Recognise that the arguments of torch's distributions are checked in each step.

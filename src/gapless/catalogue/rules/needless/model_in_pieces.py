@@ -5,122 +5,71 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import STEPS, operator
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import model_pieces, samples, windows
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.host_code import CallLine
-from gapless.model.study import Site
-from gapless.model.tables import Line
 
-_NODE: Final = "autograd::engine::evaluate_function: {}"
-_GRADIENT_CALLS: Final = operator(
-    _NODE.format("torch::autograd::AccumulateGrad"), calls=4, host_ms=0.1
-)
 _MIN_SHARE: Final = 0.05  # of the step
-_LOSS_WORK: Final = example_work(
-    "aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduce", calls=1
-)
-
-
-_SPLIT_PRODUCT: Final[tuple[object, ...]] = (  # a function that splits, multiplies, joins
-    Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5_000_000, None, 0),
-    *(
-        Site(name, "model.py", 8, "pieces", STEPS * ns, STEPS * calls)
-        for name, ns, calls in (
-            ("aten::split", 500_000, 1),
-            ("aten::linear", 3_000_000, 3),
-            ("aten::cat", 1_500_000, 1),
-        )
-    ),
-    Site(_NODE.format("CatBackward0"), "train.py", 9, "train", STEPS * 2_000_000, STEPS),
-)
 
 
 @rule(
     "G218",
     "model-in-pieces",
-    figures=lambda: [
-        figure(
-            "Samples of a batch, each given to the model separately",
-            "The model is called 32 times in each step, on 3 rows of 96 at a time: each of its "
-            "layers is called as often.",
-            example_facts.cpu(example_facts.optimizer(tensors=4)),
-            {"busy.math": 20, "idle.host.python": 5},
-            _GRADIENT_CALLS,
-            operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
-            example_work("aten::linear", ((3, 64), (64, 64)), 10, "busy.math", calls=32),
-            example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32),
-            _LOSS_WORK,
-            CallLine("train.py", 40, "train", "model.py", "Net.forward", 0.4),
-            CallLine("model.py", 12, "Net.forward", "linear.py", "Linear.forward", 0.3),
-        ),
-        figure(
-            "Layers that take the entire batch at once",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=4)),
-            {"busy.math": 20},
-            _GRADIENT_CALLS,
-            operator(_NODE.format("AddmmBackward0"), calls=2, host_ms=8),
-            example_work("aten::linear", ((96, 64), (64, 64)), 10, "busy.math", calls=1),
-            example_work("aten::linear", ((96, 64), (10, 64)), 9, "busy.math", calls=1),
-            _LOSS_WORK,
-        ),
-        figure(
-            "Time steps of a recurrence: each takes all rows of the batch",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=4)),
-            {"busy.math": 20},
-            _GRADIENT_CALLS,
-            operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
-            example_work("aten::linear", ((96, 64), (64, 64)), 19, "busy.math", calls=64),
-            example_work("aten::embedding", ((50, 64), (96, 32)), 0.1, "busy.index", calls=1),
-            example_work("aten::nll_loss", ((96 * 64, 10),), 0.1, "busy.norm_reduce", calls=1),
-            _LOSS_WORK,
-        ),
-        figure(
-            "A decoder, which gives its recurrent layer a word of each row at a time",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=4)),
-            {"busy.math": 20, "idle.host.python": 5},
-            _GRADIENT_CALLS,
-            operator(_NODE.format("AddmmBackward0"), calls=64, host_ms=8),
-            example_work("aten::gru", ((1, 3, 64), (1, 3, 64)), 10, "busy.math", calls=32),
-            example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32),
-            _LOSS_WORK,
-        ),
-        figure(
-            "An agent that acts: what it does next depends on what is read of each result",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=4)),
-            {"busy.math": 20},
-            _GRADIENT_CALLS,
-            operator(_NODE.format("AddmmBackward0"), calls=192, host_ms=8),
-            operator("aten::_local_scalar_dense", calls=96, host_ms=0.2),
-            example_work("aten::linear", ((1, 64), (64, 64)), 10, "busy.math", calls=96),
-            example_work("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=96),
-            _LOSS_WORK,
-        ),
-        figure(
-            "A layer whose weight is split, and its results put together",
-            "`pieces` (model.py:8) computes a product in 3 parts: splitting and putting together "
-            "take 4.0 ms of each 20.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 16, "busy.mem": 4},
-            *_SPLIT_PRODUCT,
-        ),
-        figure(
-            "Attention: its heads are split, and put together",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 16, "busy.mem": 4},
-            *_SPLIT_PRODUCT,
-            Site("aten::softmax", "model.py", 8, "pieces", STEPS * 500_000, STEPS),
-        ),
-    ],
+    figures="""
+    node = "autograd::engine::evaluate_function: {}"
+    gradient_calls = operator(node.format("torch::autograd::AccumulateGrad"), calls=4, host_ms=0.1)
+    loss_work = example_work("aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduce", calls=1)
+    split_product = (Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5000000, None, 0), *(Site(name,
+      "model.py", 8, "pieces", STEPS * ns, STEPS * calls) for name, ns, calls in (("aten::split",
+      500000, 1), ("aten::linear", 3000000, 3), ("aten::cat", 1500000, 1))),
+      Site(node.format("CatBackward0"), "train.py", 9, "train", STEPS * 2000000, STEPS))
+    # Samples of a batch, each given to the model separately
+    > The model is called 32 times in each step, on 3 rows of 96 at a time: each of its layers is
+      called as often.
+    cpu(optimizer(tensors=4))
+    busy.math 20, idle.host.python 5
+    gradient_calls, operator(node.format("AddmmBackward0"), calls=64, host_ms=8)
+    example_work("aten::linear", ((3, 64), (64, 64)), 10, "busy.math", calls=32)
+    example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32), loss_work
+    CallLine("train.py", 40, "train", "model.py", "Net.forward", 0.4)
+    CallLine("model.py", 12, "Net.forward", "linear.py", "Linear.forward", 0.3)
+    # Layers that take the entire batch at once
+    cpu(optimizer(tensors=4))
+    busy.math 20
+    gradient_calls, operator(node.format("AddmmBackward0"), calls=2, host_ms=8)
+    example_work("aten::linear", ((96, 64), (64, 64)), 10, "busy.math", calls=1)
+    example_work("aten::linear", ((96, 64), (10, 64)), 9, "busy.math", calls=1), loss_work
+    # Time steps of a recurrence: each takes all rows of the batch
+    cpu(optimizer(tensors=4))
+    busy.math 20
+    gradient_calls, operator(node.format("AddmmBackward0"), calls=64, host_ms=8)
+    example_work("aten::linear", ((96, 64), (64, 64)), 19, "busy.math", calls=64)
+    example_work("aten::embedding", ((50, 64), (96, 32)), 0.1, "busy.index", calls=1)
+    example_work("aten::nll_loss", ((96 * 64, 10),), 0.1, "busy.norm_reduce", calls=1), loss_work
+    # A decoder, which gives its recurrent layer a word of each row at a time
+    cpu(optimizer(tensors=4))
+    busy.math 20, idle.host.python 5
+    gradient_calls, operator(node.format("AddmmBackward0"), calls=64, host_ms=8)
+    example_work("aten::gru", ((1, 3, 64), (1, 3, 64)), 10, "busy.math", calls=32)
+    example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32), loss_work
+    # An agent that acts: what it does next depends on what is read of each result
+    cpu(optimizer(tensors=4))
+    busy.math 20
+    gradient_calls, operator(node.format("AddmmBackward0"), calls=192, host_ms=8)
+    operator("aten::_local_scalar_dense", calls=96, host_ms=0.2)
+    example_work("aten::linear", ((1, 64), (64, 64)), 10, "busy.math", calls=96)
+    example_work("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=96), loss_work
+    # A layer whose weight is split, and its results put together
+    > `pieces` (model.py:8) computes a product in 3 parts: splitting and putting together take 4.0
+      ms of each 20.0 ms step.
+    cpu()
+    busy.math 16, busy.mem 4
+    *split_product
+    # Attention: its heads are split, and put together
+    cpu()
+    busy.math 16, busy.mem 4
+    *split_product, Site("aten::softmax", "model.py", 8, "pieces", STEPS * 500000, STEPS)
+    """,
 )
 def model_in_pieces(evidence: Evidence) -> Sequence[Detection]:
     """Recognise a model that is called on pieces of a batch, or a product computed in parts.

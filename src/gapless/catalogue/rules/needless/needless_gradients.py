@@ -4,19 +4,12 @@ from math import prod
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator, source_line
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import window_share, work_of
 from gapless.catalogue.queries.parameters import gradients, input_gradients
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.study import UPDATES
-from gapless.model.tables import Line, Operator
-from gapless.model.work import Work
 from gapless.roofline.roofline import NO_CHANGE, scale_changes
 
 # Parameters differ in size, and layers in how many positions they are applied to: the needless ones
@@ -27,130 +20,79 @@ _SIZED_SPREAD: Final = 2.0
 _WEIGHTS_SHARE: Final = 0.5  # of a layer's backward pass: the rest is for inputs
 
 
-def _pass_rows(tensors: int, passes: float = 1) -> tuple[Operator | Line | Work, ...]:
-    return (
-        operator(gradients.ACCUMULATE, calls=tensors, host_ms=1),
-        source_line("torch/autograd/graph.py", 966, "_engine_run_backward", calls=passes, host=24),
-        example_work("aten::mm", ((512, 512), (512, 512)), 20, "busy.math", backward=True),
-        example_work("aten::addmm", ((512,), (512, 512), (512, 512)), 12, "busy.math"),
-    )
-
-
 @rule(
     "G513",
     "needless-gradients",
-    figures=lambda: [
-        figure(
-            "A teacher runs outside torch.no_grad()",
-            "Gradients of 100 parameters are computed in each step, and optimizers step 40: 60 "
-            "are needless; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=40)),
-            {"busy.math": 32},
-            *_pass_rows(tensors=100),
-        ),
-        figure(
-            "A teacher that is known: its gradients were found",
-            "Gradients of 60 parameters of Teacher (train.py:48), which no optimizer updates, are "
-            "computed in each step; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=40), example_facts.untrained()),
-            {"busy.math": 32},
-            *_pass_rows(tensors=100),
-        ),
-        figure(
-            "Two models trained in turn: what one makes is not detached when the other is trained",
-            "2 optimizers step in turn, and each backward pass computes gradients of 30 parameters "
-            "or more, where one holds 20 at the most; those of the others are cleared before they "
-            "step; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            example_facts.cpu(
-                example_facts.optimizer(tensors=20), example_facts.optimizer(id=1, tensors=10)
-            ),
-            {"busy.math": 32},
-            *_pass_rows(tensors=60, passes=2),
-            operator(UPDATES, calls=30, host_ms=0),
-        ),
-        figure(
-            "Two models trained in turn, with what one makes detached",
-            None,
-            example_facts.cpu(
-                example_facts.optimizer(tensors=20), example_facts.optimizer(id=1, tensors=10)
-            ),
-            {"busy.math": 32},
-            *_pass_rows(tensors=50, passes=2),
-            operator(UPDATES, calls=20, host_ms=0),
-        ),
-        figure(
-            "A frozen backbone of two layers, in front of what is trained",
-            "Gradients of 10 parameters are computed in each step, and optimizers step 6: 4 are "
-            "needless; the backward pass takes 20.0 ms of each 32.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=6)),
-            {"busy.math": 32},
-            *_pass_rows(tensors=10),
-            example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 0, "busy.math"),
-            example_work(gradients.ACCUMULATE, ((2048, 784),), 0, "busy.other", backward=True),
-        ),
-        figure(
-            "Gradients of the inputs, whose size is that of a batch",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=6)),
-            {"busy.math": 32},
-            *_pass_rows(tensors=9),
-            example_work("aten::linear", ((64, 3), (50, 3), (50,)), 0, "busy.math"),
-            example_work(gradients.ACCUMULATE, ((64, 1),), 0, "busy.other", backward=True),
-        ),
-        figure(
-            "A batch of images that requires gradients",
-            "The backward pass computes gradients of what the model is given ([128, 3, 32, 32]), "
-            "and stores them; no optimizer updates it.",
-            example_facts.cpu(example_facts.optimizer(tensors=8)),
-            {"busy.math": 32},
-            *_pass_rows(tensors=9),
-            example_work("aten::conv2d", ((128, 3, 32, 32), (6, 3, 5, 5)), 3, "busy.math"),
-            example_work(
-                "aten::convolution_backward",
-                ((128, 6, 28, 28), (128, 3, 32, 32), (6, 3, 5, 5)),
-                12,
-                "busy.math",
-                backward=True,
-            ),
-            example_work(
-                gradients.ACCUMULATE, ((128, 3, 32, 32),), 0.1, "busy.other", backward=True
-            ),
-        ),
-        figure(
-            "Such images, in a second pass that an attack needs",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=40)),
-            {"busy.math": 32},
-            *_pass_rows(tensors=81, passes=2),
-            example_work("aten::conv2d", ((128, 3, 32, 32), (6, 3, 5, 5)), 3, "busy.math"),
-            example_work(
-                gradients.ACCUMULATE, ((128, 3, 32, 32),), 0.1, "busy.other", backward=True
-            ),
-        ),
-        figure(
-            "All parameters are trained, in two passes a step",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=40)),
-            {"busy.math": 32},
-            *_pass_rows(tensors=80, passes=2),
-        ),
-        figure(
-            "An optimizer for each parameter, made at one line",
-            None,
-            example_facts.cpu(
-                example_facts.optimizer(tensors=1, calls=30_000), example_facts.world(steps=300)
-            ),
-            {"busy.math": 32},
-            *_pass_rows(tensors=100),
-        ),
-        figure(
-            "Gradients of the inputs, for a penalty",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=40)),
-            {"busy.math": 32},
-            *_pass_rows(tensors=42),
-        ),
-    ],
+    figures="""
+    pass_rows(tensors, passes=1) = (operator(gradients.ACCUMULATE, calls=tensors, host_ms=1),
+      source_line("torch/autograd/graph.py", 966, "_engine_run_backward", calls=passes, host=24),
+      example_work("aten::mm", ((512, 512), (512, 512)), 20, "busy.math", backward=True),
+      example_work("aten::addmm", ((512,), (512, 512), (512, 512)), 12, "busy.math"))
+    # A teacher runs outside torch.no_grad()
+    > Gradients of 100 parameters are computed in each step, and optimizers step 40: 60 are
+      needless; the backward pass takes 20.0 ms of each 32.0 ms step.
+    cpu(optimizer(tensors=40))
+    busy.math 32
+    *pass_rows(tensors=100)
+    # A teacher that is known: its gradients were found
+    > Gradients of 60 parameters of Teacher (train.py:48), which no optimizer updates, are computed
+      in each step; the backward pass takes 20.0 ms of each 32.0 ms step.
+    cpu(optimizer(tensors=40), untrained())
+    busy.math 32
+    *pass_rows(tensors=100)
+    # Two models trained in turn: what one makes is not detached when the other is trained
+    > 2 optimizers step in turn, and each backward pass computes gradients of 30 parameters or more,
+      where one holds 20 at the most; those of the others are cleared before they step; the backward
+      pass takes 20.0 ms of each 32.0 ms step.
+    cpu(optimizer(tensors=20), optimizer(id=1, tensors=10))
+    busy.math 32
+    *pass_rows(tensors=60, passes=2), operator(UPDATES, calls=30, host_ms=0)
+    # Two models trained in turn, with what one makes detached
+    cpu(optimizer(tensors=20), optimizer(id=1, tensors=10))
+    busy.math 32
+    *pass_rows(tensors=50, passes=2), operator(UPDATES, calls=20, host_ms=0)
+    # A frozen backbone of two layers, in front of what is trained
+    > Gradients of 10 parameters are computed in each step, and optimizers step 6: 4 are needless;
+      the backward pass takes 20.0 ms of each 32.0 ms step.
+    cpu(optimizer(tensors=6))
+    busy.math 32
+    *pass_rows(tensors=10)
+    example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 0, "busy.math")
+    example_work(gradients.ACCUMULATE, ((2048, 784),), 0, "busy.other", backward=True)
+    # Gradients of the inputs, whose size is that of a batch
+    cpu(optimizer(tensors=6))
+    busy.math 32
+    *pass_rows(tensors=9), example_work("aten::linear", ((64, 3), (50, 3), (50,)), 0, "busy.math")
+    example_work(gradients.ACCUMULATE, ((64, 1),), 0, "busy.other", backward=True)
+    # A batch of images that requires gradients
+    > The backward pass computes gradients of what the model is given ([128, 3, 32, 32]), and stores
+      them; no optimizer updates it.
+    cpu(optimizer(tensors=8))
+    busy.math 32
+    *pass_rows(tensors=9)
+    example_work("aten::conv2d", ((128, 3, 32, 32), (6, 3, 5, 5)), 3, "busy.math")
+    example_work("aten::convolution_backward", ((128, 6, 28, 28), (128, 3, 32, 32), (6, 3, 5, 5)),
+      12, "busy.math", backward=True)
+    example_work(gradients.ACCUMULATE, ((128, 3, 32, 32),), 0.1, "busy.other", backward=True)
+    # Such images, in a second pass that an attack needs
+    cpu(optimizer(tensors=40))
+    busy.math 32
+    *pass_rows(tensors=81, passes=2)
+    example_work("aten::conv2d", ((128, 3, 32, 32), (6, 3, 5, 5)), 3, "busy.math")
+    example_work(gradients.ACCUMULATE, ((128, 3, 32, 32),), 0.1, "busy.other", backward=True)
+    # All parameters are trained, in two passes a step
+    cpu(optimizer(tensors=40))
+    busy.math 32
+    *pass_rows(tensors=80, passes=2)
+    # An optimizer for each parameter, made at one line
+    cpu(optimizer(tensors=1, calls=30000), world(steps=300))
+    busy.math 32
+    *pass_rows(tensors=100)
+    # Gradients of the inputs, for a penalty
+    cpu(optimizer(tensors=40))
+    busy.math 32
+    *pass_rows(tensors=42)
+    """,
 )
 def needless_gradients(evidence: Evidence) -> Detection | None:
     """Recognise that gradients are computed for parameters that no optimizer updates.

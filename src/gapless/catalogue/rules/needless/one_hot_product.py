@@ -5,9 +5,6 @@ from math import prod
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import dilute_factor, window_share, work_of
 from gapless.model.estimate import Estimate
@@ -22,46 +19,37 @@ _ONE_HOT: Final = "aten::one_hot"
 _CASTS: Final = ("aten::to", "aten::_to_copy", "aten::type_as")
 _PRODUCTS: Final = ("aten::matmul", "aten::mm", "aten::bmm", "aten::linear", "aten::addmm")
 _REMAINS: Final = Estimate(0.01, 0.1, 0.3)  # of what is removed: lookups, and adding gradients
-_LEAVES: Final = {"busy.math": 12, "busy.other": 8, "busy.elementwise": 20}
-_FORWARD_WORK: Final = (
-    example_work("aten::one_hot", ((16, 64),), 3, "busy.other"),
-    example_work("aten::to", ((16, 64, 4000),), 5, "busy.other"),
-    example_work("aten::matmul", ((16, 64, 4000), (4000, 64)), 4, "busy.math"),
-)
-_BACKWARD_WORK: Final = example_work(
-    "aten::mm", ((4000, 1024), (1024, 64)), 6, "busy.math", backward=True
-)
 
 
 @rule(
     "G519",
     "one-hot-product",
-    figures=lambda: [
-        figure(
-            "Words as one-hot vectors, times the table of their embeddings",
-            "Tensors of one-hot vectors, 4,000 wide, are made and multiplied with a matrix, which "
-            "only chooses rows of it: 18.0 ms of each 40.0 ms step.",
-            example_facts.cpu(),
-            _LEAVES,
-            *_FORWARD_WORK,
-            _BACKWARD_WORK,
-        ),
-        figure(
-            "Labels as one-hot vectors, for a loss: nothing multiplies them with a matrix",
-            None,
-            example_facts.cpu(),
-            _LEAVES,
-            example_work("aten::one_hot", ((64,),), 3, "busy.other"),
-            example_work("aten::to", ((64, 1000),), 5, "busy.other"),
-            example_work("aten::mul", ((64, 1000),) * 2, 12, "busy.elementwise"),
-            example_work("aten::mm", ((64, 512), (512, 1000)), 4, "busy.math"),
-            example_work("aten::mm", ((1000, 64), (64, 512)), 4, "busy.math", backward=True),
-            example_work("aten::mm", ((64, 1000), (1000, 512)), 4, "busy.math", backward=True),
-        ),
-        figure(
-            "An embedding", None, example_facts.cpu(), _LEAVES, *_FORWARD_WORK[2:], _BACKWARD_WORK
-        ),
-    ],
+    figures="""
+    forward_work = (example_work("aten::one_hot", ((16, 64),), 3, "busy.other"),
+      example_work("aten::to", ((16, 64, 4000),), 5, "busy.other"), example_work("aten::matmul",
+      ((16, 64, 4000), (4000, 64)), 4, "busy.math"))
+    backward_work = example_work("aten::mm", ((4000, 1024), (1024, 64)), 6, "busy.math",
+      backward=True)
+    # Words as one-hot vectors, times the table of their embeddings
+    > Tensors of one-hot vectors, 4,000 wide, are made and multiplied with a matrix, which only
+      chooses rows of it: 18.0 ms of each 40.0 ms step.
+    cpu()
+    busy.math 12, busy.other 8, busy.elementwise 20
+    *forward_work, backward_work
+    # Labels as one-hot vectors, for a loss: nothing multiplies them with a matrix
+    cpu()
+    busy.math 12, busy.other 8, busy.elementwise 20
+    example_work("aten::one_hot", ((64,),), 3, "busy.other")
+    example_work("aten::to", ((64, 1000),), 5, "busy.other")
+    example_work("aten::mul", ((64, 1000),) * 2, 12, "busy.elementwise")
+    example_work("aten::mm", ((64, 512), (512, 1000)), 4, "busy.math")
+    example_work("aten::mm", ((1000, 64), (64, 512)), 4, "busy.math", backward=True)
+    example_work("aten::mm", ((64, 1000), (1000, 512)), 4, "busy.math", backward=True)
+    # An embedding
+    cpu()
+    busy.math 12, busy.other 8, busy.elementwise 20
+    *forward_work[2:], backward_work
+    """,
 )
 def one_hot_product(evidence: Evidence) -> Detection | None:
     """Recognise one-hot vectors that are multiplied with a matrix.

@@ -2,12 +2,7 @@
 
 from typing import Final
 
-from msgspec.structs import replace
-
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.work import example_work, h200
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.samples.length_buckets import find_bucket_obstacle, length_buckets
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, roof_of, work_of
@@ -17,94 +12,46 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader, PaddingStats
 from gapless.model.finding import Detection, Measure
-from gapless.model.work import Work
 from gapless.roofline.padding import is_looked_up, length_target, rows_with_length, shorten_factor
 from gapless.roofline.roofline import scale_changes
 
 _FULL: Final = 0.85  # partial sorting by length leaves as much padding
 _MIN_STEP_SHARE: Final = 0.02  # of the step, for work that scales with the length
 _REACH: Final = 0.95  # of the length: if all rows end earlier, it is fixed
-_TOKENS: Final = PaddingStats(
-    batches=12,
-    rows=32,
-    length=512,
-    lengths=(512,),
-    filled=0.24,
-    longest=0.6,
-    square=0.08,
-    declared=True,
-    varies=False,
-    kind="int",
-    dimensions=2,
-)
-_SPEECH: Final = replace(
-    _TOKENS,
-    rows=16,
-    length=1480,
-    lengths=(1210, 1480, 1730),
-    filled=0.45,
-    longest=1.0,
-    square=0.25,
-    varies=True,
-    kind="float",
-    dimensions=3,
-)
-_BORDERS: Final = replace(_TOKENS, rows=16, length=224, lengths=(224,), filled=0.7, declared=False)
-
-
-def _example_run(filling: PaddingStats | None, *work: Work) -> Evidence:
-    loader = replace(example_facts.loader(), padding=filling)
-    optimizer_work = example_work(
-        "aten::_foreach_add_", ((3072, 768), (768, 3072)), 4, "busy.optimizer"
-    )
-    facts = example_facts.gpu(loader)
-    return evidence_of(
-        facts,
-        {"busy.math": 16, "busy.elementwise": 4, "busy.optimizer": 4},
-        *work,
-        optimizer_work,
-        h200(),
-    )
-
-
-def _layer_work(rows: int, length: int) -> tuple[Work, Work]:
-    sizes = ((rows * length, 768), (768, 3072))
-    return (
-        example_work("aten::mm", sizes, 16, "busy.math", calls=24),
-        example_work("aten::gelu", ((rows, length, 3072),), 4, "busy.elementwise", calls=24),
-    )
 
 
 @rule(
     "G510",
     "padded-batches",
-    figures=lambda: [
-        RuleFigure(
-            "Texts are padded to 512 tokens",
-            "76 % of the positions of a batch are padding: rows of 512 are filled up to 123 on "
-            "average, the longest of a batch up to 307; work on them takes 20.0 ms of each 24.0 "
-            "ms step of the windows.",
-            _example_run(_TOKENS, *_layer_work(32, 512)),
-        ),
-        RuleFigure(
-            "Recordings are padded to the longest of their batch",
-            "55 % of the positions of a batch are padding: rows of 1210 to 1730 are filled up to "
-            "666 on average; work on them takes 20.0 ms of each 24.0 ms step of the windows.",
-            _example_run(_SPEECH, *_layer_work(16, 1480)),
-        ),
-        RuleFigure("Batches of similar lengths", None, _example_run(replace(_TOKENS, filled=0.94))),
-        RuleFigure(
-            "Rows are packed before they are computed with",
-            None,
-            _example_run(_TOKENS, *_layer_work(1, 3930)),
-        ),
-        RuleFigure(
-            "Numbers with equal ends, without lengths, and never looked up",
-            None,
-            _example_run(_BORDERS, *_layer_work(16, 224)),
-        ),
-        RuleFigure("Pictures", None, _example_run(None, *_layer_work(16, 224))),
-    ],
+    figures="""
+    tokens = PaddingStats(batches=12, rows=32, length=512, lengths=(512,), filled=0.24, longest=0.6,
+      square=0.08, declared=True, varies=False, kind="int", dimensions=2)
+    speech = replace(tokens, rows=16, length=1480, lengths=(1210, 1480, 1730), filled=0.45,
+      longest=1.0, square=0.25, varies=True, kind="float", dimensions=3)
+    borders = replace(tokens, rows=16, length=224, lengths=(224,), filled=0.7, declared=False)
+    example_run(filling, *work) = evidence_of(gpu(replace(loader(), padding=filling)), {"busy.math":
+      16, "busy.elementwise": 4, "busy.optimizer": 4}, *work, example_work("aten::_foreach_add_",
+      ((3072, 768), (768, 3072)), 4, "busy.optimizer"), h200())
+    layer_work(rows, length) = (example_work("aten::mm", ((rows * length, 768), (768, 3072)), 16,
+      "busy.math", calls=24), example_work("aten::gelu", ((rows, length, 3072),), 4,
+      "busy.elementwise", calls=24))
+    # Texts are padded to 512 tokens
+    > 76 % of the positions of a batch are padding: rows of 512 are filled up to 123 on average, the
+      longest of a batch up to 307; work on them takes 20.0 ms of each 24.0 ms step of the windows.
+    example_run(tokens, *layer_work(32, 512))
+    # Recordings are padded to the longest of their batch
+    > 55 % of the positions of a batch are padding: rows of 1210 to 1730 are filled up to 666 on
+      average; work on them takes 20.0 ms of each 24.0 ms step of the windows.
+    example_run(speech, *layer_work(16, 1480))
+    # Batches of similar lengths
+    example_run(replace(tokens, filled=0.94))
+    # Rows are packed before they are computed with
+    example_run(tokens, *layer_work(1, 3930))
+    # Numbers with equal ends, without lengths, and never looked up
+    example_run(borders, *layer_work(16, 224))
+    # Pictures
+    example_run(None, *layer_work(16, 224))
+    """,
 )
 def padded_batches(evidence: Evidence, loader: Loader) -> Detection | None:
     """Recognise batches whose rows are filled up with padding, and work on that padding.

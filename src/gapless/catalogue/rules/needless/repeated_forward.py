@@ -3,56 +3,41 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.samples import estimate_share
 from gapless.model.change import Change, Scale
-from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Repeat
 from gapless.model.finding import Detection, Measure
-from gapless.model.host_code import CallLine, HostCode
 
 _MIN_STEP_SHARE: Final = 0.03  # of the step
 _MAX_DEVICE_SHARE: Final = 0.9
 _ON_DEVICE: Final = Estimate(0.3, 0.75, 1.0)  # of the thread's share
-_REPEAT: Final = Repeat(Location("train.py", 65, "train"), "model.Net", 1.0)
-_CALL_LINE: Final = CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.2)
-_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 600)
 
 
 @rule(
     "G520",
     "repeated-forward",
-    figures=lambda: [
-        figure(
-            "Probabilities for a log, from the same batch again",
-            "model.Net is called again with the tensors that it was called with, this "
-            "time without gradients: 4.0 ms of each 20.0 ms step.",
-            example_facts.cpu(_REPEAT),
-            {"busy.math": 14, "idle.host.python": 6},
-            _CALL_LINE,
-            _HOST_CODE,
-        ),
-        figure(
-            "Another batch",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _CALL_LINE,
-            _HOST_CODE,
-        ),
-        figure(
-            "It takes next to nothing",
-            None,
-            example_facts.cpu(_REPEAT),
-            {"busy.math": 14, "idle.host.python": 6},
-            CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.01),
-            _HOST_CODE,
-        ),
-    ],
+    figures="""
+    repeat = Repeat(Location("train.py", 65, "train"), "model.Net", 1.0)
+    call_line = CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.2)
+    host_code = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 600)
+    # Probabilities for a log, from the same batch again
+    > model.Net is called again with the tensors that it was called with, this time without
+      gradients: 4.0 ms of each 20.0 ms step.
+    cpu(repeat)
+    busy.math 14, idle.host.python 6
+    call_line, host_code
+    # Another batch
+    cpu()
+    busy.math 14, idle.host.python 6
+    call_line, host_code
+    # It takes next to nothing
+    cpu(repeat)
+    busy.math 14, idle.host.python 6
+    CallLine("train.py", 65, "train", "model.py", "Net.forward", 0.01), host_code
+    """,
 )
 def repeated_forward(evidence: Evidence) -> Detection | None:
     """Recognise a model that is called twice in each step with the same tensors.

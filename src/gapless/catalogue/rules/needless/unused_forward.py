@@ -4,9 +4,6 @@ from pathlib import PurePath
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import MS, operator
 from gapless.catalogue.queries import windows
 from gapless.model.change import Omit
 from gapless.model.edit import Location
@@ -17,50 +14,37 @@ from gapless.model.study import UNUSED, UNUSED_FIRST, UNUSED_LATER, Site
 
 _MIN_STEP_SHARE: Final = 0.01  # of the step
 _MAX_LINES: Final = 2  # lines: of the unused pass, and of the used one
-_PASS_CALLS: Final = operator(UNUSED, calls=1, host_ms=6)
 
 
 @rule(
     "G517",
     "unused-forward",
-    figures=lambda: [
-        figure(
-            "The model is called twice, and one of the results is left",
-            "1 forward pass of each step makes a graph that no backward pass runs through, and "
-            "nothing takes its result: 6.0 ms of each 24.0 ms step.",
-            example_facts.cpu(),
-            {"busy.math": 24},
-            _PASS_CALLS,
-            Site(UNUSED, "train.py", 44, "train", 60 * MS, 10),
-            Site(UNUSED_FIRST, "model.py", 12, "forward", 60 * MS, 10),
-            CallLine("project/train.py", 48, "train", "project/model.py", "Net.forward", 0.2),
-            CallLine("project/train.py", 49, "train", "project/model.py", "Net.forward", 0.3),
-        ),
-        figure(
-            "A trace without stacks",
-            "1 forward pass of each step makes a graph that no backward pass runs through, and "
-            "nothing takes its result: 6.0 ms of each 24.0 ms step.",
-            None,
-            {"busy.math": 24},
-            _PASS_CALLS,
-            on_device=False,
-        ),
-        figure(
-            "A window with stacks shows none: it is of another network, whose values may be used",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 24},
-            _PASS_CALLS,
-            Site("aten::mm", "train.py", 44, "train", 60 * MS, 10),
-        ),
-        figure(
-            "Every pass is used",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 24},
-            operator("aten::mm", calls=8, host_ms=24),
-        ),
-    ],
+    figures="""
+    pass_calls = operator(UNUSED, calls=1, host_ms=6)
+    # The model is called twice, and one of the results is left
+    > 1 forward pass of each step makes a graph that no backward pass runs through, and nothing
+      takes its result: 6.0 ms of each 24.0 ms step.
+    cpu()
+    busy.math 24
+    pass_calls, Site(UNUSED, "train.py", 44, "train", 60 * MS, 10)
+    Site(UNUSED_FIRST, "model.py", 12, "forward", 60 * MS, 10)
+    CallLine("project/train.py", 48, "train", "project/model.py", "Net.forward", 0.2)
+    CallLine("project/train.py", 49, "train", "project/model.py", "Net.forward", 0.3)
+    # A trace without stacks
+    > 1 forward pass of each step makes a graph that no backward pass runs through, and nothing
+      takes its result: 6.0 ms of each 24.0 ms step.
+    busy.math 24
+    on_device=False
+    pass_calls
+    # A window with stacks shows none: it is of another network, whose values may be used
+    cpu()
+    busy.math 24
+    pass_calls, Site("aten::mm", "train.py", 44, "train", 60 * MS, 10)
+    # Every pass is used
+    cpu()
+    busy.math 24
+    operator("aten::mm", calls=8, host_ms=24)
+    """,
 )
 def unused_forward(evidence: Evidence) -> Detection | None:
     """Recognise a forward pass that runs in each step, and whose result nothing uses.

@@ -1,14 +1,9 @@
 """Outputs that are computed in each step, and that no loss uses."""
 
-from collections.abc import Mapping
 from math import prod
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.compute import ns_per_window_step, work_of
 from gapless.catalogue.queries.products import select_forward_only, weight_of
@@ -24,51 +19,32 @@ _REMAINS: Final = Estimate(0.0, 0.02, 0.3)  # of the products, which are inferre
 _MAX_WEIGHT_RATIO: Final = 1.1  # norms and biases have numbers, too
 
 
-def _product_rows(*, used: bool) -> tuple[object, ...]:
-    gradient_rows = (
-        example_work("aten::mm", ((2048, 64), (64, 784)), 8, "busy.math", backward=True),
-    )
-    return (
-        operator(_ACCUMULATE, calls=10 if used else 6, host_ms=1),
-        example_work("aten::linear", ((64, 784), (256, 784), (256,)), 8, "busy.math"),
-        example_work("aten::mm", ((256, 64), (64, 784)), 16, "busy.math", backward=True),
-        example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 8, "busy.math"),
-        *(gradient_rows if used else ()),
-    )
-
-
-_UNGRADED: Final[Mapping[str, int]] = {"ungraded": 4, "ungraded_parameters": 3_300_000}
-
-
 @rule(
     "G514",
     "unused-outputs",
-    figures=lambda: [
-        figure(
-            "An auxiliary head whose output goes into no loss",
-            "4 tensors of parameters never get a gradient: computing with them, which no loss "
-            "uses, takes 8.0 ms of each 32.0 ms step.",
-            example_facts.cpu(example_facts.optimizer(tensors=10, **_UNGRADED)),
-            {"busy.math": 32},
-            *_product_rows(used=False),
-        ),
-        figure(
-            "Its loss counts later on",
-            None,
-            example_facts.cpu(example_facts.optimizer(tensors=10, **_UNGRADED)),
-            {"busy.math": 40},
-            *_product_rows(used=True),
-        ),
-        figure(
-            "A frozen layer: it requires no gradient",
-            None,
-            example_facts.cpu(
-                example_facts.optimizer(tensors=10, ungraded=0, ungraded_parameters=0)
-            ),
-            {"busy.math": 32},
-            *_product_rows(used=False),
-        ),
-    ],
+    figures="""
+    product_rows(*, used) = (operator(_ACCUMULATE, calls=10 if used else 6, host_ms=1),
+      example_work("aten::linear", ((64, 784), (256, 784), (256,)), 8, "busy.math"),
+      example_work("aten::mm", ((256, 64), (64, 784)), 16, "busy.math", backward=True),
+      example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 8, "busy.math"),
+      *((example_work("aten::mm", ((2048, 64), (64, 784)), 8, "busy.math", backward=True),) if used
+      else ()))
+    ungraded = {"ungraded": 4, "ungraded_parameters": 3300000}
+    # An auxiliary head whose output goes into no loss
+    > 4 tensors of parameters never get a gradient: computing with them, which no loss uses, takes
+      8.0 ms of each 32.0 ms step.
+    cpu(optimizer(tensors=10, **ungraded))
+    busy.math 32
+    *product_rows(used=False)
+    # Its loss counts later on
+    cpu(optimizer(tensors=10, **ungraded))
+    busy.math 40
+    *product_rows(used=True)
+    # A frozen layer: it requires no gradient
+    cpu(optimizer(tensors=10, ungraded=0, ungraded_parameters=0))
+    busy.math 32
+    *product_rows(used=False)
+    """,
 )
 def unused_outputs(evidence: Evidence) -> Detection | None:
     """Recognise layers that are trained, and computed in each step, whose outputs no loss uses.

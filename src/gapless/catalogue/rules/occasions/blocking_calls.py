@@ -5,15 +5,11 @@ from typing import Final
 from gapless.catalogue.declare.fix import Fix
 from gapless.catalogue.declare.rule import Rule, rule
 from gapless.catalogue.effects.occasions import CHECKPOINT, LOGGING
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import COUNT, MS
 from gapless.catalogue.fixes.occasions.cadence import checkpoint_every, log_every
 from gapless.catalogue.queries import periodic, windows
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
-from gapless.model.footprint import CallUse
 
 _MIN_STEP_SHARE: Final = 0.005  # of the step
 _TARGET_SHARE: Final = 0.01
@@ -22,16 +18,16 @@ _TARGET_SHARE: Final = 0.01
 @rule(
     "G701",
     "checkpoint-in-the-way",
-    figures=lambda: [
-        figure(
-            "Every twenty steps",
-            "Checkpoints (every 20 steps, 100.0 ms each) take 5.0 ms of each 45.0 ms step.",
-            example_facts.gpu(checkpoint=5),
-            {"busy.tc_math": 40, CHECKPOINT: 5},
-            CallUse("checkpoint", "train.py", 88, "main", COUNT // 20, 500 * MS, 0.05),
-        ),
-        figure("None", None, example_facts.gpu(checkpoint=0), {"busy.tc_math": 40}),
-    ],
+    figures="""
+    # Every twenty steps
+    > Checkpoints (every 20 steps, 100.0 ms each) take 5.0 ms of each 45.0 ms step.
+    gpu(checkpoint=5)
+    busy.tc_math 40, idle.io_main.checkpoint 5
+    CallUse("checkpoint", "train.py", 88, "main", COUNT // 20, 500 * MS, 0.05)
+    # None
+    gpu(checkpoint=0)
+    busy.tc_math 40
+    """,
 )
 def checkpoint_in_the_way(evidence: Evidence) -> Detection | None:
     """Recognise that the training is blocked while checkpoints are written.
@@ -58,22 +54,17 @@ def checkpoint_in_the_way(evidence: Evidence) -> Detection | None:
 @rule(
     "G702",
     "logging-in-the-way",
-    figures=lambda: [
-        figure(
-            "A flush in each step",
-            "Logging (2.0 times a step, 1.5 ms each) takes 3.0 ms of each 43.0 ms step.",
-            example_facts.gpu(logging=200),
-            {"busy.tc_math": 40, LOGGING: 3},
-            CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0),
-        ),
-        figure(
-            "The device's queue hides it",
-            None,
-            example_facts.gpu(logging=200),
-            {"busy.tc_math": 40},
-            CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0),
-        ),
-    ],
+    figures="""
+    # A flush in each step
+    > Logging (2.0 times a step, 1.5 ms each) takes 3.0 ms of each 43.0 ms step.
+    gpu(logging=200)
+    busy.tc_math 40, idle.io_main.logging 3
+    CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0)
+    # The device's queue hides it
+    gpu(logging=200)
+    busy.tc_math 40
+    CallUse("logging", "train.py", 90, "main", 2 * COUNT, 3 * COUNT * MS, 2.0)
+    """,
 )
 def logging_in_the_way(evidence: Evidence) -> Detection | None:
     """Recognise that the training is blocked while a logger writes.

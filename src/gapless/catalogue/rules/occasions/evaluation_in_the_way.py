@@ -5,9 +5,6 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.occasions import EVALUATION
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import MS
 from gapless.catalogue.fixes.occasions.cadence import evaluate_every
 from gapless.catalogue.queries import periodic, step_lines, windows
 from gapless.catalogue.queries.input.loaders import percent
@@ -19,7 +16,6 @@ from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
 from gapless.model.run import Sighting
 from gapless.model.study import EVALUATES, Site
-from gapless.model.tables import Line
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _TARGET_SHARE: Final = 0.05
@@ -37,44 +33,27 @@ _MANUAL_REMEDY: Final = (
 @rule(
     "G703",
     "evaluation-in-the-way",
-    figures=lambda: [
-        figure(
-            "As long as the training",
-            "Evaluation (every 26 steps, 1040.0 ms each) takes 40.0 ms of each 80.0 ms step.",
-            example_facts.gpu(evaluation=12),
-            {"busy.tc_math": 40, EVALUATION: 40},
-        ),
-        figure(
-            "A trace with stacks",
-            "Evaluation (every 2 steps, 40.0 ms each) takes 20.0 ms of each 40.0 ms step.",
-            None,
-            {"busy.tc_math": 40},
-            Line("train.py", 20, "evaluate", 5, 0, 200 * MS, None, 0),
-            Site(EVALUATES, "train.py", 20, "evaluate", MS, 5),
-        ),
-        figure(
-            "A trace with stacks: the loop itself sets evaluation mode, and continues",
-            None,
-            None,
-            {"busy.tc_math": 40},
-            Line("train.py", 40, "main", 0, 0, 400 * MS, None, 0),
-            Site(EVALUATES, "train.py", 40, "main", MS, 5),
-        ),
-        figure(
-            "One every thousand steps",
-            None,
-            example_facts.gpu(evaluation=1),
-            {"busy.tc_math": 40, EVALUATION: 0.1},
-        ),
-        figure(
-            "An agent is in evaluation mode while it acts in its environment",
-            None,
-            example_facts.without_loaders(
-                example_facts.gpu(example_facts.evaluation(environment="gymnasium"), evaluation=12)
-            ),
-            {"busy.tc_math": 40, EVALUATION: 40},
-        ),
-    ],
+    figures="""
+    # As long as the training
+    > Evaluation (every 26 steps, 1040.0 ms each) takes 40.0 ms of each 80.0 ms step.
+    gpu(evaluation=12)
+    busy.tc_math 40, idle.io_main.eval 40
+    # A trace with stacks
+    > Evaluation (every 2 steps, 40.0 ms each) takes 20.0 ms of each 40.0 ms step.
+    busy.tc_math 40
+    Line("train.py", 20, "evaluate", 5, 0, 200 * MS, None, 0)
+    Site(EVALUATES, "train.py", 20, "evaluate", MS, 5)
+    # A trace with stacks: the loop itself sets evaluation mode, and continues
+    busy.tc_math 40
+    Line("train.py", 40, "main", 0, 0, 400 * MS, None, 0)
+    Site(EVALUATES, "train.py", 40, "main", MS, 5)
+    # One every thousand steps
+    gpu(evaluation=1)
+    busy.tc_math 40, idle.io_main.eval 0.1
+    # An agent is in evaluation mode while it acts in its environment
+    without_loaders(gpu(evaluation(environment="gymnasium"), evaluation=12))
+    busy.tc_math 40, idle.io_main.eval 40
+    """,
 )
 def evaluation_in_the_way(evidence: Evidence, world: World) -> Detection | None:
     """Recognise that a large part of the time goes into evaluation.
@@ -192,8 +171,10 @@ def _describe_waits(evidence: Evidence) -> str:
     total_ns = sum(process.leaves.get(_RUN_LEAF, 0) for process in processes)
     if use is None or not total_ns or use.evaluation_ns < _MIN_WAIT_SHARE * total_ns:
         return ""
-    place = "" if use.line is None else f" ({PurePath(use.file or '').name}:{use.line})"
-    return f"; {percent(min(1.0, use.evaluation_ns / total_ns))} of it waits for its loader{place}"
+    at_line = "" if use.line is None else f" ({PurePath(use.file or '').name}:{use.line})"
+    return (
+        f"; {percent(min(1.0, use.evaluation_ns / total_ns))} of it waits for its loader{at_line}"
+    )
 
 
 def _evaluation_location(evidence: Evidence) -> Location | None:

@@ -4,8 +4,6 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.occasions import EVALUATION
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
 from gapless.catalogue.queries import windows
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
@@ -26,37 +24,22 @@ _MAX_PASS_SHARE: Final = 0.4
 @rule(
     "G704",
     "evaluation-with-autograd",
-    figures=lambda: [
-        figure(
-            "model.eval() alone",
-            "Evaluation runs with autograd on: 12,400 nodes of graphs that no backward pass uses "
-            "are made each time; it takes 40.0 ms of each 80.0 ms step.",
-            example_facts.cpu(
-                example_facts.evaluation(graphed=8, nodes=8 * 12_400),
-                example_facts.world(steps=300),
-                evaluation=12,
-            ),
-            {"busy.math": 40, EVALUATION: 40},
-        ),
-        figure(
-            "Under torch.inference_mode()",
-            None,
-            example_facts.cpu(example_facts.evaluation(), evaluation=12),
-            {"busy.math": 40, EVALUATION: 40},
-        ),
-        figure(
-            "A sum of the weights, now and then",
-            None,
-            example_facts.cpu(example_facts.evaluation(graphed=8, nodes=8 * 40), evaluation=12),
-            {"busy.math": 40, EVALUATION: 40},
-        ),
-        figure(
-            "Too short to matter",
-            None,
-            example_facts.gpu(example_facts.evaluation(graphed=8, nodes=8 * 500), evaluation=12),
-            {"busy.tc_math": 40, EVALUATION: 0.05},
-        ),
-    ],
+    figures="""
+    # model.eval() alone
+    > Evaluation runs with autograd on: 12,400 nodes of graphs that no backward pass uses are made
+      each time; it takes 40.0 ms of each 80.0 ms step.
+    cpu(evaluation(graphed=8, nodes=8 * 12400), world(steps=300), evaluation=12)
+    busy.math 40, idle.io_main.eval 40
+    # Under torch.inference_mode()
+    cpu(evaluation(), evaluation=12)
+    busy.math 40, idle.io_main.eval 40
+    # A sum of the weights, now and then
+    cpu(evaluation(graphed=8, nodes=8 * 40), evaluation=12)
+    busy.math 40, idle.io_main.eval 40
+    # Too short to matter
+    gpu(evaluation(graphed=8, nodes=8 * 500), evaluation=12)
+    busy.tc_math 40, idle.io_main.eval 0.05
+    """,
 )
 def evaluation_with_autograd(
     evidence: Evidence, evaluation: Evaluation, world: World

@@ -5,10 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.declare.rule import NotObservedError, RuleFigure, rule
+from gapless.catalogue.declare.rule import NotObservedError, rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import evidence_of, figure, with_steps
 from gapless.catalogue.queries import samples, step_lines, windows
 from gapless.catalogue.queries.samples import estimate_share
 from gapless.model.change import HostChange
@@ -16,7 +14,7 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
-from gapless.model.host_code import CallLine, HostCode
+from gapless.model.host_code import CallLine
 from gapless.model.rhythm import LongSteps
 from gapless.model.run import RecordedRun
 
@@ -29,104 +27,51 @@ _LATE_FACTOR: Final = 2  # times the mean step: from then on it is late (payload
 _MIN_LATE_PART: Final = 0.6  # of the time of a line: what is done in each step is late seldom
 _LUMPS: Final = "idle.io_main"  # checkpoints, evaluations, loggers: of rules of their own
 _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long steps: a logarithm
-_BACKWARD: Final = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2)
-_HOST_CODE: Final = HostCode("python", 0.3, 0.9, "codes.py", 9, "reseed", None, 0.3, 400)
-_LONG_STEPS: Final = LongSteps(count=12, period=20, excess_ns=240_000_000, usual_ns=8_000_000)
-
-
-def _make_example(*calls: CallLine) -> Evidence:
-    """Return the example of a training in which calls were sampled."""
-    leaves = {"busy.math": 14, "idle.host.python": 6}
-    return evidence_of(example_facts.cpu(), leaves, _BACKWARD, _HOST_CODE, *calls)
 
 
 @rule(
     "G705",
     "occasional-work",
-    figures=lambda: [
-        RuleFigure(
-            "Codes that are seeded anew every twentieth step",
-            "train.py:40 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms "
-            "step.",
-            with_steps(
-                _make_example(
-                    CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
-                    CallLine("codes.py", 9, "reseed", "torch/functional.py", "cdist", 0.2),
-                ),
-                long_steps=_LONG_STEPS,
-            ),
-        ),
-        RuleFigure(
-            "Around the function that trains",
-            "main.py:12 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms "
-            "step.",
-            with_steps(
-                _make_example(
-                    CallLine("main.py", 11, "main", "train.py", "train", 0.4),
-                    CallLine("main.py", 12, "main", "draw.py", "draw", 0.58),
-                ),
-                long_steps=_LONG_STEPS,
-            ),
-        ),
-        RuleFigure(
-            "No line was sampled as often as such steps take",
-            None,
-            with_steps(
-                _make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.1)),
-                long_steps=_LONG_STEPS,
-            ),
-        ),
-        RuleFigure(
-            "A line that was sampled as often, but never in steps that were late",
-            None,
-            with_steps(
-                _make_example(
-                    CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
-                    CallLine("train.py", 28, "train", "loss.py", "criterion", 0.2, late=0.1),
-                ),
-                long_steps=_LONG_STEPS,
-            ),
-        ),
-        RuleFigure(
-            "Now and then, but steps are late hardly anywhere else",
-            "train.py:40 is done in a few steps, which last far longer than the others: it takes "
-            "5.0 ms of each 20.0 ms step.",
-            _make_example(
-                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
-                CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.02),
-            ),
-        ),
-        RuleFigure(
-            "The optimizer, which is last in a step that something else held up",
-            None,
-            _make_example(
-                CallLine(
-                    "train.py", 41, "train", "torch/optim/adam.py", "Adam.step", 0.25, late=0.2
-                ),
-            ),
-        ),
-        RuleFigure(
-            "Late wherever they are: others use the machine",
-            None,
-            _make_example(
-                CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.05),
-                CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.06),
-            ),
-        ),
-        figure(
-            "No function is known by samples of its own",
-            None,
-            example_facts.cpu(),
-            {"busy.math": 14, "idle.host.python": 6},
-            _BACKWARD,
-            CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
-        ),
-        RuleFigure(
-            "Steps that are all alike",
-            None,
-            _make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62)),
-        ),
-    ],
+    figures="""
+    backward = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2)
+    host_code = HostCode("python", 0.3, 0.9, "codes.py", 9, "reseed", None, 0.3, 400)
+    long_steps = LongSteps(count=12, period=20, excess_ns=240000000, usual_ns=8000000)
+    make_example(*calls) = evidence_of(cpu(), {"busy.math": 14, "idle.host.python": 6}, backward,
+      host_code, *calls)
+    # Codes that are seeded anew every twentieth step
+    > train.py:40 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms step.
+    with_steps(make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
+      CallLine("codes.py", 9, "reseed", "torch/functional.py", "cdist", 0.2)),
+      long_steps=long_steps)
+    # Around the function that trains
+    > main.py:12 is done every 20 steps, 240.0 ms each: it takes 12.0 ms of each 20.0 ms step.
+    with_steps(make_example(CallLine("main.py", 11, "main", "train.py", "train", 0.4),
+      CallLine("main.py", 12, "main", "draw.py", "draw", 0.58)), long_steps=long_steps)
+    # No line was sampled as often as such steps take
+    with_steps(make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.1)),
+      long_steps=long_steps)
+    # A line that was sampled as often, but never in steps that were late
+    with_steps(make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
+      CallLine("train.py", 28, "train", "loss.py", "criterion", 0.2, late=0.1)),
+      long_steps=long_steps)
+    # Now and then, but steps are late hardly anywhere else
+    > train.py:40 is done in a few steps, which last far longer than the others: it takes 5.0 ms of
+      each 20.0 ms step.
+    make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
+      CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.02))
+    # The optimizer, which is last in a step that something else held up
+    make_example(CallLine("train.py", 41, "train", "torch/optim/adam.py", "Adam.step", 0.25,
+      late=0.2))
+    # Late wherever they are: others use the machine
+    make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.05),
+      CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.06))
+    # No function is known by samples of its own
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2)
+    # Steps that are all alike
+    make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62))
+    """,
 )
 def occasional_work(evidence: Evidence) -> Detection | None:
     """Recognise work that a few steps do, and that takes much of the time.
@@ -160,11 +105,11 @@ def occasional_work(evidence: Evidence) -> Detection | None:
     if work is None or not step_ns or work.share.mid < _MIN_STEP_SHARE or not thread_share:
         return None
     ends = (work.share.high, work.share.mid, work.share.low)
-    kept = (1 - min(_MAX_REMOVED_SHARE, share / thread_share) for share in ends)
+    kept_shares = (1 - min(_MAX_REMOVED_SHARE, share / thread_share) for share in ends)
     return occasional_work.detection(
         f"{name_line(work.location)} {work.words} "
         f"{windows.format_step_part(evidence, work.share.mid * step_ns)}.",
-        HostChange(leaves, Estimate(*kept), sampled=True),
+        HostChange(leaves, Estimate(*kept_shares), sampled=True),
         location=work.location,
         measures=work.measures,
         no_remedy=(

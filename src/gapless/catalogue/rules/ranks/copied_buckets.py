@@ -2,11 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.reducer import COPY_BACK, drop_copies_back
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
@@ -15,45 +12,30 @@ from gapless.model.finding import Detection, Measure
 
 _MIN_STEP_SHARE: Final = 0.005  # of the step
 _VIEWS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-bucket-view")
-_LEAVES: Final = {"busy.math": 30, "comm.exposed": 10}
-_WORLD: Final = example_facts.world(ranks=2)
 
 
 @rule(
     "G608",
     "copied-buckets",
-    figures=lambda: [
-        RuleFigure(
-            "DistributedDataParallel(model)",
-            "After the exchange 50 gradients a step are copied from their buckets back to where "
-            "they were: that takes 2.0 ms of each 40.0 ms step.",
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                _LEAVES,
-                _LEAVES,
-                parts=(operator(COPY_BACK, calls=2 * 50, host_ms=2 * 2),),  # of both
-            ),
-        ),
-        RuleFigure(
-            "gradient_as_bucket_view=True",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp(gradient_as_bucket_view=True)),
-                _LEAVES,
-                _LEAVES,
-            ),
-        ),
-        RuleFigure(
-            "Next to no time",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                _LEAVES,
-                _LEAVES,
-                parts=(operator(COPY_BACK, calls=2 * 50, host_ms=0.1),),
-            ),
-        ),
-    ],
+    figures="""
+    the_world = world(ranks=2)
+    # DistributedDataParallel(model)
+    > After the exchange 50 gradients a step are copied from their buckets back to where they were:
+      that takes 2.0 ms of each 40.0 ms step.
+    cpu(the_world, ddp())
+    rank busy.math 30, comm.exposed 10
+    rank busy.math 30, comm.exposed 10
+    operator(COPY_BACK, calls=2 * 50, host_ms=2 * 2)
+    # gradient_as_bucket_view=True
+    cpu(the_world, ddp(gradient_as_bucket_view=True))
+    rank busy.math 30, comm.exposed 10
+    rank busy.math 30, comm.exposed 10
+    # Next to no time
+    cpu(the_world, ddp())
+    rank busy.math 30, comm.exposed 10
+    rank busy.math 30, comm.exposed 10
+    operator(COPY_BACK, calls=2 * 50, host_ms=0.1)
+    """,
 )
 def copied_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
     """Recognise that DistributedDataParallel copies exchanged gradients back.

@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
 from gapless.model.estimate import Estimate
@@ -20,43 +17,28 @@ _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MARKS: Final = ("gloo:", "nccl:")  # of transfers, on the threads that carry them out
 _MET: Final = ("barrier", "all_gather")
 _SHARDED: Final = "fsdp"
-_WORLD: Final = example_facts.world(ranks=2)
 
 
 @rule(
     "G607",
     "meeting-in-step",
-    figures=lambda: [
-        RuleFigure(
-            "dist.all_gather_object(losses, loss), dist.barrier()",
-            "Ranks meet 3 times a step besides exchanging gradients, in 1 barrier and 2 "
-            "gatherings: 3 of 4 collectives, and what no computing hides of all takes 4.0 ms of "
-            "each 40.0 ms step.",
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                {"busy.math": 36, "comm.exposed": 3, "idle.comm.host": 1},
-                {"busy.math": 36, "comm.exposed": 3, "idle.comm.host": 1},
-                parts=(
-                    operator(_BARRIER, calls=2, host_ms=1),
-                    operator(_GATHER, calls=2 * 2, host_ms=1),
-                    operator(collectives.REDUCE_CALL, calls=2, host_ms=1),
-                ),
-            ),
-        ),
-        RuleFigure(
-            "A barrier now and then",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                {"busy.math": 36, "comm.exposed": 4},
-                {"busy.math": 36, "comm.exposed": 4},
-                parts=(
-                    operator(_BARRIER, calls=0.1, host_ms=1),
-                    operator(collectives.REDUCE_CALL, calls=2, host_ms=1),
-                ),
-            ),
-        ),
-    ],
+    figures="""
+    the_world = world(ranks=2)
+    # dist.all_gather_object(losses, loss), dist.barrier()
+    > Ranks meet 3 times a step besides exchanging gradients, in 1 barrier and 2 gatherings: 3 of 4
+      collectives, and what no computing hides of all takes 4.0 ms of each 40.0 ms step.
+    cpu(the_world, ddp())
+    rank busy.math 36, comm.exposed 3, idle.comm.host 1
+    rank busy.math 36, comm.exposed 3, idle.comm.host 1
+    operator(_BARRIER, calls=2, host_ms=1), operator(_GATHER, calls=2 * 2, host_ms=1)
+    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    # A barrier now and then
+    cpu(the_world, ddp())
+    rank busy.math 36, comm.exposed 4
+    rank busy.math 36, comm.exposed 4
+    operator(_BARRIER, calls=0.1, host_ms=1)
+    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    """,
 )
 def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
     """Recognise barriers, and objects that are gathered, in each step.

@@ -3,9 +3,6 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.evidence import figure
-from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.fixes.ranks.no_sync import COMMUNICATION, changes_with_no_sync, no_sync
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence, NotObservedError
@@ -16,54 +13,38 @@ _REDUCE_CALL: Final = "c10d::allreduce_"
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _ROUND: Final = 0.02  # deviation of the mean from a whole number: last steps have fewer
 _MIN_PASS_SHARE: Final = 0.9  # reductions of each backward pass, at least
-_WORLD: Final = (example_facts.ddp(), example_facts.world(ranks=2, micro_batches=4.0))
 
 
 @rule(
     "G602",
     "needless-reductions",
-    figures=lambda: [
-        figure(
-            "Four micro-batches a step, reduced each time",
-            "Gradients are reduced over 2 ranks after each of 4 backward passes of a step, and "
-            "only the last needs it: communication takes 16.0 ms of each 40.0 ms step.",
-            example_facts.cpu(*_WORLD),
-            {"busy.math": 24, "comm.exposed": 12, "comm.straggler_wait": 4},
-            operator(_REDUCE_CALL, calls=4, host_ms=1),
-        ),
-        figure(
-            "Forty micro-batches, each of which is recorded as a step",
-            "Gradients are reduced over 2 ranks after each of 40 backward passes of a step, and "
-            "only the last needs it: communication takes 16.0 ms of each 40.0 ms step.",
-            example_facts.cpu(
-                example_facts.ddp(),
-                example_facts.world(ranks=2, micro_batches=40.0, steps_are_passes=True),
-            ),
-            {"busy.math": 24, "comm.exposed": 12, "comm.straggler_wait": 4},
-            operator(_REDUCE_CALL, calls=1, host_ms=0.4),
-        ),
-        figure(
-            "no_sync() is called already",
-            None,
-            example_facts.cpu(*_WORLD, no_sync=300),
-            {"busy.math": 36, "comm.exposed": 4},
-            operator(_REDUCE_CALL, calls=1, host_ms=0.3),
-        ),
-        figure(
-            "Two losses, two backward passes, and one reduction",
-            None,
-            example_facts.cpu(example_facts.ddp(), example_facts.world(ranks=2, micro_batches=2.0)),
-            {"busy.math": 36, "comm.exposed": 4},
-            operator(_REDUCE_CALL, calls=1, host_ms=0.3),
-        ),
-        figure(
-            "One micro-batch a step",
-            None,
-            example_facts.cpu(example_facts.ddp(), example_facts.world(ranks=2, micro_batches=1.0)),
-            {"busy.math": 30, "comm.exposed": 10},
-            operator(_REDUCE_CALL, calls=1, host_ms=0.3),
-        ),
-    ],
+    figures="""
+    the_world = (ddp(), world(ranks=2, micro_batches=4.0))
+    # Four micro-batches a step, reduced each time
+    > Gradients are reduced over 2 ranks after each of 4 backward passes of a step, and only the
+      last needs it: communication takes 16.0 ms of each 40.0 ms step.
+    cpu(*the_world)
+    busy.math 24, comm.exposed 12, comm.straggler_wait 4
+    operator(_REDUCE_CALL, calls=4, host_ms=1)
+    # Forty micro-batches, each of which is recorded as a step
+    > Gradients are reduced over 2 ranks after each of 40 backward passes of a step, and only the
+      last needs it: communication takes 16.0 ms of each 40.0 ms step.
+    cpu(ddp(), world(ranks=2, micro_batches=40.0, steps_are_passes=True))
+    busy.math 24, comm.exposed 12, comm.straggler_wait 4
+    operator(_REDUCE_CALL, calls=1, host_ms=0.4)
+    # no_sync() is called already
+    cpu(*the_world, no_sync=300)
+    busy.math 36, comm.exposed 4
+    operator(_REDUCE_CALL, calls=1, host_ms=0.3)
+    # Two losses, two backward passes, and one reduction
+    cpu(ddp(), world(ranks=2, micro_batches=2.0))
+    busy.math 36, comm.exposed 4
+    operator(_REDUCE_CALL, calls=1, host_ms=0.3)
+    # One micro-batch a step
+    cpu(ddp(), world(ranks=2, micro_batches=1.0))
+    busy.math 30, comm.exposed 10
+    operator(_REDUCE_CALL, calls=1, host_ms=0.3)
+    """,
 )
 def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
     """Recognise gradient accumulation that reduces the gradients of each micro-batch.

@@ -2,11 +2,8 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.reducer import SEARCH, drop_search
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import between_operators, windows
 from gapless.catalogue.queries.ranks import collectives, rank_waits
@@ -19,51 +16,36 @@ from gapless.model.finding import Detection, Measure
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _NO_SEARCH: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-no-unused")
 _ALL: Final = Estimate(0.0, 0.5, 1.0)  # what remains: the search is part of these leaves
-_WORLD: Final = example_facts.world(ranks=2)
 
 
 @rule(
     "G605",
     "searched-parameters",
-    figures=lambda: [
-        RuleFigure(
-            "DistributedDataParallel(model, find_unused_parameters=True)",
-            "Before each backward pass the whole graph is walked for parameters that are not used, "
-            "and the ranks tell one another of them: part of 8.0 ms of each 40.0 ms step outside "
-            "operators and in exchanges.",
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp(find_unused_parameters=True)),
-                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
-                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
-                parts=(operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=1),),
-            ),
-        ),
-        RuleFigure(
-            "The profiler shows the search",
-            "Before each backward pass the whole graph is walked for parameters that are not used, "
-            "and the ranks tell one another of them: at most 4.0 ms of each 40.0 ms step, the "
-            "search and one of 3 exchanges.",
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp(find_unused_parameters=True)),
-                {"busy.math": 32, "comm.exposed": 6, "idle.host.python": 2},
-                {"busy.math": 32, "comm.exposed": 6, "idle.host.python": 2},
-                parts=(
-                    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=1),
-                    operator(SEARCH, calls=2, host_ms=2 * 2),  # of both
-                ),
-            ),
-        ),
-        RuleFigure(
-            "torch's default",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
-                {"busy.math": 32, "comm.exposed": 5, "idle.host.python": 3},
-                parts=(operator(collectives.REDUCE_CALL, calls=2 * 2, host_ms=1),),
-            ),
-        ),
-    ],
+    figures="""
+    the_world = world(ranks=2)
+    # DistributedDataParallel(model, find_unused_parameters=True)
+    > Before each backward pass the whole graph is walked for parameters that are not used, and the
+      ranks tell one another of them: part of 8.0 ms of each 40.0 ms step outside operators and in
+      exchanges.
+    cpu(the_world, ddp(find_unused_parameters=True))
+    rank busy.math 32, comm.exposed 5, idle.host.python 3
+    rank busy.math 32, comm.exposed 5, idle.host.python 3
+    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=1)
+    # The profiler shows the search
+    > Before each backward pass the whole graph is walked for parameters that are not used, and the
+      ranks tell one another of them: at most 4.0 ms of each 40.0 ms step, the search and one of 3
+      exchanges.
+    cpu(the_world, ddp(find_unused_parameters=True))
+    rank busy.math 32, comm.exposed 6, idle.host.python 2
+    rank busy.math 32, comm.exposed 6, idle.host.python 2
+    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=1)
+    operator(SEARCH, calls=2, host_ms=2 * 2)
+    # torch's default
+    cpu(the_world, ddp())
+    rank busy.math 32, comm.exposed 5, idle.host.python 3
+    rank busy.math 32, comm.exposed 5, idle.host.python 3
+    operator(collectives.REDUCE_CALL, calls=2 * 2, host_ms=1)
+    """,
 )
 def searched_parameters(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
     """Recognise that DistributedDataParallel looks for unused parameters in each step.

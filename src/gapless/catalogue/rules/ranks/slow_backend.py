@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
 from gapless.model.change import ZERO_FACTOR, HostChange, Scale
@@ -13,43 +11,27 @@ from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
-_LEAVES: Final = {"busy.math": 24, "comm.exposed": 12, "idle.comm.host": 4}
-_WORLD: Final = example_facts.world(ranks=2)
 
 
 @rule(
     "G609",
     "slow-backend",
-    figures=lambda: [
-        RuleFigure(
-            'init_process_group("gloo"), and a model on GPUs',
-            "Gradients of GPUs are exchanged over 2 ranks by gloo, through the memory of the host, "
-            "where NCCL copies from GPU to GPU: that takes 16.0 ms of each 40.0 ms step.",
-            evidence_of_ranks(
-                example_facts.gpu(_WORLD, example_facts.ddp(backend="gloo")),
-                _LEAVES,
-                _LEAVES,
-            ),
-        ),
-        RuleFigure(
-            "By NCCL",
-            None,
-            evidence_of_ranks(
-                example_facts.gpu(_WORLD, example_facts.ddp(backend="nccl")),
-                _LEAVES,
-                _LEAVES,
-            ),
-        ),
-        RuleFigure(
-            "gloo, and a model on the processor",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp(backend="gloo")),
-                _LEAVES,
-                _LEAVES,
-            ),
-        ),
-    ],
+    figures="""
+    # init_process_group("gloo"), and a model on GPUs
+    > Gradients of GPUs are exchanged over 2 ranks by gloo, through the memory of the host, where
+      NCCL copies from GPU to GPU: that takes 16.0 ms of each 40.0 ms step.
+    gpu(world(ranks=2), ddp(backend="gloo"))
+    rank busy.math 24, comm.exposed 12, idle.comm.host 4
+    rank busy.math 24, comm.exposed 12, idle.comm.host 4
+    # By NCCL
+    gpu(world(ranks=2), ddp(backend="nccl"))
+    rank busy.math 24, comm.exposed 12, idle.comm.host 4
+    rank busy.math 24, comm.exposed 12, idle.comm.host 4
+    # gloo, and a model on the processor
+    cpu(world(ranks=2), ddp(backend="gloo"))
+    rank busy.math 24, comm.exposed 12, idle.comm.host 4
+    rank busy.math 24, comm.exposed 12, idle.comm.host 4
+    """,
 )
 def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
     """Recognise that gradients which lie on GPUs are exchanged by gloo.

@@ -3,10 +3,7 @@
 from math import ceil
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
@@ -19,46 +16,31 @@ _USUAL_MIB: Final = 25.0  # torch's own
 _MIN_CALLS: Final = 4  # a step: fewer take next to nothing to start
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _BUCKETS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-buckets")
-_WORLD: Final = example_facts.world(ranks=2)
 
 
 @rule(
     "G604",
     "small-buckets",
-    figures=lambda: [
-        RuleFigure(
-            "DistributedDataParallel(model, bucket_cap_mb=0.1)",
-            "Gradients are exchanged over 2 ranks in 60 buckets of at most 0.1 MiB a step: what no "
-            "computing hides of that takes 12.0 ms of each 40.0 ms step; buckets of 25 MiB would "
-            "be 2.",
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp(bucket_cap_mb=0.1)),
-                {"busy.math": 28, "comm.exposed": 9, "idle.comm.host": 3},
-                {"busy.math": 28, "comm.exposed": 9, "idle.comm.host": 3},
-                parts=(operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3),),  # of both
-            ),
-        ),
-        RuleFigure(
-            "Small buckets, all of them hidden",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp(bucket_cap_mb=0.1)),
-                {"busy.math": 40, "comm.exposed": 0.4},
-                {"busy.math": 40, "comm.exposed": 0.4},
-                parts=(operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3),),
-            ),
-        ),
-        RuleFigure(
-            "torch's own buckets of a large model",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                {"busy.math": 28, "comm.exposed": 12},
-                {"busy.math": 28, "comm.exposed": 12},
-                parts=(operator(collectives.REDUCE_CALL, calls=2 * 40, host_ms=3),),
-            ),
-        ),
-    ],
+    figures="""
+    the_world = world(ranks=2)
+    # DistributedDataParallel(model, bucket_cap_mb=0.1)
+    > Gradients are exchanged over 2 ranks in 60 buckets of at most 0.1 MiB a step: what no
+      computing hides of that takes 12.0 ms of each 40.0 ms step; buckets of 25 MiB would be 2.
+    cpu(the_world, ddp(bucket_cap_mb=0.1))
+    rank busy.math 28, comm.exposed 9, idle.comm.host 3
+    rank busy.math 28, comm.exposed 9, idle.comm.host 3
+    operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3)
+    # Small buckets, all of them hidden
+    cpu(the_world, ddp(bucket_cap_mb=0.1))
+    rank busy.math 40, comm.exposed 0.4
+    rank busy.math 40, comm.exposed 0.4
+    operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3)
+    # torch's own buckets of a large model
+    cpu(the_world, ddp())
+    rank busy.math 28, comm.exposed 12
+    rank busy.math 28, comm.exposed 12
+    operator(collectives.REDUCE_CALL, calls=2 * 40, host_ms=3)
+    """,
 )
 def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
     """Recognise buckets of DistributedDataParallel that are smaller than torch's own.

@@ -5,14 +5,10 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_marks, rank_waits
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
-from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
 from gapless.model.change import Drop
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence, NotObservedError
@@ -45,80 +41,47 @@ LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an ex
     "waiting for its device": ("idle.sync",),
     "on memory": ("idle.alloc",),
 }
-_WORLD: Final = (example_facts.ddp(), example_facts.world(ranks=2))
 
 
 @rule(
     "G601",
     "straggling-rank",
-    figures=lambda: [
-        RuleFigure(
-            "One rank sleeps in each step",
-            "Rank 1 comes late to the collectives: the other waits 8.0 ms of each 16.0 ms step for "
-            "it; by itself it takes 8.0 ms longer than the next slowest, with 8.0 ms more off the "
-            "processor, or where nothing is recorded.",
-            with_rank_lines(
-                evidence_of_ranks(
-                    example_facts.cpu(*_WORLD),
-                    {"busy.math": 6, "comm.exposed": 2, "comm.straggler_wait": 8},
-                    {"busy.math": 6, "comm.exposed": 2, "idle.host.unframed": 8},
-                ),
-                (hot_line(77, 0.9), hot_line(79, 0.0)),
-                (hot_line(77, 0.3), hot_line(79, 0.6)),
-            ),
-        ),
-        RuleFigure(
-            "On GPUs: the batches of one rank are longer",
-            "Rank 0 comes late to the collectives: the other waits 20.0 ms of each 100.0 ms step "
-            "for it; by itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more "
-            "computing.",
-            evidence_of_ranks(
-                example_facts.gpu(*_WORLD),
-                {"busy.tc_math": 90, "comm.exposed": 10},
-                {"busy.tc_math": 70, "comm.exposed": 10, "comm.straggler_wait": 20},
-            ),
-        ),
-        RuleFigure(
-            "A trace: the loader of one rank is late",
-            "Rank 1 comes late to the collectives: the other waits 50.0 ms of each 80.0 ms step "
-            "for it; by itself it takes 50.0 ms longer than the next slowest, with 50.0 ms more "
-            "waiting for data, which the training process loads itself.",
-            evidence_of_ranks(
-                None,
-                {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 50},
-                {"busy.math": 25, "comm.exposed": 5, "idle.data.main": 50},
-                parts=(operator(IN_PROCESS_ITERATOR, calls=1, host_ms=25),),
-            ),
-        ),
-        RuleFigure(
-            "Half of the steps, and most of the time",
-            "Rank 0 comes late to the collectives: the other waits 20.0 ms of each 60.0 ms step "
-            "for it; by itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more "
-            "on checkpoints.",
-            evidence_of_ranks(
-                example_facts.gpu(*_WORLD),
-                [{"busy.math": 40, "idle.io_main.checkpoint": 40}, {"busy.math": 40}],
-                [{"busy.math": 40, "comm.straggler_wait": 40}, {"busy.math": 40}],
-            ),
-        ),
-        RuleFigure(
-            "Ranks wait for one another in turn",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(*_WORLD),
-                [{"busy.math": 10}, {"busy.math": 8, "comm.straggler_wait": 2}],
-                [{"busy.math": 8, "comm.straggler_wait": 2}, {"busy.math": 10}],
-            ),
-        ),
-        RuleFigure(
-            "One rank alone shows nothing of the others",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(*_WORLD),
-                {"busy.math": 6, "comm.exposed": 2, "comm.wait_estimated": 8},
-            ),
-        ),
-    ],
+    figures="""
+    the_world = (ddp(), world(ranks=2))
+    # One rank sleeps in each step
+    > Rank 1 comes late to the collectives: the other waits 8.0 ms of each 16.0 ms step for it; by
+      itself it takes 8.0 ms longer than the next slowest, with 8.0 ms more off the processor, or
+      where nothing is recorded.
+    with_rank_lines(evidence_of_ranks(cpu(*the_world), {"busy.math": 6, "comm.exposed": 2,
+      "comm.straggler_wait": 8}, {"busy.math": 6, "comm.exposed": 2, "idle.host.unframed": 8}),
+      (hot_line(77, 0.9), hot_line(79, 0.0)), (hot_line(77, 0.3), hot_line(79, 0.6)))
+    # On GPUs: the batches of one rank are longer
+    > Rank 0 comes late to the collectives: the other waits 20.0 ms of each 100.0 ms step for it; by
+      itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more computing.
+    gpu(*the_world)
+    rank busy.tc_math 90, comm.exposed 10
+    rank busy.tc_math 70, comm.exposed 10, comm.straggler_wait 20
+    # A trace: the loader of one rank is late
+    > Rank 1 comes late to the collectives: the other waits 50.0 ms of each 80.0 ms step for it; by
+      itself it takes 50.0 ms longer than the next slowest, with 50.0 ms more waiting for data,
+      which the training process loads itself.
+    rank busy.math 25, comm.exposed 5, comm.straggler_wait 50
+    rank busy.math 25, comm.exposed 5, idle.data.main 50
+    operator("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", calls=1, host_ms=25)
+    # Half of the steps, and most of the time
+    > Rank 0 comes late to the collectives: the other waits 20.0 ms of each 60.0 ms step for it; by
+      itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more on checkpoints.
+    gpu(*the_world)
+    rank busy.math 40, idle.io_main.checkpoint 40 | busy.math 40
+    rank busy.math 40, comm.straggler_wait 40 | busy.math 40
+    # Ranks wait for one another in turn
+    cpu(*the_world)
+    rank busy.math 10 | busy.math 8, comm.straggler_wait 2
+    rank busy.math 8, comm.straggler_wait 2 | busy.math 10
+    # One rank alone shows nothing of the others
+    cpu(*the_world)
+    rank busy.math 6, comm.exposed 2, comm.wait_estimated 8
+    """,
 )
 def straggling_rank(evidence: Evidence) -> Detection | None:
     """Recognise one rank that comes late to the collectives, so that all others wait for it.

@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
 from gapless.model.estimate import Estimate
@@ -19,43 +16,29 @@ _NORM: Final = "SyncBatchNorm"  # exchanges in its own way backward
 _MIN_CALLS: Final = 2.0  # a step
 _MIN_STEP_SHARE: Final = 0.05  # of the step
 _SPREAD: Final = 0.25  # of the part that goes: calls are not all alike
-_WORLD: Final = example_facts.world(ranks=2)
 
 
 @rule(
     "G606",
     "synced-statistics",
-    figures=lambda: [
-        RuleFigure(
-            "A norm over all ranks in each of ten layers",
-            "10 times a step a forward pass waits for all ranks, and 10 times the backward pass: "
-            "these are 20 of 22 collectives, and what no computing hides of all takes 11.0 ms of "
-            "each 40.0 ms step.",
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                {"busy.math": 29, "comm.exposed": 8, "idle.comm.host": 3},
-                {"busy.math": 29, "comm.exposed": 8, "idle.comm.host": 3},
-                parts=(
-                    operator("_AllReduce", calls=2 * 20, host_ms=3),
-                    operator("_AllReduceBackward", calls=2 * 10, host_ms=3),
-                    operator(collectives.REDUCE_CALL, calls=2 * 22, host_ms=3),
-                ),
-            ),
-        ),
-        RuleFigure(
-            "One sum over all ranks: the loss",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                {"busy.math": 29, "comm.exposed": 11},
-                {"busy.math": 29, "comm.exposed": 11},
-                parts=(
-                    operator("_AllReduce", calls=2, host_ms=3),
-                    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=3),
-                ),
-            ),
-        ),
-    ],
+    figures="""
+    the_world = world(ranks=2)
+    # A norm over all ranks in each of ten layers
+    > 10 times a step a forward pass waits for all ranks, and 10 times the backward pass: these are
+      20 of 22 collectives, and what no computing hides of all takes 11.0 ms of each 40.0 ms step.
+    cpu(the_world, ddp())
+    rank busy.math 29, comm.exposed 8, idle.comm.host 3
+    rank busy.math 29, comm.exposed 8, idle.comm.host 3
+    operator("_AllReduce", calls=2 * 20, host_ms=3)
+    operator("_AllReduceBackward", calls=2 * 10, host_ms=3)
+    operator(collectives.REDUCE_CALL, calls=2 * 22, host_ms=3)
+    # One sum over all ranks: the loss
+    cpu(the_world, ddp())
+    rank busy.math 29, comm.exposed 11
+    rank busy.math 29, comm.exposed 11
+    operator("_AllReduce", calls=2, host_ms=3)
+    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=3)
+    """,
 )
 def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
     """Recognise collectives in the forward pass that each layer waits for.

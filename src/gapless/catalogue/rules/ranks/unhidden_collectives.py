@@ -3,10 +3,7 @@
 from math import ceil
 from typing import Final
 
-from gapless.catalogue.declare.rule import RuleFigure, rule
-from gapless.catalogue.examples import example_facts
-from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.change import Bucket
@@ -24,45 +21,31 @@ _MIN_RATIO: Final = 0.9  # of the parameters
 _BUCKET_BYTES: Final = 25 * 2**20  # of DistributedDataParallel; its first bucket is small
 _NUMBER_BYTES: Final = 4  # of a number
 _WRAPPER_KINDS: Final = ("ddp", "fsdp")
-_WORLD: Final = example_facts.world(ranks=2)
 
 
 @rule(
     "G603",
     "unhidden-collectives",
-    figures=lambda: [
-        RuleFigure(
-            "for p in model.parameters(): dist.all_reduce(p.grad)",
-            "Gradients are reduced over 2 ranks by 161 calls a step, one for each parameter, and "
-            "nothing is computed meanwhile: that takes 40.0 ms of each 64.0 ms step.",
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.optimizer(tensors=161)),
-                {"busy.math": 24, "comm.exposed": 34, "idle.comm.host": 6},
-                {"busy.math": 24, "comm.exposed": 34, "idle.comm.host": 6},
-                parts=(operator(_REDUCE_CALL, calls=2 * 161, host_ms=12),),  # of both
-            ),
-        ),
-        RuleFigure(
-            "DistributedDataParallel reduces buckets beside the backward pass",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.ddp()),
-                {"busy.math": 54, "comm.exposed": 10},
-                {"busy.math": 54, "comm.exposed": 10},
-                parts=(operator(_REDUCE_CALL, calls=9, host_ms=1),),
-            ),
-        ),
-        RuleFigure(
-            "All gradients in a single call",
-            None,
-            evidence_of_ranks(
-                example_facts.cpu(_WORLD, example_facts.optimizer(tensors=161)),
-                {"busy.math": 54, "comm.exposed": 10},
-                {"busy.math": 54, "comm.exposed": 10},
-                parts=(operator(_REDUCE_CALL, calls=1, host_ms=1),),
-            ),
-        ),
-    ],
+    figures="""
+    the_world = world(ranks=2)
+    # for p in model.parameters(): dist.all_reduce(p.grad)
+    > Gradients are reduced over 2 ranks by 161 calls a step, one for each parameter, and nothing is
+      computed meanwhile: that takes 40.0 ms of each 64.0 ms step.
+    cpu(the_world, optimizer(tensors=161))
+    rank busy.math 24, comm.exposed 34, idle.comm.host 6
+    rank busy.math 24, comm.exposed 34, idle.comm.host 6
+    operator(_REDUCE_CALL, calls=2 * 161, host_ms=12)
+    # DistributedDataParallel reduces buckets beside the backward pass
+    cpu(the_world, ddp())
+    rank busy.math 54, comm.exposed 10
+    rank busy.math 54, comm.exposed 10
+    operator(_REDUCE_CALL, calls=9, host_ms=1)
+    # All gradients in a single call
+    cpu(the_world, optimizer(tensors=161))
+    rank busy.math 54, comm.exposed 10
+    rank busy.math 54, comm.exposed 10
+    operator(_REDUCE_CALL, calls=1, host_ms=1)
+    """,
 )
 def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     """Recognise gradients that are reduced by many calls that nothing overlaps.

@@ -8,7 +8,7 @@ from gapless.catalogue.examples.example_facts import cpu, gpu
 from gapless.catalogue.examples.parts import operator
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
-from gapless.pricing.simulators import host_model
+from gapless.pricing.simulators import account_model
 from gapless.pricing.simulators.simulator import RunSimulator
 
 EVIDENCE = evidence_of(cpu(), {"busy.math": 10, "busy.optimizer": 6, "idle.host.python": 4})
@@ -16,7 +16,7 @@ HALF = Estimate(0.5, 0.5, 0.5)
 
 
 def mid(*changes: Change) -> float:
-    speedup = host_model.predict_thread(EVIDENCE, changes).speedup
+    speedup = account_model.predict_by_account(EVIDENCE, changes).speedup
     assert speedup is not None
     return speedup.mid
 
@@ -44,7 +44,7 @@ def test_calls_within_calls_that_changes_omit_go_once() -> None:
     nested = evidence_of(cpu(), {"busy.math": 20}, outer, inner)
 
     def gain(*changes: Change) -> Estimate:
-        speedup = host_model.predict_thread(nested, changes).speedup
+        speedup = account_model.predict_by_account(nested, changes).speedup
         assert speedup is not None
         return speedup
 

@@ -1,8 +1,9 @@
-"""The gain of changes without a device: the training thread's time, less what goes.
+"""The gain of changes by the account: the steps of un-profiled time, less the leaves that go.
 
-Operators run where they are called, so that there is nothing to overlap with but the loader's
-workers: where it waits for these, what the thread saves may become such a wait. The profiler makes
-small operators slower than large ones; the low ends allow for that.
+No graph: what is between operators, in steps that no window holds, or shown by samples alone has
+no events to replay. Operators of a thread run where they are called, so that there is nothing to
+overlap with but the loader's workers: where it waits for these, what the thread saves may become
+such a wait. The profiler makes small operators slower than large ones; the low ends allow for that.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +45,7 @@ _REFUSALS: Final[Mapping[type, str]] = {
 _WAIT_NOTE: Final = "workers are waited for: what the thread saves may be waited for instead"
 
 
-def predict_thread(evidence: Evidence, changes: Sequence[Change]) -> Prediction:
+def predict_by_account(evidence: Evidence, changes: Sequence[Change]) -> Prediction:
     """Predict the gain of changes together for the step of one thread, or return why not."""
     removed_share = _add_estimates(
         _removed_by_leaves(evidence, changes), _omitted_share(evidence, changes)
