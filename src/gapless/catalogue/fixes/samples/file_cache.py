@@ -2,50 +2,35 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders
 from gapless.catalogue.declare.targets import LOADER
 from gapless.catalogue.declare.traps import short_name
-from gapless.catalogue.examples import example_facts
 from gapless.errors import UsageError
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
 NAME: Final = "file-cache"
-_LOCAL: Final = Option(value="/local/photos")
 
 
 @fix(
     NAME,
     value="FOLDER",
-    cases=lambda: [
-        Case(
-            "A list of files, eight workers",
-            example_facts.cpu(example_facts.worker_loader(files="files")),
-            "risky: files of train.py:41 are read from where they lie once, and kept in "
-            "/local/photos",
-            _LOCAL,
-            edits=(Wrap(LOADER, NAME, {"folder": "/local/photos"}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "No folder is named",
-            example_facts.cpu(example_facts.worker_loader(files="files")),
-            "refused: it needs a folder on a local disk: file-cache=FOLDER",
-        ),
-        Case(
-            "No list of files",
-            example_facts.cpu(example_facts.worker_loader(files=None)),
-            "refused: Images has no list of files, one for each sample",
-            _LOCAL,
-        ),
-        Case(
-            "No workers",
-            example_facts.cpu(example_facts.loader(files="files")),
-            "refused: the loader at train.py:41 has no workers: first let there be some, "
-            "more-workers",
-            _LOCAL,
-        ),
-    ],
+    cases="""
+    # A list of files, eight workers
+    > risky: files of train.py:41 are read from where they lie once, and kept in /local/photos
+    cpu(worker_loader(files="files")), Option(value="/local/photos")
+    Wrap(LOADER, NAME, {"folder": "/local/photos"}, LOADER_LINE)
+    # No folder is named
+    > refused: it needs a folder on a local disk: file-cache=FOLDER
+    cpu(worker_loader(files="files"))
+    # No list of files
+    > refused: Images has no list of files, one for each sample
+    cpu(worker_loader(files=None)), Option(value="/local/photos")
+    # No workers
+    > refused: the loader at train.py:41 has no workers: first let there be some, more-workers
+    cpu(loader(files="files")), Option(value="/local/photos")
+    """,
 )
 def file_cache(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Keep the files of a slow mount as they are, in a folder on a local disk; workers share it.

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from gapless.catalogue.declare.fix import Case, Option, fix
+from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import name_line, propose_for_loaders, uses_cuda
 from gapless.catalogue.declare.targets import LOADER
-from gapless.catalogue.examples import example_facts
 from gapless.model.edit import Applicability, FixRequest, Proposal, Wrap
 from gapless.model.facts import Facts, Loader
 
@@ -15,24 +14,17 @@ _MIN_GROWTH: Final = 2  # bytes that are copied, by those of the batch: floats a
 
 @fix(
     NAME,
-    cases=lambda: [
-        Case(
-            "Batches of bytes, x.float() / 255 in the loop",
-            example_facts.gpu(example_facts.loader(byte_pictures=True)),
-            "same: batches of train.py:41 are copied as bytes, and become floats on the device",
-            edits=(Wrap(LOADER, NAME, {}, example_facts.LOADER_LINE),),
-        ),
-        Case(
-            "Batches of floats",
-            example_facts.gpu(example_facts.loader(byte_pictures=False)),
-            "refused: batches of train.py:41 hold no pictures as bytes",
-        ),
-        Case(
-            "No device",
-            example_facts.cpu(example_facts.loader(byte_pictures=True)),
-            "refused: no device was used: nothing is copied to one",
-        ),
-    ],
+    cases="""
+    # Batches of bytes, x.float() / 255 in the loop
+    > same: batches of train.py:41 are copied as bytes, and become floats on the device
+    gpu(loader(byte_pictures=True)), Wrap(LOADER, NAME, {}, LOADER_LINE)
+    # Batches of floats
+    > refused: batches of train.py:41 hold no pictures as bytes
+    gpu(loader(byte_pictures=False))
+    # No device
+    > refused: no device was used: nothing is copied to one
+    cpu(loader(byte_pictures=True))
+    """,
 )
 def uint8_in_loop(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Copy pictures as bytes where the loop makes floats of them: ``x.float() / 255``, ``.to()``.
