@@ -196,15 +196,15 @@ def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Fi
 
 def _is_all_of(line: Finding, finding: Finding) -> bool:
     """Return whether a cause was sampled at a line alone: nowhere else, and in no backward pass."""
-    in_backward = _measured(finding, IN_BACKWARD)
+    in_backward = _read_measure(finding, IN_BACKWARD)
     if in_backward is not None:
         return in_backward < _MAX_BACKWARD
-    sampled_share = _measured(finding, SAMPLED_IN_FUNCTION)
-    line_share = _measured(line, SAMPLED_AT_LINE) or 0.0
+    sampled_share = _read_measure(finding, SAMPLED_IN_FUNCTION)
+    line_share = _read_measure(line, SAMPLED_AT_LINE) or 0.0
     return sampled_share is not None and sampled_share <= _MAX_EXCESS * line_share
 
 
-def _measured(finding: Finding, name: str) -> float | None:
+def _read_measure(finding: Finding, name: str) -> float | None:
     """Return a figure that a finding rests on."""
     values = (measure.value for measure in finding.detection.measures if measure.name == name)
     value = next(values, None)
