@@ -92,7 +92,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=SCRIPTS, nargs="*", default=list(SCRIPTS))
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+    folders = (str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     results: dict[str, Any] = {"machine": machine()}
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:

@@ -73,7 +73,8 @@ def main() -> None:
     parser.add_argument("--budget", default="150s", help="of a trial of all drop-ins")
     parser.add_argument("--fix", nargs="*", default=[], help="only these; if none is named, all")
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+    folders = (str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     results: dict[str, Any] = {"machine": machine()}
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
