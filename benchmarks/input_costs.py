@@ -68,7 +68,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     script, call = SCRIPTS[name]
     (folder / "plain.py").write_bytes(script.read_bytes())
     write_drafted(script, call, folder / "drafted.py")
-    run_gapless(folder, "run", "--quiet", "python", "plain.py", "--epochs", str(EPOCHS))
+    run_gapless(folder, "run", "--quiet", sys.executable, "plain.py", "--epochs", str(EPOCHS))
     document = json.loads(run_gapless(folder, "data", "--yes", "--json", "--seconds", str(SECONDS)))
     (foretold,) = [
         cost["step_speedup"]
@@ -92,7 +92,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=SCRIPTS, nargs="*", default=list(SCRIPTS))
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+    folders = (str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     results: dict[str, Any] = {"machine": machine()}
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:

@@ -30,11 +30,16 @@ from benchmarks.packed.server import serve
 FORMATS: Final = ("packed", "tar", "lmdb", "hdf5", "npy", "mds", "litdata")
 ORDERS: Final = ("random", "in order")
 PEERS: Final = {"tar": "webdataset", "mds": "streaming", "litdata": "litdata"}  # read by them too
-DECODERS: Final = {"Pillow": "PIL", "simplejpeg": "simplejpeg", "OpenCV": "cv2"}
+DECODERS: Final = {
+    "Pillow": "PIL",
+    "simplejpeg": "simplejpeg",
+    "OpenCV": "cv2",
+    "DALI": "nvidia.dali",
+}
 WHOLE: Final = "whole shards first"  # over a network: fetched, then read from the disk
 _PACKAGES: Final = (
     "torch", "lmdb", "h5py", "webdataset", "litdata", "mosaicml-streaming", "pillow", "simplejpeg",
-    "opencv-python-headless",
+    "opencv-python-headless", "nvidia-dali-cuda130",
 )  # fmt: skip
 _PRELOADED: Final = ["benchmarks.packed.reading", *PEERS.values(), *DECODERS.values()]
 _LATENCY_S: Final = 0.01
@@ -137,11 +142,19 @@ def _list_peer_cells(cell: dict[str, Any], address: str) -> Iterator[dict[str, A
 def _list_decoders(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield how photographs are read and decoded, by each decoder that is installed."""
     for decoder, package in DECODERS.items():
-        if find_spec(package) is not None:
+        is_readable = decoder != "DALI" or cell["format"] == "folder"  # which it reads itself
+        if is_readable and _is_installed(package):
             reader = f"{cell['format']}, {decoder}"
             decoded = {**cell, "reader": reader, "decoder": decoder, "order": "random"}
             for storage in ("warm", "cold"):
                 yield {**decoded, "storage": storage}
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
 
 
 def measure_cell(cell: dict[str, Any]) -> dict[str, float]:

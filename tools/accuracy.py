@@ -236,6 +236,8 @@ def jobs(result: Path = JOBS_RESULT) -> str:
 def _job_row(name: str, case: Figures) -> str:
     gains = (case["predicted"], case["measured"])
     predicted, measured = ("–" if gain is None else _ratio(gain) for gain in gains)
+    if case.get("at_most") is not None:
+        predicted = f"at most {_ratio(case['at_most'])}"
     right = "yes" if case["is_right"] else "no"
     return f"| `{name}` | {case['first'] or 'nothing'} | {right} | {predicted} | {measured} |"
 

@@ -5,17 +5,21 @@ code; where one rank is late, that rank, and the function that it is late in.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Struct
 
 from benchmarks.judging.metrics import gain_points
+from gapless.model.edit import Applicability, Proposal, edit_from_json
 from gapless.model.estimate import Estimate
-from gapless.model.finding import Detection, Diagnosis, Finding
+from gapless.model.finding import Detection, Finding
 from gapless.pricing.diagnose import diagnose
+from gapless.pricing.price import Prices
+from gapless.pricing.propose import predict_together
 from gapless.replay.predict.identity import MAX_ERROR
 from gapless.store.run.recordings import load
 from gapless.store.run.unpack import unpack
@@ -25,6 +29,19 @@ from tests.jobs.cases import TRUTHS, Truth
 from tests.zoo.menus import REMEDY
 
 _ROUGH_POINTS: Final = 5.0  # half of a measured interval: what is wider decides no error
+
+
+class FixAnswer(Struct, frozen=True):
+    """A named fix on the menu of a job: what it was foretold to give, and what it gave."""
+
+    fix: str
+    predicted: Estimate
+    measured: Estimate
+
+    @property
+    def is_covered(self) -> bool:
+        """Return whether the measured gain, as far as it is known, meets the interval."""
+        return self.predicted.low <= self.measured.high and self.measured.low <= self.predicted.high
 
 
 class JobAnswer(Struct, frozen=True):
@@ -39,6 +56,8 @@ class JobAnswer(Struct, frozen=True):
     measured: Estimate | None
     identity: float | None  # the joint replay, unchanged: off the trace
     refused: str | None
+    at_most: Estimate | None = None  # what removing the cause as a whole would give
+    fixes: tuple[FixAnswer, ...] = ()
 
     @property
     def error_points(self) -> float | None:
@@ -65,11 +84,12 @@ class JobAnswer(Struct, frozen=True):
 
 def judge_record(folder: Path, scratch: Path) -> JobAnswer:
     """Ask about a record, and compare the answer with its truth and its menu."""
-    diagnosis = diagnose_run(unpack(folder / "run.tar.zst", scratch))
+    prices = price_run(unpack(folder / "run.tar.zst", scratch))
+    diagnosis = diagnose(prices)
     truth = TRUTHS[folder.name]
     first = diagnosis.findings[0] if diagnosis.findings else None
-    menu = folder / "menu.json"
-    measured = measured_gain(json.loads(menu.read_text())) if menu.exists() else None
+    path = folder / "menu.json"
+    menu: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"menu": []}
     fidelity = diagnosis.fidelity
     return JobAnswer(
         case=folder.name,
@@ -78,16 +98,30 @@ def judge_record(folder: Path, scratch: Path) -> JobAnswer:
         is_right=is_named(first, truth),
         n_named=len(diagnosis.findings),
         predicted=None if first is None else first.prediction.speedup,
-        measured=measured,
+        measured=measured_gain(menu),
         identity=None if fidelity is None else fidelity.imputed,
         refused=None if fidelity is None else fidelity.refused,
+        at_most=None if first is None else first.prediction.at_most,
+        fixes=tuple(judge_fixes(prices, menu)),
     )
 
 
-def diagnose_run(run: Path) -> Diagnosis:
-    """Return the causes of a run that are found without any cache."""
+def price_run(run: Path) -> Prices:
+    """Return what the causes of a run are priced by, without any cache."""
     account = account_run(load(run), Options(cache=False), _ignore_progress)
-    return diagnose(prices_of_run(account, cached=False))
+    return prices_of_run(account, cached=False)
+
+
+def judge_fixes(prices: Prices, menu: dict[str, Any]) -> Iterator[FixAnswer]:
+    """Yield the fixes on a menu that were measured and that have a price."""
+    for line in menu["menu"]:
+        if line["fix"] is None or line["speedup"] is None:
+            continue
+        edits = tuple(edit_from_json(dict(edit)) for edit in line["edits"])
+        proposal = Proposal(line["fix"], line["name"], edits, Applicability.RISKY)
+        prediction = predict_together(prices, [proposal])
+        if prediction.speedup is not None:
+            yield FixAnswer(line["fix"], prediction.speedup, Estimate(**line["speedup"]))
 
 
 def is_named(first: Finding | None, truth: Truth) -> bool:
@@ -139,6 +173,7 @@ def summarize_answers(answers: Sequence[JobAnswer]) -> dict[str, Any]:
         "covered": _count(
             [answer.is_covered for answer in faulty if answer.is_covered is not None]
         ),
+        "fixes_covered": _count([fix.is_covered for answer in answers for fix in answer.fixes]),
         "identity": _count([error <= MAX_ERROR for error in imputed]),
         "refused": sum(answer.refused is not None for answer in answers),
     }
@@ -150,10 +185,7 @@ def _count(flags: Sequence[bool]) -> dict[str, int]:
 
 def answer_to_json(answer: JobAnswer) -> dict[str, Any]:
     """Return an answer as it is kept."""
-    document = structs.asdict(answer)
-    for name in ("predicted", "measured"):
-        value = document[name]
-        document[name] = None if value is None else structs.asdict(value)
+    document: dict[str, Any] = msgspec.to_builtins(answer)
     return document | {
         "error_points": answer.error_points,
         "is_covered": answer.is_covered,

@@ -7,7 +7,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -153,8 +153,27 @@ def make_dataset(cell: dict[str, Any]) -> Any:  # noqa: ANN401
     return PackedDataset(cell["path"], loader=loader)
 
 
+def count_decoded(cell: dict[str, Any]) -> Iterator[int]:
+    """Read and decode a folder of photographs by DALI on the processors; yield counts."""
+    fn: Any = import_module("nvidia.dali.fn")
+    pipeline: Any = import_module("nvidia.dali").Pipeline
+    with pipeline(batch_size=_BATCH, num_threads=_WORKERS, device_id=None) as graph:
+        is_shuffled = cell["order"] == "random"
+        data, labels = fn.readers.file(
+            file_root=cell["path"], random_shuffle=is_shuffled, name="files"
+        )
+        graph.set_outputs(fn.decoders.image(data, device="cpu"), labels)
+    graph.build()
+    left = graph.epoch_size("files")
+    while left > 0:
+        yield min(left, len(graph.run()[0]))
+        left -= _BATCH
+
+
 def make_loader(cell: dict[str, Any]) -> Iterable[int]:
     """Return what yields counts of samples."""
+    if cell.get("decoder") == "DALI":
+        return count_decoded(cell)
     if cell["reader"] == "webdataset's own":
         import webdataset as wds
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import torch
 
 from gapless.apply.drafts.checking import compare_facts
 from gapless.apply.edits.vendored import write_part
@@ -231,6 +232,17 @@ def test_the_part_does_what_it_does_in_gapless(
     assert [*part.DevicePrefetcher([1, 2, 3], device="cpu")] == [1, 2, 3]
 
 
+def test_a_part_of_several_files_is_one_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vendored_batches.py").write_text(write_part("uint8-in-loop"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("vendored_batches")
+    pictures = torch.full((1, 3, 8, 8), 51, dtype=torch.uint8)
+    ((batch,),) = module.ByteBatches([[pictures]])
+    assert torch.equal(batch.float() / 255 + 0, pictures.float() / 255)
+
+
 def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
     text = HEAD + "x = accelerator.prepare(DataLoader(d))\n"
     assert "needs a DataLoader" in refuse(text, Wrap(LOADER, "device-prefetcher", {}, at(3)))
@@ -248,6 +260,7 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("jpeg-decoder", "jpeg_decoders", "decode_with"),
         ("picture-cache", "picture_cache", "cache_pictures"),
         ("uint8-by-hand", "handwritten_floats", "send_handwritten_uint8"),
+        ("file-cache", "file_cache", "cache_files"),
         ("length-buckets", "length_buckets", "bucket_by_length"),
         ("sample-cache", "sample_cache", "cache_samples"),
     ],

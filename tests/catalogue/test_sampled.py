@@ -27,7 +27,7 @@ def test_few_looks_leave_more_open_than_many_and_none_tell_nothing() -> None:
     assert few_looks is not None
     assert many_looks is not None
     assert few_looks.mid == many_looks.mid == 3e6
-    assert few_looks.high - few_looks.low > 3 * (many_looks.high - many_looks.low)
+    assert few_looks.high - few_looks.low > 2 * (many_looks.high - many_looks.low)
 
 
 def test_one_look_that_stood_there_does_not_make_it_sure() -> None:

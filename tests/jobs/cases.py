@@ -19,7 +19,8 @@ _DEEP: Final = {"wide": 128, "layers": 10, "batch": 64}
 _BUCKETS: Final = Choice("bucket-5", WRONG, (m.argument(m.DDP, "bucket_cap_mb", 5),))
 _LARGE: Final = {"wide": 2048, "layers": 4, "batch": 8, "count": 512}
 _GPU: Final = {"wide": 4096, "layers": 6, "batch": 256, "count": 2048, "resident": True}
-_LOADED: Final = {**_GPU, "batch": 64, "resident": False}
+_HALF: Final = {**_GPU, "batch": 4096, "count": 16384, "half": True}  # nothing is in full precision
+_LOADED: Final = {**_GPU, "batch": 64, "resident": False, "half": True}
 _STATIC: Final = Choice("static-graph", WRONG, (m.argument(m.DDP, "static_graph", value=True),))
 
 
@@ -60,7 +61,7 @@ def _late(
 ) -> tuple[Case, Truth]:
     """Return a training whose last rank is late, and what must be named of it."""
     plain = {key: least for key, least in _PLAIN.items() if key in options}
-    menu = (m.variant("delay"), _BUCKETS, m.pin_memory())
+    menu = (m.variant("delay"), _BUCKETS)
     case = _sized_case(name, (planted,), options, menu, {"delay": plain}, ranks=ranks)
     return case, Truth(("G601",), ranks - 1, functions)
 
@@ -74,13 +75,13 @@ def _exchange(
     plain: Mapping[str, Any],
 ) -> tuple[Case, Truth]:
     """Return a training whose ranks exchange badly, and what must be named of it."""
-    menu = (m.variant("exchange"), *menu, m.pin_memory())
+    menu = (m.variant("exchange"), *menu)
     case = _sized_case(name, (planted,), options, menu, {"exchange": plain})
     return case, Truth(codes)
 
 
 def _sound(name: str, options: Mapping[str, Any], ranks: int = 2) -> tuple[Case, Truth]:
-    menu = (_BUCKETS, _STATIC, m.pin_memory())
+    menu = (_BUCKETS, _STATIC)
     case = Case(
         name, FAMILY, name[-1], HEALTHY, (), options, menu, ranks=ranks, steps=_STEPS[name[-1]]
     )
@@ -142,29 +143,36 @@ _CASES: Final = (
     ),
     _late(
         "jobs-sharded-g", "one rank's host work, parameters in parts",
-        {**_GPU, "notes": 60_000, "sharded": True}, "take_notes",
+        {**_HALF, "notes": 60_000, "sharded": True}, "take_notes",
     ),
     _late(
         "jobs-stages-g", "one rank's host work, layers on two ranks",
-        {**_GPU, "batch": 1024, "notes": 15_000, "stages": 4}, "take_notes",
+        {**_HALF, "notes": 15_000, "stages": 4}, "take_notes",
     ),
     _exchange(
-        "jobs-by-hand-g", "all-reduce by hand", {**_GPU, "by_hand": True}, "G603",
+        "jobs-by-hand-g", "all-reduce by hand", {**_HALF, "by_hand": True}, "G603",
         plain={"by_hand": False},
     ),
     _exchange(
         "jobs-gloo-g", "gloo between GPUs", {**_GPU, "wide": 2048, "backend": "gloo"}, "G609",
         plain={"backend": None},
     ),
+    (
+        _sized_case(
+            "jobs-replicated-g", ("DataParallel",), {**_HALF, "replicated": True},
+            (_BUCKETS,), {}, ranks=1,
+        ),
+        Truth(("G610",)),  # another start, so that no menu has its remedy
+    ),
     _late("jobs-host-work-g", "one rank's host work", {**_GPU, "notes": 60_000}, "take_notes"),
     _exchange(
         "jobs-copied-buckets-g", "gradients copied back from buckets", {**_GPU, "batch": 64},
         "G608", menu=(_VIEW, _COMPRESSED), plain={"bucket_view": True},
     ),
-    _sound("jobs-lean-g", {**_GPU, "batch": 1024, "count": 4096, "bucket_view": True}),
+    _sound("jobs-lean-g", {**_HALF, "batch": 8192, "bucket_view": True}),
     _late(
         "jobs-uneven-samples-g", "one rank's samples",
-        {**_GPU, "batch": 512, "count": 4096, "longer": 2},
+        {**_HALF, "longer": 2},
     ),
     _exchange(
         "jobs-tiny-buckets-g", "tiny buckets",
@@ -172,7 +180,7 @@ _CASES: Final = (
         menu=(_BUCKETS,), plain={"bucket_mb": 25.0},
     ),
     _exchange(
-        "jobs-every-pass-g", "no no_sync with accumulation", {**_GPU, "accumulate": 4}, "G602",
+        "jobs-every-pass-g", "no no_sync with accumulation", {**_HALF, "accumulate": 4}, "G602",
         menu=(m.no_sync(m.REMEDY),), plain={"no_sync": True},
     ),
     _sound("jobs-lean-c", {}),

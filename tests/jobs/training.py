@@ -11,6 +11,7 @@ import functools
 import gc
 import io
 import os
+import tempfile
 import time
 import zlib
 from argparse import Namespace
@@ -43,7 +44,9 @@ USUAL: dict[str, Any] = {
     "bucket_view": False,
     "backend": None,  # of the process group that exchanges gradients; None: the device's own
     "stages": 0,  # parts of a batch that go through the layers of one rank, then of the other
+    "replicated": False,  # one process copies the model to all GPUs (DataParallel)
     "sharded": False,  # parameters lie on all ranks in parts (fully_shard)
+    "half": False,  # numbers are bfloat16
     "resident": False,  # rows are on the device: nothing is loaded
     "find_unused": False,
     "accumulate": 1,
@@ -105,15 +108,26 @@ def make_job(options: Namespace, device: torch.device) -> Job:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if not distributed.is_initialized():
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        start_group("nccl" if device.type == "cuda" else "gloo")
     data = Rows(options, is_late=is_late())
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
         if options.resident:
             data.rows = data.rows.to(device)
+    dtype = torch.bfloat16 if options.half else torch.float32
+    data.rows = data.rows.to(dtype)
     period = max(1, options.save_every)
-    return Job(network(options).to(device), data, device, options, train, {}, period)
+    return Job(network(options).to(device, dtype), data, device, options, train, {}, period)
+
+
+def start_group(backend: str) -> None:
+    """Meet the other ranks; without torchrun there are none."""
+    if "RANK" in os.environ:
+        distributed.init_process_group(backend)
+    else:
+        meeting = f"file://{tempfile.mkdtemp()}/meeting"
+        distributed.init_process_group(backend, meeting, rank=0, world_size=1)
 
 
 def train(job: Job) -> Steps:
@@ -207,6 +221,8 @@ def work_late(options: Namespace, litter: list[list[int]]) -> None:
 
 def wrap_model(job: Job) -> nn.Module:
     options = job.options
+    if options.replicated:
+        return nn.DataParallel(job.model)
     if options.sharded:
         return shard_model(copy.deepcopy(job.model))
     return DistributedDataParallel(

@@ -20,7 +20,7 @@ from torch.utils.data import (
 
 from gapless.payload.feeding import collating, decoders, file_reads, pixels
 from gapless.payload.feeding.batches import BYTES, NOW, RECYCLED, TENSORS, HeldBatch
-from gapless.payload.feeding.maker import Maker
+from gapless.payload.feeding.maker import AHEAD, Maker
 from gapless.payload.feeding.observation import Observation
 from gapless.payload.feeding.result import describe_error
 from gapless.payload.feeding.source import SampleSource
@@ -107,6 +107,8 @@ def test_a_sample_that_raises_is_left_out_and_each_stage_has_a_figure(folder: Pa
     assert [report.raised for report in reports if report.raised] == [
         [f"sample 2: ValueError: broken ({__file__}:{_BROKEN_LINE})"]
     ]
+    ahead = maker.run("stages, read ahead", 0)
+    assert [*ahead] == [("read", AHEAD)] or AHEAD in maker.facts()["absent"]["read"]
     assert {"whole", "stages", "raw", "collate", "collate, recycled", "collate, bytes"} <= set(
         reports[0].cells
     )

@@ -21,7 +21,14 @@ import pytest
 from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.process_state import STATE
-from gapless.payload.stacks import blocked, counting, gil_switch, own_threads, snapshots, stacks
+from gapless.payload.stacks import (
+    blocked,
+    counting,
+    gil_switch,
+    own_threads,
+    snapshots,
+    stacks,
+)
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -206,7 +213,7 @@ def test_what_is_asked_of_a_thread_that_went_on_is_not_believed(
     monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame()})
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: "sleep")
     monkeypatch.setattr(counting, "_entry", lambda _: entry)
-    _look(7, None, (1, (1, 20, (None, look_at.__code__, 1))))
+    _look(7, None, (1, (1, 20, -1, (None, look_at.__code__, 1))))
     assert entry == ([1, 7, 0, {}] if moves else [1, 0, 7, {"sleep": 7}])
 
 
@@ -318,5 +325,5 @@ def test_a_function_that_is_just_entered_is_not_blamed_for_what_its_caller_did(
     caller, entered = (look_at.__code__, 7), (hold_in_c.__code__, 1)
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: None)
     monkeypatch.setattr(counting, "_entry", counted.append)
-    _look(1, None, (1, (1, 2, ((None, *entered), *caller))))
+    _look(1, None, (1, (1, 2, -1, ((None, *entered), *caller))))
     assert counted == [[caller]]

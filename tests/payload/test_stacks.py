@@ -168,8 +168,11 @@ def test_the_first_looks_at_a_training_come_more_often(monkeypatch: pytest.Monke
     monkeypatch.setattr(stacks, "_jitter", lambda: 1.0)
     pause = stacks._pause_s  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(_STATE, "role", "training")
-    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTOR)
+    monkeypatch.setattr(_STATE, "looking_s", 0.0)
+    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTORS["training"])
     assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(0.1)
+    monkeypatch.setattr(_STATE, "looking_s", 0.0005)  # a hundredth of the time: every 50 ms
+    assert pause(0.1, 0) == pytest.approx(0.05)
     monkeypatch.setattr(_STATE, "role", "worker")
     assert pause(0.1, 0) == pytest.approx(0.1)
 
@@ -196,6 +199,17 @@ def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(
         assert n_looks + frame["rest"][0] >= frame["looks"] >= n_looks > 5
 
 
+def test_what_comes_before_the_end_of_the_first_step_is_set_up(
+    looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy_here(looks)
+    monkeypatch.setattr(recorder._recording, "edge", (1, time.monotonic_ns()))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    busy_here(looks)
+    stacks.stop()
+    assert [frame["thread"] for frame in stack_frames] == ["setup", "training"]
+    assert all(frame["looks"] > 5 for frame in stack_frames)
+
+
 def test_the_set_up_of_a_worker_is_none_of_the_training(
     looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +231,8 @@ def test_set_up_that_never_ends_is_looked_at_ever_more_rarely(
     pause = stacks._pause_s  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(_STATE, "role", "setup")
     monkeypatch.setattr(_STATE, "began", time.monotonic_ns())
-    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTOR)
+    monkeypatch.setattr(_STATE, "looking_s", 0.0)
+    assert pause(0.1, 0) == pytest.approx(0.1 / stacks.EARLY_FACTORS["setup"])
     monkeypatch.setattr(_STATE, "began", time.monotonic_ns() - 3_600_000_000_000)
     assert pause(0.1, stacks.FIRST_LOOKS) == pytest.approx(3600 / stacks.SETUP_PART, rel=0.01)
 

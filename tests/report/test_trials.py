@@ -7,11 +7,11 @@ import msgspec
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
-from gapless.model.edit import Applicability, Location, Proposal, SetArgument
+from gapless.model.edit import Applicability, Location, Proposal, SetArgument, Wrap
 from gapless.model.estimate import Estimate
 from gapless.model.trial import Arm, Parity, Side, Trial, TrialVerdict
 from gapless.report.documents.trials import proposal_objects, trial_objects
-from gapless.report.sections.trials import ratio_text, trial_screen
+from gapless.report.sections.trials import fix_names, ratio_text, trial_screen
 from gapless.report.text.console import pen_for
 
 WORKERS = SetArgument("torch.utils.data.DataLoader", "num_workers", 2, Location("train.py", 41))
@@ -115,6 +115,13 @@ def test_what_was_predicted_stands_beside_what_was_measured() -> None:
     assert "1.50× [1.20 … 1.70]  1.46× [1.38 … 1.55]" in faster
     assert "×" not in unedited + useless
     assert "predicted" not in trial_text(TRIAL, 120)
+
+
+def test_a_fix_stands_with_the_value_that_it_was_tried_with() -> None:
+    edit = Wrap("torch.utils.data.DataLoader", "sample-cache", {"folder": "./kept"})
+    side = replace(USELESS, fixes=("sample-cache",), edits=(edit,))
+    assert fix_names(side) == "sample-cache=./kept"
+    assert fix_names(replace(side, edits=(replace(edit, options={}),))) == "sample-cache"
 
 
 def test_narrow_intervals_have_more_digits() -> None:

@@ -1,11 +1,13 @@
 """A cause by hand is worth what its line is worth, if that is more."""
 
+import pytest
 from msgspec.structs import replace
 
+from gapless.catalogue.queries.samples import SAMPLED_AT_LINE, SAMPLED_IN_FUNCTION
 from gapless.model.change import Drop, HostChange, Prediction
 from gapless.model.edit import FixRequest, Location
 from gapless.model.estimate import Estimate
-from gapless.model.finding import SAME_LINE, Detection, Finding
+from gapless.model.finding import SAME_LINE, Detection, Finding, Measure
 from gapless.pricing.nested import drop_yielding, gives_way, take_line_prices
 
 STEP_NS = 10_000_000
@@ -56,6 +58,11 @@ def test_what_is_worth_more_alone_is_worth_what_its_line_is_at_least() -> None:
     assert priced.detection == dear.detection
 
 
+def test_what_has_no_price_takes_that_of_its_line() -> None:
+    unpriced = replace(finding("G202", 12, 1.1, 1.2), prediction=Prediction(None, "host"))
+    assert take_line_prices([unpriced, LINE], STEP_NS)[0].prediction == LINE.prediction
+
+
 def test_a_line_gives_way_to_what_is_known_only_by_its_function_if_that_is_most_of_it() -> None:
     cheap, dear = finding("G305", 12, 1.02, 1.03), finding("G305", 12, 1.3, 1.5)
     by_function = [
@@ -84,3 +91,28 @@ def test_a_cause_near_two_costly_lines_stands_for_both_only_if_it_is_worth_as_mu
     assert drop_yielding([near, far, small]) == [far, small]
     assert drop_yielding([near, far, large]) == [large]
     assert take_line_prices([far, near, small], STEP_NS)[0] == far
+
+
+@pytest.mark.parametrize(("in_function", "mid"), [(0.4, 1.625), (0.6, 1.9)])
+def test_what_is_worth_more_than_its_line_is_weighed_with_it_if_it_is_nowhere_else(
+    in_function: float, mid: float
+) -> None:
+    dear, line = finding("G202", 12, 0.8, 1.9), LINE
+    shares = ((dear, SAMPLED_IN_FUNCTION, in_function), (line, SAMPLED_AT_LINE, 0.4))
+    dear, line = (
+        replace(
+            rival,
+            detection=replace(rival.detection, measures=(Measure(name, share, "share"),)),
+        )
+        for rival, name, share in shares
+    )
+    priced = take_line_prices([dear, line], STEP_NS)[0]
+    assert priced.prediction.speedup is not None
+    assert priced.prediction.speedup.mid == pytest.approx(mid, abs=0.001)
+
+
+def test_a_sure_gain_gives_way_to_none_that_is_not_known() -> None:
+    rival = finding("G202", 12, 0.9, 1.9)
+    unsure = replace(rival, share=0.4)
+    assert drop_yielding([LINE, rival]) == [rival]
+    assert drop_yielding([LINE, unsure]) == [LINE, unsure]

@@ -41,6 +41,7 @@ _COMPARED: Final = {
     "hand-over": "from a worker",
 }
 _FIXES: Final = {  # by way
+    "read ahead, cold": "read-ahead",
     "samples kept": "sample-cache",
     "pictures kept": "picture-cache",
     "recycled buffer": "recycled-collate",

@@ -73,6 +73,7 @@ class Loader(Struct, frozen=True):
     texts: str | None = None  # the data set's list of texts or rows, one for each sample
     files: str | None = None  # the data set's list of files, one for each sample
     decoders: tuple[str, ...] | None = None  # of JPEG, beside Pillow; None: it was not seen
+    byte_pictures: bool = False  # batches hold pictures as bytes: batch, channel, row, column
 
 
 class Optimizer(Struct, frozen=True):

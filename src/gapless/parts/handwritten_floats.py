@@ -13,7 +13,7 @@ _PICTURE_SIZE = 3  # dimensions: channel, row, column
 _MOST_CHANNELS = 4
 _FEWEST_PIXELS = 8  # to a side: less is no picture
 _ARITHMETIC = ("add", "sub", "mul", "div")
-_TO_FLOATS = (  # arguments
+TO_FLOATS = (  # arguments
     ((), {}),
     ((torch.float32,), {}),
     ((), {"dtype": torch.float32}),
@@ -60,12 +60,12 @@ def defer_arithmetic() -> Callable[[], None]:
         return lambda: None
     for name, original in originals.items():
         setattr(kind, name, _wrap(original, is_division=name in ("div", "__truediv__")))
-    table_rules.update(_RULES)
+    table_rules.update(ARITHMETIC_RULES)
 
     def revert() -> None:
         for name, original in originals.items():
             setattr(kind, name, original)
-        for name in _RULES:
+        for name in ARITHMETIC_RULES:
             table_rules.pop(name, None)
 
     return revert
@@ -76,9 +76,9 @@ def _wrap(original: Any, *, is_division: bool) -> Any:
     def convert(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if type(tensor) is torch.Tensor and tensor.dtype == torch.uint8 and _is_picture(tensor):
             if is_division:
-                return original(_make_later(tensor), *args, **kwargs)
-            if (args, kwargs) in _TO_FLOATS:
-                return _make_later(tensor)
+                return original(make_later(tensor), *args, **kwargs)
+            if (args, kwargs) in TO_FLOATS:
+                return make_later(tensor)
         return original(tensor, *args, **kwargs)
 
     vars(convert)["is_later"] = True
@@ -93,13 +93,15 @@ def _is_picture(tensor: Any) -> bool:
     return 1 <= channels <= _MOST_CHANNELS and min(sides) >= _FEWEST_PIXELS
 
 
-def _make_later(tensor: Any) -> Any:
-    """Return bytes that say they are floats."""
+def make_later(tensor: Any) -> Any:
+    """Return bytes of a picture, or a batch of them, that say they are floats."""
     if on_first_by_hand:
         on_first_by_hand.pop()()
     ramp = torch.arange(256, dtype=torch.uint8).to(torch.float64).to(torch.float32)
-    table = _intern(ramp.expand(tensor.size(0), 256).reshape(-1))
-    return Uint8Picture(tensor.permute(1, 2, 0).clone(memory_format=torch.contiguous_format), table)
+    table = _intern(ramp.expand(tensor.size(-3), 256).reshape(-1))
+    view = tensor.movedim(-3, -1)
+    pixels = torch.empty(view.shape, dtype=torch.uint8, pin_memory=tensor.is_pinned())
+    return Uint8Picture(pixels.copy_(view), table)
 
 
 def _intern(table: Any) -> Any:
@@ -114,6 +116,7 @@ def _compute(in_place: bool, func: Any, args: Any, kwargs: Any) -> Any:  # noqa:
         return None
     if not all(_is_same_for_pixels(other, picture) for other in others):
         return None
+    others = [_strip_batch(other) for other in others]
     table = picture.table.clone().view(picture.size(-3), 1, 256)
     floats = func(table, *others, **kwargs)
     if floats.dtype != torch.float32 or floats.shape != table.shape:
@@ -131,24 +134,31 @@ def _is_same_for_pixels(value: Any, picture: Any) -> bool:
         return True
     if type(value) is not torch.Tensor or value.device.type != "cpu" or value.requires_grad:
         return False
+    value = _strip_batch(value) if picture.dim() > _PICTURE_SIZE else value
     size = (1,) * (_PICTURE_SIZE - value.dim()) + tuple(value.shape)
     return len(size) == _PICTURE_SIZE and size[0] in (1, picture.size(-3)) and size[1:] == (1, 1)
+
+
+def _strip_batch(value: Any) -> Any:
+    """Return a number for each channel without the dimension of the batch."""
+    is_batched = type(value) is torch.Tensor and value.dim() > _PICTURE_SIZE and value.size(0) == 1
+    return value.squeeze(0) if is_batched else value
 
 
 def _flip(_func: Any, args: Any, _kwargs: Any) -> Any:
     """Turn the bytes round, by row or column."""
     picture, dims = args
     axes = {dim % picture.dim() - picture.dim() for dim in dims}
-    if not _has_bytes(picture) or picture.dim() != _PICTURE_SIZE or not axes <= {-1, -2}:
+    if not _has_bytes(picture) or not axes <= {-1, -2}:
         return None
     return Uint8Picture(picture.pixels.flip([axis - 1 for axis in axes]), picture.table)
 
 
 def _has_bytes(picture: Any) -> bool:
-    return picture.dim() == _PICTURE_SIZE and type(picture.pixels) is torch.Tensor
+    return type(picture.pixels) is torch.Tensor
 
 
-_RULES: dict[str, Any] = {
+ARITHMETIC_RULES: dict[str, Any] = {
     **{f"aten::{name}": functools.partial(_compute, False) for name in _ARITHMETIC},  # noqa: FBT003
     **{f"aten::{name}_": functools.partial(_compute, True) for name in _ARITHMETIC},  # noqa: FBT003
     "aten::flip": _flip,

@@ -52,6 +52,11 @@ def find_files(dataset: Any) -> str | None:
     return None
 
 
+def list_paths(dataset: Any) -> list[Any]:
+    """Return the paths of the files of a data set that has a list of them."""
+    return [_path(member) for member in getattr(dataset, find_files(dataset) or "", ())]
+
+
 class BatchReader:
     """A data set's ``__getitems__``, by which torch asks for the samples of a batch."""
 
@@ -63,7 +68,12 @@ class BatchReader:
         """Return the samples, after their files were asked for."""
         files = getattr(self.dataset, self.name or "", ())
         for index in indices:
-            _advise(files, index)
+            try:
+                path = _path(files[index])
+            except (LookupError, TypeError):
+                continue
+            if path is not None:
+                advise(path)
         users = getattr(type(self.dataset), "__getitems__", None)
         if users is not None:
             return users(self.dataset, indices)
@@ -77,15 +87,13 @@ def _path(member: Any) -> Any:
     return member if isinstance(member, (str, os.PathLike)) else None
 
 
-def _advise(files: Any, index: Any) -> None:
+def advise(path: Any) -> None:
     """Tell the system that a file is going to be read; whoever reads it says what is wrong."""
     try:
-        path = _path(files[index])
-        descriptor = -1 if path is None else os.open(path, os.O_RDONLY)
-    except (OSError, LookupError, TypeError, ValueError):
+        descriptor = os.open(path, os.O_RDONLY)
+    except (OSError, ValueError):
         return
-    if descriptor >= 0:
-        try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
-        finally:
-            os.close(descriptor)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+    finally:
+        os.close(descriptor)

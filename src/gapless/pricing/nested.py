@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gapless.catalogue.queries.samples import IN_BACKWARD, SAMPLED_AT_LINE, SAMPLED_IN_FUNCTION
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -18,6 +19,9 @@ from gapless.model.finding import SAME_LINE, Finding
 from gapless.pricing.worth_trying import saved_share
 
 _MIN_LINES_SHARE: Final = 0.75  # of what lines take: a cause that saves less is not at all of them
+_MAX_EXCESS: Final = 1.1  # times what was sampled at a line: more of a cause lies elsewhere
+_MAX_BACKWARD: Final = 0.02  # of its calls: a loop whose rounds have gradients is not at its line
+_MIN_WIDTH: Final = 0.02  # of a step, of an interval: nothing is known better than that
 _MIN_INNER_SHARE: Final = 0.5  # of what the outer cause saves: what is left of it is less
 
 
@@ -37,12 +41,18 @@ def gives_way(finding: Finding, rival: Finding) -> bool:
 
 
 def drop_yielding(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out causes that give way to another one of these."""
+    """Leave out causes that give way to another one of these.
+
+    A sure gain gives way to none that is not known: both are named.
+    """
     return [
         finding
         for finding in findings
         if not any(
-            gives_way(finding, rival) and _explains(rival, finding, findings) for rival in findings
+            gives_way(finding, rival)
+            and _explains(rival, finding, findings)
+            and (rival.share is None or finding.share is not None)
+            for rival in findings
         )
     ]
 
@@ -142,7 +152,7 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
             and _explains(rival, line, findings)
             and not rival.detection.helps
             and rival.detection.unless != SAME_LINE
-            and rival.prediction.speedup is not None
+            and rival.prediction.at_most is None
         ]
         if rivals:
             index = max(rivals, key=lambda index: _middle(priced[index]))
@@ -156,24 +166,68 @@ def _middle(finding: Finding) -> float:
 
 def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Finding:
     own_speedup, line_speedup = finding.prediction.speedup, line.prediction.speedup
-    if own_speedup is None or line_speedup is None:
+    if line_speedup is None:
         return finding
+    if own_speedup is None:  # no window can be replayed, say: samples are of plain steps
+        priced = replace(finding, prediction=line.prediction, cost_ns=line.cost_ns)
+        return replace(priced, detection=replace(finding.detection, changes=line.detection.changes))
     if line_speedup.mid <= own_speedup.mid:  # samples of the line tell how much goes at least, too
-        speedup = replace(
-            own_speedup, low=min(own_speedup.mid, max(own_speedup.low, line_speedup.low))
+        # A part cannot take more than all: two measurements of the same time.
+        low = min(own_speedup.mid, max(own_speedup.low, line_speedup.low))
+        speedup = (
+            _weigh(own_speedup, line_speedup)
+            if _is_all_of(line, finding)
+            else replace(own_speedup, low=low)
         )
-        return replace(finding, prediction=replace(finding.prediction, speedup=speedup))
+        return _with_price(finding, speedup, step_ns)
     speedup = Estimate(
         max(own_speedup.low, line_speedup.low),
         line_speedup.mid,
         max(own_speedup.high, line_speedup.high),
     )
     note = f"with all that its line takes; what was recognised there alone: {own_speedup.mid:.2f}×"
+    priced = _with_price(finding, speedup, step_ns)
+    return replace(
+        priced,
+        detection=replace(finding.detection, changes=line.detection.changes),
+        prediction=replace(priced.prediction, notes=(*finding.prediction.notes, note)),
+    )
+
+
+def _is_all_of(line: Finding, finding: Finding) -> bool:
+    """Return whether a cause was sampled at a line alone: nowhere else, and in no backward pass."""
+    in_backward = _read_measure(finding, IN_BACKWARD)
+    if in_backward is not None:
+        return in_backward < _MAX_BACKWARD
+    sampled_share = _read_measure(finding, SAMPLED_IN_FUNCTION)
+    line_share = _read_measure(line, SAMPLED_AT_LINE) or 0.0
+    return sampled_share is not None and sampled_share <= _MAX_EXCESS * line_share
+
+
+def _read_measure(finding: Finding, name: str) -> float | None:
+    """Return a figure that a finding rests on."""
+    values = (measure.value for measure in finding.detection.measures if measure.name == name)
+    value = next(values, None)
+    return None if value is None else float(value)
+
+
+def _with_price(finding: Finding, speedup: Estimate, step_ns: float | None) -> Finding:
     return replace(
         finding,
-        detection=replace(finding.detection, changes=line.detection.changes),
-        prediction=replace(
-            finding.prediction, speedup=speedup, notes=(*finding.prediction.notes, note)
-        ),
+        prediction=replace(finding.prediction, speedup=speedup),
         cost_ns=None if step_ns is None else round(step_ns * (1 - 1 / speedup.mid)),
     )
+
+
+def _weigh(own_speedup: Estimate, line_speedup: Estimate) -> Estimate:
+    """Return the mean of two speed-ups, by what they save of a step, and by their errors."""
+    widths = [1 / speedup.low - 1 / speedup.high for speedup in (own_speedup, line_speedup)]
+    weights = [1 / max(_MIN_WIDTH, width) ** 2 for width in widths]
+    low, mid = (
+        sum(weights) / (weights[0] / own_gain + weights[1] / gain)
+        for own_gain, gain in (
+            (own_speedup.low, line_speedup.low),
+            (own_speedup.mid, line_speedup.mid),
+        )
+    )
+    return Estimate(low, mid, max(mid, own_speedup.high, line_speedup.high))

@@ -15,6 +15,7 @@ from gapless.parts.caches import sample_cache
 from gapless.payload.loading import datasets
 from gapless.payload.overlay import cache_filling
 from tests.parts.batching.test_length_buckets import Texts, epoch, padding
+from tests.parts.caches.test_file_cache import Texts as Files
 from tests.parts.caches.test_sample_cache import COUNT, Samples, epochs, flat
 from tests.parts.test_jpeg_files import Folder
 from tests.payload.laying import apply_edits
@@ -29,6 +30,22 @@ SAMPLES, PICTURES = Wrap(TARGET, "sample-cache"), Wrap(TARGET, "picture-cache")
 @pytest.fixture(autouse=True)
 def _no_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample_cache, "_FIRST_CHECKS", 0)
+
+
+def test_files_are_there_before_the_first_epoch(tmp_path: Path) -> None:
+    dataset, folder = Files(tmp_path / "far"), tmp_path / "near"
+    expected = [dataset[index] for index in range(4)]
+    loader = DataLoader(dataset, 4, num_workers=1)
+    with apply_edits(Wrap(TARGET, "file-cache", {"folder": str(folder)})) as edit_log:
+        iterator = iter(loader)
+        copies = list(folder.glob("*/*"))
+        assert sorted(copy.read_text() for copy in copies) == sorted(expected)
+        for copy in copies:
+            copy.write_text("a copy")
+        del iterator
+        assert list(loader) == [["a copy"] * 4]
+        assert edit_log.unobserved == []
+    assert list(loader) == [expected]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from gapless.model.edit import Wrap
-from gapless.parts import jpeg_pixels
-from gapless.parts.uint8_pictures import FloatsLater, Uint8Picture
-from gapless.payload.loading import datasets
+from gapless.parts import handwritten_floats, jpeg_pixels
+from gapless.parts.uint8_pictures import FloatsLater, Uint8Picture, table_rules
+from gapless.payload.loading import batch_facts, datasets
 from tests.parts.test_handwritten_floats import Pictures as HandPictures
 from tests.parts.test_jpeg_files import Folder
 from tests.parts.test_uint8_pictures import (
@@ -47,6 +47,20 @@ def test_the_end_of_the_pipeline_is_replaced_while_the_edit_is_on() -> None:
         assert edit_log.values[0]["old"] == "ToTensor, Normalize"
     assert [type(transform) for transform in dataset.transform.transforms] == transforms
     assert type(first_batch(dataset)) is torch.Tensor
+
+
+def test_floats_that_the_loop_makes_of_a_batch_are_bytes_until_they_are_copied() -> None:
+    pictures = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).view(2, 3, 8, 8)
+    loader: Any = DataLoader(TensorDataset(pictures), 1)
+    with apply_edits(Wrap(EDIT.target, "uint8-in-loop")) as edit_log:
+        batches: list[Any] = [batch.float() / 255 for (batch,) in loader]
+        assert [type(batch) for batch in batches] == [Uint8Picture, Uint8Picture]
+        assert torch.equal(torch.cat(batches), pictures.float() / 255)
+        assert edit_log.times() == 2
+    assert type(next(iter(loader))[0]) is torch.Tensor
+    assert batch_facts.values(next(iter(loader)))["byte_pictures"] is True
+    handwritten_floats.on_first_by_hand.clear()
+    table_rules.clear()
 
 
 def test_files_are_decoded_on_the_device_and_the_difference_is_told(tmp_path: Path) -> None:

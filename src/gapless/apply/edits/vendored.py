@@ -42,6 +42,7 @@ VENDORED_PARTS: Final = {
         ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),
         needs="torch, torchvision and Pillow",
     ),
+    "file-cache": _VendoredPart("cache_files", ("read_ahead.py", "caches/file_cache.py")),
     "jpeg-decoder": _VendoredPart(
         "decode_with",
         ("jpeg_decoders.py",),
@@ -79,6 +80,17 @@ VENDORED_PARTS: Final = {
     "uint8-by-hand": _VendoredPart(
         "send_handwritten_uint8",
         ("pipelines.py", "uint8_pictures.py", "handwritten_floats.py"),
+    ),
+    "uint8-in-loop": _VendoredPart(
+        "ByteBatches",
+        (
+            "batches.py",
+            "pipelines.py",
+            "uint8_pictures.py",
+            "handwritten_floats.py",
+            "batching/byte_batches.py",
+        ),
+        is_loader=False,
     ),
     "uint8-to-device": _VendoredPart("send_uint8", ("pipelines.py", "uint8_pictures.py")),
 }

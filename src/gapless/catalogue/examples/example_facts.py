@@ -149,9 +149,9 @@ def ddp(**changes: Any) -> Parallel:  # noqa: ANN401
     return Parallel("ddp", MODEL_LINE, defaults | changes)
 
 
-def parallel_model(kind: str) -> Parallel:
+def parallel_model(kind: str, **settings: object) -> Parallel:
     """Return a model that is parallelised in another way."""
-    return Parallel(kind, MODEL_LINE, {})
+    return Parallel(kind, MODEL_LINE, settings)
 
 
 def evaluation(**changes: Any) -> Evaluation:  # noqa: ANN401

@@ -49,6 +49,7 @@ from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.ddp_bf16 import ddp_bf16
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
+from gapless.catalogue.fixes.samples.file_cache import file_cache
 from gapless.catalogue.fixes.samples.jpeg_decoder import jpeg_decoder
 from gapless.catalogue.fixes.samples.length_buckets import length_buckets
 from gapless.catalogue.fixes.samples.packed_data import packed_data
@@ -58,6 +59,7 @@ from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.reduced_decoding import reduced_decoding
 from gapless.catalogue.fixes.samples.sample_cache import sample_cache
 from gapless.catalogue.fixes.samples.uint8_by_hand import uint8_by_hand
+from gapless.catalogue.fixes.samples.uint8_in_loop import uint8_in_loop
 from gapless.catalogue.fixes.samples.uint8_to_device import uint8_to_device
 
 FIXES: Final[tuple[Fix, ...]] = (
@@ -74,8 +76,10 @@ FIXES: Final[tuple[Fix, ...]] = (
     recycled_collate,
     uint8_to_device,
     uint8_by_hand,
+    uint8_in_loop,
     decode_on_device,
     reduced_decoding,
+    file_cache,
     jpeg_decoder,
     sample_cache,
     picture_cache,

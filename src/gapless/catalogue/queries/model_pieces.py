@@ -51,6 +51,8 @@ _NODES: Final[Mapping[str, int]] = {  # of layers, and how many parameters each 
 _NODE: Final = "autograd::engine::evaluate_function: {}"
 _READ_CALL: Final = "aten::_local_scalar_dense"
 _DRAW_CALLS: Final = ("aten::multinomial", "aten::normal")  # draws from a policy that a model gives
+_RECURRENT_LAYERS: Final = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
+_DIMENSIONS: Final = 3  # of a batch of sequences, and of a layer's state
 _MIN_ROUNDS: Final = 4  # fewer are views, or a generator's discriminator
 _MAX_OTHER_SHARE: Final = 0.5
 _MIN_ROUND_SHARE: Final = 0.75  # of the rounds: operators called as often belong to them
@@ -103,7 +105,7 @@ def find_pieces(evidence: Evidence) -> BatchPieces | None:
     """Return the pieces that a model is called on; ``None``: it takes a batch at once.
 
     If the host reads the model's results in each round, the next one may depend on them, as when
-    an agent acts: such rounds are not pieces.
+    an agent acts: such rounds are not pieces. Nor are the time steps of a decoder.
     """
     n_gradients = windows.sum_calls(evidence, GRADIENT).count
     node_counts = {name: windows.sum_calls(evidence, _NODE.format(name)).count for name in _NODES}
@@ -115,7 +117,7 @@ def find_pieces(evidence: Evidence) -> BatchPieces | None:
     if split is None:
         return None
     rounds, piece_rows, batch_rows = split
-    n_cells = windows.sum_calls(evidence, *CELLS).count
+    n_cells = windows.sum_calls(evidence, *CELLS).count + _count_time_steps(work) / n_steps
     if (
         max(_count_readbacks(evidence, piece_rows, n_gradients), n_cells)
         >= _MAX_OTHER_SHARE * rounds
@@ -194,6 +196,17 @@ def find_model_call(evidence: Evidence) -> Location | None:
         if PurePath(line.callee.replace(".", "/")).name == "forward":
             return Location(line.file, line.line, line.function)
     return None
+
+
+def _count_time_steps(work: Iterable[Work]) -> float:
+    """Count the calls of recurrent layers that are given one time step: its state has all rows."""
+    calls = [(row, sizes_of(row)[:2]) for row in work if row.operator in _RECURRENT_LAYERS]
+    return sum(
+        row.calls
+        for row, sizes in calls
+        if list(map(len, sizes)) == [_DIMENSIONS, _DIMENSIONS]
+        and sizes[0][0] * sizes[0][1] == sizes[1][1]
+    )
 
 
 def _count_readbacks(evidence: Evidence, piece_rows: int, n_gradients: float) -> float:

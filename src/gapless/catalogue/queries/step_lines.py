@@ -29,7 +29,8 @@ _TRAINING_FILES: Final = (
     *("torch/_functorch/", "torch/jit/"),
     "torch/utils/_contextlib",  # decorated with no_grad: usually an evaluation
 )
-_TEST_FILES: Final = ("torch/autograd/gradcheck",)  # passes of its own, that train nothing
+# Passes of its own, that train nothing; names for a profiler (``record_function``).
+_ASIDE_FILES: Final = ("torch/autograd/gradcheck", "torch/autograd/profiler")
 # A loss has been computed when its backward pass begins: what is called after it is for a log.
 _LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/distributions/")
 _SCHEDULERS: Final = "torch/optim/lr_scheduler"  # it also wraps the optimizer's step
@@ -285,7 +286,7 @@ def _is_training(call: CallLine) -> bool:
     file = call.callee_file.replace("\\", "/")
     name = call.callee.rpartition(".")[2]
     is_upkeep = name in _UPKEEP_CALLS or _INIT_FILE in file
-    if is_upkeep or any(pattern in file for pattern in _TEST_FILES):
+    if is_upkeep or any(pattern in file for pattern in _ASIDE_FILES):
         return False
     is_scheduling = _SCHEDULERS in file and name == "step"
     is_torch = any(pattern in file for pattern in _TRAINING_FILES)

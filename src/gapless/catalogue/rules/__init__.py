@@ -87,6 +87,7 @@ from gapless.catalogue.rules.occasions.occasional_work import occasional_work
 from gapless.catalogue.rules.ranks.copied_buckets import copied_buckets
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
+from gapless.catalogue.rules.ranks.one_process_for_gpus import one_process_for_gpus
 from gapless.catalogue.rules.ranks.searched_parameters import searched_parameters
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
@@ -170,6 +171,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     meeting_in_step,
     copied_buckets,
     slow_backend,
+    one_process_for_gpus,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

@@ -1,1 +1,1 @@
-"""Drop-ins for which samples make a batch."""
+"""Drop-ins for which samples make a batch, and how it is copied."""

@@ -21,6 +21,7 @@ def values(batch: Any) -> dict[str, Any]:
         "tensors": contents.tensors,
         "others": sorted(contents.others),
         "pinnable": contents.pinnable(),
+        "byte_pictures": contents.byte_pictures,
     }
 
 
@@ -31,6 +32,7 @@ class _BatchContents:
         self.left = MAX_PARTS
         self.tensors = self.bytes = 0
         self.fixed = False  # a tensor that cannot be pinned: on a device, or sparse
+        self.byte_pictures = False  # by batch, channel, row and column
         self.own_way = False  # an object that pins itself
         self.others: set[str] = set()  # classes that torch's pinning passes over
 
@@ -71,6 +73,7 @@ class _BatchContents:
         self.tensors += 1
         if tensor.layout is torch.strided and tensor.device.type == "cpu":
             self.bytes += tensor.numel() * tensor.element_size()
+            self.byte_pictures = self.byte_pictures or _holds_byte_pictures(tensor, torch)
         else:
             self.fixed = True
 
@@ -81,3 +84,10 @@ class _BatchContents:
             self.own_way = True
         elif len(self.others) < 8:  # noqa: PLR2004 - so many names say it
             self.others.add(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _holds_byte_pictures(tensor: Any, torch: Any) -> bool:
+    """Return whether a tensor holds pictures as bytes, as ``ByteBatches`` wants them."""
+    if tensor.dtype is not torch.uint8 or tensor.dim() != 4 or not tensor.is_contiguous():  # noqa: PLR2004
+        return False
+    return 1 <= tensor.size(1) <= 4 and min(tensor.shape[2:]) >= 8  # noqa: PLR2004 - sides

@@ -28,6 +28,12 @@ class Filling(NamedTuple):
         """Return whether every sample was made."""
         return self.n_made >= self.samples
 
+    @property
+    def refusal(self) -> str:
+        """Return why a trial cannot show what is kept: not all of it was made in time."""
+        why = f"a trial cannot show it: {self.n_made} of {self.samples} samples were made in "
+        return f"{why}{self.seconds:.0f} s"
+
     def __str__(self) -> str:
         """Say it in a sentence."""
         return (

@@ -30,7 +30,7 @@ _OPERATIONS = (
     *("FORMAT", "CONTAINS_OP"),
 )
 _SKIPPED = ("CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG", "NOP", "KW_NAMES", "RESUME")
-_NAMED = ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME")
+NAMED = ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME")
 _UNITS_OF_ARGUMENT = 4  # of code, that make one argument: ``loss.sum()``
 _MAX_UNITS = 16  # looked at before a call
 _MAX_PLACES = 5000  # that are remembered
@@ -77,8 +77,8 @@ def _called_name(code: Any, text: bytes, instruction: int) -> str | None:
         operation = dis.opname[text[offset]]
         if operation in _SKIPPED:
             continue
-        if operation in _NAMED:
-            name = _name(code, operation, text[offset + 1])
+        if operation in NAMED:
+            name = name_of_load(code, operation, text[offset + 1])
             if name in _READS or n_units == 1:
                 return name
         n_units -= 1
@@ -87,7 +87,7 @@ def _called_name(code: Any, text: bytes, instruction: int) -> str | None:
     return None
 
 
-def _name(code: Any, operation: str, argument: int) -> str | None:
+def name_of_load(code: Any, operation: str, argument: int) -> str | None:
     """Return the name of a load; the lowest bit of some is a flag (3.11, 3.12)."""
     has_flag = (operation == "LOAD_GLOBAL" and sys.version_info >= (3, 11)) or (
         operation == "LOAD_ATTR" and sys.version_info >= (3, 12)

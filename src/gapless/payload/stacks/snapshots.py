@@ -18,21 +18,25 @@ from ... import wire
 
 # Of a thread: (the frames within, code, line), the outermost one at the outside
 Chain = Any
-# The thread, where in its innermost frame it is, all of its frames. No frame itself: what a thread
-# leaves meanwhile would be ours to free, and objects of the user's would die on our thread.
-Snapshot = tuple[int, int, Chain]
+# The thread, where in its two innermost frames it is (−1: there is none), all of its frames. No
+# frame itself: what a thread leaves meanwhile would be ours to free, and objects of the user's
+# would die on our thread.
+Snapshot = tuple[int, int, int, Chain]
 _HEAD = """def take(source, ident):
     for frames in source:
         if ident not in frames:
-            return ident, -1, None
+            return ident, -1, -1, None
         frame = frames[ident]
         frames = None
         instruction, chain = frame.f_lasti, None
+        caller = frame.f_back
+        calling = -1 if caller is None else caller.f_lasti
+        caller = None
 """
 _FRAME = """        chain = (chain, frame.f_code, frame.f_lineno)
         frame = frame.f_back
         if frame is None:
-            return ident, instruction, chain
+            return ident, instruction, calling, chain
 """
 # Further out, where frames seldom go on: those that import modules are left out of stacks later.
 _TAIL = """        for _ in deeper:
@@ -40,7 +44,7 @@ _TAIL = """        for _ in deeper:
             frame = frame.f_back
             if frame is None:
                 break
-        return ident, instruction, chain
+        return ident, instruction, calling, chain
 """
 _MAX_DEEPER = 400  # frames
 _NAMESPACE: dict[str, Any] = {"deeper": range(_MAX_DEEPER)}

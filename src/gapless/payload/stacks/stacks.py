@@ -24,12 +24,14 @@ from ... import wire
 from .. import recorder
 from ..log import thinning
 from ..process_state import keep
-from . import blocked, counting, device_waits, gil_switch, own_threads, snapshots, threads
+from . import blocked, counting, device_waits, entries, gil_switch, own_threads, snapshots, threads
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
-# points either way, 600 by 4. So the training thread is looked at more often at first.
-FIRST_LOOKS, EARLY_FACTOR = 1000, 3.0
+# points either way, 600 by 4. So the training thread is looked at more often at first, if the looks
+# do not keep it from working for more than a hundredth of the time.
+FIRST_LOOKS, MAX_LOOKING_SHARE = 1500, 0.01
+EARLY_FACTORS = {"setup": 3.0, "training": 6.0}
 REPORT_NS = 5_000_000_000  # what was seen is written so long after the start, then ever more rarely
 SPACING = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
@@ -37,10 +39,10 @@ NEVER_NS = 1 << 62  # set-up is written when it is over
 SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
 MAX_REPORTED = {"setup": 200, "training": 200, "worker": 40}
+COST_LOOKS = 16  # over about so many the cost of a look is averaged
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
 LATE_FACTOR, LATE_EDGES = 2, 10  # times the mean step, once so many edges were passed
-ENTRY = 4  # bytes of code: where a function is entered, which is where it may let go of the GIL
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
 
@@ -56,6 +58,7 @@ class _Watch:
         self.began = self.reported = self.wait_ns = 0
         self.period_s = 1 / HZ
         self.jitter = 1
+        self.looking_s = 0.0  # that a look takes, with the GIL, of late
         self.edge: tuple[int, int] | None = None  # the first step edge seen
 
     def before_fork(self) -> None:
@@ -165,6 +168,7 @@ def _watch(alarm: Any, period: float) -> None:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
         now = time.monotonic_ns()
         _look(now - before, ran, (native, snapshot))
+        _count_cost(time.monotonic_ns() - now)
         before = now
         looks += 1
         if now - _state.reported > _state.wait_ns:
@@ -180,11 +184,17 @@ def _report_since(now: int) -> None:
 def _pause_s(period: float, looks: int) -> float:
     """Return how long to wait for the next look, after so many."""
     role = _state.role
-    if role != "worker" and looks < FIRST_LOOKS:
-        period /= EARLY_FACTOR
+    if looks < FIRST_LOOKS:
+        early = period / EARLY_FACTORS.get(role or "", 1.0)
+        period = min(period, max(early, _state.looking_s / MAX_LOOKING_SHARE))
     if role == "setup":
         period = max(period, (time.monotonic_ns() - _state.began) / 1e9 / SETUP_PART)
     return period * _jitter()
+
+
+def _count_cost(looking_ns: int) -> None:
+    """Follow what a look takes; a single one may have stood still for others."""
+    _state.looking_s += (looking_ns / 1e9 - _state.looking_s) / COST_LOOKS
 
 
 def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
@@ -206,10 +216,11 @@ def _find_thread() -> tuple[Any, Any]:
 
 def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]) -> None:
     """Count a stack for ``elapsed_ns``; ``ran``: the thread's clock a moment before it was seen."""
-    native, (ident, instruction, chain) = seen
+    native, (ident, instruction, calling, chain) = seen
     if chain is None:
         return
     if _state.role == "training":
+        _follow_edges()
         threads.look(sys._current_frames(), ident, native)
     stack = snapshots.frames_of(chain)
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
@@ -217,18 +228,34 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
         waits = device_waits.DEVICE
     if waits is not None and _has_moved(ident, stack[0][0], instruction):
         waits = None
-    # A function that is just entered has done nothing yet.
-    entered = instruction <= ENTRY and len(stack) > 1
-    counting.add(stack[1:] if entered else stack, elapsed_ns, waits, is_late=_is_late())
+    counting.add(_leave_entered(stack, instruction, calling), elapsed_ns, waits, is_late=_is_late())
+
+
+def _leave_entered(
+    stack: list[tuple[Any, int]], instruction: int, calling: int
+) -> list[tuple[Any, int]]:
+    """Return a stack without a function that is just entered: it has done nothing yet."""
+    if len(stack) == 1 or not entries.is_entered(stack[0][0], instruction):
+        return stack
+    caller, line = stack[1]
+    earlier = entries.find_line(caller, calling, stack[0][0])
+    return [(caller, line if earlier is None else earlier), *stack[2:]]
+
+
+def _follow_edges() -> None:
+    """Remember the first edge; what was seen before the first step had ended is set-up, too."""
+    edge, first = recorder.last_edge(), _state.edge
+    if edge is not None and (first is None or edge[0] < first[0]):
+        _state.edge = edge
+        if first is None:
+            _report_as("setup")
 
 
 def _is_late() -> bool:
     """Return whether the step takes far longer than steps do: something is done in it alone."""
     edge, first = recorder.last_edge(), _state.edge
-    if edge is None:
+    if edge is None or first is None:
         return False
-    if first is None or edge[0] < first[0]:
-        first = _state.edge = edge
     count = edge[0] - first[0]
     mean_ns = (edge[1] - first[1]) / max(1, count)
     return count >= LATE_EDGES and time.monotonic_ns() - edge[1] > LATE_FACTOR * mean_ns
@@ -259,8 +286,12 @@ def _report(*, last: bool = False) -> None:
     role = _state.role
     if role is None or not thinning.affords(last=last):
         return  # they are counted on
-    report = {"thread": role, **counting.take(MAX_REPORTED[role])}
     if role == "training":
         threads.report_threads()
+    _report_as(role)
+
+
+def _report_as(role: str) -> None:
+    report = {"thread": role, **counting.take(MAX_REPORTED[role])}
     if report["stacks"]:
         recorder.write(wire.STACKS, report)

@@ -79,6 +79,7 @@ def _build_loader(training: Training, facts: Sequence[Fact]) -> Loader:
         texts=as_text(data.get("texts")),
         files=as_text(data.get("files")),
         decoders=_names(data, "decoders"),
+        byte_pictures=batch.get("byte_pictures") is True,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final, TextIO
 
 from rich.text import Text
 
-from gapless.model.edit import Applicability
+from gapless.model.edit import Applicability, Wrap
 from gapless.model.estimate import Estimate
 from gapless.model.trial import (
     FASTER,
@@ -72,7 +72,7 @@ def _side_lines(trial: Trial, side: Side, pen: Pen, *, is_narrow: bool) -> Itera
     remarks = list(side_remarks(trial, side))
     if is_narrow:  # the table has cut the name, and has no predictions
         predicted = "" if side.predicted is None else f": predicted {ratio_text(side.predicted)}"
-        remarks.insert(0, clean(" + ".join(side.fixes)) + predicted)
+        remarks.insert(0, fix_names(side) + predicted)
     lines = [text for line in remarks for text in fold(line, pen.width - _INDENT)]
     for index, line in enumerate(lines):
         yield Text.assemble(pad("" if index else f"  {side.name}", _INDENT), line)
@@ -81,7 +81,18 @@ def _side_lines(trial: Trial, side: Side, pen: Pen, *, is_narrow: bool) -> Itera
 def verdict_line(side: Side) -> str:
     """Return what a trial of one combination of edits has shown, in one line."""
     gain = "" if side.speedup is None else f" {ratio_text(side.speedup)}"
-    return f"{' + '.join(side.fixes)}: {words(side.verdict)}{gain}"
+    return f"{fix_names(side)}: {words(side.verdict)}{gain}"
+
+
+def fix_names(side: Side) -> str:
+    """Return what was tried, with the value of a single fix's part: ``sample-cache=./kept``."""
+    names = clean(" + ".join(side.fixes))
+    values = [
+        value for edit in side.edits if isinstance(edit, Wrap) for value in edit.options.values()
+    ]
+    if len(side.fixes) > 1 or len(side.edits) > 1 or len(values) != 1:
+        return names
+    return f"{names}={clean(str(values[0]))}"
 
 
 def words(verdict: TrialVerdict) -> str:
@@ -183,7 +194,7 @@ def _name_room(widths: Sequence[int], pen: Pen) -> int:
 def _cells(side: Side) -> tuple[str, ...]:
     return (
         side.name,
-        clean(" + ".join(side.fixes)),
+        fix_names(side),
         "" if side.step_ns is None else duration(side.step_ns),
         "" if side.predicted is None else ratio_text(side.predicted),
         "" if side.speedup is None else ratio_text(side.speedup),

@@ -6,6 +6,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.input.device_prefetcher import device_prefetcher
 from gapless.catalogue.fixes.input.non_blocking import non_blocking
 from gapless.catalogue.fixes.input.pin_memory import pin_memory
+from gapless.catalogue.fixes.samples.uint8_in_loop import request_bytes_of_batches
 from gapless.catalogue.queries import windows
 from gapless.model.change import CopyChange
 from gapless.model.evidence import Evidence
@@ -66,6 +67,9 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
     obstacle = (
         "the loader pins its batches already: " if is_pinned else "no DataLoader makes them: "
     )
+    helps = request_bytes_of_batches(evidence.facts, copies.bytes)
+    if not has_no_fix:
+        helps += (non_blocking.request(), pin_memory.request(), device_prefetcher.request())
     return pageable_copy.detection(
         f"{subject} a step are copied to the device from ordinary memory{rate_words}; it waits "
         f"{windows.format_step_part(evidence, lost_ns)} for them.",
@@ -75,8 +79,6 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
             Measure("copying on the device, a step", copies.ns, "ns"),
             Measure("waited for, a step", lost_ns, "ns"),
         ),
-        helps=()
-        if has_no_fix
-        else (non_blocking.request(), pin_memory.request(), device_prefetcher.request()),
-        no_remedy=obstacle + _MANUAL_REMEDY if has_no_fix else None,
+        helps=helps,
+        no_remedy=None if helps else obstacle + _MANUAL_REMEDY,
     )

@@ -14,7 +14,8 @@ from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import CallLine
 
 _HOST_LEAVES: Final = ("idle.host", "idle.launch", "idle.sync.refill")
-# Host-bound steps take 1.45 to 2.1 times as long under one (measured).
+# Host-bound steps took 1.45 to 2.1 times as long under one when this was written. No script repeats
+# that, nor the two below: their intervals are wide, and predictions say that they are uncalibrated.
 _FACTOR: Final = Estimate(0.5, 0.7, 1.0)
 _MIN_STEP_SHARE: Final = 0.005  # of the step
 _ALWAYS_ON: Final = "A profiler of the training's own is on in all of its steps"
@@ -24,13 +25,13 @@ _MANUAL_REMEDY: Final = (
 )
 _MODE_CALL: Final = ".__torch_dispatch__"
 _MIN_MODE_SHARE: Final = 0.02  # of the training thread's time, in calls of the mode
-# Of two trainings whose operations were counted all the time, so much of a step stayed (measured).
+# Of two trainings whose operations were counted all the time, so much of a step stayed.
 _MODE_FACTOR: Final = Estimate(0.1, 0.46, 1.0)
 _MODE_REMEDY: Final = (
     "enter it for one step, and leave it (`with …:`): its figures do not change from step to step"
 )
 # A small network and a small transformer took 1.05 to 1.4 times as long under each of these, twelve
-# of them: so much of what the host does beside operators stayed without it (measured).
+# of them: so much of what the host does beside operators stayed without it.
 _WATCHED_FACTOR: Final = Estimate(0.3, 0.65, 0.95)
 _WATCHED_REMEDY: Final = (
     "leave it out, or have it on for a few steps; a debugger that is attached costs the same, "

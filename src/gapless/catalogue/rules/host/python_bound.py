@@ -196,10 +196,7 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
         measures=(
             Measure("Python between operators, a step", excess.python_ns + excess.silent_ns, "ns"),
             Measure("of that for calling them", excess.usual_ns, "ns"),
-            *(
-                Measure("sampled in that function, of the thread", share, "share")
-                for share in shares
-            ),
+            *(Measure(samples.SAMPLED_IN_FUNCTION, share, "share") for share in shares),
         ),
         location=samples.code_location(code),
         no_remedy=samples.suggest_remedy(code),
@@ -259,6 +256,7 @@ def _loop_detection(
         measures=(
             Measure("small operators in loops, a step", loop.calls, ""),
             Measure("calling them, a step", lost_ns, "ns"),
+            Measure(samples.IN_BACKWARD, loop.engine_share, "share"),
         ),
         no_remedy=_TENSOR_REMEDY if loop.n_tensors else _LOOP_REMEDY,
         inferred=True,

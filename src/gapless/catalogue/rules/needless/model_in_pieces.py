@@ -47,6 +47,12 @@ _MIN_SHARE: Final = 0.05  # of the step
     example_work("aten::linear", ((96, 64), (64, 64)), 19, "busy.math", calls=64)
     example_work("aten::embedding", ((50, 64), (96, 32)), 0.1, "busy.index", calls=1)
     example_work("aten::nll_loss", ((96 * 64, 10),), 0.1, "busy.norm_reduce", calls=1), loss_work
+    # A decoder, which gives its recurrent layer a word of each row at a time
+    cpu(optimizer(tensors=4))
+    busy.math 20, idle.host.python 5
+    gradient_calls, operator(node.format("AddmmBackward0"), calls=64, host_ms=8)
+    example_work("aten::gru", ((1, 3, 64), (1, 3, 64)), 10, "busy.math", calls=32)
+    example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32), loss_work
     # An agent that acts: what it does next depends on what is read of each result
     cpu(optimizer(tensors=4))
     busy.math 20
@@ -80,7 +86,7 @@ def model_in_pieces(evidence: Evidence) -> Sequence[Detection]:
     the discriminator of a generator. The calls take pieces of a batch if other operators of the
     step take as many rows at once as all calls of a layer together, and none takes as few: a time
     step takes the entire batch. If the host reads a number in every second round, the next may
-    depend on it.
+    depend on it; the time steps that a decoder gives to a recurrent layer do.
 
     What is saved is the overhead of calls beyond what they compute, by sizes. How much of it is not
     known before they are one call; so the interval is wide. The line is the outermost one that was

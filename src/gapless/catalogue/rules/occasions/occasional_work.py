@@ -15,6 +15,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
 from gapless.model.host_code import CallLine
+from gapless.model.rhythm import LongSteps
 from gapless.model.run import RecordedRun
 
 _MIN_STEP_SHARE: Final = 0.05  # of the step
@@ -22,6 +23,7 @@ _TRUE_SHARE: Final = Estimate(0.8, 1.0, 1.05)  # of what long steps take more th
 _MAX_REMOVED_SHARE: Final = 0.98  # of these leaves
 # Of what long steps take more than the others: samples late in a step begin at twice the mean one.
 _MIN_LATE_SHARE: Final = 0.3
+_LATE_FACTOR: Final = 2  # times the mean step: from then on it is late (payload/stacks/stacks.py)
 _MIN_LATE_PART: Final = 0.6  # of the time of a line: what is done in each step is late seldom
 _LUMPS: Final = "idle.io_main"  # checkpoints, evaluations, loggers: of rules of their own
 _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long steps: a logarithm
@@ -47,6 +49,10 @@ _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long step
       CallLine("main.py", 12, "main", "draw.py", "draw", 0.58)), long_steps=long_steps)
     # No line was sampled as often as such steps take
     with_steps(make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.1)),
+      long_steps=long_steps)
+    # A line that was sampled as often, but never in steps that were late
+    with_steps(make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.62),
+      CallLine("train.py", 28, "train", "loss.py", "criterion", 0.2, late=0.1)),
       long_steps=long_steps)
     # Now and then, but steps are late hardly anywhere else
     > train.py:40 is done in a few steps, which last far longer than the others: it takes 5.0 ms of
@@ -131,7 +137,7 @@ def _find_regular_work(evidence: Evidence, recorded: RecordedRun) -> _Occasional
     if long_steps is None or not evidence.step_ns:
         return None
     share = long_steps.excess_ns / long_steps.period / evidence.step_ns
-    location = _find_line(recorded, share)
+    location = _find_line(recorded, share, _late_part(long_steps))
     if location is None:
         return None
     return _OccasionalWork(
@@ -197,14 +203,34 @@ def _is_of_optimizer(call: CallLine) -> bool:
     return "torch/optim/" in file and "lr_scheduler" not in file
 
 
-def _find_line(recorded: RecordedRun, share: float) -> Location | None:
-    """Return the line that was sampled for such a share, beside what trains; ``None``: no line."""
+def _late_part(long_steps: LongSteps) -> float:
+    """Return the part of what long steps take more in which they are late: 0 to 1.
+
+    A step is late from twice the mean one on.
+    """
+    usual_ns, excess_ns = long_steps.usual_ns, long_steps.excess_ns
+    mean_ns = usual_ns + excess_ns / long_steps.period
+    return min(1.0, max(0.0, (usual_ns + excess_ns - _LATE_FACTOR * mean_ns) / excess_ns))
+
+
+def _find_line(recorded: RecordedRun, share: float, late_part: float) -> Location | None:
+    """Return the line that was sampled for such a share, beside what trains; ``None``: no line.
+
+    What was never late where long steps are is done in other steps, however long it takes.
+    """
     calls, looks = _other_calls(recorded), _count_looks(recorded)
     if not looks or not calls:
         return None
     nearest = max(calls, key=lambda call: call.late)
     if nearest.late < _MIN_LATE_SHARE * share:
-        calls = [call for call in calls if call not in step_lines.own_forwards(recorded.call_lines)]
+        own_forwards = step_lines.own_forwards(recorded.call_lines)
+        knows_late = any(call.late for call in recorded.call_lines)
+        min_part = _MIN_LATE_SHARE * late_part if knows_late else 0.0
+        calls = [
+            call
+            for call in calls
+            if call not in own_forwards and call.late >= min_part * call.share
+        ]
         mismatches = {call: _measure_mismatch(call.share, share, looks) for call in calls}
         nearest = min(mismatches, key=lambda call: mismatches[call], default=None)
         if nearest is None or mismatches[nearest] > _MAX_MISMATCH:

@@ -53,5 +53,4 @@ def _fill(names: tuple[int, str], cache: dict[str, Any], loader: Any) -> None:
     filling = cache_filling.fill_cache(loader, store, functools.partial(caching.open_cached, store))
     cache.update(store=store, words=str(filling))
     if not filling.is_whole:
-        why = f"a trial cannot show it: {filling.n_made} of {filling.samples} samples were made in "
-        edit_counters.record_refusal(*names, f"{why}{filling.seconds:.0f} s")
+        edit_counters.record_refusal(*names, filling.refusal)

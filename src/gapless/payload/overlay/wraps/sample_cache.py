@@ -41,8 +41,7 @@ def _attach(names: tuple[int, str], folder: str | None, loader: Any) -> targets.
 def _fill(names: tuple[int, str], loader: Any, samples: Any) -> None:
     filling = cache_filling.fill_cache(loader, samples.store)
     if not filling.is_whole and not samples.store.is_ended():
-        why = f"a trial cannot show it: {filling.n_made} of {filling.samples} samples were made in "
-        edit_counters.record_refusal(*names, f"{why}{filling.seconds:.0f} s")
+        edit_counters.record_refusal(*names, filling.refusal)
     words = str(filling)
     samples.on_kept = functools.partial(
         edit_counters.record_effect, *names, "made each time", words

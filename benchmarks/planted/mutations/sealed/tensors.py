@@ -1,0 +1,287 @@
+"""Faults of the unseen half in what a step computes with tensors: rule makers do not read it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from benchmarks.planted.mutations.parts import of_output, top_where
+from benchmarks.planted.mutations.plant import CUDA, ChangeOf, Plant, Site
+from benchmarks.planted.mutations.sealed.amounts import (
+    LITTLE,
+    MOST,
+    MUCH,
+    SOME,
+    beside,
+    computed,
+    share_on,
+)
+from benchmarks.planted.source import Change
+
+_MANY: Final = ("G201", "G202", "G506")
+_CHORE: Final = ("G214", "G203", "G219")
+_SMALL: Final = (*_MANY, *_CHORE)
+_BULK: Final = ("G506", *_CHORE)
+_READ: Final = ("G305", "G307", "G308", "G202", "G201", *_CHORE)
+_SENT: Final = ("G301", "G302", "G303", "G304", "G202", *_CHORE)
+_TORCH: Final = "import torch as _torch\n"
+_DEVICE: Final = "device={parameters}[0].device"
+_OUTPUT_SHARE: Final = 0.7  # what ``of_output`` plants
+
+
+def _ones(name: str, shape: str) -> str:
+    return f"{name} = _torch.ones({shape}, {_DEVICE})\n"
+
+
+_TURNS: Final = "for _ in range({r}):\n    "
+_PARTED: Final = f"_wide = _torch.rand({{n}}, {_DEVICE})\n{_TURNS}_parts = _wide.quantile(0.9)"
+_BINNED: Final = (
+    f"_edges = _torch.linspace(0, 1, 256, {_DEVICE})\n"
+    f"{_ones('_spread', '{n}')}{_TURNS}_bins = _torch.bucketize(_spread, _edges)"
+)
+_SMOOTHED: Final = (
+    f"{_ones('_signal', '1, 1, {n} + 101')}"
+    f"{_TURNS}_smooth = _torch.nn.functional.avg_pool1d(_signal, 101, 1)"
+)
+_BROADCAST: Final = (
+    f"{_ones('_left', '{n}, 64, 1')}{_ones('_right', '1, 64, 64')}"
+    f"{_TURNS}_product = (_left * _right).sum(1)"
+)
+_TURNED: Final = (
+    f"{_ones('_pairs', '{n}, 2')}"
+    f"{_TURNS}_turned = _torch.view_as_complex(_pairs) * 1j\n"
+    "    _angle = _turned.angle()"
+)
+_CHANCES: Final = (
+    f"{_ones('_scores', '{n}')}"
+    f"{_TURNS}_chosen = (_scores - (-_torch.rand_like(_scores).log()).log()).argmax()"
+)
+_TRIANGLE: Final = f"{_TURNS}_seen = _torch.ones({{n}}, {{n}}, {_DEVICE}).tril().bool()"
+_QUEUED: Final = (
+    f"{_ones('_fresh', '8, 64')}"
+    f"if not _queue:\n    _queue.append(_torch.zeros({{n}}, 64, {_DEVICE}))\n"
+    f"{_TURNS}_queue[0] = _torch.cat([_fresh, _queue[0][:-8]])"
+)
+_RATIOS: Final = (
+    "for _ in range(max(1, {n} // len({parameters}))):\n"
+    "    _ratios = [\n"
+    "        (_p.grad.std() / (_p.detach().std() + 1e-9)).log10().item()\n"
+    "        for _p in {parameters}\n"
+    "        if _p.grad is not None and _p.numel() > 1\n"
+    "    ]"
+)
+_COMPARED: Final = (
+    f"{_ones('_here', '1000')}{_ones('_there', '1000')}"
+    "for _ in range({n}):\n    _same = _torch.equal(_here, _there)"
+)
+_MASKED: Final = (
+    f"_row = _torch.arange(256, {_DEVICE})\n"
+    "for _at in range({n}):\n    _kept = _row[_row > _at % 250]"
+)
+_MULTIPLIED: Final = (
+    f"_counts = _torch.arange(64, {_DEVICE}) % 5\n"
+    "for _ in range({n}):\n    _rows = _counts.repeat_interleave(_counts)"
+)
+_EXACT: Final = (
+    f"_factor = _torch.rand(256, 256, {_DEVICE})\n"
+    f"_rough = _torch.rand({{n}}, 256, {_DEVICE})\n"
+    f"{_TURNS}_exact = _rough.double() @ _factor.double()"
+)
+_PICTURES: Final = f"{_TORCH}_raw = _torch.zeros({{n}}, 3, 32, 32, dtype=_torch.uint8)\n"
+_FLOATED: Final = "_floats = _raw.float().div(255).to({parameters}[0].device)"
+_TRACED: Final = (
+    f"{_ones('_shown', '4')}"
+    "for _ in range({n}):\n"
+    "    _traced = _torch.jit.trace(lambda x: x * 2 + 1, (_shown,), check_trace=False)"
+)
+_JOINED: Final = (
+    f"{_ones('_piece', '1, 64')}"
+    "for _ in range({n}):\n"
+    "    _whole = _piece\n"
+    "    for _ in range(32):\n"
+    "        _whole = _torch.cat([_whole, _piece])"
+)
+_ZEROED: Final = (
+    "for _ in range(max(1, {n} // len({parameters}))):\n"
+    "    for _p in {parameters}:\n"
+    "        if _p.grad is not None:\n"
+    "            _p.grad.zero_()"
+)
+_GROUP: Final = """import os as _os
+import tempfile as _tempfile
+import torch as _torch
+import torch.distributed as _ranks
+_meeting = f"file://{_os.path.join(_tempfile.mkdtemp(), 'meeting')}"
+"""
+_MEAN: Final = """if not _ranks.is_initialized():
+    _ranks.init_process_group("gloo", init_method=_meeting, rank=0, world_size=1)
+_mean = _torch.zeros(16)
+for _ in range({n}):
+    _ranks.all_reduce(_mean)"""
+_LINKS: Final = (
+    f"_ends = _torch.randint(0, 128, (2, 512), {_DEVICE})\n"
+    "for _ in range({n}):\n"
+    "    _dense = _torch.sparse_coo_tensor(_ends, _ends[0].float(), (128, 128)).to_dense()"
+)
+_NOISE: Final = f"{_TURNS}_noise = _torch.randn({{n}}).to({{parameters}}[0].device)"
+_FETCHED: Final = (
+    f"{_ones('_table', '64, 32')}for _at in range({{n}}):\n    _fetched = _table[_at % 64].cpu()"
+)
+_POLLED: Final = (
+    "if not _landing:\n"
+    "    _landing.append(_torch.empty({n}, pin_memory=True))\n"
+    f"_leaving = _torch.ones({{n}}, {_DEVICE})\n"
+    f"{_TURNS}_landing[0].copy_(_leaving, non_blocking=True)\n"
+    "_landed = _torch.cuda.Event()\n"
+    "_landed.record()\n"
+    "while not _landed.query():\n"
+    "    pass"
+)
+_ODD: Final = (
+    f"_side = _torch.ones(1021, 1021, dtype=_torch.bfloat16, {_DEVICE})\n"
+    f"_odd = _torch.ones({{n}}, 1021, dtype=_torch.bfloat16, {_DEVICE})\n"
+    f"{_TURNS}_uneven = _odd @ _side"
+)
+_UNCACHED: Final = """import os as _os
+_os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+"""
+_ROUNDED: Final = f"{_TORCH}_torch.backends.cudnn.allow_tf32 = False\n"
+_CONVOLVING: Final = (
+    *("Conv2d", "DnCNN", "DenseNet", "net_sphere", "R3D_model", "U_Net", "CRNN", "PixelCNN"),
+    *("ESPCN", "RealNVP", "TransformerNet", "SmallAlexNet"),
+)
+_SOFTENED: Final = (
+    "for _warm in range(1, {n} + 1):\n"
+    "    _soft = ({output}.detach().flatten()[:512] / _warm).softmax(0)"
+)
+_BEST: Final = (
+    "_listed = {output}.detach().flatten()[:512]\n"
+    "for _few in range(1, {n} + 1):\n"
+    "    _best = _listed.topk(_few % 5 % len(_listed) + 1).indices"
+)
+_COPIED: Final = (
+    "for _ in range({n}):\n    _copied = {output}.detach().clone().contiguous().float()"
+)
+
+
+def _of_output(text: str, unit_us: tuple[float, float], share: float) -> ChangeOf:
+    """Compute from what the model gave what costs a share of a step."""
+
+    def change(site: Site) -> Sequence[Change] | None:
+        factor = _OUTPUT_SHARE / share_on(site, share)
+        return of_output(text, (unit_us[0] * factor, unit_us[1] * factor))(site)
+
+    return change
+
+
+_BULKS: Final = (
+    ("parts-of-a-spread", "spread-parts", _PARTED, (0.11, 0.0015), SOME, 2, 1.0, _BULK),
+    ("values-in-bins", "bins-of-values", _BINNED, (0.015, 1.2e-5), MUCH, 1, 1.0, _BULK),
+    ("signal-smoothed-long", "long-smoothing", _SMOOTHED, (0.05, 1e-4), SOME, 1, 1.0, _BULK),
+    ("product-by-spreading", "spread-products", _BROADCAST, (8.0, 0.012), MUCH, 4096, 1.0, _BULK),
+    ("turned-by-complex", "complex-turns", _TURNED, (0.011, 1.5e-5), MOST, 2, 1.0, _BULK),
+    ("chances-by-noise", "noisy-chances", _CHANCES, (0.01, 1.6e-5), LITTLE, 1, 1.0, _BULK),
+    ("triangle-made-again", "triangles", _TRIANGLE, (0.0025, 5e-6), MUCH, 1, 2.0, _BULK),
+    ("queue-moved-on", "moved-queues", _QUEUED, (0.06, 0.0002), SOME, 64, 1.0, (*_BULK, "G515")),
+    (
+        "exact-in-between",
+        "exact-products",
+        _EXACT,
+        (4.2, 0.004),
+        MUCH,
+        256,
+        1.0,
+        ("G503", "G508", *_BULK),
+    ),
+)
+_SMALLS: Final = (
+    ("ratios-of-updates", "update-ratios", _RATIOS, (28.0, 75.0), MUCH, (*_READ, "G506", "G702")),
+    ("tensors-held-equal", "equal-tensors", _COMPARED, (2.0, 28.0), SOME, _READ),
+    ("rows-by-a-mask", "masked-rows", _MASKED, (9.0, 38.0), MUCH, (*_READ, "G506")),
+    ("rows-multiplied", "multiplied-rows", _MULTIPLIED, (9.0, 60.0), SOME, (*_READ, "G506")),
+    ("function-traced-again", "traced-functions", _TRACED, (180.0, 500.0), MUCH, _SMALL),
+    ("rows-joined-in-turn", "joined-rows", _JOINED, (52.0, 170.0), MOST, (*_SMALL, "G515")),
+    ("slopes-zeroed-singly", "zeroed-slopes", _ZEROED, (0.8, 4.5), SOME, (*_SMALL, "G213", "G216")),
+    ("links-made-dense", "dense-links", _LINKS, (35.0, 75.0), LITTLE, (*_SMALL, "G307")),
+)
+_OUTPUTS: Final = (
+    ("warmth-tried", "tried-warmth", _SOFTENED, (13.0, 22.0), MUCH, _SMALL),
+    ("best-few-counted", "counted-best", _BEST, (5.0, 20.0), SOME, _SMALL),
+    ("answers-copied", "copied-answers", _COPIED, (4.0, 10.0), MOST, (*_SMALL, "G508")),
+)
+_ON_GPU: Final = (
+    ("noise-from-the-host", "host-noise", _NOISE, 0.007, MUCH, _SENT),
+    ("rows-fetched-singly", "fetched-rows", _FETCHED, 16.0, SOME, _READ),
+    ("event-asked-again", "asked-events", _POLLED, 0.00018, MUCH, (*_READ, "G306", "G302")),
+    ("sides-that-are-odd", "odd-sides", _ODD, 0.012, MOST, ("G509", *_BULK)),
+)
+PLANTS: Final = (
+    *(
+        Plant(
+            name,
+            family,
+            computed(text, unit, share, f"{_TORCH}_queue = []\n", (width, power)),
+            codes,
+            at_line=True,
+        )
+        for name, family, text, unit, share, width, power, codes in _BULKS
+    ),
+    *(
+        Plant(
+            name,
+            family,
+            beside(text, unit, share, _TORCH),
+            codes,
+            ("set-to-none",) * ("G213" in codes),
+            at_line=True,
+        )
+        for name, family, text, unit, share, codes in _SMALLS
+    ),
+    *(
+        Plant(name, family, _of_output(text, unit, share), codes, at_line=True)
+        for name, family, text, unit, share, codes in _OUTPUTS
+    ),
+    *(
+        Plant(
+            name,
+            family,
+            computed(text, unit, share, f"{_TORCH}_landing = []\n"),
+            codes,
+            devices=CUDA,
+            at_line=True,
+        )
+        for name, family, text, unit, share, codes in _ON_GPU
+    ),
+    Plant(
+        "pictures-floated-on-host",
+        "floated-pictures",
+        beside(_FLOATED, (6.0, 9.0), MUCH, _PICTURES),
+        (*_SENT, "G506"),
+        at_line=True,
+    ),
+    Plant(
+        "mean-over-nobody",
+        "lonely-means",
+        beside(_MEAN, 22.0, SOME, _GROUP),
+        ("G603", "G607", "G202", *_CHORE),
+        at_line=True,
+    ),
+    Plant(
+        "memory-asked-each-time",
+        "uncached-memory",
+        top_where(_UNCACHED, ()),
+        ("G401", "G402", "G403", "G201", "G202"),
+        ("allocator", "debug-off"),
+        "any",
+        CUDA,
+        at_line=True,
+    ),
+    Plant(
+        "convolutions-unrounded",
+        "unrounded-convolutions",
+        top_where(_ROUNDED, _CONVOLVING),
+        ("G501", "G502", "G507", "G504"),
+        ("tf32", "bf16", "fp16"),
+        "any",
+        CUDA,
+        at_line=True,
+    ),
+)
