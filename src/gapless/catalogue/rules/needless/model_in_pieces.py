@@ -19,7 +19,8 @@ _MIN_SHARE: Final = 0.05  # of the step
     node = "autograd::engine::evaluate_function: {}"
     gradient_calls = operator(node.format("torch::autograd::AccumulateGrad"), calls=4, host_ms=0.1)
     loss_work = example_work("aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduce", calls=1)
-    pieces = (("aten::split", 500_000, 1), ("aten::linear", 3_000_000, 3), ("aten::cat", 1_500_000, 1))
+    pieces = (("aten::split", 500_000, 1), ("aten::linear", 3_000_000, 3),
+      ("aten::cat", 1_500_000, 1))
     site(name, ns, n) = Site(name, "model.py", 8, "pieces", STEPS * ns, STEPS * n)
     split_product = (Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5_000_000, None, 0),
       *(site(*piece) for piece in pieces),
