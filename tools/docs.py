@@ -229,6 +229,7 @@ PAGES: Final[Mapping[str, Makers]] = {
     "docs/predictions.md": {"families": accuracy.families},
     "docs/clusters.md": {
         "many-ranks": many_ranks.ranks_table,
+        "many-ranks-wide": partial(many_ranks.ranks_table, "many_ranks_wide.json"),
         "joining": many_ranks.joining_sentence,
         "recipe-slurm": partial(recipe, "train.sbatch"),
         "recipe-pytorchjob": partial(recipe, "pytorchjob.yaml"),

@@ -7,9 +7,9 @@ from typing import Any
 RESULTS = Path(__file__).parents[1] / "benchmarks/results"
 
 
-def ranks_table() -> str:
+def ranks_table(name: str = "many_ranks.json") -> str:
     """Return a row for each number of ranks and way to read them."""
-    document: dict[str, Any] = json.loads((RESULTS / "many_ranks.json").read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
     jobs: list[dict[str, Any]] = document["jobs"]
     megabytes = jobs[0]["trace_bytes"] / 1e6
     machine = document["machine"]
@@ -23,7 +23,9 @@ def ranks_table() -> str:
             "|--:|---|--:|--:|--:|--:|---|",
             *map(_job_row, jobs),
             "",
-            f"{ranks}, {place}: {source}. {sameness}.",
+            f"{ranks}, {place}: {source}. {sameness}."
+            if len(jobs) > len({job["ranks"] for job in jobs})
+            else f"{ranks}, {place}.",
         ]
     )
 

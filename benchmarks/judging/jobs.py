@@ -51,7 +51,7 @@ class JobAnswer(Struct, frozen=True):
     is_sound: bool
     first: str | None  # what was named first
     is_right: bool
-    n_named: int
+    n_named: int  # with what is worth a trial
     predicted: Estimate | None
     measured: Estimate | None
     identity: float | None  # the joint replay, unchanged: off the trace
@@ -87,7 +87,8 @@ def judge_record(folder: Path, scratch: Path) -> JobAnswer:
     prices = price_run(unpack(folder / "run.tar.zst", scratch))
     diagnosis = diagnose(prices)
     truth = TRUTHS[folder.name]
-    first = diagnosis.findings[0] if diagnosis.findings else None
+    named = (*diagnosis.findings, *(candidate.finding for candidate in diagnosis.to_try))
+    first = named[0] if named else None
     path = folder / "menu.json"
     menu: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"menu": []}
     fidelity = diagnosis.fidelity
@@ -96,7 +97,7 @@ def judge_record(folder: Path, scratch: Path) -> JobAnswer:
         is_sound=not truth.codes,
         first=None if first is None else describe(first.detection),
         is_right=is_named(first, truth),
-        n_named=len(diagnosis.findings),
+        n_named=len(named),
         predicted=None if first is None else first.prediction.speedup,
         measured=measured_gain(menu),
         identity=None if fidelity is None else fidelity.imputed,

@@ -1,6 +1,7 @@
 """Ranks replayed together: collectives wait for the last one, whatever else is changed."""
 
 from collections.abc import Sequence
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from gapless.model.leaf import LEAF
 from gapless.replay.edits.evening import even_out
+from gapless.replay.graph.anchors import make_anchors, order_anchors
 from gapless.replay.graph.joining import RankGraph, join_graphs
 from gapless.replay.graph.nodes import Graph, Op
 from gapless.replay.graph.simulate import StuckError, simulate
@@ -106,6 +108,12 @@ def test_waits_are_no_work_that_could_be_evened_out() -> None:
     graphs = [make_rank([10, 10]), make_rank([10, 10])]
     longer = replace(graphs[1], work=replace(graphs[1].work, duration=np.array([500, 500])))
     assert even_out([graphs[0], longer], late=1)[1].work.duration.tolist() == [500, 500]
+
+
+def test_what_a_thread_waits_for_is_launched_before_it_waits() -> None:
+    rows = [(0, Op.LAUNCH, 0, -1, 50, 50, 0), (0, Op.EVENT, 0, -1, 50, 90, 5)]
+    anchors = order_anchors(make_anchors(rows), 0, MagicMock(start=0))
+    assert anchors.op.tolist() == [Op.LAUNCH, Op.EVENT]
 
 
 def test_two_real_ranks_are_replayed_within_the_bar() -> None:

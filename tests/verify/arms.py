@@ -75,6 +75,19 @@ class Machine(Struct):
             arm_recording if observation is None else add_observation(arm_recording, observation), 0
         )
 
+    def run_pair(self, *specs: ArmSpec) -> tuple[ArmRun, ArmRun]:
+        """Run two in turns: what slows the machine down slows both."""
+        slowdown = self.slowdown
+        factor = slowdown(specs[0])
+
+        def slow_down(_: ArmSpec) -> float:
+            return factor
+
+        self.slowdown = slow_down
+        first, second = (self.run(spec) for spec in specs)
+        self.slowdown = slowdown
+        return first, second
+
     @property
     def sides(self) -> str:
         return "".join(spec.side for spec in self.specs)

@@ -1,5 +1,7 @@
 """The loop of a trial, on arms that are never run: order, budget, failures, disturbance, ends."""
 
+import math
+
 import pytest
 from msgspec.structs import replace
 
@@ -98,12 +100,84 @@ def wild_jitter(spec: ArmSpec) -> float:
     return 1 + (spec.index * 7 % 5 - 2) * 0.25
 
 
-def test_noise_that_hides_any_likely_gain_ends_a_trial_after_four_arms() -> None:
+def test_noise_that_hides_any_likely_gain_ends_a_trial() -> None:
     machine = Machine({"A": 20, "B": 19.5}, slowdown=wild_jitter)
     trial = conduct_trial(machine, windows=False)
-    assert trial.order == "ABBA"
+    assert trial.spent_s < 200
     assert trial.sides[0].verdict is TrialVerdict.UNDECIDED
-    assert trial.notes[-1].startswith("no more arms of B after 4: arms of the same command differ")
+    ending = f"no more arms of B after {len(trial.order)}: arms of the same command differ"
+    assert trial.notes[-1].startswith(ending)
+
+
+# ── Pairs in turns ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_arms_in_turns_show_what_a_machine_that_changes_hides() -> None:
+    machines = [Machine({"A": 20, "B": 18}, slowdown=wild_jitter) for _ in range(2)]
+    apart = conduct_trial(machines[0], windows=False)
+    in_turns = conduct_trial(machines[1], windows=False, run_pair=machines[1].run_pair)
+    assert apart.sides[0].verdict is TrialVerdict.UNDECIDED
+    assert in_turns.order == "ABBABA"
+    side = in_turns.sides[0]
+    assert side.verdict is TrialVerdict.CONFIRMED
+    assert side.speedup is not None
+    assert side.speedup.mid == pytest.approx(20 / 18)
+    assert in_turns.notes == ("the arms of each pair ran at the same time, and stepped in turns",)
+    specs = machines[1].specs[1:]
+    assert [spec.has_first_turn for spec in specs] == [True, False] * 3
+    assert {spec.stop_step for spec in specs} == {specs[0].turns and specs[0].turns.stop_step}
+
+
+def test_starts_that_differ_are_the_noise_of_arms_in_turns() -> None:
+    machine = Machine({"A": 20, "B": 19.9})
+
+    def run_pair(*specs: ArmSpec) -> tuple[ArmRun, ArmRun]:
+        machine.step_ms["B"] = 19.9 * (1 + 0.05 * (-1) ** (specs[0].index // 2))
+        return machine.run_pair(*specs)
+
+    trial = conduct_trial(machine, windows=False, run_pair=run_pair)
+    assert trial.sides[0].verdict is TrialVerdict.NOTHING  # within 5 %, after many
+    assert trial.noise == pytest.approx(0.05 / math.sqrt(len(trial.order) / 2), rel=0.1)
+    assert len(trial.order) > 12
+
+
+def test_what_others_take_is_not_told_of_arms_in_turns() -> None:
+    machine = Machine({"A": 20, "B": 10}, foreign=lambda _: 0.5)
+    trial = conduct_trial(machine, windows=False, job=Job(1000, 0), run_pair=machine.run_pair)
+    assert {arm.foreign for arm in trial.arms[1:]} == {None}  # it is the other arm
+    assert trial.sides[0].job is None  # both started at once
+
+
+@pytest.mark.parametrize("failing", ["A", "B"])
+def test_arms_that_cannot_run_at_the_same_time_run_one_after_the_other(failing: str) -> None:
+    machine = Machine({"A": 20, "B": 10})
+    machine.failure = lambda spec: "port in use" if spec.turns and spec.side == failing else None
+    trial = conduct_trial(machine, windows=False, run_pair=machine.run_pair)
+    assert trial.order == "ABBABA"
+    assert trial.sides[0].verdict is TrialVerdict.CONFIRMED
+    assert trial.notes[-1].startswith("arms were run one after the other: two of them could not")
+
+
+def test_a_side_that_fails_in_turns_is_refused_and_others_go_on() -> None:
+    machine = Machine({"A": 20, "B": 10, "C": 10})
+    machine.failure = lambda spec: "boom" if spec.side == "C" else None
+    candidates = candidate("one"), candidate("two")
+    trial = conduct_trial(machine, *candidates, windows=False, run_pair=machine.run_pair)
+    verdicts = {side.name: side.verdict for side in trial.sides}
+    assert verdicts == {"B": TrialVerdict.CONFIRMED, "C": TrialVerdict.REFUSED}
+    assert {spec.turns is None for spec in machine.specs[1:]} == {False}
+
+
+@pytest.mark.parametrize("changes", [{"steps": 200}, {"budget_s": 20.0}])
+def test_arms_run_one_after_the_other_where_turns_do_not_fit(changes: dict[str, object]) -> None:
+    machine = Machine({"A": 20, "B": 10})
+    changes |= {"windows": False, "run_pair": machine.run_pair}
+    trial = conduct_trial(machine, messages=None, job=None, **changes)
+    assert {spec.turns for spec in machine.specs} == {None}
+    assert trial.sides[0].verdict is TrialVerdict.CONFIRMED
+
+
+# ── The end of a trial ──────────────────────────────────────────────────────────────────────────
 
 
 def test_noise_does_not_end_a_trial_of_a_gain_that_stands_out_of_it() -> None:

@@ -89,6 +89,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="switch edits in one process: quick, without losses; only those that can be",
     )
     run_group.add_argument(
+        "--apart",
+        action="store_true",
+        help="arms run one after the other, never two in turns",
+    )
+    run_group.add_argument(
         "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs"
     )
     run_group.add_argument("--out", metavar="DIR", type=Path, help="where the arms' records go")

@@ -90,6 +90,7 @@ def try_edits(arguments: argparse.Namespace) -> int:
         out=arguments.out,
         steps=arguments.steps,
         mode=_arm_mode(arguments),
+        apart=arguments.apart,
     )
     with progress() as say:
         try:

@@ -10,14 +10,12 @@ from msgspec import Struct
 from gapless.gate.figures import BASE, NEW, ArmFigures
 from gapless.model.leaf import LEAVES, group_of
 from gapless.verify.arms import compare
-from gapless.verify.arms.alternating import paired_ratios
+from gapless.verify.arms.alternating import combine_pairs, paired_ratios
 from gapless.verify.arms.compare import student_quantile
 
 MIN_SESSIONS: Final = 3  # of a baseline, from which their spread is measured
 ASSUMED_DRIFT: Final = 0.015  # standard deviation between days on a machine, where not measured
 _MIN_DRIFT: Final = 0.005
-_DISTURBED: Final = 3.0  # times the usual spread of a pair's slices, and …
-_MIN_DISTURBED: Final = 0.05  # … at least so much, beyond which the pair was disturbed
 _OBSERVER: Final = "observer"  # what recording takes is no growth of the training
 _HALF_WIDTHS: Final = 2  # above the bar, so that an effect is proven in nearly every gate
 
@@ -72,11 +70,8 @@ def judge_pairs(arms: Sequence[ArmFigures]) -> Effect | None:
 def _judge_alternating(arms: Sequence[ArmFigures]) -> Effect | None:
     """Return the effect of pairs of arms that stepped in turns.
 
-    Of a pair the median of the ratios of its slices: one that others disturbed counts no more than
-    any other. A pair whose slices vary far more than those of the others was disturbed as a whole,
-    and is left out, whatever it shows. Of the other pairs the mean, and Student's interval of it:
-    processes differ by chance, by where their memory lies, say. Each slice was compared with its
-    neighbour, so that there is no other noise of the machine that the effect must exceed.
+    Each slice was compared with its neighbour, so that there is no other noise of the machine that
+    the effect must exceed.
     """
     sides = {
         side: {arm.turn: arm.blocks for arm in arms if arm.side == side and arm.alternates}
@@ -84,19 +79,8 @@ def _judge_alternating(arms: Sequence[ArmFigures]) -> Effect | None:
     }
     turns = sorted(sides[BASE].keys() & sides[NEW].keys())
     pairs = [paired_ratios(sides[BASE][turn], sides[NEW][turn]) for turn in turns]
-    spreads = [float(pair.std()) for pair in pairs]
-    spread_limit = max(_MIN_DISTURBED, _DISTURBED * float(np.median(spreads))) if spreads else 0.0
-    ratios = [
-        float(np.median(pair))
-        for pair, spread in zip(pairs, spreads, strict=True)
-        if spread <= spread_limit
-    ]
-    if len(ratios) < 2:  # noqa: PLR2004 - one pair has no spread
-        return None
-    mid = float(np.mean(ratios))
-    error = float(np.std(ratios, ddof=1)) / math.sqrt(len(ratios))
-    half_width = student_quantile(len(ratios) - 1) * error
-    return _make_effect((mid - half_width, mid, mid + half_width), math.log1p(compare.MIN_EFFECT))
+    interval = combine_pairs(pairs)
+    return None if interval is None else _make_effect(interval, math.log1p(compare.MIN_EFFECT))
 
 
 def judge_against_sessions(

@@ -17,7 +17,8 @@ from gapless.verify.arms.blocks import SwitchedSteps, read_blocks
 from gapless.verify.arms.steady import step_time
 from gapless.verify.arms.switchable import explain_obstacle, leaves_collector
 from gapless.verify.budget import TrialBudgetError, check_budget
-from gapless.verify.plan import ON_DEVICE, Progress, conduct
+from gapless.verify.course import Progress
+from gapless.verify.plan import ON_DEVICE, conduct
 from gapless.verify.specs import (
     UNEDITED,
     ArmMode,

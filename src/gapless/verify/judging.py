@@ -228,12 +228,12 @@ def estimate_job_gain(
     """Return what a side gains over a job of a certain length: start, steps, epoch turns, exit.
 
     The interval is that of the step; ``None`` where the job's length is not known, or a part of it
-    that one of the sides did not show.
+    that one of the sides did not show. Also of arms that stepped in turns, as they started at once.
     """
     both_medians = medians(scoreboard, UNEDITED), medians(scoreboard, side)
     step_ns = both_medians[0].step_ns
-    if speedup is None or job is None or step_ns is None:
-        return None
+    if speedup is None or job is None or step_ns is None or scoreboard.in_turns:
+        return None  # two arms that start at the same time start more slowly
     overheads_ns = [_overhead_ns(side_medians, job) for side_medians in both_medians]
     if overheads_ns[0] is None or overheads_ns[1] is None:
         return None

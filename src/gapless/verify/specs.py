@@ -60,6 +60,7 @@ class TrialSettings(Struct, frozen=True):
     pairs: int = 3  # of each side, before it may be decided, as far as the budget suffices
     start_s: float | None = None  # on the clock; None: with the first arm
     mode: ArmMode = ArmMode.FRESH_FIRST
+    run_pair: "RunPair | None" = None  # runs two arms that step in turns; None: that is impossible
 
 
 class TurnPlan(Struct, frozen=True):
@@ -101,3 +102,4 @@ class ArmRun(Struct, frozen=True):
 
 
 RunArm = Callable[[ArmSpec], ArmRun]
+RunPair = Callable[[ArmSpec, ArmSpec], tuple[ArmRun, ArmRun]]

@@ -23,7 +23,8 @@ from gapless.recorded.facts import facts as facts_of
 from gapless.store.run.sources import write_sources
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
-from gapless.verify.arms import arm, page_cache
+from gapless.verify.arms import arm, page_cache, room
+from gapless.verify.arms.alternating import run_pair
 from gapless.verify.in_process import choose_mode, conduct_both_ways
 from gapless.verify.requests import (
     Shortlist,
@@ -40,6 +41,7 @@ from gapless.verify.specs import (
     Candidate,
     Job,
     RunArm,
+    RunPair,
     TrialSettings,
 )
 
@@ -70,6 +72,7 @@ class TrialTask(Struct, frozen=True):
     base_edits: tuple[Edit, ...] = ()  # that both sides carry: what is tried comes on top
     windows: bool = True  # an arm more of each side shows where its steps go
     mode: ArmMode = ArmMode.FRESH_FIRST
+    apart: bool = False  # arms of a pair run one after the other, not in turns
 
 
 class ScoutRun(Struct, frozen=True):
@@ -118,6 +121,8 @@ def _attempt_recorded(
     folder = task.out or Path(recording.path) / "trials" / _new_id(Path(recording.path))
     plan = _plan_arms(task, folder, page_cache.find_cold_files(recording, facts))
     settings = _trial_settings(task, recording, facts, plan, shortlist)
+    if _can_pair(task, plan, recording):
+        settings = replace(settings, run_pair=_make_pair_runner(plan, task.base_edits))
     if scout_run is None:
         settings = choose_mode(shortlist.candidates, settings, recording)
     else:
@@ -205,6 +210,40 @@ def _make_runner(plan: arm.ArmPlan, base_edits: tuple[Edit, ...]) -> RunArm:
     run_arm, log_edits = arm.make_runner(plan), logging_edits(plan.out / "offline")
     return lambda spec: run_arm(
         replace(spec, edits=(*stack_edits(spec.edits, base_edits), *log_edits))
+    )
+
+
+def _make_pair_runner(plan: arm.ArmPlan, base_edits: tuple[Edit, ...]) -> RunPair:
+    """Return what runs two arms that step in turns, as ``_make_runner`` does one."""
+    log_edits = logging_edits(plan.out / "offline")
+
+    def run_both(*specs: ArmSpec) -> tuple[ArmRun, ArmRun]:
+        edited = [
+            replace(spec, edits=(*stack_edits(spec.edits, base_edits), *log_edits))
+            for spec in specs
+        ]
+        first, second = (
+            ArmRun(recording, outcome.code, outcome.failed, foreign=outcome.foreign)
+            for outcome, recording in run_pair([(plan, spec) for spec in edited])
+        )
+        return first, second
+
+    return run_both
+
+
+def _can_pair(task: TrialTask, plan: arm.ArmPlan, recording: Recording) -> bool:
+    """Return whether two arms of a command may run at the same time.
+
+    They would write the same files without views of their own; read what is meant to be cold into
+    memory for each other; and, of several ranks, want the same ports.
+    """
+    n_training = sum(process.role == "training" for process in recording.processes)
+    return (
+        task.has_private_view
+        and not task.apart
+        and not plan.cold
+        and n_training == 1
+        and room.explain_lack(recording.samples) is None
     )
 
 

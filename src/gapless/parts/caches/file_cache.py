@@ -55,8 +55,12 @@ def find_file_obstacle(loader: Any) -> str | None:
 
 def find_root(dataset: Any) -> str:
     """Return the folder that all files of a data set are in."""
-    paths = list_paths(find_file_dataset(dataset))
-    return os.path.commonpath({os.path.dirname(os.path.abspath(path)) for path in paths})
+    return os.path.commonpath({os.path.dirname(os.path.abspath(p)) for p in list_files(dataset)})
+
+
+def list_files(dataset: Any) -> list[Any]:
+    """Return the paths of a data set's files, one for each sample."""
+    return list_paths(find_file_dataset(dataset))
 
 
 class InitFiles:
@@ -86,10 +90,6 @@ class FileCache:
         self.n_kept = 0  # by this process
         self._is_full = False
         self._remove_parts()
-
-    def is_ended(self) -> bool:
-        """Return whether nothing is kept any more: never so."""
-        return False
 
     def find_copy(self, path: Any) -> str | None:
         """Return the copy of a file, made if it is not there; None: there is none."""

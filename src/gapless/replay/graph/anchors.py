@@ -25,7 +25,7 @@ _RANK: Final = {
     Op.LAUNCH: 4,
     Op.COPY: 4,
     Op.SYNC: 4,
-    Op.EVENT: 4,
+    Op.EVENT: 10,  # of what was launched at that moment, too
 }
 _KINDS: Final = np.array([_RANK[op] for op in Op], np.int64)
 _LAST_RANK: Final = 9  # a further activity of a call that has just returned

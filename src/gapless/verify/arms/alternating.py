@@ -16,7 +16,7 @@ from gapless.model.trace import Int64
 from gapless.model.trial import Arm
 from gapless.verify.arms import arm
 from gapless.verify.arms.arm import ArmPlan, Partner
-from gapless.verify.arms.compare import Float
+from gapless.verify.arms.compare import Float, student_quantile
 from gapless.verify.arms.steady import ArmSteps, use_device_times
 from gapless.verify.specs import ArmSpec, TurnPlan
 
@@ -25,18 +25,26 @@ _MIN_SLICES, _MAX_SLICES = 4, 64
 _MIN_SLICE_STEPS: Final = 8
 _SETTLING: Final = 0.1  # of a slice: steps after a pause that do not count, and …
 _MIN_SETTLING: Final = 2
+_DISTURBED: Final = 3.0  # times the usual spread of a pair's slices, and …
+_MIN_DISTURBED: Final = 0.05  # … at least so much, beyond which the pair was disturbed
 _POLL_S: Final = 0.2
 
 RunResult = tuple[Arm, Recording | None]
 
 
-def plan_turns(steps: ArmSteps) -> TurnPlan | None:
-    """Return how arms with as many steps as this one step in turns; ``None``: these are too few."""
+def plan_turns(steps: ArmSteps, n_steps: int | None = None) -> TurnPlan | None:
+    """Return how arms of so many steps (by default, those of this one) step in turns.
+
+    A slice holds whole rounds of the workers, and whole periods of what recurs, where four slices
+    of the longest of them fit. ``None``: these are too few steps.
+    """
     timed = use_device_times(steps)
     start = max(timed.n_warm_up + 1, min(len(timed.lengths) // 3, steps.round_steps))
-    count = len(timed.lengths) - start
-    wished = round(float(timed.lengths[start:].sum()) / _SLICE_NS / 2) * 2
-    slices = min(max(wished, _MIN_SLICES), _MAX_SLICES, count // _MIN_SLICE_STEPS // 2 * 2)
+    count = (n_steps or len(timed.lengths)) - start
+    wished = round(count * float(timed.lengths[start:].mean()) / _SLICE_NS / 2) * 2
+    recurring = [p for p in (steps.round_steps, *steps.periods) if p * _MIN_SLICES <= count]
+    longest = max([_MIN_SLICE_STEPS, *recurring])
+    slices = min(max(wished, _MIN_SLICES), _MAX_SLICES, count // longest // 2 * 2)
     if slices < _MIN_SLICES:
         return None
     slice_steps = count // slices
@@ -102,6 +110,34 @@ def _await(future: "Future[RunResult]") -> RunResult:
     return future.result()
 
 
-def paired_ratios(before: Sequence[float], after: Sequence[float]) -> Float:
+def combine_pairs(pairs: Sequence[Float]) -> tuple[float, float, float] | None:
+    """Return the 95 % interval of pairs that stepped in turns, by ``paired_ratios`` of each.
+
+    Of a pair the median of the ratios of its slices: one that others disturbed counts no more than
+    any other. A pair whose slices vary far more than those of the others was disturbed as a whole,
+    and is left out, whatever it shows. Of the other pairs the mean, and Student's interval of it:
+    processes differ by chance, by where their memory lies, say. ``None``: fewer than two pairs.
+    """
+    ratios = settle_pairs(pairs)
+    if len(ratios) < 2:  # noqa: PLR2004 - one pair has no spread
+        return None
+    mid = float(np.mean(ratios))
+    error = float(np.std(ratios, ddof=1)) / math.sqrt(len(ratios))
+    half_width = student_quantile(len(ratios) - 1) * error
+    return mid - half_width, mid, mid + half_width
+
+
+def settle_pairs(pairs: Sequence[Float]) -> list[float]:
+    """Return one ratio of each pair that counts: the median of those of its slices."""
+    spreads = [float(pair.std()) for pair in pairs]
+    most = max(_MIN_DISTURBED, _DISTURBED * float(np.median(spreads))) if spreads else 0.0
+    return [
+        float(np.median(pair))
+        for pair, spread in zip(pairs, spreads, strict=True)
+        if spread <= most
+    ]
+
+
+def paired_ratios(before: Sequence[float] | Float, after: Sequence[float] | Float) -> Float:
     """Return the logarithms of the ratios of slices of the same steps, neighbours in time."""
     return np.log(np.array(after) / np.array(before))

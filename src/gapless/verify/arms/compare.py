@@ -18,6 +18,7 @@ Pair = tuple[Float, Float]  # block means of an unedited arm and of its neighbou
 MIN_EFFECT: Final = 0.01  # smaller effects are not looked for
 # "nothing" is concluded only where so small an effect would have been seen
 DETECTABLE_EFFECT: Final = 0.05
+_NORMAL_90: Final = 1.2816  # quantile of the normal distribution
 _DRAWS: Final = 1000
 _QUANTILES: Final = (0.025, 0.975)
 # its standard error over the mean's, 3 to 20 normal values: 1.09 … 1.23
@@ -40,6 +41,11 @@ def log_ratios(arms: Sequence[Float]) -> list[float]:
     return [math.log(a / b) for a, b in pairwise(times)]
 
 
+def pair_ratios(pairs: Sequence[Pair]) -> list[float]:
+    """Return the logarithm of the speed-up of each pair."""
+    return [math.log(step_time(a) / step_time(b)) for a, b in pairs]
+
+
 def estimate_speedup(pairs: Sequence[Pair], aa_ratios: Sequence[float] = ()) -> Estimate | None:
     """Return the speed-up of neighbouring arms, with its 95 % interval; ``None`` for one pair.
 
@@ -53,7 +59,7 @@ def estimate_speedup(pairs: Sequence[Pair], aa_ratios: Sequence[float] = ()) -> 
     """
     if len(pairs) < 2:  # noqa: PLR2004 - one pair has no spread
         return None
-    ratios = np.array([math.log(step_time(a) / step_time(b)) for a, b in pairs])
+    ratios = np.array(pair_ratios(pairs))
     mid = float(np.median(ratios))
     squares = np.concatenate(((ratios - ratios.mean()) ** 2, np.square(aa_ratios)))
     freedom = len(ratios) - 1
@@ -94,6 +100,15 @@ def estimate_noise(aa_ratios: Sequence[float], pairs: int) -> float | None:
     if not aa_ratios or not pairs:
         return None
     return math.expm1(_median_error(math.sqrt(float(np.square(aa_ratios).mean())), pairs))
+
+
+def estimate_error(sides: Sequence[Sequence[float]]) -> float | None:
+    """Return the relative standard error of the mean of a side's ratios, by that of all sides."""
+    known = [ratios for ratios in sides if len(ratios) > 1]
+    if not known:
+        return None
+    variances = [float(np.var(ratios, ddof=1)) / len(ratios) for ratios in known]
+    return math.expm1(math.sqrt(float(np.mean(variances))))
 
 
 def arm_noise(arm: Float) -> float | None:
@@ -141,24 +156,37 @@ def _judge_prediction(estimate: Estimate, predicted: Estimate | None) -> TrialVe
 
 
 def find_provable_gain(
-    pairs: Sequence[Pair], aa_ratios: Sequence[float], count: int
+    ratios: Sequence[float], aa_ratios: Sequence[float], count: int, *, in_turns: bool = False
 ) -> tuple[float, float] | None:
     """Return the smallest gain that ``count`` pairs are likely to prove, and what may be there.
 
-    Both as logarithms; the spread of the arms so far is assumed to stay. What may be there: the
-    median so far and its standard error. ``None`` while there are fewer than two pairs, and where
-    so many pairs would show that there is nothing.
+    All as logarithms; ``ratios`` are those of the pairs so far. What spread they show is assumed to
+    stay, but of few it is known roughly: the lower end of its 90 % interval counts, lest a trial is
+    given up for two arms that happen to lie apart. What may be there: the median so far and its
+    standard error. ``None`` while there are fewer than two pairs, and where so many pairs would
+    show that there is nothing.
     """
-    if len(pairs) < 2:  # noqa: PLR2004 - one pair has no spread
+    if len(ratios) < 2:  # noqa: PLR2004 - one pair has no spread
         return None
-    ratios = np.array([math.log(step_time(a) / step_time(b)) for a, b in pairs])
-    squares = np.concatenate(((ratios - ratios.mean()) ** 2, np.square(aa_ratios)))
+    squares = np.concatenate(((np.array(ratios) - np.mean(ratios)) ** 2, np.square(aa_ratios)))
     spread = math.sqrt(float(squares.sum()) / (len(ratios) - 1 + len(aa_ratios)))
-    half_width = student_quantile(2 * (count - 1)) * _median_error(spread, count)
+    factor = _lower_spread(len(ratios) - 1 + len(aa_ratios) // 2)
+    freedom = (count - 1) if in_turns else 2 * (count - 1)
+    half_width = student_quantile(freedom) * factor * _median_error(spread, count)
     if half_width <= math.log1p(DETECTABLE_EFFECT):
         return None
     possible_gain = abs(float(np.median(ratios))) + _median_error(spread, len(ratios))
-    return proof_bar(estimate_noise(aa_ratios, count)) + half_width, possible_gain
+    noise = 0.0 if in_turns else estimate_noise([factor * ratio for ratio in aa_ratios], count)
+    return proof_bar(noise) + half_width, possible_gain
+
+
+def _lower_spread(freedom: int) -> float:
+    """Return how small, in parts of what was seen, a standard deviation is with 90 % confidence.
+
+    By Wilson and Hilferty's approximation of the quantile of chi-square.
+    """
+    share = 2 / (9 * freedom)
+    return float((1 - share + _NORMAL_90 * math.sqrt(share)) ** -1.5)
 
 
 def is_narrow(estimate: Estimate | None, half_width: float = MIN_EFFECT) -> bool:

@@ -11,6 +11,12 @@ from msgspec import Struct
 from gapless.model.estimate import Estimate
 from gapless.model.trial import TrialVerdict
 from gapless.verify.arms import compare
+from gapless.verify.arms.alternating import (
+    combine_pairs,
+    paired_ratios,
+    settle_pairs,
+    slice_means,
+)
 from gapless.verify.arms.compare import Float, Pair
 from gapless.verify.arms.steady import (
     ArmSteps,
@@ -79,8 +85,24 @@ class Scoreboard(Struct, frozen=True, dict=True):
         return find_steady_range(arms) if arms else None
 
     @cached_property
+    def in_turns(self) -> bool:
+        """Return whether the arms of each pair stepped in turns: they are free of drift."""
+        return any(result.spec.turns is not None for result in self.counted_results)
+
+    @cached_property
     def noise(self) -> float | None:
-        """Return the A/A noise, of as many pairs as there are unedited arms."""
+        """Return the A/A noise, of as many pairs as there are unedited arms.
+
+        Of arms in turns it is the standard error of a side's pairs.
+        """
+        if self.in_turns:
+            return compare.estimate_error(
+                [
+                    settle_pairs(self.slice_ratios(side))
+                    for side in dict.fromkeys(result.spec.side for result in self.counted_results)
+                    if side != UNEDITED
+                ]
+            )
         sides = dict.fromkeys(result.spec.side for result in self.counted_results)
         aa_ratios = [ratio for side in sides for ratio in self.log_ratios(side)]
         return compare.estimate_noise(aa_ratios, len(self.results_of(UNEDITED)))
@@ -101,6 +123,9 @@ class Scoreboard(Struct, frozen=True, dict=True):
         """Return the mean step time of each block of an arm that counts, in ns."""
         if result.steps is None or self.steady_range is None:
             return np.empty(0)
+        if result.spec.turns is not None:
+            means = slice_means(self.use_timing(result.steps).lengths, result.spec.turns)
+            return np.empty(0) if means is None else means
         return block_means(self.use_timing(result.steps), self.steady_range)
 
     def pairs(self, side: str) -> tuple[Pair, ...]:
@@ -112,6 +137,11 @@ class Scoreboard(Struct, frozen=True, dict=True):
             for result in self.results_of(side)
             if result.turn in unedited and self.steady_range is not None
         )
+
+    def slice_ratios(self, side: str) -> list[Float]:
+        """Return the speed-ups of a side's pairs that stepped in turns: of each slice, as logs."""
+        pairs = self.pairs(side)
+        return [paired_ratios(b, a) for a, b in pairs if len(a) and len(a) == len(b)]
 
     def samples_ratio(self, side: str) -> float:
         """Return how many times as many samples a step of a side holds; 1 where it is not known."""
@@ -127,6 +157,9 @@ class Scoreboard(Struct, frozen=True, dict=True):
 
     def speedup(self, side: str) -> Estimate | None:
         """Return what a side gains for each step of the unedited runs."""
+        if self.in_turns:
+            bounds = combine_pairs(self.slice_ratios(side))
+            return None if bounds is None else Estimate(*map(math.exp, bounds))
         return compare.estimate_speedup(
             self.pairs(side), self.log_ratios(UNEDITED) + self.log_ratios(side)
         )
@@ -136,8 +169,14 @@ class Scoreboard(Struct, frozen=True, dict=True):
 
         As a speed-up; ``None``: so many pairs may decide it, or it is too early to tell.
         """
-        aa_ratios = self.log_ratios(UNEDITED) + self.log_ratios(side)
-        provable = compare.find_provable_gain(self.pairs(side), aa_ratios, max(2, count))
+        if self.in_turns:
+            ratios, aa_ratios = settle_pairs(self.slice_ratios(side)), []
+        else:
+            ratios = compare.pair_ratios(self.pairs(side))
+            aa_ratios = self.log_ratios(UNEDITED) + self.log_ratios(side)
+        provable = compare.find_provable_gain(
+            ratios, aa_ratios, max(2, count), in_turns=self.in_turns
+        )
         if provable is None or provable[1] >= provable[0] or math.isinf(provable[0]):
             return None
         return math.exp(provable[0])
@@ -152,7 +191,8 @@ class Scoreboard(Struct, frozen=True, dict=True):
         failures = self.failures(side)
         if self.is_lost(side):
             return TrialVerdict.DOES_NOT_FIT if OUT_OF_MEMORY in failures else TrialVerdict.REFUSED
-        return compare.judge_speedup(self.speedup(side), self.noise, candidate.predicted)
+        noise = 0.0 if self.in_turns else self.noise  # no drift of the machine is left in turns
+        return compare.judge_speedup(self.speedup(side), noise, candidate.predicted)
 
     def failures(self, side: str) -> tuple[str, ...]:
         """Return why arms of a side could not be measured, those of windows apart."""
@@ -181,7 +221,12 @@ class Scoreboard(Struct, frozen=True, dict=True):
 
 
 def foreign_share(result: ArmResult) -> float | None:
-    """Return the share of processors that others took: while it stepped, else over the arm."""
+    """Return the share of processors that others took: while it stepped, else over the arm.
+
+    ``None`` for an arm that stepped in turns: the other arm of its pair would count as others.
+    """
+    if result.spec.turns is not None:
+        return None
     while_stepping = result.steps.foreign if result.steps else None
     return result.run.foreign if while_stepping is None else while_stepping
 

@@ -39,7 +39,8 @@ def file_cache(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     are in, is copied to the folder first, and opened there: in later epochs, and in later runs. At
     most a half of the disk's free space is filled. Decoding and augmenting stay as they are.
 
-    A trial copies the files before it measures, so that it shows what later epochs gain.
+    A trial copies the files before it measures, in a minute at most, so that it shows what later
+    epochs gain.
 
     ## Precondition
     A loader with workers, and a data set with a list of paths, one for each sample. What libraries

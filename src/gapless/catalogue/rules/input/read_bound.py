@@ -15,9 +15,10 @@ from gapless.model.finding import Detection
 
 _MANUAL_REMEDY: Final = (
     "Small files are read faster from few large ones (tar shards, LMDB, an array on disk), from a "
-    "local disk that they are copied to before training, or, if they fit, from memory. Measure "
-    "with cold caches: a second epoch reads from memory. Where it is no file that is waited for (a "
-    "request, another process), ask for many samples at once, ahead."
+    "local disk that they are copied to before training (or while it reads them: the fix "
+    "file-cache=FOLDER), or, if they fit, from memory. Measure with cold caches: a second epoch "
+    "reads from memory. Where it is no file that is waited for (a request, another process), ask "
+    "for many samples at once, ahead."
 )
 
 

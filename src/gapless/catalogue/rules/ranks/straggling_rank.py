@@ -97,11 +97,12 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     last one. What each rank does by itself is its step without those waits. One rank must be the
     slowest by at least 2 % of a step and by more than chance explains, and six tenths of all time
     that ranks wait for one another must be waits for it. On processors that other processes may
-    have taken, a rank that only computes longer is not blamed. The gain is that of this rank being
-    as fast as the next slowest, which then decides; extra computing is not saved but shared among
-    all ranks. Waits for one another by chance remain. Its excess is found by comparing its steps
-    with the others', and its line is the one at which its training thread was sampled more often
-    than theirs.
+    have taken, a rank that only computes longer is not blamed, nor is one that in windows is later
+    than a step takes without them: tracing slows ranks unequally. The gain is that of this rank
+    being as fast as the next slowest, which then decides; extra computing is not saved but shared
+    among all ranks. Waits for one another by chance remain. Its excess is found by comparing its
+    steps with the others', and its line is the one at which its training thread was sampled more
+    often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
@@ -110,6 +111,9 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     step_ns, share = float(straggler.lengths.mean()), _wait_share(evidence, ranks, straggler)
     if surplus < _MIN_STEP_SHARE * step_ns or share < _MIN_SHARE or _is_by_chance(ranks, straggler):
         return None
+    if evidence.step_ns is not None and surplus > evidence.step_ns:
+        reason = f"in windows rank {straggler.rank} is later than a step takes without them"
+        raise NotObservedError("steps", reason)
     excesses = rank_waits.find_surpluses(ranks, straggler, LEAVES_BY_ACTIVITY)
     compute_share = min(1.0, dict(excesses).get(_COMPUTING, 0.0) / surplus)
     if compute_share >= _MIN_COMPUTE_SHARE and _is_shared(evidence):
