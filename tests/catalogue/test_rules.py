@@ -139,6 +139,11 @@ def test_lines_before_the_first_figure_define_names_and_nothing_else() -> None:
         read_figures(replace(twofold, figures="busy.math 9\n# Nothing\nbare_facts()"))
 
 
+def test_a_figure_has_no_leaf_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match=r"there is no leaf busy\.maths"):
+        read_figures(replace(twofold, figures="# Nothing\ncpu()\nbusy.maths 9"))
+
+
 @every_rule
 def test_a_page_tells_what_a_rule_looks_for_and_shows_its_figures(rule: Rule) -> None:
     text = rule_pages.rule_page(rule)

@@ -171,6 +171,12 @@ def test_runs_are_found_in_the_folder_around_theirs(
     assert runs.find(project, "last").name == "2026-b1"
 
 
+def test_of_a_file_it_is_said_what_reads_traces(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").touch()
+    with pytest.raises(NotFoundError, match="gapless open reads traces"):
+        runs.find(tmp_path, str(tmp_path / "trace.json"))
+
+
 def test_where_there_are_no_runs_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="there are no runs in"):
         runs.find(tmp_path, "last")

@@ -38,6 +38,7 @@ from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.model.edit import Edit
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+from gapless.model.leaf import LEAVES
 
 _VOCABULARY: Final = (  # modules, by what the lines are about; later ones win
     "msgspec.structs",
@@ -60,6 +61,7 @@ _ARGUMENT: Final = re.compile(r"(\w+)=(.*)")
 _LEAF: Final = r"[a-z][\w.-]* [\d.]+"
 _LEAVES: Final = re.compile(rf"{_LEAF}(?:, {_LEAF})*")
 
+_UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _Names = dict[str, Any]
 
 
@@ -124,7 +126,8 @@ def _vocabulary() -> _Names:
 
 
 def _evaluate(expression: str, names: _Names) -> Any:  # noqa: ANN401 - any part of an example
-    return eval(expression, names)  # noqa: S307 - lines of this package, never those of a user
+    code = compile(expression, f"<lines of {names['__name__']}>", "eval")
+    return eval(code, names)  # noqa: S307 - lines of this package, never those of a user
 
 
 def _build_figure(title: str, lines: list[str], names: _Names) -> RuleFigure:
@@ -181,6 +184,8 @@ def _pop_type(values: list[Any], kind: type) -> Any:  # noqa: ANN401 - of that t
 
 
 def _parse_leaves(line: str) -> dict[str, float]:
-    """Return the leaves of "busy.math 60, idle.host 40"."""
-    pairs = (leaf.split() for leaf in line.split(", "))
-    return {name: float(ms) for name, ms in pairs}
+    """Return the leaves of "busy.math 60, idle.gc 40". Raises ``ValueError`` for unknown ones."""
+    leaves = {name: float(ms) for name, ms in (leaf.split() for leaf in line.split(", "))}
+    if unknown := set(leaves) - {*LEAVES, _UNSPLIT}:
+        raise ValueError(f"{line!r}: there is no leaf {min(unknown)}")
+    return leaves

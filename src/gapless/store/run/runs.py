@@ -130,7 +130,15 @@ def find(folder: Path, name: str) -> Path:
     Raises ``NotFoundError`` where there is none, or more than one.
     """
     named_path = Path(name)
-    return named_path if os.sep in name and is_run(named_path) else find_here(folder, name)
+    if os.sep in name and is_run(named_path):
+        return named_path
+    try:
+        return find_here(folder, name)
+    except NotFoundError:
+        if named_path.is_file():
+            message = f"{name} is a file, and no run; gapless open reads traces"
+            raise NotFoundError(message) from None
+        raise
 
 
 def find_here(folder: Path, name: str) -> Path:

@@ -61,7 +61,7 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     # A million samples
     > refused: 1,000,000 samples of Images are 579.8 GiB, and 24.0 GiB of memory are free:
       sample-cache=FOLDER keeps them on a disk
-    cpu(worker_loader(random=False, length=1000000))
+    cpu(worker_loader(random=False, length=1_000_000))
     # A stream
     > refused: Images is an IterableDataset: its samples have no numbers
     cpu(loader(iterable=True, random=False))

@@ -22,7 +22,7 @@ _PADDED_FACTOR: Final = Estimate(0.4, 0.7, 1.0)
     "G509",
     "misaligned-products",
     figures="""
-    odd_sizes = ((8192, 768), (768, 50257))
+    odd_sizes = ((8192, 768), (768, 50_257))
     # A vocabulary of 50,257 words
     > Products with a side that 8 does not divide take 9.0 ms of each 29.0 ms step: [8192, 768]
       [768, 50257].
@@ -32,7 +32,7 @@ _PADDED_FACTOR: Final = Estimate(0.4, 0.7, 1.0)
     # 50,304 words
     gpu()
     busy.tc_math 25
-    example_work("aten::mm", ((8192, 768), (768, 50304)), 5, "busy.tc_math", dtype="bf16")
+    example_work("aten::mm", ((8192, 768), (768, 50_304)), 5, "busy.tc_math", dtype="bf16")
     """,
 )
 def misaligned_products(evidence: Evidence) -> Detection | None:

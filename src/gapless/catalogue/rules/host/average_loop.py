@@ -68,8 +68,8 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
     busy.math 20, busy.elementwise 6
     operator("aten::_fused_adamw_", calls=1, host_ms=2)
     operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
-    Site(averages.MUL, "train.py", 20, "update", 2200000, 322)
-    Site(averages.ADD, "train.py", 20, "update", 1000000, 161)
+    Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322)
+    Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161)
     # Over state_dict(), sampled in a function of its own: its Python goes, too
     > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.3
       ms a step on that.
@@ -77,8 +77,8 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
     busy.math 20, busy.elementwise 6, idle.host.python 6
     operator("aten::_fused_adamw_", calls=1, host_ms=2)
     operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
-    Site(averages.MUL, "train.py", 20, "update", 2200000, 322)
-    Site(averages.ADD, "train.py", 20, "update", 1000000, 161)
+    Site(averages.MUL, "train.py", 20, "update", 2_200_000, 322)
+    Site(averages.ADD, "train.py", 20, "update", 1_000_000, 161)
     HostCode("python", 0.1, 0.8, "/a/train.py", 24, "Average.update", None, 0.1, 400)
     # Over state_dict(), in the loop that trains
     > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.3
@@ -87,9 +87,9 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
     busy.math 20, busy.elementwise 6
     operator("aten::_fused_adamw_", calls=1, host_ms=2)
     operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
-    Site(averages.MUL, "train.py", 20, "main", 2200000, 322)
-    Site(averages.ADD, "train.py", 20, "main", 1000000, 161)
-    Site("aten::detach", "train.py", 20, "main", 100000, 322)
+    Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322)
+    Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161)
+    Site("aten::detach", "train.py", 20, "main", 100_000, 322)
     Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9)
     # average.copy_(average * 0.999 + weight * 0.001), in windows without stacks
     > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.3
@@ -111,8 +111,8 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
     cpu()
     busy.math 20, busy.elementwise 6
     operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
-    Site(averages.MUL, "train.py", 20, "main", 2200000, 322)
-    Site(averages.ADD, "train.py", 20, "main", 1000000, 161)
+    Site(averages.MUL, "train.py", 20, "main", 2_200_000, 322)
+    Site(averages.ADD, "train.py", 20, "main", 1_000_000, 161)
     Site("autograd::engine::evaluate_function: X", "train.py", 20, "main", 9, 9)
     # New tensors for each, those of batch norm's buffers, too, in three steps of windows
     > Beside the optimizer, 161 parameters are averaged one by one in each step; the host spends 3.2
@@ -120,14 +120,14 @@ _BLENDING_CLASSES: Final = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSpro
     cpu()
     busy.math 20, busy.elementwise 6
     operator(averages.MUL, calls=480, host_ms=3.3), operator(averages.ADD, calls=240, host_ms=1.5)
-    Site(averages.MUL, "ema.py", 9, "update", 6600000, 960)
-    Site(averages.ADD, "ema.py", 9, "update", 3000000, 480)
+    Site(averages.MUL, "ema.py", 9, "update", 6_600_000, 960)
+    Site(averages.ADD, "ema.py", 9, "update", 3_000_000, 480)
     # As many, in the layers of a model
     cpu()
     busy.math 20, busy.elementwise 6
     operator(averages.MUL, calls=350, host_ms=2.4), operator(averages.ADD, calls=200, host_ms=1.3)
-    Site(averages.MUL, "train.py", 20, "forward", 2200000, 350)
-    Site(averages.ADD, "train.py", 20, "forward", 1000000, 200)
+    Site(averages.MUL, "train.py", 20, "forward", 2_200_000, 350)
+    Site(averages.ADD, "train.py", 20, "forward", 1_000_000, 200)
     # All at once, on a CPU: torch itself loops over them there
     cpu()
     busy.math 20, busy.optimizer 5, busy.elementwise 2

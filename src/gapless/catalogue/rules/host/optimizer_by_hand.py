@@ -33,9 +33,9 @@ _KEPT_LAUNCHES: Final = 1 / 30  # of launches: a kernel for lists takes at least
     "G216",
     "optimizer-by-hand",
     figures="""
-    call_site(name, calls, ns=200000) = Site(name, "train.py", 8, "update", ns * 10, calls * 10)
+    call_site(name, calls, ns=200_000) = Site(name, "train.py", 8, "update", ns * 10, calls * 10)
     python_site(ms, function="update") = Site(PYTHON, "train.py", 8, function, round(ms *
-      10000000.0), 1)
+      1e7), 1)
     # p.data.add_(velocity, alpha=-lr), for each p
     > `update` goes through 122 parameters one by one in each step, with 3 operators in place for
       each: Python between these takes 1.0 ms of each 7.0 ms step.

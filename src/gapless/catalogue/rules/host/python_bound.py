@@ -68,13 +68,13 @@ _TENSOR_REMEDY: Final = (
     busy.math 10, idle.host.python 14
     operator("aten::add", calls=1500, host_ms=8)
     HostCode("python", 0.5, 0.96, "train.py", 20, "prepare", "numpy", 0.5, 400)
-    Site("aten::lift_fresh", "train.py", 18, "prepare", 10000000, 10)
+    Site("aten::lift_fresh", "train.py", 18, "prepare", 10_000_000, 10)
     # A function that is sampled as often, but calls operators all the time
     cpu()
     busy.math 20, idle.host.python 4
     operator("aten::mul", calls=1000, host_ms=12)
     HostCode("python", 0.5, 1.0, "train.py", 20, "update", None, 0.5, 400)
-    Site("aten::mul", "train.py", 18, "update", 120000000, 10000)
+    Site("aten::mul", "train.py", 18, "update", 120_000_000, 10_000)
     # On a CPU: a loop over samples
     > Python of the training thread, beside what calling operators takes, holds up 29.6 ms of each
       50.0 ms step.

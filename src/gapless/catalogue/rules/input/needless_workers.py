@@ -39,7 +39,7 @@ _MAX_STEP_RATIO: Final = 0.95  # of a step, without workers
     gpu(short_loader)
     busy.math 10.0, idle.data.hand-over 1.0, idle.data.start-up 4.0
     example_use(short_loader, {"hand-over": 1.0}, example_workers(2, {"other": 0.01, "collate":
-      0.02}), restart_ns=400000000)
+      0.02}), restart_ns=400_000_000)
     # Others take the processors that workers wait for: the training process would, too
     cpu(ready_loader, machine(cpus=2))
     busy.math 4.0, idle.data.other 50.0

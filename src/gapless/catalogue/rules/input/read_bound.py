@@ -68,7 +68,7 @@ _MANUAL_REMEDY: Final = (
     gpu(the_loader)
     busy.math 10.0, idle.data.read 90.0
     example_use(the_loader, {"other": 90.0}, example_workers(16, {"other": (9.0, 0.3), "decode":
-      0.5}, fetch_median_ns=70000000))
+      0.5}, fetch_median_ns=70_000_000))
     # Some reads are long, and finished batches lie behind the one that is late
     gpu(the_loader)
     busy.math 10.0, idle.data.read 90.0

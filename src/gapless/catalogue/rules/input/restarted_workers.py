@@ -33,21 +33,21 @@ _MIN_FIRST_RATIO: Final = 4.0  # times a usual fetch: then the first does more
     . gpu     .........mmee.mmee..
     gpu(worker_loader(iterations=50))
     example_use(worker_loader(iterations=50), {"start-up": 2.5, "hand-over": 0.5},
-      example_workers(8, {"decode": 0.01}), restart_ns=50 * 4000000, first_ns=5000000)
+      example_workers(8, {"decode": 0.01}), restart_ns=50 * 4_000_000, first_ns=5_000_000)
     # Each worker reads a table on first use
     > 2 workers are restarted for each of 5 epochs: 80.0 ms until they run and 660.0 ms for the
       first batch, where a usual one takes 7.0 ms, every 20 steps.
     gpu(two_workers)
     busy.math 60.0, idle.data.other 36.0, idle.data.start-up 4.0
     example_use(two_workers, {"other": 36.0}, example_workers(2, {"other": 0.6},
-      fetch_median_ns=7000000), restart_ns=5 * 80000000, first_ns=660000000)
+      fetch_median_ns=7_000_000), restart_ns=5 * 80_000_000, first_ns=660_000_000)
     # A loader that is made again for each epoch
     > 8 workers are restarted for each of 5 epochs: 300.0 ms until they run and 400.0 ms for the
       first batch, where a usual one takes 64.0 ms, every 20 steps.
     gpu(epoch_loader)
     busy.math 80.0, idle.data.start-up 20.0
     example_use(epoch_loader, {"start-up": 20.0}, example_workers(8, {"decode": 1.0}), restart_ns=5
-      * 300000000, first_ns=400000000, made=5)
+      * 300_000_000, first_ns=400_000_000, made=5)
     # Persistent workers
     gpu(persistent_loader)
     busy.math 99.0, idle.data.start-up 1.0

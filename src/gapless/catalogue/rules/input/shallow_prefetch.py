@@ -55,7 +55,7 @@ _SAMPLE_REMEDY: Final = (
     gpu(one_worker)
     busy.math 90.0, idle.data.decode 10.0
     example_use(one_worker, {"decode": 10.0}, example_workers(1, {"decode": 1.0}, busy=0.6),
-      p95_ns=150000000)
+      p95_ns=150_000_000)
     # No workers
     gpu()
     busy.math 90.0, idle.data.decode 10.0
@@ -69,7 +69,7 @@ _SAMPLE_REMEDY: Final = (
     gpu(eight_workers)
     busy.math 90.0, idle.data.decode 10.0
     example_use(eight_workers, {"hand-over": 9.0, "decode": 1.0}, example_workers(8, {"decode":
-      1.0}, busy=0.6), p95_ns=150000000)
+      1.0}, busy=0.6), p95_ns=150_000_000)
     # Each wait is as long as the others
     gpu(eight_workers)
     busy.math 90.0, idle.data.decode 10.0

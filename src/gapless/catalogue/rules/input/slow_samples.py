@@ -43,8 +43,8 @@ _MANUAL_REMEDY: Final = (
     gpu(restarted_loader, machine(cpus=2))
     busy.math 10.0, idle.data.other 90.0
     example_use(restarted_loader, {"start-up": 30.0, "other": 60.0}, example_workers(2, {"other":
-      5.0, "collate": 0.5}, fetch_median_ns=40000000), restart_ns=5 * 200000000,
-      first_ns=1200000000)
+      5.0, "collate": 0.5}, fetch_median_ns=40_000_000), restart_ns=5 * 200_000_000,
+      first_ns=1_200_000_000)
     # Nobody waits for it
     gpu(the_loader, machine(cpus=2))
     busy.math 99.8, idle.data.hand-over 0.2

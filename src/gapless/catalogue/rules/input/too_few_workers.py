@@ -62,7 +62,7 @@ _MIN_FETCH_RATIO: Final = 1.1  # of the time per batch to that between batches
     gpu(two_workers)
     busy.math 70.0, idle.data.decode 28.0, idle.data.hand-over 2.0
     example_use(two_workers, {"decode": 28.0, "hand-over": 2.0}, example_workers(2, {"decode": 2.2},
-      busy=0.86, fetch_median_ns=60000000))
+      busy=0.86, fetch_median_ns=60_000_000))
     # Eight keep up
     gpu(worker_loader())
     busy.math 99.5, idle.data.hand-over 0.5

@@ -38,35 +38,38 @@ _MANUAL_REMEDY: Final = (
     figures="""
     backward_calls = operator("aten::_embedding_bag_dense_backward", 4, 2.6)
     the_optimizer = optimizer(name="torch.optim.sgd.SGD", device="cpu")
-    table_work(rows, indices, ms) = (example_work("aten::embedding_bag", ((rows, 16), (indices,)),
-      0.2, "busy.index", calls=4), example_work("aten::_embedding_bag_backward", ((indices, 16),
-      (indices,)), ms, "busy.index", calls=4, backward=True, launches=0), example_work("aten::add_",
-      ((rows, 16), (rows, 16)), ms / 4, "busy.optimizer", calls=4, launches=0))
-    example_run(*parts, math_ms=4.0) = evidence_of(cpu(the_optimizer), {"busy.index": 3.0,
-      "busy.optimizer": 1.0, "busy.math": math_ms}, *parts)
+    lookup(table, n) = example_work("aten::embedding_bag", (table, (n,)), 0.2, "busy.index",
+      calls=4)
+    gradient(n, ms) = example_work("aten::_embedding_bag_backward", ((n, 16), (n,)), ms,
+      "busy.index", calls=4, backward=True, launches=0)
+    update(table, ms) = example_work("aten::add_", (table, table), ms, "busy.optimizer", calls=4,
+      launches=0)
+    table_work(rows, n, ms) = (lookup((rows, 16), n), gradient(n, ms), update((rows, 16), ms / 4))
+    example_run(*parts) = evidence_of(cpu(the_optimizer), {"busy.index": 3, "busy.optimizer": 1,
+      "busy.math": 4}, *parts)
     # Tables of 50,000 rows, 256 of which are looked up
     > Gradients of embeddings are as large as the tables, of which a step looks up 0.51 % of the
       rows at most: filling them with zeros and stepping through them takes 3.5 ms of each 8.0 ms
       step of the windows.
-    example_run(*table_work(50000, 256, 2.8), backward_calls)
+    example_run(*table_work(50_000, 256, 2.8), backward_calls)
     # Most rows are looked up
     example_run(*table_work(512, 256, 2.8), backward_calls)
     # Sparse gradients
-    example_run(*table_work(50000, 256, 0.1), operator("aten::_embedding_bag_sparse_backward", 4,
+    example_run(*table_work(50_000, 256, 0.1), operator("aten::_embedding_bag_sparse_backward", 4,
       0.1))
     # The table is also the output layer's matrix
-    example_run(*table_work(50000, 256, 2.8), example_work("aten::linear", ((256, 16), (50000, 16)),
-      2, "busy.math"), backward_calls)
+    example_run(*table_work(50_000, 256, 2.8), example_work("aten::linear", ((256, 16),
+      (50_000, 16)), 2, "busy.math"), backward_calls)
     # On a device, with AdamW over all parameters at once
     > Gradients of embeddings are as large as the tables, of which a step looks up 0.2 % of the rows
       at most: filling them with zeros and stepping through them takes 5.9 ms of each 16.0 ms step
       of the windows.
-    gpu(model(parameters=260000000))
+    gpu(model(parameters=260_000_000))
     busy.tc_math 10, busy.mem 2, busy.optimizer 4
-    example_work("aten::gather", ((4000000, 64), (8192, 64), (8192, 64)), 0.1, "busy.index")
+    example_work("aten::gather", ((4_000_000, 64), (8192, 64), (8192, 64)), 0.1, "busy.index")
     example_work("aten::embedding_dense_backward", ((8192, 64), (8192,)), 0.4, "busy.index",
       backward=True)
-    example_work("aten::fill_", ((4000000, 64),), 2, "busy.mem", backward=True)
+    example_work("aten::fill_", ((4_000_000, 64),), 2, "busy.mem", backward=True)
     example_work("aten::_fused_adamw_", (), 4, "busy.optimizer")
     operator("aten::embedding_dense_backward", 1, 0.1, 2.4), h200()
     """,

@@ -19,10 +19,12 @@ _MIN_SHARE: Final = 0.05  # of the step
     node = "autograd::engine::evaluate_function: {}"
     gradient_calls = operator(node.format("torch::autograd::AccumulateGrad"), calls=4, host_ms=0.1)
     loss_work = example_work("aten::nll_loss", ((96, 10), (96,)), 0.1, "busy.norm_reduce", calls=1)
-    split_product = (Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5000000, None, 0), *(Site(name,
-      "model.py", 8, "pieces", STEPS * ns, STEPS * calls) for name, ns, calls in (("aten::split",
-      500000, 1), ("aten::linear", 3000000, 3), ("aten::cat", 1500000, 1))),
-      Site(node.format("CatBackward0"), "train.py", 9, "train", STEPS * 2000000, STEPS))
+    pieces = (("aten::split", 500_000, 1), ("aten::linear", 3_000_000, 3),
+      ("aten::cat", 1_500_000, 1))
+    site(name, ns, n) = Site(name, "model.py", 8, "pieces", STEPS * ns, STEPS * n)
+    split_product = (Line("model.py", 8, "pieces", STEPS, 0, STEPS * 5_000_000, None, 0),
+      *(site(*piece) for piece in pieces),
+      Site(node.format("CatBackward0"), "train.py", 9, "train", STEPS * 2_000_000, STEPS))
     # Samples of a batch, each given to the model separately
     > The model is called 32 times in each step, on 3 rows of 96 at a time: each of its layers is
       called as often.
@@ -68,7 +70,7 @@ _MIN_SHARE: Final = 0.05  # of the step
     # Attention: its heads are split, and put together
     cpu()
     busy.math 16, busy.mem 4
-    *split_product, Site("aten::softmax", "model.py", 8, "pieces", STEPS * 500000, STEPS)
+    *split_product, Site("aten::softmax", "model.py", 8, "pieces", STEPS * 500_000, STEPS)
     """,
 )
 def model_in_pieces(evidence: Evidence) -> Sequence[Detection]:

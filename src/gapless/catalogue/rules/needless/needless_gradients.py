@@ -85,7 +85,7 @@ _WEIGHTS_SHARE: Final = 0.5  # of a layer's backward pass: the rest is for input
     busy.math 32
     *pass_rows(tensors=80, passes=2)
     # An optimizer for each parameter, made at one line
-    cpu(optimizer(tensors=1, calls=30000), world(steps=300))
+    cpu(optimizer(tensors=1, calls=30_000), world(steps=300))
     busy.math 32
     *pass_rows(tensors=100)
     # Gradients of the inputs, for a penalty

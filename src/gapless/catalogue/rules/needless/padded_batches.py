@@ -29,12 +29,15 @@ _REACH: Final = 0.95  # of the length: if all rows end earlier, it is fixed
     speech = replace(tokens, rows=16, length=1480, lengths=(1210, 1480, 1730), filled=0.45,
       longest=1.0, square=0.25, varies=True, kind="float", dimensions=3)
     borders = replace(tokens, rows=16, length=224, lengths=(224,), filled=0.7, declared=False)
-    example_run(filling, *work) = evidence_of(gpu(replace(loader(), padding=filling)), {"busy.math":
-      16, "busy.elementwise": 4, "busy.optimizer": 4}, *work, example_work("aten::_foreach_add_",
-      ((3072, 768), (768, 3072)), 4, "busy.optimizer"), h200())
-    layer_work(rows, length) = (example_work("aten::mm", ((rows * length, 768), (768, 3072)), 16,
-      "busy.math", calls=24), example_work("aten::gelu", ((rows, length, 3072),), 4,
-      "busy.elementwise", calls=24))
+    optimizer_work = example_work("aten::_foreach_add_", ((3072, 768), (768, 3072)), 4,
+      "busy.optimizer")
+    leaves = {"busy.math": 16, "busy.elementwise": 4, "busy.optimizer": 4}
+    example_run(padding, *work) = evidence_of(gpu(loader(padding=padding)), leaves, *work,
+      optimizer_work, h200())
+    product(sizes) = example_work("aten::mm", sizes, 16, "busy.math", calls=24)
+    activation(sizes) = example_work("aten::gelu", sizes, 4, "busy.elementwise", calls=24)
+    layer_work(rows, length) = (product(((rows * length, 768), (768, 3072))),
+      activation(((rows, length, 3072),)))
     # Texts are padded to 512 tokens
     > 76 % of the positions of a batch are padding: rows of 512 are filled up to 123 on average, the
       longest of a batch up to 307; work on them takes 20.0 ms of each 24.0 ms step of the windows.

@@ -23,13 +23,13 @@ _MAX_WEIGHT_RATIO: Final = 1.1  # norms and biases have numbers, too
     "G514",
     "unused-outputs",
     figures="""
+    linear(weight) = example_work("aten::linear", ((64, 784), weight, weight[:1]), 8, "busy.math")
+    product(inputs, ms) = example_work("aten::mm", (inputs, (64, 784)), ms, "busy.math",
+      backward=True)
+    gradients(used) = (product((2048, 64), 8),) if used else ()
     product_rows(*, used) = (operator(_ACCUMULATE, calls=10 if used else 6, host_ms=1),
-      example_work("aten::linear", ((64, 784), (256, 784), (256,)), 8, "busy.math"),
-      example_work("aten::mm", ((256, 64), (64, 784)), 16, "busy.math", backward=True),
-      example_work("aten::linear", ((64, 784), (2048, 784), (2048,)), 8, "busy.math"),
-      *((example_work("aten::mm", ((2048, 64), (64, 784)), 8, "busy.math", backward=True),) if used
-      else ()))
-    ungraded = {"ungraded": 4, "ungraded_parameters": 3300000}
+      linear((256, 784)), product((256, 64), 16), linear((2048, 784)), *gradients(used))
+    ungraded = {"ungraded": 4, "ungraded_parameters": 3_300_000}
     # An auxiliary head whose output goes into no loss
     > 4 tensors of parameters never get a gradient: computing with them, which no loss uses, takes
       8.0 ms of each 32.0 ms step.

@@ -28,7 +28,7 @@ _MAX_PASS_SHARE: Final = 0.4
     # model.eval() alone
     > Evaluation runs with autograd on: 12,400 nodes of graphs that no backward pass uses are made
       each time; it takes 40.0 ms of each 80.0 ms step.
-    cpu(evaluation(graphed=8, nodes=8 * 12400), world(steps=300), evaluation=12)
+    cpu(evaluation(graphed=8, nodes=8 * 12_400), world(steps=300), evaluation=12)
     busy.math 40, idle.io_main.eval 40
     # Under torch.inference_mode()
     cpu(evaluation(), evaluation=12)

@@ -35,7 +35,7 @@ _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long step
     figures="""
     backward = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2)
     host_code = HostCode("python", 0.3, 0.9, "codes.py", 9, "reseed", None, 0.3, 400)
-    long_steps = LongSteps(count=12, period=20, excess_ns=240000000, usual_ns=8000000)
+    long_steps = LongSteps(count=12, period=20, excess_ns=240_000_000, usual_ns=8_000_000)
     make_example(*calls) = evidence_of(cpu(), {"busy.math": 14, "idle.host.python": 6}, backward,
       host_code, *calls)
     # Codes that are seeded anew every twentieth step
