@@ -96,6 +96,14 @@ def test_samples_that_are_kept_take_the_place_of_all_stages_of_making_them() -> 
     )
 
 
+def test_reading_ahead_helps_a_run_whose_files_were_cold() -> None:
+    reads = {"now": [1e6] * 3, "now, cold": [8e6] * 3, "read ahead, cold": [2e6] * 3}
+    costs = measuring.list_costs(document_of(read=reads))
+    ahead = next(cost for cost in costs if cost.way == "read ahead, cold")
+    assert outlook.find_factors(ahead, costs, 7e6) == pytest.approx({"read": 0.25})
+    assert outlook.find_factors(ahead, costs, 2e6) == outlook.find_factors(ahead, costs) == {}
+
+
 # ── Whole measurements ──────────────────────────────────────────────────────────────────────────
 
 

@@ -18,6 +18,8 @@ _SAMPLE: Final = "sample"
 _SAMPLE_STAGES: Final = tuple(stage for stage in STAGES if stage != "collate")  # of making one
 _COLD: Final = "cold"
 _NOW: Final = "now"
+_COLD_NOW: Final = "now, cold"
+_AHEAD: Final = "read ahead, cold"
 _ALONE: Final = "as now, alone"
 _MIN_CHANGE: Final = 0.01  # of a stage: less is none
 
@@ -32,8 +34,9 @@ def predict_steps(
     """
     reason: str | None = None
     foretold: list[StageCost] = []
+    run_read_ns = _measure_run_read(prices, loader)
     for cost in costs:
-        factors = find_factors(cost, costs)
+        factors = find_factors(cost, costs, run_read_ns)
         if not factors:
             foretold.append(cost)
             continue
@@ -50,11 +53,24 @@ def _add_step(cost: StageCost, speedup: Estimate | None, step_ns: float | None) 
     return replace(cost, step_ns=step, step_speedup=speedup)
 
 
-def find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, float]:
+def _measure_run_read(prices: Prices, loader: Loader) -> float | None:
+    """Return how long reading of a sample took in the run; ``None``: not known."""
+    use = prices.evidence.loader_use(loader)
+    if use is None or use.workers is None or not use.workers.stages:
+        return None
+    return sum(stage.wall_ns for stage in use.workers.stages if stage.name == "read")
+
+
+def find_factors(
+    cost: StageCost, costs: Sequence[StageCost], run_read_ns: float | None = None
+) -> Mapping[str, float]:
     """Return the factors of the stages that a way changes; none where that is no remedy.
 
-    Stages are those of a fetch, as a replay of the loader knows them.
+    Stages are those of a fetch, as a replay of the loader knows them. ``run_read_ns``: what reading
+    of a sample took in the run.
     """
+    if cost.way == _AHEAD:
+        return _find_read_factor(cost, costs, run_read_ns)
     if cost.is_now or cost.speedup is None or cost.way.endswith(_COLD) or cost.stage == "read":
         return {}
     if cost.stage == _SAMPLE:
@@ -73,6 +89,20 @@ def find_factors(cost: StageCost, costs: Sequence[StageCost]) -> Mapping[str, fl
     }
     factors |= _find_shrink_factor(cost.way, costs)
     return factors if any(abs(1 - factor) > _MIN_CHANGE for factor in factors.values()) else {}
+
+
+def _find_read_factor(
+    cost: StageCost, costs: Sequence[StageCost], run_read_ns: float | None
+) -> Mapping[str, float]:
+    """Return what is left of reading, where files of the run were rather cold than warm."""
+    reads_ns = [
+        read.sample_ns.mid
+        for read in costs
+        if read.stage == "read" and read.way in {_NOW, _COLD_NOW} and read.sample_ns is not None
+    ]
+    if cost.speedup is None or run_read_ns is None or len(reads_ns) < 2:  # noqa: PLR2004 - both
+        return {}
+    return {"read": 1 / cost.speedup.mid} if run_read_ns > sum(reads_ns) / 2 else {}
 
 
 def _find_shrink_factor(way: str, costs: Sequence[StageCost]) -> Mapping[str, float]:
