@@ -243,11 +243,14 @@ def _leave_entered(
 
 
 def _follow_edges() -> None:
-    """Remember the first edge; what was seen before the first step had ended is set-up, too."""
+    """Remember the first edge; what was seen before the first step had ended is set-up, too.
+
+    Not of a step that takes so long that it has been written about: it may be the only one.
+    """
     edge, first = recorder.last_edge(), _state.edge
     if edge is not None and (first is None or edge[0] < first[0]):
         _state.edge = edge
-        if first is None:
+        if first is None and _state.reported == _state.began:
             _report_as("setup")
 
 

@@ -12,8 +12,9 @@ from gapless.model.finding import Detection, Measure
 _MIN_SHARE: Final = 0.1  # of the time: the other thread ran, and this one lacked
 _WAITS: Final = ("idle.data", "idle.io_main", "idle.sync", "copy", "idle.comm")  # waits that are
 # Of what this thread lacked while the other one ran: it may have lacked a processor as well, or
-# waited for threads of its own that compute. What overlaps (C code without the GIL) is no lack.
-_GAIN_SHARE: Final = Estimate(0.4, 1.0, 1.0)
+# waited for threads of its own that compute; and it computes more slowly beside another one. What
+# overlaps (C code without the GIL) is no lack.
+_GAIN_SHARE: Final = Estimate(0.4, 1.0, 1.5)
 
 
 @rule(
@@ -50,7 +51,8 @@ def held_interpreter(evidence: Evidence) -> Detection | None:
     The recorder measures how long each Python thread was on a processor, and the user's line at
     which it was sampled most often. What the training thread lacked is the time in which it was on
     no processor, minus its known waits (data, files, a device), and at most the time for which the
-    other thread ran.
+    other thread ran. Where steps differ, the upper end allows for half as much again: those that
+    the other thread leaves alone show by how much they are shorter.
     """
     facts, step_ns = evidence.facts, evidence.step_ns
     threads = facts.background_threads
@@ -64,7 +66,9 @@ def held_interpreter(evidence: Evidence) -> Detection | None:
     gain = Estimate(
         lacked_share * _GAIN_SHARE.low,
         lacked_share * _GAIN_SHARE.mid,
-        lacked_share * _GAIN_SHARE.high,
+        max(
+            lacked_share, min(_GAIN_SHARE.high * lacked_share, _share_beyond_short_steps(evidence))
+        ),
     )
     line_ref = "" if busiest.location is None else f", {name_line(busiest.location)}"
     return held_interpreter.detection(
@@ -84,6 +88,12 @@ def held_interpreter(evidence: Evidence) -> Detection | None:
         ),
         inferred=True,
     )
+
+
+def _share_beyond_short_steps(evidence: Evidence) -> float:
+    """Return what steps take more than short ones, which a thread that rests has left alone."""
+    steps = evidence.run_steps
+    return 0.0 if steps is None or not steps.mean_ns else 1 - steps.p10_ns / steps.mean_ns
 
 
 def _sampled_waits(evidence: Evidence) -> float:
