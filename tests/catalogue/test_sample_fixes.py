@@ -8,6 +8,7 @@ from gapless.catalogue.examples.example_facts import gpu, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
 from gapless.catalogue.fixes.samples.sample_cache import sample_cache
+from gapless.catalogue.fixes.samples.uint8_in_loop import request_bytes_of_batches
 from gapless.catalogue.rules.input.read_bound import read_bound
 from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
 from gapless.model.change import LoaderChange
@@ -157,3 +158,14 @@ def test_files_are_to_be_read_ahead_where_fetches_wait_for_files_of_a_list() -> 
         )
         assert isinstance(detection, Detection)
         assert [str(request) for request in detection.helps] == fixes
+
+
+@pytest.mark.parametrize(
+    ("is_bytes", "copied", "fixes"),
+    [(True, 400, ["uint8-in-loop"]), (True, 150, []), (True, None, []), (False, 400, [])],
+)
+def test_bytes_are_named_where_far_more_is_copied_than_batches_hold(
+    copied: float | None, fixes: list[str], *, is_bytes: bool
+) -> None:
+    loader = worker_loader(byte_pictures=is_bytes, batch_bytes=100, trains=True)
+    assert [*map(str, request_bytes_of_batches(gpu(loader), copied))] == fixes

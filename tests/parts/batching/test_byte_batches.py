@@ -60,6 +60,7 @@ def test_whatever_else_is_asked_gives_tensors_of_bytes() -> None:
     assert batch.to("meta", torch.float16).dtype == torch.float16
     assert type(batch.to(torch.float64)) is torch.Tensor
     assert torch.equal(batch * MEAN, pixels() * MEAN)
+    assert str(batch) == str(pixels())
     later = batch.float()
     batch.zero_()
     assert torch.equal(later + 0, pixels().float()), "bytes that change afterwards are not its own"

@@ -105,6 +105,10 @@ class ByteBatch(torch.Tensor):
         """Divide floats that are bytes until they are on the device."""
         return (_later(self) if is_byte_batch(self) else _plain(self)) / other
 
+    def __repr__(self, **options: Any) -> str:
+        """Return the bytes as text."""
+        return _plain(self).__repr__(**options)
+
     def __deepcopy__(self, memo: Any) -> Any:
         """Return a copy of the bytes."""
         return _plain(self).clone()
