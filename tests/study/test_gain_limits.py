@@ -27,6 +27,7 @@ from gapless.pricing.bounding import (
     add_aftermath,
     bound_by_account,
     bound_finding,
+    goes_altogether,
     limit_gain,
 )
 from gapless.pricing.charged import charge_changes
@@ -146,6 +147,8 @@ def test_what_is_removed_by_hand_may_gain_more_than_its_own_time() -> None:
     assert by_fix_high is not None
     assert by_hand_high.high - 1 == pytest.approx(AFTERMATH.high * (by_fix_high.high - 1))
     assert (by_hand_high.low, by_hand_high.mid) == (by_fix_high.low, by_fix_high.mid)
+    kept = replace(detection, helps=(FixRequest("sample-cache"),))
+    assert (goes_altogether(kept), goes_altogether(by_fix.detection)) == (True, False)
 
 
 def test_what_goes_by_hand_is_worth_more_than_its_own_time_where_it_is_worth_anything() -> None:
@@ -196,7 +199,9 @@ def test_of_every_recording_no_gain_exceeds_what_the_account_charges(
         assert_bounded(runs[-1], changes, prediction)
     for finding in findings_of(study):
         detection = finding.detection
-        assert_bounded(runs[-1], detection.changes, finding.prediction, by_hand=not detection.helps)
+        assert_bounded(
+            runs[-1], detection.changes, finding.prediction, by_hand=goes_altogether(detection)
+        )
         assert_parts_are_parts(finding.detection.summary)
     speedups = [None, *(prediction.speedup for _, prediction in priced)]
     for proposal in study.proposals:

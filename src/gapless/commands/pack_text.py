@@ -23,12 +23,12 @@ def cost_sentence(request: "PackRequest", cost: "PackCost") -> str:
     """Return what packing is going to take of the disk, and of time."""
     return (
         f"about {size(cost.bytes)} will be written to {request.target} as {request.format}: "
-        f"{_counted(cost.samples, 'sample')} in {_counted(cost.n_shards, 'shard')}; to read them "
+        f"{_plural(cost.samples, 'sample')} in {_plural(cost.n_shards, 'shard')}; to read them "
         f"takes about {span(cost.reading_s * 1e9)} at the speed of those looked at"
     )
 
 
-def _counted(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
@@ -65,10 +65,10 @@ def reading_lines(result: "PackOutcome") -> tuple[str, str]:
 
 def _headline(result: "PackOutcome") -> str:
     manifest = result.manifest
-    shards = _counted(len(manifest.shards), "shard")
+    shards = _plural(len(manifest.shards), "shard")
     verb = "packed" if result.n_written or not manifest.shards else "compared"
     return (
-        f"{verb} {_counted(manifest.samples, 'sample')} of {manifest.source}: "
+        f"{verb} {_plural(manifest.samples, 'sample')} of {manifest.source}: "
         f"{size(manifest.bytes)} in {shards} of {manifest.format}, {result.took_s:.1f} s"
     )
 

@@ -38,16 +38,16 @@ def _describe_seen(record: in_place.TakeoverRecord) -> Iterator[str]:
     seen: Facts = facts(record.recording)
     stand_ins = [loader for loader in seen.loaders if loader.stands_in is not None]
     for loader in stand_ins[:_MAX_NAMED]:
-        at_line = "" if loader.location is None else f" at {_where(loader)}"
+        at_line = "" if loader.location is None else f" at {_line_ref(loader)}"
         yield f"batches come from {loader.stands_in}{at_line}, which is no DataLoader ({_HELP})"
     plain_loaders = [loader for loader in seen.loaders if loader.stands_in is None]
     if plain_loaders:
         lines = ", ".join(
-            _where(loader) for loader in plain_loaders[:_MAX_NAMED] if loader.location
+            _line_ref(loader) for loader in plain_loaders[:_MAX_NAMED] if loader.location
         )
         yield f"loaders were made{f' at {lines}' if lines else ''}, and not gone through to train"
 
 
-def _where(loader: Loader) -> str:
+def _line_ref(loader: Loader) -> str:
     location = loader.location
     return "an unknown line" if location is None else f"{location.file}:{location.line}"

@@ -109,10 +109,10 @@ class LoopRecording:
                 if study.returncode:
                     raise ChildProcessError(f"the study ended with exit code {study.returncode}")
                 self._output.seek(0)
-                self._tell(_read_verdict(self._output.read()))
+                self._log_verdict(_read_verdict(self._output.read()))
         self._give_up(failures)
 
-    def _tell(self, verdict: "LoopVerdict") -> None:
+    def _log_verdict(self, verdict: "LoopVerdict") -> None:
         self._say(verdict.line)
         if self._log is not None:
             self._log(verdict.figures)

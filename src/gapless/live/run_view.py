@@ -49,7 +49,7 @@ class Moment(Struct, frozen=True):
 
 def build_run_view(moment: Moment, notes: Sequence[str]) -> RunView:
     """Return what is to be shown of a run."""
-    run_now, recorded = moment.run_now, _recorded(moment.study)
+    run_now, recorded = moment.run_now, _recorded_run(moment.study)
     manifest, is_running = run_now.document.manifest, run_now.status == RUNNING
     rank_trainings = trainings(run_now.recording)
     ranks = tuple(_rank_view(training, moment) for training in rank_trainings)
@@ -113,7 +113,7 @@ def _wants_no_windows(process: Process) -> bool:
     return options.get("windows") is False
 
 
-def _recorded(study: Study | None) -> RecordedRun | None:
+def _recorded_run(study: Study | None) -> RecordedRun | None:
     return None if study is None else study.recorded
 
 

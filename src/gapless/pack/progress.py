@@ -30,9 +30,11 @@ class SampleProgress:
         self._done[number] = self._counts[number] if event.done is None else event.done
         done, total = sum(self._done.values()), sum(self._counts.values())
         share = done / total if total else 1.0
-        self._say(f"{self._words}: {done:,} of {total:,} samples ({share:.0%}{self._left(share)})")
+        self._say(
+            f"{self._words}: {done:,} of {total:,} samples ({share:.0%}{self._rest_text(share)})"
+        )
 
-    def _left(self, share: float) -> str:
+    def _rest_text(self, share: float) -> str:
         if not _MIN_SHARE <= share < 1:
             return ""
         left_s = (time.monotonic() - self._began_s) * (1 / share - 1)

@@ -98,7 +98,7 @@ def _card(study: Study, finding: Finding, diffs: Mapping[str, Sequence[str]]) ->
     return CauseCard(
         code=detection.code,
         label=label(finding),
-        location="" if location is None else _place(location.file, location.line),
+        location="" if location is None else _line_ref(location.file, location.line),
         worth=worth(finding),
         sentence=clean(detection.summary),
         remarks=tuple(dict.fromkeys(clean(remark) for remark in remarks if remark)),
@@ -113,7 +113,7 @@ def _card(study: Study, finding: Finding, diffs: Mapping[str, Sequence[str]]) ->
     )
 
 
-def _place(file: str, line: int) -> str:
+def _line_ref(file: str, line: int) -> str:
     return clean(f"{file}:{line}")
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from gapless.model.change import Change, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import Finding
+from gapless.model.finding import Detection, Finding
 from gapless.pricing.charged import charge_changes
 from gapless.replay.predict.calibration import EXPECTED
 
@@ -34,6 +34,7 @@ MAX_GAIN: Final = 50.0  # what is charged the whole step, or may be, leaves a fi
 _VAGUE: Final = (
     "the replay shows no more than the account: the gain is anything from nothing to all of it"
 )
+_SAMPLE_CACHE: Final = "sample-cache"
 _NOTE: Final = "bounded by what the account charges to it"
 
 
@@ -55,8 +56,17 @@ def limit_gain(max_share: float, family: str) -> GainLimit:
     return GainLimit(middle, min(MAX_GAIN, middle / (1 - EXPECTED.get(family, 0.0))))
 
 
+def goes_altogether(detection: Detection) -> bool:
+    """Return whether a cause is code of the user's that is no longer run.
+
+    It is left out by hand, or its results are kept: what a data set does no longer leaves its room
+    to the rest, whoever removes it.
+    """
+    return all(request.fix == _SAMPLE_CACHE for request in detection.helps)
+
+
 def add_aftermath(prediction: Prediction) -> Prediction:
-    """Return the price of a cause that is removed by hand, its middle and upper end raised."""
+    """Return the price of a cause that goes altogether, its middle and upper end raised."""
     speedup = prediction.speedup
     if speedup is None:
         return prediction
@@ -106,7 +116,7 @@ def bound_finding(evidence: Evidence, finding: Finding) -> Finding:
     """Return a finding, its price bounded: the last thing done to each, whatever priced it."""
     detection = finding.detection
     prediction = bound_by_account(
-        evidence, detection.changes, finding.prediction, by_hand=not detection.helps
+        evidence, detection.changes, finding.prediction, by_hand=goes_altogether(detection)
     )
     return replace(finding, prediction=prediction)
 

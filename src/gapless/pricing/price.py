@@ -17,7 +17,7 @@ from gapless.model.change import Change, Drop, HostChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Finding
-from gapless.pricing.bounding import add_aftermath, bound_by_account
+from gapless.pricing.bounding import add_aftermath, bound_by_account, goes_altogether
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.simulators.loader_marks import apply_marks
 from gapless.pricing.simulators.multi_rank import marked_share
@@ -69,7 +69,7 @@ class Prices(Struct, frozen=True):
 def price_detection(prices: Prices, detection: Detection) -> Finding:
     """Price a loss."""
     prediction = price_changes(prices, detection.changes)
-    if not detection.helps:
+    if goes_altogether(detection):
         prediction = add_aftermath(prediction)
     step, speedup = prices.evidence.step_ns, prediction.speedup
     cost = None if step is None or speedup is None else round(step * (1 - 1 / speedup.mid))

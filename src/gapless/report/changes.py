@@ -89,7 +89,7 @@ def _fact_lines(facts: Sequence[FactDelta], pen: Pen, top: int) -> Iterator[Text
     yield Text("")
     yield Text("what was set otherwise", "bold")
     for fact in facts[:top]:
-        location_words = "" if fact.location is None else f"  {_place(fact.location)}"
+        location_words = "" if fact.location is None else f"  {_line_ref(fact.location)}"
         yield Text(
             cut_middle(f"  {fact.subject}: {_fact_text(fact)}{clean(location_words)}", pen.width)
         )
@@ -103,7 +103,7 @@ def _cause_lines(causes: Sequence[CauseDelta], pen: Pen) -> Iterator[Text]:
     yield Text("")
     yield Text("causes", "bold")
     for cause in causes:
-        location_words = "" if cause.location is None else f" {_place(cause.location)}"
+        location_words = "" if cause.location is None else f" {_line_ref(cause.location)}"
         prices = " → ".join(
             _ABSENT if price is None else f"{price:.2f}×" for price in (cause.a, cause.b)
         )
@@ -113,7 +113,7 @@ def _cause_lines(causes: Sequence[CauseDelta], pen: Pen) -> Iterator[Text]:
         yield Text(cut_middle(line, pen.width))
 
 
-def _place(location: Location) -> str:
+def _line_ref(location: Location) -> str:
     return f"{PurePath(location.file).name}:{location.line}"
 
 

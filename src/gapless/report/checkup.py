@@ -49,7 +49,7 @@ def _headline(checkup: Checkup) -> str:
 
 def _result_lines(result: CheckResult, pen: Pen) -> Iterator[Text]:
     """Return a check: verdict, name and evidence, then what to type."""
-    yield from _labelled(result.verdict, result.name, result.evidence, pen)
+    yield from _label_lines(result.verdict, result.name, result.evidence, pen)
     if result.remedy is not None:
         yield from _remedy_lines(result.remedy, pen)
 
@@ -66,7 +66,7 @@ def _unknown_lines(results: Sequence[CheckResult], pen: Pen) -> Iterator[Text]:
     for result in results:
         names_by_reason.setdefault((result.evidence, result.remedy), []).append(result.name)
     for (reason, remedy), names in names_by_reason.items():
-        yield from _labelled(CheckVerdict.UNKNOWN, ", ".join(names), reason, pen)
+        yield from _label_lines(CheckVerdict.UNKNOWN, ", ".join(names), reason, pen)
         if remedy is not None:
             yield from _remedy_lines(remedy, pen)
 
@@ -78,7 +78,7 @@ def _folded_names(results: Sequence[CheckResult], pen: Pen) -> Iterator[Text]:
         yield Text.assemble((pad(label, _VERDICT_CELLS), _STYLES[CheckVerdict.OK]), line)
 
 
-def _labelled(verdict: CheckVerdict, names: str, words: str, pen: Pen) -> Iterator[Text]:
+def _label_lines(verdict: CheckVerdict, names: str, words: str, pen: Pen) -> Iterator[Text]:
     """Return a verdict, then names (bold) and what is said of them, folded beside it."""
     n_bold = len(names)
     for number, line in enumerate(fold(f"{names}: {clean(words)}", pen.width - _VERDICT_CELLS)):

@@ -65,13 +65,13 @@ def _span(low: int, high: int) -> str:
 def _opcode_lines(code: Opcode, before: Lines, after: Lines) -> Iterator[str]:
     tag, low, high, new_low, new_high = code
     if tag == "equal":
-        yield from _marked(" ", before[low:high])
+        yield from _mark_lines(" ", before[low:high])
     else:
-        yield from _marked("-", before[low:high])
-        yield from _marked("+", after[new_low:new_high])
+        yield from _mark_lines("-", before[low:high])
+        yield from _mark_lines("+", after[new_low:new_high])
 
 
-def _marked(sign: str, lines: Lines) -> Iterator[str]:
+def _mark_lines(sign: str, lines: Lines) -> Iterator[str]:
     for line in lines:
         yield f"{sign}{line}"
         if not line.endswith("\n"):

@@ -125,7 +125,7 @@ def _write_all(contents: Contents) -> None:
             if content is None:
                 path.unlink(missing_ok=True)
             else:
-                _beside(path).replace(path)
+                _scratch_path(path).replace(path)
             journals.sync_folder(path.parent)
     finally:
         _remove_unfinished(contents)
@@ -140,12 +140,12 @@ def _take_back(patch: Patch, paths: Mapping[Path, Path]) -> None:
 def _remove_unfinished(contents: Contents) -> None:
     for path in contents:
         with suppress(OSError):
-            _beside(path).unlink(missing_ok=True)
+            _scratch_path(path).unlink(missing_ok=True)
 
 
 def _write_beside(path: Path, content: bytes) -> None:
     """Write a new text of a file beside it, with its mode, owner and attributes."""
-    unfinished = _beside(path)
+    unfinished = _scratch_path(path)
     unfinished.unlink(missing_ok=True)
     journals.write_synced(unfinished, content)
     if path.exists():
@@ -156,7 +156,7 @@ def _write_beside(path: Path, content: bytes) -> None:
         os.utime(unfinished)
 
 
-def _beside(path: Path) -> Path:
+def _scratch_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.gapless-fix")
 
 

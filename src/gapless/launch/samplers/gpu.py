@@ -110,11 +110,11 @@ def _by_name(nvml: Any, name: str, count: int) -> int | None:  # noqa: ANN401
 
 def _open(nvml: Any, number: int, tree: Tree) -> _Gpu:  # noqa: ANN401
     handle = nvml.nvmlDeviceGetHandleByIndex(number)
-    often, seldom = _often(nvml, handle), _seldom(nvml, handle, tree)
+    often, seldom = _step_queries(nvml, handle), _seldom(nvml, handle, tree)
     return _Gpu(number, handle, often, seldom, open_monitor(nvml, handle))
 
 
-def _often(nvml: Any, handle: Any) -> dict[str, Query]:  # noqa: ANN401
+def _step_queries(nvml: Any, handle: Any) -> dict[str, Query]:  # noqa: ANN401
     """Return the queries of each look: what changes from step to step."""
 
     def busy() -> Figures:

@@ -124,7 +124,7 @@ def _line(sample: Sample) -> str:
     return f"{sample.name}{{{labels}}} {sample.value:.12g}"
 
 
-def _known(labels: Labels, **figures: float | None) -> Iterator[Sample]:
+def _known_figures(labels: Labels, **figures: float | None) -> Iterator[Sample]:
     """Yield the figures that are known."""
     for name, value in figures.items():
         if value is not None:
@@ -138,7 +138,7 @@ def _seconds(ns: int | None) -> float | None:
 def _run_samples(run: RunView, host: str) -> Iterator[Sample]:
     labels = {"run": run.id}
     yield Sample("gapless_run_info", 1, labels | {"status": run.status, "host": host})
-    yield from _known(
+    yield from _known_figures(
         labels,
         run_elapsed_seconds=_seconds(run.elapsed_ns),
         record_age_seconds=_seconds(run.behind_ns),
@@ -164,7 +164,7 @@ def _pace_samples(pace: PaceView, labels: Labels) -> Iterator[Sample]:
     }
     for figure, length_ns in lengths_ns.items():
         yield Sample("gapless_step_seconds", length_ns * _NS, {**labels, "figure": figure})
-    yield from _known(labels, samples_per_second=pace.samples_per_s)
+    yield from _known_figures(labels, samples_per_second=pace.samples_per_s)
 
 
 def _account_samples(account: Account, labels: Labels) -> Iterator[Sample]:
@@ -174,7 +174,7 @@ def _account_samples(account: Account, labels: Labels) -> Iterator[Sample]:
 
 
 def _rank_samples(rank: RankView, labels: Labels) -> Iterator[Sample]:
-    yield from _known(
+    yield from _known_figures(
         {**labels, "rank": rank.rank, "pid": rank.pid if rank.rank is None else None},
         steps_total=rank.steps,
         rank_step_seconds=_seconds(rank.median_ns),
@@ -185,7 +185,7 @@ def _rank_samples(rank: RankView, labels: Labels) -> Iterator[Sample]:
 
 def _loader_samples(loader: LoaderView, labels: Labels) -> Iterator[Sample]:
     line_ref = None if loader.file is None else f"{loader.file}:{loader.line}"
-    yield from _known(
+    yield from _known_figures(
         {**labels, "rank": loader.rank, "loader": loader.id, "place": line_ref},
         loader_ready_batches=loader.ready,
         loader_capacity_batches=loader.capacity,
@@ -210,7 +210,7 @@ def _gpu_samples(view: LiveView) -> Iterator[Sample]:
 
 def _machine_samples(view: LiveView) -> Iterator[Sample]:
     figures = view.machine
-    yield from _known(
+    yield from _known_figures(
         {},
         processors=view.processors,
         memory_available_bytes=figures.get("memory.available"),

@@ -135,7 +135,7 @@ class FileCache:
 
     def _remove_parts(self) -> None:
         paths = glob.glob(os.path.join(glob.escape(self.folder), "*", f"*{_UNFINISHED}"))
-        self._remove([path for path in paths if time.time() - _changed(path) > _MAX_COPYING_S])
+        self._remove([path for path in paths if time.time() - _modified_s(path) > _MAX_COPYING_S])
 
     def _remove(self, paths: list[str]) -> None:
         for path in paths:
@@ -143,7 +143,7 @@ class FileCache:
                 os.unlink(path)
 
 
-def _changed(path: str) -> float:
+def _modified_s(path: str) -> float:
     try:
         return os.path.getmtime(path)
     except OSError:

@@ -78,7 +78,7 @@ class LoaderEdits:
         Raises ``ValueError`` where no loader is gone through, or it cannot be had a second time.
         """
         open_loaders = [fed for fed in list(_feeding.by_loader.values()) if fed.is_open()]
-        chosen = [(fed, edits) for fed in open_loaders if (edits := self._meant(fed.loader()))]
+        chosen = [(fed, edits) for fed in open_loaders if (edits := self._edits_of(fed.loader()))]
         if not chosen:
             raise ValueError("no loader that it is about feeds the training")
         for fed, edits in chosen:
@@ -96,7 +96,7 @@ class LoaderEdits:
 
         return undo
 
-    def _meant(self, loader: Any) -> list[tuple[int, Any]]:
+    def _edits_of(self, loader: Any) -> list[tuple[int, Any]]:
         return [(number, edit) for number, edit, edited in self.edits if loader in edited]
 
     def find_depth(self) -> int:

@@ -89,7 +89,7 @@ def _require_one_job(recordings: Sequence[Recording]) -> None:
             "started by torchrun, or with MASTER_ADDR and MASTER_PORT"
         )
     for recording in recordings:
-        if recording.path not in jobs and _trained(recording):
+        if recording.path not in jobs and _training_processes(recording):
             raise RunFolderError(
                 f"nothing shows that {recording.path} is of the same job as {', '.join(jobs)}; "
                 "give the run folders of one job"
@@ -97,7 +97,7 @@ def _require_one_job(recordings: Sequence[Recording]) -> None:
     _require_ranks_once(recordings)
 
 
-def _trained(recording: Recording) -> list[Process]:
+def _training_processes(recording: Recording) -> list[Process]:
     return [process for process in recording.processes if process.role == "training"]
 
 
@@ -109,7 +109,7 @@ def _require_ranks_once(recordings: Sequence[Recording]) -> None:
     spans: dict[int, list[tuple[int, int, Recording]]] = {}
     for recording in recordings:
         offset_ns = unix_offset_ns(recording)
-        for process in _trained(recording):
+        for process in _training_processes(recording):
             if process.rank is None:
                 continue
             start, end = process.start + offset_ns, _last_known(process) + offset_ns

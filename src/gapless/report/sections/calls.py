@@ -38,10 +38,12 @@ class CallBranch(Struct, frozen=True):
 
 def call_branches(tree: CallTree, min_share: float = SHOWN_SHARE) -> tuple[CallBranch, ...]:
     """Return calls of a share at least; what a library's only passes on to is part of it."""
-    return tuple(_branch(tree, number, min_share) for number in _shown(tree, tree.roots, min_share))
+    return tuple(
+        _branch(tree, number, min_share) for number in _select(tree, tree.roots, min_share)
+    )
 
 
-def _shown(tree: CallTree, numbers: Sequence[int], min_share: float) -> list[int]:
+def _select(tree: CallTree, numbers: Sequence[int], min_share: float) -> list[int]:
     least_ns = max(1.0, min_share * tree.seen_ns)
     return [number for number in numbers if tree.total_ns[number] >= least_ns]
 
@@ -49,7 +51,7 @@ def _shown(tree: CallTree, numbers: Sequence[int], min_share: float) -> list[int
 def _branch(tree: CallTree, number: int, min_share: float) -> CallBranch:
     chain = _chain(tree, number, min_share)
     named = [link for link in chain if not tree.nodes[link].file.endswith(_PLUMBING)]
-    called = _shown(tree, tree.children[chain[-1]], min_share)
+    called = _select(tree, tree.children[chain[-1]], min_share)
     if not named and len(called) == 1 and tree.nodes[number].parent >= 0:
         return _branch(tree, called[0], min_share)
     node = tree.nodes[(named or chain)[0]]
@@ -70,7 +72,7 @@ def _chain(tree: CallTree, number: int, min_share: float) -> list[int]:
     """Return a call with those of libraries behind it to which it only passes on."""
     chain = [number]
     while tree.nodes[chain[-1]].package is not None:
-        called = _shown(tree, tree.children[chain[-1]], min_share)[:1]
+        called = _select(tree, tree.children[chain[-1]], min_share)[:1]
         passed_ns = _PASSING_SHARE * tree.total_ns[chain[-1]]
         chain += [
             link
