@@ -16,7 +16,7 @@ from tests.jobs.making import make
 from tests.zoo.case import HEALTHY, Case
 
 ROOT = Path(__file__).parents[2]
-MAX_BYTES = 100_000
+MAX_BYTES = 70_000
 FAST_RECORD = "jobs-slow-disk-c"
 FOLDERS = sorted(path.parent for path in RECORDS.glob("*/run.tar.zst"))
 
