@@ -2,7 +2,7 @@
 
 ``PYTHONPATH=src python -m benchmarks.input_trials --out FILE`` records ``trainings/photos.py``,
 given two workers and one thread, and ``trainings/arrays.py``; measures their input; and tries every
-drop-in of which the table foretells a step. Needs torch, Pillow and NumPy, and ten minutes of
+drop-in of which the table foretells a step. Needs torch, Pillow and NumPy, and 15 minutes of
 processors that nobody else uses: others widen every interval. ``--only pictures`` is for a GPU:
 ``trainings/pictures.py``, ResNet-50 on JPEG files by eight workers; it needs torchvision.
 """
@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=SCRIPTS, nargs="*", default=CPU_SCRIPTS)
-    parser.add_argument("--budget", default="150s", help="of a trial of all drop-ins")
+    parser.add_argument("--budget", default="6m", help="of a trial of all drop-ins")
     parser.add_argument("--fix", nargs="*", default=[], help="only these; if none is named, all")
     options = parser.parse_args()
     folders = (str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", ""))
