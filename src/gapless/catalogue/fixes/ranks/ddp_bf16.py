@@ -36,7 +36,7 @@ def ddp_bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 
     Half of the bytes cross the links; what a bucket takes whatever its size stays. Both are fitted
     to the collectives of the run. What the hook itself takes, for each bucket, is not in the price:
-    where links are fast it costs more than it gives (two H200s: a step of 3.4 ms took 5.2 ms).
+    where links are fast it costs more than it gives (two H200s: steps 0.65 times as fast).
 
     ## Precondition
     A model in DistributedDataParallel that exchanges gradients by NCCL, and has no hook of its own.
