@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from gapless import wire
 from gapless.model.recording import Samples
 from gapless.verify.arms import room
-from gapless.verify.arms.alternating import plan_turns, slice_means
+from gapless.verify.arms.alternating import combine_pairs, plan_turns, slice_means
 from gapless.verify.arms.steady import ArmSteps, read_steps
 from gapless.verify.specs import TurnPlan
 from tests.study.recording import Log, recording
@@ -45,6 +45,21 @@ def test_slices_hold_whole_rounds_and_periods_where_these_fit() -> None:
     turns = plan_turns(make_steps(811, periods=(20, 500)))
     assert turns is not None
     assert turns.slice_steps == 20
+
+
+def test_a_slice_grows_to_hold_a_period_of_which_four_fit() -> None:
+    turns = plan_turns(make_steps(811, periods=(150,)))
+    assert turns is not None
+    assert (turns.slices, turns.slice_steps) == (4, 150)
+
+
+def test_pairs_of_other_sides_tell_how_starts_differ() -> None:
+    pairs = [np.full(4, ratio) for ratio in (0.10, 0.12)]
+    alone, together = combine_pairs(pairs), combine_pairs(pairs, [[pair - 0.1 for pair in pairs]])
+    assert alone is not None
+    assert together is not None
+    assert together[1] == alone[1]
+    assert together[2] - together[0] < (alone[2] - alone[0]) / 2  # 4.3 for 12.7 of Student's
 
 
 def test_few_long_steps_are_not_cut() -> None:

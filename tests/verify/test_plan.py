@@ -377,12 +377,13 @@ def test_what_recurs_too_seldom_is_told() -> None:
     log.add_steps(*range(1000, 21000, 20))
     for time_ms in (1001, 20001):
         log.add_mark("checkpoint", time_ms, time_ms + 1)
-    settings = TrialSettings("t1", (), clock=machine.clock, budget_s=60)
+    settings = TrialSettings("t1", (), clock=machine.clock, budget_s=60, run_pair=machine.run_pair)
     seldom_run = ArmRun(recording(log, ended_ms=21000), 0)
     trial = conduct((candidate(),), settings, machine.run, lambda _: None, seldom_run)
     stop = machine.specs[-1].stop_step
     assert trial.notes[0].startswith("what recurs every 950 steps lies beyond the ")
     assert stop < 950
+    assert machine.specs[-1].turns is None  # the median of slices would not see it
 
 
 def test_arms_reach_over_an_epoch_turn_where_the_job_has_some_and_one_is_near() -> None:

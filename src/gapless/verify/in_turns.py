@@ -10,6 +10,8 @@ from gapless.verify.course import Course, describe_progress, fits, give_up
 from gapless.verify.lengths import ArmLength
 from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, ArmSpec, TurnPlan
 
+_MIN_PAIRS: Final = 3  # of each side: two have no interval worth the name
+_MIN_SLICES: Final = 5  # periods of what recurs, in an arm
 _MAX_PAIR_S: Final = 600.0  # of a pair, pauses included
 _MAX_SIDES: Final = 1000
 _IN_TURNS: Final = "the arms of each pair ran at the same time, and stepped in turns"
@@ -20,14 +22,18 @@ def plan_pairs(course: Course, length: ArmLength) -> TurnPlan | None:
     """Return how the arms of pairs step in turns, by the first arm.
 
     ``None``: they run one after the other, since two cannot run at the same time, steps are too
-    few, or the budget does not hold the pairs that are wanted of each side: an unedited arm is a
-    neighbour of one side alone.
+    few, what recurs does so too rarely for slices (the median of which would not see it), or the
+    budget does not hold the pairs that are wanted of each side: an unedited arm is a neighbour of
+    one side alone.
     """
     settings, steps = course.settings, course.results[-1].steps
     if settings.run_pair is None or settings.steps is not None or steps is None:
         return None
-    needed_s = 2 * length.arm_s * len(course.sides) * settings.pairs
-    turns = plan_turns(steps, length.stop_step) if needed_s <= course.left_s else None
+    needed_s = 2 * length.arm_s * len(course.sides) * max(_MIN_PAIRS, settings.pairs)
+    has_rare_work = any(_MIN_SLICES * period > length.stop_step for period in steps.periods)
+    if needed_s > course.left_s or has_rare_work:
+        return None
+    turns = plan_turns(steps, length.stop_step)
     course.notes.extend([_IN_TURNS] * (turns is not None))
     return turns
 

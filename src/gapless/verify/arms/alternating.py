@@ -110,20 +110,26 @@ def _await(future: "Future[RunResult]") -> RunResult:
     return future.result()
 
 
-def combine_pairs(pairs: Sequence[Float]) -> tuple[float, float, float] | None:
+def combine_pairs(
+    pairs: Sequence[Float], siblings: Sequence[Sequence[Float]] = ()
+) -> tuple[float, float, float] | None:
     """Return the 95 % interval of pairs that stepped in turns, by ``paired_ratios`` of each.
 
     Of a pair the median of the ratios of its slices: one that others disturbed counts no more than
     any other. A pair whose slices vary far more than those of the others was disturbed as a whole,
     and is left out, whatever it shows. Of the other pairs the mean, and Student's interval of it:
-    processes differ by chance, by where their memory lies, say. ``None``: fewer than two pairs.
+    processes differ by chance, by where their memory lies, say; pairs of other sides of the trial,
+    ``siblings``, do so alike, and their spread is pooled. ``None``: fewer than two pairs.
     """
     ratios = settle_pairs(pairs)
     if len(ratios) < 2:  # noqa: PLR2004 - one pair has no spread
         return None
+    sides = [np.array(side) for side in (ratios, *map(settle_pairs, siblings)) if side]
+    freedom = sum(len(side) - 1 for side in sides)
+    squares = sum(float(np.square(side - side.mean()).sum()) for side in sides)
     mid = float(np.mean(ratios))
-    error = float(np.std(ratios, ddof=1)) / math.sqrt(len(ratios))
-    half_width = student_quantile(len(ratios) - 1) * error
+    error = math.sqrt(squares / freedom / len(ratios))
+    half_width = student_quantile(freedom) * error
     return mid - half_width, mid, mid + half_width
 
 

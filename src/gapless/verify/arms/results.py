@@ -90,6 +90,12 @@ class Scoreboard(Struct, frozen=True, dict=True):
         return any(result.spec.turns is not None for result in self.counted_results)
 
     @cached_property
+    def edited_sides(self) -> tuple[str, ...]:
+        """Return the sides other than the unedited one that have arms that count."""
+        sides = dict.fromkeys(result.spec.side for result in self.counted_results)
+        return tuple(side for side in sides if side != UNEDITED)
+
+    @cached_property
     def noise(self) -> float | None:
         """Return the A/A noise, of as many pairs as there are unedited arms.
 
@@ -97,11 +103,7 @@ class Scoreboard(Struct, frozen=True, dict=True):
         """
         if self.in_turns:
             return compare.estimate_error(
-                [
-                    settle_pairs(self.slice_ratios(side))
-                    for side in dict.fromkeys(result.spec.side for result in self.counted_results)
-                    if side != UNEDITED
-                ]
+                [settle_pairs(self.slice_ratios(side)) for side in self.edited_sides]
             )
         sides = dict.fromkeys(result.spec.side for result in self.counted_results)
         aa_ratios = [ratio for side in sides for ratio in self.log_ratios(side)]
@@ -158,7 +160,8 @@ class Scoreboard(Struct, frozen=True, dict=True):
     def speedup(self, side: str) -> Estimate | None:
         """Return what a side gains for each step of the unedited runs."""
         if self.in_turns:
-            bounds = combine_pairs(self.slice_ratios(side))
+            siblings = [self.slice_ratios(name) for name in self.edited_sides if name != side]
+            bounds = combine_pairs(self.slice_ratios(side), siblings)
             return None if bounds is None else Estimate(*map(math.exp, bounds))
         return compare.estimate_speedup(
             self.pairs(side), self.log_ratios(UNEDITED) + self.log_ratios(side)
