@@ -1,4 +1,4 @@
-"""The tables of a study: operators, kernels, copies, collectives, ranges, memory, source lines.
+"""The tables of a study, as profilers list them: rows by operator, kernel, source line ….
 
 Rows are sorted most expensive first. Times are nanoseconds over the counted steps of one rank (or
 of all ranks together), ``None`` where the trace does not say.
