@@ -47,7 +47,7 @@ def test_what_is_refused_changes_nothing_and_what_is_risky_says_why(fix: Fix, ca
             Applicability.RISKY,
             Applicability.MANUAL,
         }:
-            assert proposal.risk
+            assert proposal.risk, "equivalent, risky, manual: say what else it may change (risk=)"
 
 
 @pytest.mark.parametrize(("fix", "case"), CASES)
@@ -63,8 +63,8 @@ def test_declaration(fix: Fix) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", fix.name)
     assert re.fullmatch(r"\d+\.\d+", fix.since)
     assert fix.summary.endswith(".")
-    assert "## Precondition" in fix.doc
-    assert "## Safety" in fix.doc
+    for heading in ("## Precondition", "## Safety"):
+        assert heading in fix.doc, f"the page lacks '{heading}'"
     proposals = [proposal for case in read_cases(fix) for proposal in fix(case.facts, case.option)]
     assert any(proposal.edits for proposal in proposals), "no case in which it proposes"
     assert any(proposal.refused or changes_nothing(proposal) for proposal in proposals), (

@@ -60,7 +60,7 @@ def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: Rule
             "no fix, and not a word on what to do by hand"
         )
         assert detection.measures, "no figure that it rests on"
-        assert detection.summary.endswith(".")
+        assert detection.summary.endswith("."), "a summary is a sentence: it ends in '.'"
         loader_ids = {
             loader.id for loader in (figure.evidence.facts or example_facts.bare_facts()).loaders
         }
@@ -86,9 +86,10 @@ def test_declaration(rule: Rule) -> None:
     assert int(rule.code[1:]) in RANGES
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     assert re.fullmatch(r"\d+\.\d+", rule.since)
-    assert re.fullmatch(r"Recognise .*\.", rule.doc.partition("\n")[0])
-    assert "## Why it costs time" in rule.doc
-    assert "## How it is measured" in rule.doc
+    first_line = rule.doc.partition("\n")[0]
+    assert re.fullmatch(r"Recognise .*\.", first_line), "a page begins with 'Recognise … .'"
+    for heading in ("## Why it costs time", "## How it is measured"):
+        assert heading in rule.doc, f"the page lacks '{heading}'"
     titles = [figure.title for figure in read_figures(rule)]
     assert len(set(titles)) == len(titles)
 
@@ -120,7 +121,9 @@ def test_says_nothing_of_what_was_not_seen(rule: Rule, evidence: Evidence) -> No
 
 
 def test_every_rule_that_a_file_declares_is_listed() -> None:
-    assert set(declared_in(rules, Rule)) == set(RULES)
+    assert set(declared_in(rules, Rule)) == set(RULES), (
+        "name it in rules/__init__.py, import and _LISTED"
+    )
 
 
 def test_codes_are_used_once_and_in_order() -> None:
@@ -142,6 +145,12 @@ def test_lines_before_the_first_figure_define_names_and_nothing_else() -> None:
 def test_a_figure_has_no_leaf_that_there_is_not() -> None:
     with pytest.raises(ValueError, match=r"there is no leaf busy\.maths"):
         read_figures(replace(twofold, figures="# Nothing\ncpu()\nbusy.maths 9"))
+
+
+@pytest.mark.parametrize("line", ["cpu(", "cpus()", "busy=cpus()"])
+def test_a_line_without_sense_is_named_with_its_figure(line: str) -> None:
+    with pytest.raises(ValueError, match=rf"Of typos: {re.escape(line)}: "):
+        read_figures(replace(twofold, figures=f"# Of typos\n{line}\nbusy.math 9"))
 
 
 @every_rule

@@ -107,7 +107,7 @@ def _read_blocks(
             raise ValueError(f"a line before the first title defines a name, and not {line!r}")
         name, arguments, expression = definition.groups()
         names[name] = _evaluate(
-            expression if arguments is None else f"lambda {arguments}: {expression}", names
+            expression if arguments is None else f"lambda {arguments}: {expression}", names, line
         )
     for block in blocks:
         title, *lines = filter(None, block.splitlines())
@@ -125,9 +125,13 @@ def _vocabulary() -> _Names:
     }
 
 
-def _evaluate(expression: str, names: _Names) -> Any:  # noqa: ANN401 - any part of an example
-    code = compile(expression, f"<lines of {names['__name__']}>", "eval")
-    return eval(code, names)  # noqa: S307 - lines of this package, never those of a user
+def _evaluate(expression: str, names: _Names, place: str) -> Any:  # noqa: ANN401 - any part of an example
+    """Return the value. Raises ``ValueError``, which begins with the place, for a typo in it."""
+    try:
+        code = compile(expression, f"<lines of {names['__name__']}>", "eval")
+        return eval(code, names)  # noqa: S307 - lines of this package, never those of a user
+    except (AttributeError, NameError, SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from error
 
 
 def _build_figure(title: str, lines: list[str], names: _Names) -> RuleFigure:
@@ -138,7 +142,7 @@ def _build_figure(title: str, lines: list[str], names: _Names) -> RuleFigure:
     ]
     leaves = [_parse_leaves(line) for line in lines if _LEAVES.fullmatch(line)]
     changes = {
-        match[1]: _evaluate(match[2], names)
+        match[1]: _evaluate(match[2], names, f"{title}: {line}")
         for line in lines
         if (match := _ARGUMENT.fullmatch(line))
     }
@@ -146,7 +150,7 @@ def _build_figure(title: str, lines: list[str], names: _Names) -> RuleFigure:
         value
         for line in lines
         if not (_LEAVES.fullmatch(line) or _ARGUMENT.fullmatch(line))
-        for value in _evaluate(f"({line},)", names)
+        for value in _evaluate(f"({line},)", names, f"{title}: {line}")
     ]
     facts = _pop_type(values, Facts)
     evidence = _pop_type(values, Evidence)
@@ -161,7 +165,9 @@ def _build_figure(title: str, lines: list[str], names: _Names) -> RuleFigure:
 
 def _build_case(title: str, lines: list[str], names: _Names) -> Case:
     expected = tuple(_pop(lines, "> "))
-    values = [value for line in lines for value in _evaluate(f"({line},)", names)]
+    values = [
+        value for line in lines for value in _evaluate(f"({line},)", names, f"{title}: {line}")
+    ]
     facts, option = _pop_type(values, Facts), _pop_type(values, Option)
     if facts is None:
         raise ValueError(f"{title}: a case has facts")
