@@ -107,6 +107,17 @@ def test_layout_and_precision_of_the_weights_are_facts() -> None:
     del optimizer, second_optimizer
 
 
+def test_a_model_that_was_met_before_it_is_compiled_is_told_to_be() -> None:
+    with hooking.install_hooks("models", "evaluation") as recorder:
+        model = Net().to("cpu")
+        compiled_model = torch.compile(model, backend="eager")
+        optimizer = train_step(model)
+        recorder.edge()
+    (fact,) = recorder.facts_about("model")
+    assert fact.values["compiled"] is True
+    del compiled_model, optimizer
+
+
 def test_a_model_that_is_only_named_in_the_script_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with hooking.install_hooks("models", "evaluation") as recorder:
         model = Net()

@@ -103,7 +103,7 @@ class Model(Struct, frozen=True):
     device: str | None
     channels_last: bool | None
     convolutions: int | None  # modules with 4-D weights
-    compiled: bool
+    compiled: bool  # by model.compile(), or by torch.compile(model) before its first step
     checkpoints: bool | None  # activation checkpointing was called
 
 

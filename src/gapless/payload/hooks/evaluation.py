@@ -24,6 +24,8 @@ def _watch_torch(torch: Any) -> None:
     patching.replace(module, "train", _make)
     for name in ("to", "cuda"):
         patching.replace(module, name, calls.around("models", after=_note_move))
+    if hasattr(torch, "compile"):  # since 2.0
+        patching.replace(torch, "compile", calls.around("models", after=_note_compiling))
 
 
 def _make(original: Any) -> Any:
@@ -68,3 +70,9 @@ def _note_mode(module: Any) -> None:
 def _note_move(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
     if raised is None and args and not models.is_registered(args[0]):
         models.register_module(args[0], locations.users_line(1))
+
+
+def _note_compiling(state: Any, args: tuple[Any, ...], result: Any, raised: Any) -> None:  # noqa: ARG001 - the form of `around`
+    """Note that a module is compiled that is met by itself, not in the shell made of it here."""
+    if raised is None and models.is_registered(result):
+        models.register_module(result, None)

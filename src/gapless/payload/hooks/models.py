@@ -84,15 +84,13 @@ def is_registered(module: Any) -> bool:
 
 
 def register_module(module: Any, location: Any) -> None:
-    """Remember a module, and the user's line where it was met."""
-    shell = module
-    module = inner(module)
-    if len(models.modules) >= _MAX_MODULES or id(module) in models.modules:
-        return
-    key = id(module)
-    entry = _ModuleEntry(weakref.ref(module, _make_forget(models.modules, key)), location)
-    entry.compiled = type(shell).__name__ == "OptimizedModule"
-    models.modules[key] = entry
+    """Remember a module, the user's line where it was first met, and whether it was compiled."""
+    key = id(inner(module))
+    if key not in models.modules and len(models.modules) < _MAX_MODULES:
+        reference = weakref.ref(inner(module), _make_forget(models.modules, key))
+        models.modules[key] = _ModuleEntry(reference, location)
+    if key in models.modules and type(module).__name__ == "OptimizedModule":
+        models.modules[key].compiled = True
 
 
 def _make_forget(entries: dict[Any, Any], key: int) -> Any:
