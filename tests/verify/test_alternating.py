@@ -1,12 +1,13 @@
 """Arms that step in turns: how their steps are cut, what of a pair counts, whether both fit."""
 
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from gapless import wire
 from gapless.model.recording import Samples
 from gapless.verify.arms import room
-from gapless.verify.arms.alternating import combine_pairs, plan_turns, slice_means
+from gapless.verify.arms.alternating import plan_turns, slice_means
 from gapless.verify.arms.steady import ArmSteps, read_steps
 from gapless.verify.specs import TurnPlan
 from tests.study.recording import Log, recording
@@ -37,36 +38,37 @@ def make_steps(count: int, step_ms: float = 5.0, **changes: object) -> ArmSteps:
 def test_slices_are_short_even_in_number_and_within_the_arm() -> None:
     turns = plan_turns(make_steps(811))
     assert turns is not None
-    assert (turns.start, turns.slices, turns.slice_steps, turns.settling) == (11, 34, 23, 3)
+    assert (turns.start, turns.slices, turns.slice_steps, turns.settling) == (11, 28, 27, 3)
     assert turns.stop_step <= 812
 
 
 def test_slices_hold_whole_rounds_and_periods_where_these_fit() -> None:
     turns = plan_turns(make_steps(811, periods=(20, 500)))
     assert turns is not None
-    assert turns.slice_steps == 20
+    assert (turns.slice_steps, turns.settling) == (22, 2)
 
 
 def test_a_slice_grows_to_hold_a_period_of_which_four_fit() -> None:
     turns = plan_turns(make_steps(811, periods=(150,)))
     assert turns is not None
-    assert (turns.slices, turns.slice_steps) == (4, 150)
+    assert (turns.slices, turns.slice_steps - turns.settling) == (4, 150)
 
 
-def test_pairs_of_other_sides_tell_how_starts_differ() -> None:
-    pairs = [np.full(4, ratio) for ratio in (0.10, 0.12)]
-    alone, together = combine_pairs(pairs), combine_pairs(pairs, [[pair - 0.1 for pair in pairs]])
-    assert alone is not None
-    assert together is not None
-    assert together[1] == alone[1]
-    assert together[2] - together[0] < (alone[2] - alone[0]) / 2  # 4.3 for 12.7 of Student's
+def test_what_counts_of_each_slice_is_whole_rounds_of_the_workers() -> None:
+    times = np.where(np.arange(811) % 16 == 0, 100, 1) * MS  # a round of batches comes at once
+    for phase in range(16):
+        turns = plan_turns(make_steps(811, round_steps=16), grains=(8,))
+        assert turns is not None
+        means = slice_means(np.roll(times, phase), turns)
+        assert means is not None
+        assert means.tolist() == pytest.approx([float(times[:16].mean())] * turns.slices)
 
 
 def test_few_long_steps_are_not_cut() -> None:
-    assert plan_turns(make_steps(30, 100.0)) is None
-    turns = plan_turns(make_steps(45, 100.0))
+    assert plan_turns(make_steps(45, 100.0)) is None
+    turns = plan_turns(make_steps(55, 100.0))
     assert turns is not None
-    assert (turns.slices, turns.slice_steps) == (4, 8)
+    assert (turns.slices, turns.slice_steps) == (4, 10)
 
 
 def test_steps_after_a_pause_do_not_count() -> None:

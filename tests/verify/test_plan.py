@@ -148,6 +148,22 @@ def test_what_others_take_is_not_told_of_arms_in_turns() -> None:
     assert trial.sides[0].job is None  # both started at once
 
 
+def test_a_pair_that_fails_later_costs_no_other() -> None:
+    machine = Machine({"A": 20, "B": 19}, slowdown=wild_jitter)
+    machine.failure = lambda spec: "boom" if spec.index in {3, 4} and spec.side == "A" else None
+    trial = conduct_trial(machine, windows=False, run_pair=machine.run_pair)
+    assert {spec.turns is None for spec in machine.specs[1:]} == {False}
+    assert trial.sides[0].verdict is TrialVerdict.CONFIRMED
+    assert [arm.failed for arm in trial.arms[3:5]].count("boom") == 1
+
+
+def test_what_is_done_now_and_then_is_tried_apart() -> None:
+    machine = Machine({"A": 20, "B": 10})
+    skipping = replace(candidate(), edits=(Skip("torch.save"),))
+    conduct_trial(machine, skipping, windows=False, run_pair=machine.run_pair)
+    assert {spec.turns for spec in machine.specs} == {None}
+
+
 @pytest.mark.parametrize("failing", ["A", "B"])
 def test_arms_that_cannot_run_at_the_same_time_run_one_after_the_other(failing: str) -> None:
     machine = Machine({"A": 20, "B": 10})
@@ -168,7 +184,7 @@ def test_a_side_that_fails_in_turns_is_refused_and_others_go_on() -> None:
     assert {spec.turns is None for spec in machine.specs[1:]} == {False}
 
 
-@pytest.mark.parametrize("changes", [{"steps": 200}, {"budget_s": 20.0}])
+@pytest.mark.parametrize("changes", [{"steps": 200}, {"budget_s": 20.0}, {"periods": (900,)}])
 def test_arms_run_one_after_the_other_where_turns_do_not_fit(changes: dict[str, object]) -> None:
     machine = Machine({"A": 20, "B": 10})
     changes |= {"windows": False, "run_pair": machine.run_pair}

@@ -123,6 +123,7 @@ def describe_progress(course: Course, length: ArmLength, spec: ArmSpec) -> str:
         if needed_s > course.left_s or not missing_s
         else f"about {format_time(needed_s)} left, {format_time(course.left_s)} at most"
     )
-    return (
-        f"arm {spec.index + 1} · {time_left} · {'window, ' * spec.takes_window}{spec.side}, {name}"
-    )
+    arms = f"arm {spec.index + 1}"
+    if spec.turns is not None:
+        arms = f"arms {len(course.results) + 1} and {len(course.results) + 2}, in turns"
+    return f"{arms} · {time_left} · {'window, ' * spec.takes_window}{spec.side}, {name}"

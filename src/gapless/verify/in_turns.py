@@ -4,15 +4,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gapless.model.edit import Skip, Wrap
 from gapless.verify.arms.alternating import plan_turns, slice_means
 from gapless.verify.arms.results import ArmResult
 from gapless.verify.course import Course, describe_progress, fits, give_up
-from gapless.verify.lengths import ArmLength
-from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, ArmSpec, TurnPlan
+from gapless.verify.lengths import ArmLength, count_own_round
+from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, ArmSpec, Candidate, TurnPlan
 
 _MIN_PAIRS: Final = 3  # of each side: two have no interval worth the name
 _MIN_SLICES: Final = 5  # periods of what recurs, in an arm
-_MAX_PAIR_S: Final = 600.0  # of a pair, pauses included
+_ENDED_SHARE: Final = 0.9  # of its time
 _MAX_SIDES: Final = 1000
 _IN_TURNS: Final = "the arms of each pair ran at the same time, and stepped in turns"
 _ONE_BY_ONE: Final = "arms were run one after the other: two of them could not run at the same time"
@@ -26,22 +27,47 @@ def plan_pairs(course: Course, length: ArmLength) -> TurnPlan | None:
     budget does not hold the pairs that are wanted of each side: an unedited arm is a neighbour of
     one side alone.
     """
-    settings, steps = course.settings, course.results[-1].steps
+    settings, first_arm = course.settings, course.results[-1]
+    steps = first_arm.steps
     if settings.run_pair is None or settings.steps is not None or steps is None:
         return None
+    periods = {*steps.periods, *settings.periods}
+    has_rare_work = any(_MIN_SLICES * period > length.stop_step for period in periods)
     needed_s = 2 * length.arm_s * len(course.sides) * max(_MIN_PAIRS, settings.pairs)
-    has_rare_work = any(_MIN_SLICES * period > length.stop_step for period in steps.periods)
-    if needed_s > course.left_s or has_rare_work:
+    is_occasional = any(map(_is_occasional, course.sides.values()))
+    if needed_s > course.left_s or has_rare_work or is_occasional:
         return None
-    turns = plan_turns(steps, length.stop_step)
+    n_steps = length.stop_step
+    if _ended_by_itself(first_arm):
+        n_steps = min(n_steps, len(steps.ends))
+    rounds = map(count_own_round, course.sides.values())
+    turns = plan_turns(steps, n_steps, (*rounds, *periods))
     course.notes.extend([_IN_TURNS] * (turns is not None))
     return turns
+
+
+def _is_occasional(candidate: Candidate) -> bool:
+    """Return whether a candidate changes what is done now and then, in few slices."""
+    return any(
+        isinstance(edit, Skip)
+        or (isinstance(edit, Wrap) and (edit.part == "cadence" or edit.part.startswith("no-")))
+        for edit in candidate.edits
+    )
+
+
+def _ended_by_itself(result: ArmResult) -> bool:
+    """Return whether an arm had no more steps: it left neither for their number nor for time."""
+    if result.steps is None:
+        return True
+    ends = result.steps.ends
+    stepping_s = float(ends[-1] - ends[0]) / 1e9
+    return len(ends) < result.spec.stop_step and stepping_s < _ENDED_SHARE * result.spec.seconds
 
 
 def run_pairs(course: Course, length: ArmLength, turns: TurnPlan) -> bool:
     """Run pairs until all sides are decided or time is over; return whether that was possible.
 
-    Where the first pair fails, or an unedited arm, or memory does not suffice, nothing is kept.
+    Where the first pair fails, or memory does not suffice, nothing is kept.
     """
     first_arm = course.results[-1]
     number = 0
@@ -57,6 +83,8 @@ def run_pairs(course: Course, length: ArmLength, turns: TurnPlan) -> bool:
                 course.notes.append(_ONE_BY_ONE)
                 return False
             course.results.extend(results)
+            if course.scoreboard.is_lost(UNEDITED):
+                return True
         number += 1
         give_up(course, length)
     return True
@@ -78,7 +106,7 @@ def _run_pair(
             len(course.results) + position,
             course.sides[name].edits if name in course.sides else (),
             turns.stop_step,
-            _MAX_PAIR_S,
+            2 * length.seconds,  # pauses included
             turns=turns,
             has_first_turn=position == 0,
         )
@@ -95,11 +123,13 @@ def _run_pair(
     failed = [result for result in results.values() if not _has_slices(result, turns)]
     if not failed:
         return list(results.values())
-    is_own_fault = failed == [results[side]] and failed[0].failure not in {None, OUT_OF_MEMORY}
-    if not is_own_fault or not course.scoreboard.counted_results:
+    is_memory = any(result.failure == OUT_OF_MEMORY for result in failed)
+    if is_memory or not course.scoreboard.counted_results:
         return None
-    unpaired = replace(results[UNEDITED], why_discarded="the other arm of its pair failed")
-    return [unpaired, results[side]]
+    return [
+        replace(result, why_discarded=result.failure or "its pair has no slices of the same steps")
+        for result in results.values()
+    ]
 
 
 def _has_slices(result: ArmResult, turns: TurnPlan) -> bool:

@@ -51,7 +51,7 @@ def judge_trial(
         ),
         noise=scoreboard.noise,
         step_ns=_round_ns(unedited.step_ns),
-        measured=None if scoreboard.steady_range is None else scoreboard.steady_range.steps,
+        measured=scoreboard.measured_steps,
         cache=settings.cache,
         spent_s=spent_s,
         account=_find_account(scoreboard, UNEDITED),

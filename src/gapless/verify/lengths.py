@@ -78,7 +78,7 @@ def _plan_length(
     step_s = inputs.step_ns / _NS
     arms = pairs * sum(map(len, order_turn(0, name_sides(candidates))))
     room_s = inputs.left_s / arms - inputs.overhead_s
-    round_steps = max(inputs.arm_steps.round_steps, *map(_count_own_round, candidates))
+    round_steps = max(inputs.arm_steps.round_steps, *map(count_own_round, candidates))
     rounds_steps = _WANTED_ROUNDS * round_steps
     wanted_steps = math.ceil(_WANTED_NS / inputs.step_ns)
     min_steps = max(math.ceil(_MIN_NS / inputs.step_ns), _MIN_STEPS)
@@ -116,7 +116,7 @@ def _plan_length(
     )
 
 
-def _count_own_round(candidate: Candidate) -> int:
+def count_own_round(candidate: Candidate) -> int:
     """Return the batches of a round that a candidate's own workers make."""
     arguments = {
         edit.name: edit.value

@@ -1,10 +1,11 @@
 """The loop of a trial: which arm is run next, until the intervals are narrow or time is over."""
 
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
 
-from gapless.errors import GaplessError
+from gapless.errors import GaplessError, UsageError
 from gapless.model.trial import Trial
 from gapless.verify import lengths
 from gapless.verify.arms import disturbance
@@ -73,7 +74,11 @@ def conduct(
 def _run_arms(course: Course, first_run: ArmRun | None) -> None:
     length = _run_first_arm(course, first_run) if course.sides else None
     turns = None if length is None else plan_pairs(course, length)
-    if length is not None and (turns is None or not run_pairs(course, length, turns)):
+    if length is not None and turns is not None and not run_pairs(course, length, turns):
+        turns = None
+        with suppress(UsageError):  # what was lost may leave too little: arms are as planned then
+            length = _check_length(course, course.results[-1])
+    if length is not None and turns is None:
         length = _run_turns(course, length)
     if length is not None and course.settings.windows:
         _run_windows(course, length)

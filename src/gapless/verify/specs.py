@@ -61,6 +61,7 @@ class TrialSettings(Struct, frozen=True):
     start_s: float | None = None  # on the clock; None: with the first arm
     mode: ArmMode = ArmMode.FRESH_FIRST
     run_pair: "RunPair | None" = None  # runs two arms that step in turns; None: that is impossible
+    periods: tuple[int, ...] = ()  # of what recurs in the recorded run, in steps
 
 
 class TurnPlan(Struct, frozen=True):

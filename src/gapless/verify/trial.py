@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gapless.errors import GaplessError, UsageError
 from gapless.launch.trial import offline
+from gapless.launch.trial.side_effects import find_side_effects
 from gapless.model.edit import Applicability, Edit, Proposal, Wrap
 from gapless.model.facts import Facts
 from gapless.model.recording import Recording
@@ -25,6 +26,7 @@ from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.verify.arms import arm, page_cache, room
 from gapless.verify.arms.alternating import run_pair
+from gapless.verify.arms.steady import read_steps
 from gapless.verify.in_process import choose_mode, conduct_both_ways
 from gapless.verify.requests import (
     Shortlist,
@@ -49,6 +51,7 @@ _SCOUT_STEPS: Final = 40  # of a command that was never recorded, to know its fa
 _SCOUT_S: Final = 15.0
 _CEILINGS_S: Final = 120.0  # the default budgets of a trial: of ceilings alone, of others
 _DEFAULT_S: Final = 240.0
+_PAIR_START_S: Final = 120.0  # until both arms of a pair step, at most
 _MAX_STRETCH: Final = 4  # times as long as it may take, where two pairs do not fit
 _NO_TRAINING: Final = "no process of it was seen to step an optimizer or to load batches"
 _NO_PROPOSAL: Final = "the report of the run proposes nothing that changes no result: ceilings"
@@ -122,7 +125,12 @@ def _attempt_recorded(
     plan = _plan_arms(task, folder, page_cache.find_cold_files(recording, facts))
     settings = _trial_settings(task, recording, facts, plan, shortlist)
     if _can_pair(task, plan, recording):
-        settings = replace(settings, run_pair=_make_pair_runner(plan, task.base_edits))
+        steps = read_steps(recording)
+        settings = replace(
+            settings,
+            run_pair=_make_pair_runner(plan, task.base_edits),
+            periods=() if steps is None else steps.periods,
+        )
     if scout_run is None:
         settings = choose_mode(shortlist.candidates, settings, recording)
     else:
@@ -222,9 +230,11 @@ def _make_pair_runner(plan: arm.ArmPlan, base_edits: tuple[Edit, ...]) -> RunPai
             replace(spec, edits=(*stack_edits(spec.edits, base_edits), *log_edits))
             for spec in specs
         ]
+        deadline_s = min(plan.deadline_s, _PAIR_START_S + max(spec.seconds for spec in specs))
+        limited = replace(plan, deadline_s=deadline_s)  # one may wait for a lock that the other has
         first, second = (
             ArmRun(recording, outcome.code, outcome.failed, foreign=outcome.foreign)
-            for outcome, recording in run_pair([(plan, spec) for spec in edited])
+            for outcome, recording in run_pair([(limited, spec) for spec in edited])
         )
         return first, second
 
@@ -234,14 +244,16 @@ def _make_pair_runner(plan: arm.ArmPlan, base_edits: tuple[Edit, ...]) -> RunPai
 def _can_pair(task: TrialTask, plan: arm.ArmPlan, recording: Recording) -> bool:
     """Return whether two arms of a command may run at the same time.
 
-    They would write the same files without views of their own; read what is meant to be cold into
-    memory for each other; and, of several ranks, want the same ports.
+    They would write the same files without views of their own, or outside of these; read what is
+    meant to be cold into memory for each other; and, of several ranks, want the same ports.
     """
+    effects = find_side_effects(recording)
     n_training = sum(process.role == "training" for process in recording.processes)
     return (
         task.has_private_view
         and not task.apart
         and not plan.cold
+        and not (effects.paths or effects.stores)
         and n_training == 1
         and room.explain_lack(recording.samples) is None
     )

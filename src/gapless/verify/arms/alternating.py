@@ -32,26 +32,36 @@ _POLL_S: Final = 0.2
 RunResult = tuple[Arm, Recording | None]
 
 
-def plan_turns(steps: ArmSteps, n_steps: int | None = None) -> TurnPlan | None:
+def plan_turns(
+    steps: ArmSteps, n_steps: int | None = None, grains: Sequence[int] = ()
+) -> TurnPlan | None:
     """Return how arms of so many steps (by default, those of this one) step in turns.
 
-    A slice holds whole rounds of the workers, and whole periods of what recurs, where four slices
-    of the longest of them fit. ``None``: these are too few steps.
+    What counts of a slice are whole rounds of the workers, and whole periods of what recurs, where
+    four slices of the longest of them fit: else the same part of each would be left out as
+    settling. ``grains``: others that are known, in steps. ``None``: these are too few steps.
     """
     timed = use_device_times(steps)
     start = max(timed.n_warm_up + 1, min(len(timed.lengths) // 3, steps.round_steps))
     count = (n_steps or len(timed.lengths)) - start
-    wished = round(count * float(timed.lengths[start:].mean()) / _SLICE_NS / 2) * 2
-    recurring = [p for p in (steps.round_steps, *steps.periods) if p * _MIN_SLICES <= count]
-    longest = max([_MIN_SLICE_STEPS, *recurring])
-    slices = min(max(wished, _MIN_SLICES), _MAX_SLICES, count // longest // 2 * 2)
-    if slices < _MIN_SLICES:
-        return None
-    slice_steps = count // slices
-    grain = max([1, *(p for p in (steps.round_steps, *steps.periods) if p <= slice_steps)])
-    slice_steps = slice_steps // grain * grain
-    settling = max(_MIN_SETTLING, math.ceil(_SETTLING * slice_steps))
-    return TurnPlan(start, slice_steps, slices, settling)
+    known = (steps.round_steps, *steps.periods, *grains)
+    grain = max([1, *(grain for grain in known if _MIN_SLICES * (grain + _MIN_SETTLING) <= count)])
+    least = grain * math.ceil(_MIN_SLICE_STEPS / grain)
+    wished = math.ceil(_SLICE_NS / float(timed.lengths[start:].mean()))
+    counting = max(least, grain * (max(wished, count // _MAX_SLICES) // grain))
+    if _MIN_SLICES * (counting + _settling(counting)) > count:
+        counting = least
+    slice_steps = counting + _settling(counting)
+    slices = min(_MAX_SLICES, count // slice_steps // 2 * 2)
+    return (
+        None
+        if slices < _MIN_SLICES
+        else TurnPlan(start, slice_steps, slices, slice_steps - counting)
+    )
+
+
+def _settling(n_steps: int) -> int:
+    return max(_MIN_SETTLING, math.ceil(_SETTLING * n_steps))
 
 
 def slice_means(lengths: Int64, plan: TurnPlan) -> Float | None:
@@ -110,26 +120,20 @@ def _await(future: "Future[RunResult]") -> RunResult:
     return future.result()
 
 
-def combine_pairs(
-    pairs: Sequence[Float], siblings: Sequence[Sequence[Float]] = ()
-) -> tuple[float, float, float] | None:
+def combine_pairs(pairs: Sequence[Float]) -> tuple[float, float, float] | None:
     """Return the 95 % interval of pairs that stepped in turns, by ``paired_ratios`` of each.
 
     Of a pair the median of the ratios of its slices: one that others disturbed counts no more than
     any other. A pair whose slices vary far more than those of the others was disturbed as a whole,
     and is left out, whatever it shows. Of the other pairs the mean, and Student's interval of it:
-    processes differ by chance, by where their memory lies, say; pairs of other sides of the trial,
-    ``siblings``, do so alike, and their spread is pooled. ``None``: fewer than two pairs.
+    processes differ by chance, by where their memory lies, say. ``None``: fewer than two pairs.
     """
     ratios = settle_pairs(pairs)
     if len(ratios) < 2:  # noqa: PLR2004 - one pair has no spread
         return None
-    sides = [np.array(side) for side in (ratios, *map(settle_pairs, siblings)) if side]
-    freedom = sum(len(side) - 1 for side in sides)
-    squares = sum(float(np.square(side - side.mean()).sum()) for side in sides)
     mid = float(np.mean(ratios))
-    error = math.sqrt(squares / freedom / len(ratios))
-    half_width = student_quantile(freedom) * error
+    error = float(np.std(ratios, ddof=1)) / math.sqrt(len(ratios))
+    half_width = student_quantile(len(ratios) - 1) * error
     return mid - half_width, mid, mid + half_width
 
 

@@ -89,6 +89,15 @@ class Scoreboard(Struct, frozen=True, dict=True):
         """Return whether the arms of each pair stepped in turns: they are free of drift."""
         return any(result.spec.turns is not None for result in self.counted_results)
 
+    @property
+    def measured_steps(self) -> tuple[int, int] | None:
+        """Return the first and the last step that count in all arms."""
+        plans = [result.spec.turns for result in self.counted_results]
+        turns = next((turns for turns in plans if turns is not None), None)
+        if turns is not None:
+            return turns.start + turns.settling + 1, turns.stop_step
+        return None if self.steady_range is None else self.steady_range.steps
+
     @cached_property
     def edited_sides(self) -> tuple[str, ...]:
         """Return the sides other than the unedited one that have arms that count."""
@@ -160,8 +169,7 @@ class Scoreboard(Struct, frozen=True, dict=True):
     def speedup(self, side: str) -> Estimate | None:
         """Return what a side gains for each step of the unedited runs."""
         if self.in_turns:
-            siblings = [self.slice_ratios(name) for name in self.edited_sides if name != side]
-            bounds = combine_pairs(self.slice_ratios(side), siblings)
+            bounds = combine_pairs(self.slice_ratios(side))
             return None if bounds is None else Estimate(*map(math.exp, bounds))
         return compare.estimate_speedup(
             self.pairs(side), self.log_ratios(UNEDITED) + self.log_ratios(side)
