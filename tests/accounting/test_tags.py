@@ -40,6 +40,7 @@ NAMES = [
     ("torch/_dynamo/eval_frame.py(1): _fn", c.PYTHON_FUNCTION, "python"),
     ("torch/_inductor/compile_fx.py(1): compile_fx", c.PYTHON_FUNCTION, "idle.compile"),
     ("triton/compiler/compiler.py(1): compile", c.PYTHON_FUNCTION, "idle.compile"),
+    ("_compile.compile_inner (dynamo_timed)", c.CPU_OP, "idle.compile"),
     ("cuModuleLoadData", c.DRIVER, "idle.compile"),
     ("cuLibraryLoadData", c.DRIVER, "idle.compile"),
     ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 2, "idle.data.main"),

@@ -6,13 +6,15 @@ fault out and changes nothing else.
 
 import argparse
 import copy
+import importlib
+import itertools
 import os
 import random
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
@@ -386,6 +388,18 @@ def heat_up(training: Training) -> None:
     training.after = multiply
 
 
+def compile_for_each_number(training: Training) -> None:
+    limits: Any = importlib.import_module("torch._dynamo.config")
+    limits.recompile_limit = limits.accumulated_recompile_limit = 10**6
+
+    @torch.compile(backend="aot_eager", dynamic=False)
+    def loss(inputs: torch.Tensor, labels: torch.Tensor, number: int) -> torch.Tensor:
+        return functional.cross_entropy(training.model(inputs), labels) * (1 + number)
+
+    numbers = itertools.count()
+    training.loss = lambda batch: loss(*batch, 0 if training.healthy else next(numbers))  # type: ignore[method-assign]
+
+
 def leave_as_is(_: Training) -> None:
     """Train as it is: the fault is in the environment."""
 
@@ -400,6 +414,7 @@ RANKS: Final = {"G603": 2}  # processes that torchrun starts
 SECONDS: Final = {
     "G214": 12,
     "G216": 12,
+    "G222": 25,
     "G520": 12,
     "G603": 60,
     "G801": 20,
@@ -413,6 +428,7 @@ FAULTS: Final[dict[str, Callable[[Training], None]]] = {
     "G218": call_on_pieces,
     "G219": count_in_bins,
     "G220": compute_beside,
+    "G222": compile_for_each_number,
     "G512": multiply_in_emulated_half,
     "G514": compute_unused_head,
     "G515": append_history,

@@ -33,6 +33,7 @@ _ALLOC = (
 _COMPILE = (
     r"torch/_dynamo/(convert_frame|symbolic_convert)|torch/_inductor/compile|triton/compiler"
     r"|torch/_functorch/_aot_autograd|^cuModuleLoad|^cuLibraryLoad|^nvrtc|^compile: "
+    r"|^dynamo$| \(dynamo_timed\)$"  # ranges of torch's own, where no Python is recorded
 )
 _SYNC = r"^(cuda|hip)(Device|Stream|Event)Synchronize$|^cu(Ctx|Stream|Event)Synchronize$"
 

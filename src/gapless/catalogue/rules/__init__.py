@@ -44,6 +44,7 @@ from gapless.catalogue.rules.host.optimizer_loop import optimizer_loop
 from gapless.catalogue.rules.host.preprocessing_in_step import preprocessing_in_step
 from gapless.catalogue.rules.host.profiler_left_on import profiler_left_on
 from gapless.catalogue.rules.host.python_bound import python_bound
+from gapless.catalogue.rules.host.recompiling_in_step import recompiling_in_step
 from gapless.catalogue.rules.host.unfused_optimizer import unfused_optimizer
 from gapless.catalogue.rules.host.zeroed_gradients import zeroed_gradients
 from gapless.catalogue.rules.input.hand_over_bound import hand_over_bound
@@ -129,6 +130,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     costly_line,
     held_interpreter,
     distribution_checks,
+    recompiling_in_step,
     pageable_copy,
     blocking_copy,
     exposed_copy,
