@@ -32,6 +32,7 @@ def stack_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any
     monkeypatch.setattr(recorder, "write", write)
     monkeypatch.setattr(recorder, "options", lambda: {"stacks_hz": 200})
     monkeypatch.setattr(own_threads, "FORK_S", PATIENCE_S)
+    monkeypatch.setattr(recorder._recording, "edge", None)  # of another test  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     stacks.start()
     yield stack_frames
     stacks.stop()
@@ -202,6 +203,7 @@ def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(
 def test_what_comes_before_the_end_of_the_first_step_is_set_up(
     looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_STATE, "wait_ns", stacks.NEVER_NS)  # a busy machine takes five seconds
     busy_here(looks)
     monkeypatch.setattr(recorder._recording, "edge", (1, time.monotonic_ns()))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     busy_here(looks)
