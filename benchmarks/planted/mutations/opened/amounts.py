@@ -42,7 +42,7 @@ def seldom(text: str, unit_us: Unit, share: Share, top: str) -> ChangeOf:
     """Do something ``{n}`` times in one step of eight."""
     rows = "".join(f"\n    {row}" for row in text.splitlines())
     body = f"_rounds[0] += 1\nif _rounds[0] % {_ROUND} == 0:{rows}"
-    often = tuple(_ROUND * part for part in share) if isinstance(share, tuple) else _ROUND * share
+    often = (_ROUND * share[0], _ROUND * share[1]) if isinstance(share, tuple) else _ROUND * share
     return beside(body, unit_us, often, f"{top}_rounds = [0]\n")
 
 
