@@ -6,7 +6,7 @@ a training was written for, one after another: ``trainings/photos.py`` given two
 thread, ``trainings/arrays.py``, and two of ``trainings/fed.py``. Each trial is written at once.
 Needs torch, Pillow and NumPy, and 15 minutes of processors that nobody else uses: others widen
 every interval. ``--only pictures bytes`` are for a GPU: ``trainings/pictures.py``, ResNet-50 on
-JPEG files by eight workers, needs torchvision.
+JPEG files by eight workers, needs torchvision; ``--only jpegs`` needs that and DALI.
 """
 
 import argparse
@@ -37,10 +37,11 @@ TRAININGS: Final = {
         "fed", ("--kind", "mounted", "--epochs", "10"), ("file-cache={folder}/near",)
     ),
     "padded": Training("fed", ("--kind", "padded", "--epochs", "30"), ("length-buckets",)),
+    "jpegs": Training("fed", ("--kind", "jpegs", "--epochs", "4"), ("decode-by-dali",)),
     "bytes": Training(
         "fed", ("--kind", "bytes", "--device", "cuda", "--epochs", "20"), ("uint8-in-loop",)
     ),
-    "pictures": Training("pictures", ("--workers", "8", "--steps", "600"), ("decode-by-dali",)),
+    "pictures": Training("pictures", ("--workers", "8", "--steps", "400")),
 }
 CPU_TRAININGS: Final = ("photos", "arrays", "mounted", "padded")
 WORKERS: Final = ("batch_size=16, shuffle=True)", "batch_size=16, shuffle=True, num_workers=2)")

@@ -1,7 +1,8 @@
-"""Three small trainings, each of which one drop-in is for: by ``--kind``.
+"""Four small trainings, each of which one drop-in is for: by ``--kind``.
 
 ``mounted``: files of a mount that takes some milliseconds to open one. ``padded``: texts that are
 padded to the longest of their batch. ``bytes``: pictures that become floats before they are copied.
+``jpegs``: files that torchvision's transforms crop and flip.
 """
 
 import argparse
@@ -62,6 +63,21 @@ class Bytes(Dataset[Tensor]):
         return self.pictures[index % len(self.pictures)]
 
 
+def open_jpegs() -> Dataset[Any]:
+    from torchvision import datasets, transforms
+
+    from benchmarks.trainings.pictures import make_pictures
+
+    make_pictures(Path("jpegs"), 1000)
+    steps = [
+        transforms.RandomResizedCrop(224),
+        transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(),
+        transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ]
+    return datasets.ImageFolder("jpegs", transforms.Compose(steps))
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +104,7 @@ def pad(samples: list[Tensor]) -> Tensor:
 def main() -> None:
     """Train for some epochs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", choices=("mounted", "padded", "bytes"), required=True)
+    parser.add_argument("--kind", choices=("mounted", "padded", "bytes", "jpegs"), required=True)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
@@ -101,6 +117,9 @@ def main() -> None:
     elif options.kind == "padded":
         loader = DataLoader(Padded(), 16, shuffle=True, num_workers=2, collate_fn=pad)
         model = Recurrent()
+    elif options.kind == "jpegs":
+        loader = DataLoader(open_jpegs(), 16, shuffle=True, num_workers=2)
+        model = Convolutional()
     else:
         loader = DataLoader(Bytes(), 64, shuffle=True, num_workers=4)
         model = Convolutional()
@@ -108,7 +127,8 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in range(options.epochs):
         for batch in loader:
-            x = batch.float() / 255 - 0.5 if options.kind == "bytes" else batch
+            x = batch[0] if options.kind == "jpegs" else batch
+            x = x.float() / 255 - 0.5 if options.kind == "bytes" else x
             loss = model(x.to(options.device)).square().mean()
             optimizer.zero_grad()
             loss.backward()
