@@ -28,7 +28,15 @@ from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.proving import remove_statement, repeat_statement
 from benchmarks.planted.recorder import recorder
 from benchmarks.planted.running import Lane, Live, whole_cores
-from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mend_file, scripts
+from benchmarks.planted.scripts import (
+    FetchError,
+    Patch,
+    Script,
+    content,
+    lay_out,
+    mend_file,
+    scripts,
+)
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
 from benchmarks.planted.steps import Stream, foreign_s, own_time
 from benchmarks.planted.trying import group_waiting
@@ -662,6 +670,13 @@ def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None
     assert late_options.may_begin("control", "cpu")
     assert not late_options.may_begin("fault", "cpu")
     assert late_options.limits("cpu").at_most < options.limits("cpu").at_most < 300.0
+
+
+def test_a_patch_goes_on_until_what_follows() -> None:
+    assert Patch("a", "b", "x", until="d").apply(b"abcde") == b"axde"
+    assert Patch("a", "b", "x", until="$").apply(b"abcde") == b"ax"
+    with pytest.raises(FetchError, match="no 'a' behind 'b'"):
+        Patch("a", "b", "x", until="a").apply(b"abcde")
 
 
 def test_lanes_hold_whole_cores(tmp_path: Path) -> None:
