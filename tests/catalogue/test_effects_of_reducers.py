@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.listing import EFFECTS
@@ -13,8 +14,9 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL
-from gapless.model.change import Change, HostChange, Omit
+from gapless.model.change import Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
+from gapless.model.tables import CollectiveRow
 
 WORK = {"busy.math": 30.0, "comm.exposed": 10.0}
 PARTS = (
@@ -57,6 +59,26 @@ def test_what_windows_show_of_the_reducer_is_left_out(
     proposal = listing.propose_named(fix, facts)[0]
     assert EFFECTS[fix](evidence_of(facts, WORK, *PARTS), proposal) == changes
     assert EFFECTS[fix](evidence_of(facts, WORK), proposal) is None
+
+
+@pytest.mark.parametrize(("sizes", "kept"), [((1, 8), 0.5), ((8, 8), 0.75)])
+def test_half_of_the_bytes_take_half_as_long_and_the_hook_its_own_time(
+    sizes: tuple[int, int], kept: float
+) -> None:
+    rows = tuple(
+        CollectiveRow("allreduce", None, 2, 1, size << 20, 1000 * size, None, 1000 * size, 0)
+        for size in sizes
+    )
+    facts = example_facts.gpu(example_facts.ddp(backend="nccl"), example_facts.world(ranks=2))
+    evidence = evidence_of(facts, WORK, *PARTS)
+    tables = replace(evidence.study.tables, collectives=rows)
+    evidence = replace(evidence, study=replace(evidence.study, tables=tables))
+    changes = EFFECTS["ddp-bf16"](evidence, listing.propose_named("ddp-bf16", facts)[0])
+    assert changes is not None
+    transfers, hook = changes
+    assert isinstance(transfers, Scale)
+    assert transfers.factor.mid == pytest.approx(kept)
+    assert hook == Delay(4 * 300_000)
 
 
 @pytest.mark.slow
