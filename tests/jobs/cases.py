@@ -150,8 +150,8 @@ _CASES: Final = (
         {**_HALF, "notes": 60_000, "sharded": True}, "take_notes",
     ),
     _late(
-        "jobs-stages-c", "one rank's host work, layers on two ranks", {"notes": 15_000, "stages": 4},
-        "take_notes",
+        "jobs-stages-c", "one rank's host work, layers on two ranks",
+        {"notes": 15_000, "stages": 4}, "take_notes",
     ),
     _late(
         "jobs-stages-g", "one rank's host work, layers on two ranks",
