@@ -26,7 +26,7 @@ STEPS: Final = 60
 counts: list[int] = []  # of buckets that were exchanged by the hook
 
 
-def make_training(layers: int, wide: int, device: torch.device, *, hooked: bool) -> Any:  # noqa: ANN401
+def make_training(layers: int, wide: int, device: torch.device, *, hooked: bool) -> tuple[Any, Any]:
     """Return a model in DistributedDataParallel, and its optimizer."""
     body = nn.Sequential(*(nn.Linear(wide, wide) for _ in range(layers))).to(device)
     model = DistributedDataParallel(body, device_ids=[device.index], gradient_as_bucket_view=True)
@@ -37,7 +37,7 @@ def make_training(layers: int, wide: int, device: torch.device, *, hooked: bool)
 
 def count_bucket(
     group: Any,  # noqa: ANN401
-    bucket: distributed.GradBucket,
+    bucket: distributed.GradBucket,  # pyright: ignore[reportPrivateImportUsage]
 ) -> torch.futures.Future[torch.Tensor]:
     """Count a bucket, and exchange it by torch's hook."""
     counts.append(bucket.index())
