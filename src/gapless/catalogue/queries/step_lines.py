@@ -93,11 +93,10 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     )
     unseen_share = _unseen_waits(evidence)
     lines = [_merge_lines(block, looks, passes, unseen_share) for block in blocks]
-    selected: list[StepLine] = []
+    selected: dict[Location, StepLine] = {}
     for line in sorted(lines, key=lambda line: -line.share.mid):
-        if line.location not in [step_line.location for step_line in selected]:
-            selected.append(line)
-    return tuple(selected)
+        selected.setdefault(line.location, line)
+    return tuple(selected.values())
 
 
 def _has_repeated_passes(evidence: Evidence) -> bool:
@@ -290,7 +289,8 @@ def _is_training(call: CallLine) -> bool:
         return False
     is_scheduling = _SCHEDULERS in file and name == "step"
     is_torch = any(pattern in file for pattern in _TRAINING_FILES)
-    return not is_scheduling and (is_torch or name in _TRAINING_CALLS)
+    is_bar = name == "__iter__" and _LIBRARIES[0] in file and "/_tensor" not in file  # of progress
+    return not is_scheduling and (is_torch or name in _TRAINING_CALLS or is_bar)
 
 
 def _outer_function(function: str) -> str:

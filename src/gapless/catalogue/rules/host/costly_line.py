@@ -108,6 +108,11 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "train.py", 29, "train", 120, 0.3)
     CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3)
+    # A progress bar around the loader
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 22, "train", 120, 0.3)
+    CallLine("train.py", 22, "train", "site-packages/tqdm/std.py", "tqdm.__iter__", 0.3)
     # A line of a model
     cpu()
     busy.math 14, idle.host.python 6
