@@ -35,6 +35,7 @@ _MIN_DOMINANT_SHARE: Final = 0.6
 _WORKERS_CAUSE: Final = "loader-in-training-process"  # the cause that more workers remove
 _PAIRED_STAGES: Final = {"read": "other", "other": "read"}  # the data set's own: calls and code
 _MAX_MEMORY_SHARE: Final = 0.25  # that samples kept in memory may take
+_MIN_SAMPLE_NS: Final = {"other": 4_000.0}  # a row of two tensors each (benchmarks/kept_samples.py)
 # Beside a training on processors, the first workers gain less than their bound.
 _SHARED_RATIO: Final = 0.8
 
@@ -70,7 +71,8 @@ def detect_slow_stage(
     )
     paired = _find_paired_stage(loading, top)
     spent_ns = fetch_ns * (top.share + (0.0 if paired is None else paired.share))
-    remaining_share = loading.min_batch_ns / spent_ns if spent_ns else 1.0
+    min_ns = loading.min_batch_ns + _MIN_SAMPLE_NS.get(stage, 0.0) * loading.n_samples
+    remaining_share = min_ns / spent_ns if spent_ns else 1.0
     max_workers = max(loading.max_workers(), loader.num_workers)
     helped_ns = loading.min_step_ns(max_workers)
     without_ns = loading.min_step_ns(
