@@ -51,6 +51,7 @@ def _measure(size: int) -> dict[str, float]:
     rows = TensorDataset(torch.rand(_SAMPLES, size), torch.zeros(_SAMPLES))
     pairs = _Pairs(size)
     loader = DataLoader(pairs, batch_size=_BATCH)
+    listed_us = _least_us(lambda: [pairs[index] for index in range(_SAMPLES)])
     plain_us = _least_us(lambda: [None for _ in loader])
     attach_cache(loader, None)
     for _ in loader:
@@ -58,6 +59,7 @@ def _measure(size: int) -> dict[str, float]:
     kept_us = _least_us(lambda: [None for _ in loader])
     return {
         "numbers": size,
+        "listed": listed_us,
         "by_index": _least_us(lambda: [rows[index] for index in range(_SAMPLES)]),
         "batched": plain_us,
         "batched_kept": kept_us,

@@ -16,7 +16,7 @@ from gapless.model.facts import Facts, Loader
 NAME: Final = "sample-cache"
 _MAX_MEMORY_SHARE: Final = 0.5  # of what is free
 _MIN_KEPT_SHARE: Final = 0.25  # of the samples
-_KEPT_NS: Final = 20_000.0  # taken from memory: 16 to 26 µs (benchmarks/kept_samples.py)
+_KEPT_NS: Final = 20_000.0  # taken from memory: 14 to 30 µs (benchmarks/kept_samples.py)
 _SAMPLE_STAGES: Final = (
     "read",
     "decode",
