@@ -37,6 +37,7 @@ _PAIRED_STAGES: Final = {"read": "other", "other": "read"}  # the data set's own
 _MAX_MEMORY_SHARE: Final = 0.25  # that samples kept in memory may take
 # A sample out of a list, and a row of two tensors (benchmarks/kept_samples.py).
 _LISTED_NS, _INDEXED_NS = 500.0, 4_000.0
+_FETCH_NS: Final = 50_000.0  # assumed: what a fetch calls of the loader itself
 _TENSOR_DATASET: Final = "TensorDataset"
 # Beside a training on processors, the first workers gain less than their bound.
 _SHARED_RATIO: Final = 0.8
@@ -119,7 +120,7 @@ def detect_slow_stage(
 def _min_samples_ns(loading: Loading) -> float:
     """Return how long the samples of a batch take at least: a list holds them, or tensors do."""
     is_indexed = (loading.loader.dataset or "").endswith(_TENSOR_DATASET)
-    return loading.n_samples * (_INDEXED_NS if is_indexed else _LISTED_NS)
+    return _FETCH_NS + loading.n_samples * (_INDEXED_NS if is_indexed else _LISTED_NS)
 
 
 def _find_paired_stage(loading: Loading, top: StageUse) -> StageUse | None:
