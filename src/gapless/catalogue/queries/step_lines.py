@@ -116,11 +116,12 @@ def _has_repeated_passes(evidence: Evidence) -> bool:
 
 def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:
     """Return the lines that compute gradients by themselves: ``torch.autograd.grad``."""
-    return tuple(
-        call
-        for call in recorded.call_lines
-        if call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
-    )
+    return tuple(filter(is_pass_aside, recorded.call_lines))
+
+
+def is_pass_aside(call: CallLine) -> bool:
+    """Return whether a call is of ``torch.autograd.grad``."""
+    return call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
 
 
 def _unseen_waits(evidence: Evidence) -> float:
