@@ -328,7 +328,8 @@ def _measure_in_turns(
     looks: list[Verdict] = []
     while (
         _count_undisturbed(pairs) < limits.pairs
-        and time.monotonic() + steps * sum(expected_s) <= until
+        and time.monotonic() + steps * sum(expected_s)
+        <= until + (least_s if len(pairs) < _MIN_PAIRS else 0.0)  # what is measured is not lost
     ):
         waited_s = calm.wait(start_s + limits.at_most - least_s)
         until = min(until + waited_s, start_s + limits.at_most)

@@ -175,7 +175,15 @@ _OUTPUTS: Final = (
 )
 _OTHERS: Final = (
     ("layers-traced-again", "symbolic-traces", _SYMBOLIC, 2000.0, SOME, (*_SMALL, "G222"), _LAYERS),
-    ("objects-gathered-alone", "lonely-objects", _GATHERED, 130.0, MUCH, _SMALL, _MEETING),
+    (
+        "objects-gathered-alone",
+        "lonely-objects",
+        _GATHERED,
+        130.0,
+        MUCH,
+        ("G603", "G607", *_SMALL),
+        _MEETING,
+    ),
 )
 _ON_GPU: Final = (
     ("anchors-sent-again", "unregistered-tables", _MOVED, 0.0007, MUCH, _SENT, _TABLE),
@@ -207,7 +215,7 @@ PLANTS: Final = (
         for name, family, text, unit, share, codes, top in _OUTPUTS
     ),
     *(
-        Plant(name, family, beside(text, unit, share, top), (*codes, "G603", "G607"), at_line=True)
+        Plant(name, family, beside(text, unit, share, top), codes, at_line=True)
         for name, family, text, unit, share, codes, top in _OTHERS
     ),
     *(
