@@ -134,8 +134,7 @@ def _add_collectives(collective: CollectiveRow, addend: CollectiveRow) -> Collec
     return replace(both, bus_bytes_per_s=n_bytes / both.device_ns)
 
 
-COLLECTIVES: Final = TableKind(
-    "collectives",
+TABLE: Final = TableKind(
     lambda view, _: collective_table(view),
     lambda row: (row.name, row.dtype, row.group_size, row.bytes),
     _add_collectives,

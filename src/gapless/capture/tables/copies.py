@@ -61,8 +61,7 @@ def _add_copies(copy: Copy, addend: Copy) -> Copy:
     return replace(both, bytes_per_s=rate)
 
 
-COPIES: Final = TableKind(
-    "copies",
+TABLE: Final = TableKind(
     lambda view, _: copy_table(view),
     lambda row: (row.direction, row.memory),
     _add_copies,
