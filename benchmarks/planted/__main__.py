@@ -34,12 +34,12 @@ from benchmarks.machine import machine, write_result
 from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
 from benchmarks.planted.cases import HALVES, KINDS, Case, Half, case_of_name, cases
+from benchmarks.planted.proving import prove_named
 from benchmarks.planted.running import Lane, RunError
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
     PlantOptions,
     compare_with_itself,
-    prove_named,
     run_in_lanes,
     smoke_script,
     work_case,
@@ -82,8 +82,6 @@ _THREADS: Final = (
     "of a tensor operation (default: as many as a lane has processors); one fewer leaves others\n"
     "a processor where a machine is shared: one that takes a thread's makes all of them wait"
 )
-
-
 _GPU_LANES: Final = (
     "of both devices, the lanes that are the GPU's (default: 1); they measure by turns,\n"
     "and record so, each alone on the GPU while the next one starts"
@@ -116,6 +114,7 @@ def _options() -> argparse.Namespace:
     add("--pairs", type=int, default=40, help="of turns, at most")
     add("--starts", type=int, default=2, help=_STARTS)
     add("--trial-seconds", type=int, default=80, help="of each trial of prove")
+    add("--remedies", type=Path, help="of causes that no edit is for, for prove: see proving.py")
     add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
     add("--only", default="", help="cases or scripts whose name holds this")
     add("--names", type=Path, help="a file of names of open cases, one a line: these and no others")
@@ -138,6 +137,7 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         pairs=max(4, options.pairs),
         starts=options.starts,
         trial_s=options.trial_seconds,
+        remedies=options.remedies,
         end=options.end,
         redo=frozenset(options.again),
     )

@@ -118,14 +118,14 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
 
 
 def _proof_of(finding: Json, case_record: Json, spread: float | None) -> str:
-    """Return whether a cause was proved: by trials, or by its line, taken out."""
+    """Return whether a cause was proved: by trials, or by what a step takes without it."""
     outcome, removal = proof(finding, case_record.get("proofs", {})), case_record.get("removal")
-    if outcome != "open" or removal is None or not is_of_line(finding):
+    if outcome == "true" or removal is None:
         return outcome
     removal = with_starts(removal, spread)
     if removal["verdict"] == "faulty":
         return "true"
-    return "false" if removal["high"] <= 1 / (1 - MIN_FAULT_GAIN) else "open"
+    return "false" if removal["high"] <= 1 / (1 - MIN_FAULT_GAIN) else outcome
 
 
 def proof(finding: Json, proofs: Json) -> str:

@@ -7,18 +7,16 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.planted import truth
-from benchmarks.planted.asking import prove, record
+from benchmarks.planted.asking import record
 from benchmarks.planted.cases import Case
-from benchmarks.planted.judging import is_of_line, proof_edits, training_causes
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
-from benchmarks.planted.removal import remove_named
 from benchmarks.planted.running import Lane, Live, RunError, prepare, run_arm
 from benchmarks.planted.scripts import FetchError, Script, missing_modules, scripts
 from benchmarks.planted.source import parse
@@ -27,9 +25,6 @@ _STARTING_S: Final = 60.0  # that a script may take beside its counted steps
 _AROUND_S: Final = 40.0  # to start both sides, to start and pack a recording
 _MIN_TRUTH_S: Final = 20.0  # of a truth, for a case to be begun
 _SLOW_FACTOR: Final = 3  # times the limit of a truth, where steps are slow
-# Two starts differ by 6 %: by two of them nothing is proved that gains less than 8 %, or anything
-# more than none disproved.
-_PROOF_STARTS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -45,6 +40,7 @@ class PlantOptions:
     pairs: int = 40  # of turns, at most
     starts: int = 2  # of both sides in a truth
     trial_s: int = 80  # of a trial
+    remedies: Path | None = None  # by hand, of causes that no edit is for: see proving.py
     end: float = float("inf")  # of time.monotonic(), by which cases are done
     redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew
 
@@ -147,73 +143,8 @@ def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> d
         case_record["failed"] = f"{type(error).__name__}: {str(error)[-900:]}"
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    _write_record(path, case_record)
+    write_record(path, case_record)
     return case_record
-
-
-def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
-    """Try what was named first of a sound case: is it an alarm? Keep what the trials gave."""
-    path = options.out / case.half / f"{case.name}.json"
-    answer_path = options.out / case.half / "answers" / path.name
-    if case.kind not in ("control", "decoy") or not path.exists() or not answer_path.exists():
-        return ""
-    case_record: dict[str, Any] = json.loads(path.read_text())
-    first_causes = training_causes(json.loads(answer_path.read_text()).get("findings"))[:1]
-    edits = {edit for finding in first_causes for edit in proof_edits(finding)}
-    untried_edits = sorted(edits - set(case_record.get("proofs", ())))
-    line = next((cause["where"] for cause in first_causes if is_of_line(cause)), None)
-    if "removal" in case_record:
-        line = None
-    if "failed" in case_record or not (untried_edits or line):
-        return ""
-    root = lane.folder / "proved" / case.name
-    try:
-        prepare(scripts()[case.script], root, options.sources)
-        plant_case(case, root, case_record["step_s"])
-        proofs = (
-            prove(scripts()[case.script], root, lane, untried_edits, options.trial_s)
-            if untried_edits
-            else {}
-        )
-        if line is not None:
-            case_record["removal"] = _measure_removal(case, lane, options, (root, line))
-    except (RunError, FetchError, OSError) as error:
-        return f"not proved: {str(error)[-300:]}"
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-    case_record["proofs"] = case_record.get("proofs", {}) | proofs
-    _write_record(path, case_record)
-    return "proved"
-
-
-def _measure_removal(
-    case: Case, lane: Lane, options: PlantOptions, place: tuple[Path, Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """Return what the statement at a named line costs; ``None`` where it cannot be taken out."""
-    root, line = place
-    shorter = lane.folder / "shorter" / case.name
-    shutil.rmtree(shorter, ignore_errors=True)
-    shutil.copytree(root, shorter, symlinks=True)
-    try:
-        if not remove_named(shorter, line["file"], line["line"]):
-            return None
-        roots, limits = (shorter, root), _lengthen(options.limits(lane.device))
-        return _measure_side_by_side(scripts()[case.script], roots, lane, limits).plain()
-    except RunError:
-        return None
-    finally:
-        shutil.rmtree(shorter, ignore_errors=True)
-
-
-def _lengthen(limits: truth.Limits) -> truth.Limits:
-    """Return limits by which a small effect can be proved, or that there is none."""
-    factor = _PROOF_STARTS / limits.starts
-    return replace(
-        limits,
-        seconds=factor * limits.seconds,
-        at_most=factor * limits.at_most,
-        starts=_PROOF_STARTS,
-    )
 
 
 def drop_outdated(case_record: dict[str, Any], redo: frozenset[str]) -> dict[str, Any]:
@@ -237,7 +168,7 @@ def _work_steps(
         case_record["truth"] = (
             None if case.kind == "control" else _measure_case_truth(case, lane, options, root)
         )
-        _write_record(path, case_record)
+        write_record(path, case_record)
     if not case_record.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
         with lane.exclusive:
@@ -251,7 +182,7 @@ def _measure_case_truth(
     script = scripts()[case.script]
     healthy = lane.folder / "healthy" / case.script
     prepare(script, healthy, options.sources)
-    measured = _measure_side_by_side(script, (healthy, root), lane, options.limits(lane.device))
+    measured = measure_side_by_side(script, (healthy, root), lane, options.limits(lane.device))
     return measured.plain()
 
 
@@ -260,12 +191,14 @@ def compare_with_itself(script: Script, lane: Lane, options: PlantOptions) -> tr
     roots = (lane.folder / "same-a" / script.name, lane.folder / "same-b" / script.name)
     for root in roots:
         prepare(script, root, options.sources)
-    return _measure_side_by_side(script, roots, lane, options.limits(lane.device))
+    return measure_side_by_side(script, roots, lane, options.limits(lane.device))
 
 
-def _measure_side_by_side(
+def measure_side_by_side(
     script: Script, roots: tuple[Path, Path], lane: Lane, limits: truth.Limits
 ) -> truth.Truth:
+    """Measure a script in one folder beside that in another one. Raises ``RunError``."""
+
     def start(root: Path, name: str) -> Callable[[], Live]:
         return lambda: Live(script, root, lane, f"{name}-{root.name}")
 
@@ -275,7 +208,8 @@ def _measure_side_by_side(
     )
 
 
-def _write_record(path: Path, case_record: Mapping[str, Any]) -> None:
+def write_record(path: Path, case_record: Mapping[str, Any]) -> None:
+    """Keep what is known of a case, whole or as it was before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".part")
     partial.write_text(json.dumps(case_record, indent=1) + "\n", encoding="utf-8")

@@ -25,8 +25,8 @@ from benchmarks.planted.healing import heal_script
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
 from benchmarks.planted.mutations.parts import batch_of
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
+from benchmarks.planted.proving import remove_statement, repeat_statement
 from benchmarks.planted.recorder import recorder
-from benchmarks.planted.removal import remove_statement
 from benchmarks.planted.running import Lane, Live
 from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mend_file, scripts
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
@@ -335,7 +335,7 @@ CONDITION = "if step % 2 == 0:\n        log = loss\n        print(\n            
     [
         (2, None),  # it defines a name
         (3, REMOVED.replace(CONDITION, "pass\n\n\n")),
-        (4, REMOVED.replace(CONDITION, "pass\n\n\n")),  # with what needs the name
+        (4, None),
         (6, REMOVED.replace("print(\n            log)", "pass\n")),
         (7, None),  # it trains
         (1, None),
@@ -677,3 +677,17 @@ def test_the_result_names_the_machine_that_recorded(tmp_path: Path) -> None:
         {"recordings": 2, "machine": {"processor": "EPYC"}},
         {"recordings": 1, "machine": {"unknown": True}},
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "before", "after"),
+    [
+        (2, "    loss = model(x)", "    (model(x))\n    loss = model(x)"),
+        (5, "        print(", "        (print(\n            log))\n        print("),
+        (7, "", ""),  # it trains
+        (1, "", ""),
+    ],
+)
+def test_what_a_statement_does_is_done_twice(line: int, before: str, after: str) -> None:
+    expected = REMOVED.replace(before, after, 1) if before else None
+    assert repeat_statement(REMOVED, line) == expected

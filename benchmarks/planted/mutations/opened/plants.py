@@ -2,26 +2,22 @@
 
 from typing import Final
 
-from benchmarks.planted.mutations.opened import (
-    decoys,
-    errands,
-    features,
-    harmless,
-    host,
+from benchmarks.planted.mutations.opened import decoys, harmless
+from benchmarks.planted.mutations.opened.chores import errands, host, occasions, reports, routines
+from benchmarks.planted.mutations.opened.computing import (
     modules,
-    occasions,
     operands,
     products,
-    readings,
-    routines,
-    samples,
+    quantities,
     tensors,
 )
+from benchmarks.planted.mutations.opened.feeding import features, readings, samples, signals
 from benchmarks.planted.mutations.plant import Plant
 
 PLANTS: Final[tuple[Plant, ...]] = (
     *(*samples.PLANTS, *tensors.PLANTS, *modules.PLANTS, *host.PLANTS, *occasions.PLANTS),
     *(*features.PLANTS, *errands.PLANTS, *products.PLANTS),
     *(*readings.PLANTS, *routines.PLANTS, *operands.PLANTS),
+    *(*reports.PLANTS, *signals.PLANTS, *quantities.PLANTS),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (*decoys.HARMLESS, *harmless.HARMLESS)

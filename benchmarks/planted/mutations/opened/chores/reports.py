@@ -1,9 +1,8 @@
-"""Faults of the unseen half in what the host does beside a step: rule makers do not read it."""
+"""Faults in what the host does beside a step."""
 
 from typing import Final
 
-from benchmarks.planted.mutations.plant import Plant
-from benchmarks.planted.mutations.sealed.amounts import (
+from benchmarks.planted.mutations.opened.amounts import (
     LITTLE,
     MOST,
     MUCH,
@@ -11,6 +10,7 @@ from benchmarks.planted.mutations.sealed.amounts import (
     beside,
     seldom,
 )
+from benchmarks.planted.mutations.plant import Plant
 
 _PYTHON: Final = ("G202", "G214", "G219")
 _ARRAYS: Final = (*_PYTHON, "G203")

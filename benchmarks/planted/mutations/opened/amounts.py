@@ -4,39 +4,46 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.planted.mutations.parts import Unit, amount, data_of, item_amount, items
-from benchmarks.planted.mutations.plant import ChangeOf, Site, after_step
+from benchmarks.planted.mutations.plant import ChangeOf, Site, after_step, before_backward
 from benchmarks.planted.source import Change
 
 LITTLE: Final = 0.12  # of a healthy step
 SOME: Final = 0.25
 MUCH: Final = 0.5
 MOST: Final = 0.8
+SHARES: Final = (0.55, 0.9)  # on the CPU, and beside a GPU
+Share = float | tuple[float, float]  # of a step: by the CPU's, or on CPU and GPU
 _ROUND: Final = 8  # steps between occasions
 _LARGEST: Final = 20_000_000  # elements of one tensor
 _GRAIN: Final = 1e-4  # of a unit: how finely amounts below one are told
 
 
-def share_on(site: Site, share: float) -> float:
+def share_on(site: Site, share: Share) -> float:
     """Return the share of a step: larger beside a GPU, which works on meanwhile."""
+    if isinstance(share, tuple):
+        return share[site.device == "cuda"]
     return share if site.device == "cpu" else max(0.5, 1.5 * share)
 
 
-def beside(text: str, unit_us: Unit, share: float, top: str = "") -> ChangeOf:
+def beside(
+    text: str, unit_us: Unit, share: Share, top: str = "", *, early: bool = False
+) -> ChangeOf:
     """Do something ``{n}`` times in each step."""
 
     def change(site: Site) -> Sequence[Change] | None:
         number = str(amount(site, unit_us, share_on(site, share)))
         body, imports = text.replace("{n}", number), top.replace("{n}", number)
-        return after_step(body, imports)(site)
+        return (before_backward if early else after_step)(body, imports)(site)
 
     return change
 
 
-def seldom(text: str, unit_us: Unit, share: float, top: str) -> ChangeOf:
+def seldom(text: str, unit_us: Unit, share: Share, top: str) -> ChangeOf:
     """Do something ``{n}`` times in one step of eight."""
     rows = "".join(f"\n    {row}" for row in text.splitlines())
     body = f"_rounds[0] += 1\nif _rounds[0] % {_ROUND} == 0:{rows}"
-    return beside(body, unit_us, _ROUND * share, f"{top}_rounds = [0]\n")
+    often = (_ROUND * share[0], _ROUND * share[1]) if isinstance(share, tuple) else _ROUND * share
+    return beside(body, unit_us, often, f"{top}_rounds = [0]\n")
 
 
 def computed(
@@ -59,7 +66,7 @@ def computed(
     return change
 
 
-def in_samples(text: str, unit_us: float, share: float, top: str) -> ChangeOf:
+def in_samples(text: str, unit_us: float, share: Share, top: str) -> ChangeOf:
     """Have each sample do something ``{n}`` times; where that is less than once, every few do."""
 
     def change(site: Site) -> Sequence[Change] | None:

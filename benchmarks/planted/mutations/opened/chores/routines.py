@@ -3,51 +3,20 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import amount, of_output
+from benchmarks.planted.mutations.opened.amounts import SHARES, beside, seldom
+from benchmarks.planted.mutations.parts import of_output
 from benchmarks.planted.mutations.plant import (
-    ChangeOf,
     Plant,
     Site,
-    after_step,
     at_top,
-    before_backward,
 )
 from benchmarks.planted.source import Change
 
-_SHARES: Final = (0.55, 0.9)  # of a healthy step, on the CPU and beside a GPU, which works on
-_ROUND: Final = 8  # steps between occasions
 _PYTHON: Final = ("G202", "G214", "G219")
 _FILES: Final = (*_PYTHON, "G215", "G702")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
 _SELDOM: Final = (*_PYTHON, "G705")
 _QUIET: Final = ("no-logging", "log-every")
-
-
-def _share(site: Site) -> float:
-    return _SHARES[site.device == "cuda"]
-
-
-def _beside(text: str, unit_us: float, top: str = "", *, early: bool = False) -> ChangeOf:
-    """Do something ``{n}`` times in each step."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        number = str(amount(site, unit_us, _share(site)))
-        body, imports = text.replace("{n}", number), top.replace("{n}", number)
-        return (before_backward if early else after_step)(body, imports)(site)
-
-    return change
-
-
-def _seldom(text: str, unit_us: float, top: str) -> ChangeOf:
-    """Do something ``{n}`` times in one step of some."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        number = str(amount(site, unit_us, _ROUND * _share(site)))
-        rows = "".join(f"\n    {row}" for row in text.splitlines())
-        body = f"_rounds[0] += 1\nif _rounds[0] % {_ROUND} == 0:{rows}".replace("{n}", number)
-        return after_step(body, f"{top}_rounds = [0]\n".replace("{n}", number))(site)
-
-    return change
 
 
 def _acting(site: Site) -> Sequence[Change] | None:
@@ -252,11 +221,11 @@ _OCCASIONS: Final = (
 )
 PLANTS: Final = (
     *(
-        Plant(name, family, _beside(text, unit, top), codes, fixes, at_line=True)
+        Plant(name, family, beside(text, unit, SHARES, top), codes, fixes, at_line=True)
         for name, family, text, unit, top, codes, fixes in _KINDS
     ),
     *(
-        Plant(name, family, _seldom(text, unit, top), _SELDOM, _QUIET, at_line=True)
+        Plant(name, family, seldom(text, unit, SHARES, top), _SELDOM, _QUIET, at_line=True)
         for name, family, text, unit, top in _OCCASIONS
     ),
     Plant(

@@ -3,40 +3,26 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import Unit, amount, of_model, top_where
+from benchmarks.planted.mutations.opened.amounts import SHARES, share_on
+from benchmarks.planted.mutations.opened.computing.operands import powered
+from benchmarks.planted.mutations.parts import amount, of_model, top_where
 from benchmarks.planted.mutations.plant import (
     CPU,
     CUDA,
-    ChangeOf,
     Plant,
     Site,
-    after_step,
 )
 from benchmarks.planted.source import Change
 
-_SHARES: Final = (0.55, 0.9)  # of a healthy step: on the CPU, on a GPU
 _MANY: Final = ("G201", "G202", "G506")
 _CHORE: Final = ("G214", "G203", "G219")
 _READ: Final = ("G305", "G307", "G308", "G301", "G302", "G202", "G201")
 _TORCH: Final = "import torch as _torch\n"
-_LARGEST: Final = 30_000_000  # elements of one tensor
-
-
-def _computed(text: str, unit_us: Unit, top: str = _TORCH, power: float = 1.0) -> ChangeOf:
-    """Compute behind the step what costs a share of it by ``{n}`` to a power."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        share = _SHARES[site.device == "cuda"]
-        number = min(_LARGEST, amount(site, unit_us, share)) ** (1 / power)
-        side = str(max(2, int(number)))
-        return after_step(text.replace("{n}", side), top.replace("{n}", side))(site)
-
-    return change
 
 
 def _described(site: Site) -> Sequence[Change] | None:
     """Draw up a list of the layers of the model, with their sizes, for a log."""
-    share = _SHARES[site.device == "cuda"]
+    share = share_on(site, SHARES)
     number = str(amount(site, 9.0, share))
     return of_model(_LISTED.replace("{n}", number), "")(site)
 
@@ -148,77 +134,77 @@ PLANTS: Final = (
     Plant(
         "powers-taken-by-turns",
         "power-iterations",
-        _computed(_POWER, (60.0, 110.0)),
+        powered(_POWER, (60.0, 110.0)),
         (*_MANY, *_CHORE),
         at_line=True,
     ),
     Plant(
         "cells-one-after-other",
         "unrolled-cells",
-        _computed(_CELLS, (78.0, 60.0), f"{_TORCH}_cells = []\n"),
+        powered(_CELLS, (78.0, 60.0), f"{_TORCH}_cells = []\n"),
         (*_MANY, *_CHORE),
         at_line=True,
     ),
     Plant(
         "turns-by-exponential",
         "matrix-exponentials",
-        _computed(_EXPONENTIAL, (12.0, 0.03)),
+        powered(_EXPONENTIAL, (12.0, 0.03)),
         ("G506", *_CHORE),
         at_line=True,
     ),
     Plant(
         "blurred-by-a-square",
         "wide-kernels",
-        _computed(_WIDE, (6.0, 0.004), power=2.0),
+        powered(_WIDE, (6.0, 0.004), power=2.0),
         ("G506", *_CHORE),
         at_line=True,
     ),
     Plant(
         "pictures-bent",
         "bent-pictures",
-        _computed(_WARP, (0.055, 0.0004), power=2.0),
+        powered(_WARP, (0.055, 0.0004), power=2.0),
         ("G506", *_CHORE),
         at_line=True,
     ),
     Plant(
         "order-drawn-for-few",
         "drawn-orders",
-        _computed(_SHUFFLED, (0.03, 0.02)),
+        powered(_SHUFFLED, (0.03, 0.02)),
         ("G301", "G302", "G304", "G202", *_CHORE),
         at_line=True,
     ),
     Plant(
         "schedule-in-tensors",
         "tensor-schedules",
-        _computed(_SCHEDULE, (21.0, 16.0)),
+        powered(_SCHEDULE, (21.0, 16.0)),
         (*_MANY, *_CHORE),
         at_line=True,
     ),
     Plant(
         "distributions-checked",
         "distribution-checks",
-        _computed(_CHECKED, (210.0, 260.0)),
+        powered(_CHECKED, (210.0, 260.0)),
         (*_READ, *_CHORE, "G506"),
         at_line=True,
     ),
     Plant(
         "graph-put-together-again",
         "graphs-anew",
-        _computed(_ADJACENCY, (0.11, 0.0012)),
+        powered(_ADJACENCY, (0.11, 0.0012)),
         ("G305", "G307", "G506", *_CHORE),
         at_line=True,
     ),
     Plant(
         "sums-into-few-places",
         "colliding-sums",
-        _computed(_COLLIDING, (0.012, 0.0012)),
+        powered(_COLLIDING, (0.012, 0.0012)),
         ("G506", *_CHORE),
         at_line=True,
     ),
     Plant(
         "values-through-arrays",
         "array-detours",
-        _computed(_BETWEEN, (0.008, 0.008), _ARRAYS),
+        powered(_BETWEEN, (0.008, 0.008), _ARRAYS),
         (*_READ, *_CHORE),
         at_line=True,
     ),
@@ -234,7 +220,7 @@ PLANTS: Final = (
     Plant(
         "memory-given-back",
         "memory-trims",
-        _computed("for _ in range({n}):\n    _library.malloc_trim(0)", (1500.0, 1500.0), _TRIMMED),
+        powered("for _ in range({n}):\n    _library.malloc_trim(0)", (1500.0, 1500.0), _TRIMMED),
         ("G202", *_CHORE, "G401", "G402"),
         devices=CPU,
         at_line=True,
@@ -242,7 +228,7 @@ PLANTS: Final = (
     Plant(
         "free-memory-asked",
         "free-memory",
-        _computed(_FREE, 120.0),
+        powered(_FREE, 120.0),
         ("G202", *_CHORE, "G305", "G307"),
         devices=CUDA,
         at_line=True,
@@ -258,14 +244,14 @@ PLANTS: Final = (
     Plant(
         "root-by-newton",
         "matrix-roots",
-        _computed(_NEWTON, (0.0012, 0.000004), power=3.0),
+        powered(_NEWTON, (0.0012, 0.000004), power=3.0),
         ("G506", *_MANY, *_CHORE),
         at_line=True,
     ),
     Plant(
         "products-pair-by-pair",
         "paired-products",
-        _computed(_DEPENDENT, (1.6, 4.0), f"{_TORCH}_short = list(_torch.ones({{n}}, 16))\n", 2.0),
+        powered(_DEPENDENT, (1.6, 4.0), f"{_TORCH}_short = list(_torch.ones({{n}}, 16))\n", 2.0),
         (*_MANY, *_CHORE),
         at_line=True,
     ),

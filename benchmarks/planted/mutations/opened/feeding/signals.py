@@ -1,9 +1,9 @@
-"""Faults of the unseen half in how samples are made: rule makers do not read this file."""
+"""Faults in how signals, words and neighbours of a sample are made."""
 
 from typing import Final
 
+from benchmarks.planted.mutations.opened.amounts import LITTLE, MOST, MUCH, SOME, in_samples
 from benchmarks.planted.mutations.plant import Plant
-from benchmarks.planted.mutations.sealed.amounts import LITTLE, MOST, MUCH, SOME, in_samples
 
 _FEW: Final = ("G101", "G102", "G112")
 _READ: Final = (*_FEW, "G106", "G107")

@@ -1,37 +1,16 @@
 """Faults in how samples are read, drawn and described."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import data_of, item_amount, items
-from benchmarks.planted.mutations.plant import ChangeOf, Plant, Site
-from benchmarks.planted.source import Change
+from benchmarks.planted.mutations.opened.amounts import in_samples
+from benchmarks.planted.mutations.plant import Plant
 
-_SHARE: Final = 0.7  # of a healthy step
-_GRAIN: Final = 1e-4  # of a unit: how finely amounts below one are told
+_SHARE: Final = (0.7, 0.7)  # of a healthy step
 _FEW: Final = ("G101", "G102", "G112")
 _READ: Final = (*_FEW, "G106", "G107")
 _MADE: Final = (*_FEW, "G107", "G108")
 _WORDS: Final = (*_FEW, "G109")
 _MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
-
-
-def _in_samples(text: str, unit_us: float, top: str) -> ChangeOf:
-    """Have each sample do something ``{n}`` times; where that is less than once, every few do."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        if data_of(site) is None:
-            return None
-        exact = item_amount(site, unit_us * _GRAIN, _SHARE) * _GRAIN
-        number = max(1, round(exact))
-        rows = text.replace("{n}", str(number))
-        if exact < 1:
-            rows = f"if index % {round(1 / exact)} == 0:\n" + "\n".join(
-                f"    {row}" for row in rows.splitlines()
-            )
-        return items(rows, unit_us, top.replace("{n}", str(number)))(site)
-
-    return change
 
 
 _GRID: Final = """import numpy as _numpy
@@ -162,16 +141,23 @@ PLANTS: Final = (
     Plant(
         "heatmaps-drawn-again",
         "heatmaps",
-        _in_samples(_HEATMAPS, 55.0, _GRID),
+        in_samples(_HEATMAPS, 55.0, _SHARE, _GRID),
         _MADE,
         _MORE,
         "loader",
     ),
-    Plant("row-of-frame", "frame-rows", _in_samples(_ROW, 100.0, _FRAME), _MADE, _MORE, "loader"),
+    Plant(
+        "row-of-frame",
+        "frame-rows",
+        in_samples(_ROW, 100.0, _SHARE, _FRAME),
+        _MADE,
+        _MORE,
+        "loader",
+    ),
     Plant(
         "frame-filtered-again",
         "frame-filters",
-        _in_samples(_FILTER, 1200.0, _FRAME),
+        in_samples(_FILTER, 1200.0, _SHARE, _FRAME),
         _MADE,
         _MORE,
         "loader",
@@ -179,7 +165,7 @@ PLANTS: Final = (
     Plant(
         "container-opened-again",
         "containers",
-        _in_samples(_REOPENED, 950.0, _CONTAINER),
+        in_samples(_REOPENED, 950.0, _SHARE, _CONTAINER),
         _READ,
         _MORE,
         "loader",
@@ -187,7 +173,7 @@ PLANTS: Final = (
     Plant(
         "array-mapped-again",
         "mapped-arrays",
-        _in_samples(_MAPPED, 220.0, _ARRAY),
+        in_samples(_MAPPED, 220.0, _SHARE, _ARRAY),
         _READ,
         _MORE,
         "loader",
@@ -195,7 +181,7 @@ PLANTS: Final = (
     Plant(
         "tokens-masked-singly",
         "masked-tokens",
-        _in_samples(_MASKED, 0.17, _SENTENCE),
+        in_samples(_MASKED, 0.17, _SHARE, _SENTENCE),
         _WORDS,
         _MORE,
         "loader",
@@ -203,7 +189,7 @@ PLANTS: Final = (
     Plant(
         "negatives-rejected",
         "rejected-negatives",
-        _in_samples(_REJECTED, 4.5, _BOUGHT),
+        in_samples(_REJECTED, 4.5, _SHARE, _BOUGHT),
         _MADE,
         _MORE,
         "loader",
@@ -211,18 +197,23 @@ PLANTS: Final = (
     Plant(
         "paths-looked-for",
         "path-checks",
-        _in_samples(_EXISTING, 7.0, _FOLDER),
+        in_samples(_EXISTING, 7.0, _SHARE, _FOLDER),
         _READ,
         _MORE,
         "loader",
     ),
     Plant(
-        "runs-unrolled", "run-lengths", _in_samples(_UNROLLED, 0.65, _RUNS), _MADE, _MORE, "loader"
+        "runs-unrolled",
+        "run-lengths",
+        in_samples(_UNROLLED, 0.65, _SHARE, _RUNS),
+        _MADE,
+        _MORE,
+        "loader",
     ),
     Plant(
         "farthest-points-chosen",
         "farthest-points",
-        _in_samples(_FARTHEST, 48.0, _CLOUD),
+        in_samples(_FARTHEST, 48.0, _SHARE, _CLOUD),
         _MADE,
         _MORE,
         "loader",
@@ -230,7 +221,7 @@ PLANTS: Final = (
     Plant(
         "elements-filled-singly",
         "element-writes",
-        _in_samples(_ELEMENTS, 5.0, _TORCH),
+        in_samples(_ELEMENTS, 5.0, _SHARE, _TORCH),
         _MADE,
         _MORE,
         "loader",
@@ -238,7 +229,7 @@ PLANTS: Final = (
     Plant(
         "pictures-turned-again",
         "rotations",
-        _in_samples(_ROTATED, 550.0, _PICTURE),
+        in_samples(_ROTATED, 550.0, _SHARE, _PICTURE),
         _MADE,
         _MORE,
         "loader",
@@ -246,7 +237,7 @@ PLANTS: Final = (
     Plant(
         "points-in-polygon",
         "polygon-tests",
-        _in_samples(_COVERED, 3.2, _POLYGON),
+        in_samples(_COVERED, 3.2, _SHARE, _POLYGON),
         _MADE,
         _MORE,
         "loader",
@@ -254,7 +245,7 @@ PLANTS: Final = (
     Plant(
         "letters-counted-in-window",
         "letter-windows",
-        _in_samples(_LETTERS, 0.27, _GENOME),
+        in_samples(_LETTERS, 0.27, _SHARE, _GENOME),
         _WORDS,
         _MORE,
         "loader",

@@ -3,19 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.opened.amounts import SHARES, beside, seldom, share_on
 from benchmarks.planted.mutations.parts import amount, of_output
 from benchmarks.planted.mutations.plant import (
-    ChangeOf,
     Plant,
     Site,
     after_step,
     at_top,
-    before_backward,
 )
 from benchmarks.planted.source import Change
 
-_SHARES: Final = (0.55, 0.9)  # of a healthy step, on the CPU and beside a GPU, which works on
-_ROUND: Final = 8  # steps between occasions
 _PYTHON: Final = ("G202", "G214", "G219")
 _FILES: Final = (*_PYTHON, "G215", "G702")
 _WAITS: Final = (*_PYTHON, "G220")
@@ -23,36 +20,9 @@ _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
 _QUIET: Final = ("no-logging", "log-every")
 
 
-def _share(site: Site) -> float:
-    return _SHARES[site.device == "cuda"]
-
-
-def _beside(text: str, unit_us: float, top: str = "", *, early: bool = False) -> ChangeOf:
-    """Do something ``{n}`` times in each step."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        number = str(amount(site, unit_us, _share(site)))
-        body, imports = text.replace("{n}", number), top.replace("{n}", number)
-        return (before_backward if early else after_step)(body, imports)(site)
-
-    return change
-
-
-def _seldom(text: str, unit_us: float, top: str) -> ChangeOf:
-    """Do something ``{n}`` times in one step of some."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        number = str(amount(site, unit_us, _ROUND * _share(site)))
-        rows = "".join(f"\n    {row}" for row in text.splitlines())
-        body = f"_rounds[0] += 1\nif _rounds[0] % {_ROUND} == 0:{rows}".replace("{n}", number)
-        return after_step(body, f"{top}_rounds = [0]\n".replace("{n}", number))(site)
-
-    return change
-
-
 def _expiring(site: Site) -> Sequence[Change] | None:
     """Wait for an answer that never comes, for part of a step."""
-    seconds = f"{max(0.0003, _share(site) * site.step_s):.5f}"
+    seconds = f"{max(0.0003, share_on(site, SHARES) * site.step_s):.5f}"
     top = "import queue as _queue\n_answers = _queue.Queue()\n"
     text = f"try:\n    _answer = _answers.get(timeout={seconds})\nexcept _queue.Empty:\n    pass"
     return after_step(text, top)(site)
@@ -68,7 +38,7 @@ def _states(site: Site) -> Sequence[Change] | None:
     step = site.step
     if step is None or step.optimizer is None:
         return None
-    number = amount(site, 1.2, _share(site))
+    number = amount(site, 1.2, share_on(site, SHARES))
     text = (
         f"for _ in range(max(1, {number} // len({{parameters}}))):\n"
         f'    _rate = {step.optimizer}.state_dict()["param_groups"][0]["lr"]'
@@ -226,11 +196,13 @@ PLANTS: Final = (
         _READ,
         at_line=True,
     ),
-    Plant("pairs-of-words", "word-pairs", _beside(_GRAMS, 0.45, _TEXT), _PYTHON, at_line=True),
+    Plant(
+        "pairs-of-words", "word-pairs", beside(_GRAMS, 0.45, SHARES, _TEXT), _PYTHON, at_line=True
+    ),
     Plant(
         "options-flattened-again",
         "flat-options",
-        _beside("_flat = _flattened(_options)", 1.1, _NESTED, early=True),
+        beside("_flat = _flattened(_options)", 1.1, SHARES, _NESTED, early=True),
         _PYTHON,
         _QUIET,
         at_line=True,
@@ -238,9 +210,10 @@ PLANTS: Final = (
     Plant(
         "identifiers-made",
         "identifiers",
-        _beside(
+        beside(
             "_identifiers = [str(_uuid.uuid4()) for _ in range({n})]",
             6.5,
+            SHARES,
             "import uuid as _uuid\n",
         ),
         _PYTHON,
@@ -249,7 +222,7 @@ PLANTS: Final = (
     Plant(
         "models-listed-by-age",
         "model-shelves",
-        _beside(_SORTED, 150.0, _KEPT),
+        beside(_SORTED, 150.0, SHARES, _KEPT),
         (*_FILES, "G701"),
         ("no-checkpoint", "checkpoint-every"),
         at_line=True,
@@ -257,27 +230,37 @@ PLANTS: Final = (
     Plant(
         "replay-copied-to-draw",
         "replay-copies",
-        _beside("_drawn = _draw.sample(list(_replay), 8)", 0.015, _REPLAY, early=True),
+        beside("_drawn = _draw.sample(list(_replay), 8)", 0.015, SHARES, _REPLAY, early=True),
         _PYTHON,
         at_line=True,
     ),
     Plant(
-        "priorities-descended", "priorities", _beside(_DESCENT, 1.6, _TREE), _PYTHON, at_line=True
+        "priorities-descended",
+        "priorities",
+        beside(_DESCENT, 1.6, SHARES, _TREE),
+        _PYTHON,
+        at_line=True,
     ),
-    Plant("beams-grown-by-hand", "beams", _beside(_SEARCH, 42.0, _BEAMS), _PYTHON, at_line=True),
+    Plant(
+        "beams-grown-by-hand", "beams", beside(_SEARCH, 42.0, SHARES, _BEAMS), _PYTHON, at_line=True
+    ),
     Plant(
         "clusters-on-host",
         "clusters",
-        _beside(_ASSIGNED, 0.8, _CENTRES, early=True),
+        beside(_ASSIGNED, 0.8, SHARES, _CENTRES, early=True),
         (*_PYTHON, "G203"),
         at_line=True,
     ),
-    Plant("walks-on-host", "walks", _beside(_WALKS, 0.8, _NEIGHBOURS), _PYTHON, at_line=True),
-    Plant("poles-swung", "simulations", _beside(_SWINGS, 0.75, _POLE), _PYTHON, at_line=True),
+    Plant(
+        "walks-on-host", "walks", beside(_WALKS, 0.8, SHARES, _NEIGHBOURS), _PYTHON, at_line=True
+    ),
+    Plant(
+        "poles-swung", "simulations", beside(_SWINGS, 0.75, SHARES, _POLE), _PYTHON, at_line=True
+    ),
     Plant(
         "history-joined-to-row",
         "frame-growth",
-        _beside(_JOINED, 420.0, _HISTORY),
+        beside(_JOINED, 420.0, SHARES, _HISTORY),
         (*_PYTHON, "G702", "G203"),
         _QUIET,
         at_line=True,
@@ -285,7 +268,7 @@ PLANTS: Final = (
     Plant(
         "rollout-sent-round",
         "round-trips",
-        _beside("_received = _pickle.loads(_pickle.dumps(_rollout))", 4.0, _ROLLOUT),
+        beside("_received = _pickle.loads(_pickle.dumps(_rollout))", 4.0, SHARES, _ROLLOUT),
         _PYTHON,
         at_line=True,
     ),
@@ -302,7 +285,7 @@ PLANTS: Final = (
     Plant(
         "first-of-a-new-pass",
         "new-passes",
-        _beside("_extra = next(iter(_unlabelled))", 0.07, _OTHER, early=True),
+        beside("_extra = next(iter(_unlabelled))", 0.07, SHARES, _OTHER, early=True),
         (*_PYTHON, "G101", "G102", "G105", "G114"),
         at_line=True,
     ),
@@ -317,7 +300,7 @@ PLANTS: Final = (
     Plant(
         "sheet-written-now-and-then",
         "sheets",
-        _seldom(_WRITTEN, 650.0, _RECORDS),
+        seldom(_WRITTEN, 650.0, SHARES, _RECORDS),
         (*_PYTHON, "G702", "G705"),
         _QUIET,
         at_line=True,
@@ -325,14 +308,14 @@ PLANTS: Final = (
     Plant(
         "spread-by-resampling",
         "resampling",
-        _seldom(_BOOTSTRAP, 21.0, _INTERVALS),
+        seldom(_BOOTSTRAP, 21.0, SHARES, _INTERVALS),
         (*_PYTHON, "G705"),
         at_line=True,
     ),
     Plant(
         "versions-asked-again",
         "version-lookups",
-        _beside(_ASKED, 1100.0, _VERSIONS),
+        beside(_ASKED, 1100.0, SHARES, _VERSIONS),
         _FILES,
         _QUIET,
         at_line=True,

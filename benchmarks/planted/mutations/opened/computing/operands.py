@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.opened.amounts import SHARES, share_on
 from benchmarks.planted.mutations.parts import Unit, amount
 from benchmarks.planted.mutations.plant import CUDA, ChangeOf, Plant, Site, after_step
 from benchmarks.planted.source import Change
 
-_SHARES: Final = (0.55, 0.9)  # of a healthy step: on the CPU, on a GPU
 _MANY: Final = ("G201", "G202", "G506")
 _CHORE: Final = ("G214", "G203", "G219")
 _BULK: Final = ("G506", *_CHORE)
@@ -16,13 +16,13 @@ _TORCH: Final = "import torch as _torch\n"
 _LARGEST: Final = 30_000_000  # elements of one tensor
 
 
-def _computed(
+def powered(
     text: str, unit_us: Unit, top: str = _TORCH, power: float = 1.0, width: int = 1
 ) -> ChangeOf:
     """Compute behind the step what costs a share of it by ``{n}`` to a power."""
 
     def change(site: Site) -> Sequence[Change] | None:
-        share = _SHARES[site.device == "cuda"]
+        share = share_on(site, SHARES)
         number = min(_LARGEST // width, amount(site, unit_us, share)) ** (1 / power)
         side = str(max(2, int(number)))
         return after_step(text.replace("{n}", side), top.replace("{n}", side))(site)
@@ -133,13 +133,13 @@ _KINDS: Final = (
 )
 PLANTS: Final = (
     *(
-        Plant(name, family, _computed(text, unit, _TORCH, power, width), codes, at_line=True)
+        Plant(name, family, powered(text, unit, _TORCH, power, width), codes, at_line=True)
         for name, family, text, unit, width, power, codes in _KINDS
     ),
     Plant(
         "scalars-tuned-singly",
         "tuned-scalars",
-        _computed(_SCALARS, (40.0, 60.0), f"{_TORCH}_tuners = []\n"),
+        powered(_SCALARS, (40.0, 60.0), f"{_TORCH}_tuners = []\n"),
         ("G204", "G205", *_MANY, *_CHORE),
         ("foreach", "fused"),
         at_line=True,
@@ -147,7 +147,7 @@ PLANTS: Final = (
     Plant(
         "pinned-anew",
         "anew-pinned",
-        _computed(_PINNED, 0.002),
+        powered(_PINNED, 0.002),
         ("G301", "G302", "G303", "G403", *_CHORE, "G202"),
         devices=CUDA,
         at_line=True,

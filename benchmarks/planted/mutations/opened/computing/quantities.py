@@ -1,11 +1,9 @@
-"""Faults of the unseen half in what a step computes with tensors: rule makers do not read it."""
+"""Faults in what a step computes with tensors, much or in many pieces."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import of_output, top_where
-from benchmarks.planted.mutations.plant import CUDA, ChangeOf, Plant, Site
-from benchmarks.planted.mutations.sealed.amounts import (
+from benchmarks.planted.mutations.opened.amounts import (
     LITTLE,
     MOST,
     MUCH,
@@ -14,6 +12,8 @@ from benchmarks.planted.mutations.sealed.amounts import (
     computed,
     share_on,
 )
+from benchmarks.planted.mutations.parts import of_output, top_where
+from benchmarks.planted.mutations.plant import CUDA, ChangeOf, Plant, Site
 from benchmarks.planted.source import Change
 
 _MANY: Final = ("G201", "G202", "G506")

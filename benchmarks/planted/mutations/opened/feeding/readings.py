@@ -3,35 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import batch_of, data_of, flat, item_amount, items
-from benchmarks.planted.mutations.plant import ChangeOf, Plant, Site, at_top
+from benchmarks.planted.mutations.opened.amounts import in_samples
+from benchmarks.planted.mutations.parts import batch_of, data_of, flat
+from benchmarks.planted.mutations.plant import Plant, Site, at_top
 from benchmarks.planted.places import with_keywords
 from benchmarks.planted.source import Change, Replacement
 
-_SHARE: Final = 0.6  # of a healthy step
-_GRAIN: Final = 1e-4  # of a unit: how finely amounts below one are told
+_SHARE: Final = (0.6, 0.6)  # of a healthy step
 _FEW: Final = ("G101", "G102", "G112")
 _READ: Final = (*_FEW, "G106", "G107")
 _MADE: Final = (*_FEW, "G107", "G108")
 _MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
-
-
-def _in_samples(text: str, unit_us: float, top: str) -> ChangeOf:
-    """Have each sample do something ``{n}`` times; where that is less than once, every few do."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        if data_of(site) is None:
-            return None
-        exact = item_amount(site, unit_us * _GRAIN, _SHARE) * _GRAIN
-        number = max(1, round(exact))
-        rows = text.replace("{n}", str(number))
-        if exact < 1:
-            rows = f"if index % {round(1 / exact)} == 0:\n" + "\n".join(
-                f"    {row}" for row in rows.splitlines()
-            )
-        return items(rows, unit_us, top.replace("{n}", str(number)))(site)
-
-    return change
 
 
 _JOINED: Final = """import itertools as _itertools
@@ -146,7 +128,9 @@ _KINDS: Final = (
 )
 PLANTS: Final = (
     *(
-        Plant(name, family, _in_samples(text, unit, top), codes, _MORE, "loader", at_line=True)
+        Plant(
+            name, family, in_samples(text, unit, _SHARE, top), codes, _MORE, "loader", at_line=True
+        )
         for name, family, text, unit, top, codes in _KINDS
     ),
     Plant(
