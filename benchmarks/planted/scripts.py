@@ -34,12 +34,23 @@ class FetchError(Exception):
 
 @dataclass(frozen=True)
 class Patch:
-    """A piece of a file that is replaced before anything else, and how often it must occur."""
+    """A piece of a file that is replaced before anything else, and how often it must occur.
+
+    Of a long one only the beginning and the end are kept, and how many bytes lie between them.
+    """
 
     file: str
     old: str
     new: str
     count: int = 1
+    skipped: int = 0
+    until: str = ""
+
+    def replace_in(self, data: bytes) -> tuple[bytes, int]:
+        """Return a file's bytes with each such piece replaced, and how many there were."""
+        middle = b".{%d}" % self.skipped
+        piece = re.escape(self.old.encode()) + middle + re.escape(self.until.encode())
+        return re.subn(piece, lambda _: self.new.encode(), data, flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -160,10 +171,9 @@ def mend_file(script: Script, path: str, data: bytes) -> bytes:
     """
     for patch in script.mended:
         if patch.file == path:
-            times = data.count(patch.old.encode())
+            data, times = patch.replace_in(data)
             if times != patch.count:
                 raise FetchError(f"{path} holds {patch.old!r} {times} times, not {patch.count}")
-            data = data.replace(patch.old.encode(), patch.new.encode())
     if path == script.entry and any(made.startswith("cifar10:") for made in script.data):
         data = _accept_made_pictures(data)
     return heal_script(data.decode()).encode() if path in script.planted_in else data

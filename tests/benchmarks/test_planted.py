@@ -28,7 +28,15 @@ from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.proving import remove_statement, repeat_statement
 from benchmarks.planted.recorder import recorder
 from benchmarks.planted.running import Lane, Live
-from benchmarks.planted.scripts import FetchError, Script, content, lay_out, mend_file, scripts
+from benchmarks.planted.scripts import (
+    FetchError,
+    Patch,
+    Script,
+    content,
+    lay_out,
+    mend_file,
+    scripts,
+)
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
 from benchmarks.planted.steps import Stream, foreign_s, own_time
 from benchmarks.planted.trying import group_waiting
@@ -232,6 +240,11 @@ def test_mends_only_what_occurs_as_often_as_declared() -> None:
     assert b"if loss < -1.0:" in mend_file(script, script.entry, text)
     with pytest.raises(FetchError, match="0 times"):
         mend_file(script, script.entry, b"nothing of the kind")
+
+
+def test_a_long_piece_is_known_by_its_ends_and_what_lies_between_them() -> None:
+    patch = Patch("train.py", "a(\n", "", skipped=3, until=")")
+    assert patch.replace_in(b"a(\n1,\n)\na(\n2)") == (b"\na(\n2)", 1)
 
 
 def test_pictures_that_were_made_pass_for_those_of_their_checksums(tmp_path: Path) -> None:
