@@ -38,6 +38,8 @@ _TRAINING_CALLS: Final = frozenset({"backward", "step", "zero_grad", "main", "tr
 # Two starts differ by 6 %: by two of them nothing is proved that gains less than 8 %, or anything
 # more than none disproved.
 _PROOF_STARTS: Final = 8
+# What Python takes at a line that also calls operators: done twice, both are.
+_PARTLY_LINES: Final = frozenset({"G202"})
 _MIN_REST: Final = 0.02  # of a step, that stays without a cause
 
 
@@ -62,8 +64,8 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
         prepare(script, root, options.sources)
         plant_case(case, root, case_record["step_s"])
         if changes:
-            case_record["removal"] = _measure_change(case, lane, options, (root, changes))
-        is_proved = (case_record.get("removal") or {}).get("verdict") == "faulty"
+            case_record |= _measure_change(case, lane, options, (root, changes))
+        is_proved = case_record.get("removal", {}).get("verdict") == "faulty"
         if untried_edits and not is_proved:
             new_proofs = prove(script, root, lane, untried_edits, options.trial_s)
             case_record["proofs"] = proofs | new_proofs
@@ -91,10 +93,10 @@ def _changes(finding: Mapping[str, Any], case: Case, options: PlantOptions) -> S
     location = finding["where"]
     if is_of_line(finding) and location is not None:
         file, line = location["file"], location["line"]
-        changes += [
-            (_statement_edit(file, line, remove_statement), _without_cause(1)),
-            (_statement_edit(file, line, repeat_statement), lambda twice, once: 2 * once - twice),
-        ]
+        changes.append((_statement_edit(file, line, remove_statement), _without_cause(1)))
+        if finding["code"] not in _PARTLY_LINES:
+            repeat = _statement_edit(file, line, repeat_statement)
+            changes.append((repeat, lambda twice, once: 2 * once - twice))
     return changes
 
 
@@ -131,9 +133,10 @@ def _statement_edit(
 
 def _measure_change(
     case: Case, lane: Lane, options: PlantOptions, place: tuple[Path, Sequence[_Change]]
-) -> dict[str, Any] | None:
-    """Return what a script gains without a cause; ``None`` where no change of it runs."""
+) -> dict[str, Any]:
+    """Return ``removal``, what a script gains without a cause, or why no change of it ran."""
     root, changes = place
+    reason = "its statement cannot be changed"
     changed = lane.folder / "changed" / case.name
     for change, without_cause in changes:
         shutil.rmtree(changed, ignore_errors=True)
@@ -142,18 +145,18 @@ def _measure_change(
             if change(changed):
                 roots, limits = (changed, root), _lengthen(options.limits(lane.device))
                 measured = measure_side_by_side(scripts()[case.script], roots, lane, limits)
-                return _gain(measured, without_cause).plain()
-        except RunError:
-            continue
+                return {"removal": _gain(measured, without_cause).plain()}
+        except RunError as error:
+            reason = str(error)[-600:]
         finally:
             shutil.rmtree(changed, ignore_errors=True)
-    return None
+    return {"not_removed": reason}
 
 
 def _gain(measured: truth.Truth, without_cause: Callable[[float, float], float]) -> truth.Truth:
     """Return a measured speed-up of the changed script as what removing the cause gains."""
     pairs = tuple(zip(measured.healthy_s, measured.planted_s, strict=True))
-    low, mid, high = (
+    low, mid, high = sorted(
         1 / max(without_cause(1 / ratio, 1.0), _MIN_REST)
         for ratio in (measured.low, measured.mid, measured.high)
     )

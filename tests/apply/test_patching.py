@@ -254,6 +254,7 @@ def test_a_loader_that_others_look_at_is_not_wrapped() -> None:
         ("recycled-collate", "recycled_collate", "recycle_batches"),
         ("uint8-to-device", "uint8_pictures", "send_uint8"),
         ("decode-on-device", "jpeg_files", "decode_on_device"),
+        ("decode-by-dali", "dali_batches", "decode_by_dali"),
         ("packed-data", "packed_loader", "read_packed"),
         ("read-ahead", "read_ahead", "read_ahead"),
         ("reduced-decoding", "jpeg_files", "decode_at_fraction"),

@@ -19,6 +19,7 @@ _PARTS: Final = {  # with the options of the part
         "if step % {every} == 0:  # in each step\n    gc.collect()"
     ),
     "compile": "model.compile(mode={mode!r})",
+    "decode-by-dali": "loader = decode_by_dali(DataLoader(…))",
     "decode-on-device": "loader = decode_on_device(DataLoader(…))",
     "device-prefetcher": "loader = DevicePrefetcher(DataLoader(…), ahead={ahead})",
     "grad-scaler": (

@@ -47,6 +47,7 @@ _FIXES: Final = {  # by way
     "recycled buffer": "recycled-collate",
     "uint8 batch": "uint8-to-device",
     "nvJPEG on the GPU": "decode-on-device",
+    "DALI": "decode-by-dali",
     "simplejpeg": "jpeg-decoder=simplejpeg",
     "OpenCV": "jpeg-decoder=opencv",
     "PyTurboJPEG": "jpeg-decoder=turbojpeg",

@@ -18,6 +18,9 @@ _MAX_FLOATS = 1 << 26  # of source pixels that are scaled at a time
 on_first_batch: list[Callable[[int, float], None]] = []  # decoded on a device
 on_first_reduced: list[Callable[[int, float], None]] = []  # decoded at a fraction, in a worker
 
+# What makes pixels of a batch of files where it is put together; there is one, or none.
+batch_decoders: list[Callable[[JpegPixels], Any]] = []
+
 
 class Axis(NamedTuple):
     """What becomes of one axis: a part of it is scaled, a part of that is taken, and mirrored."""
@@ -87,12 +90,13 @@ class JpegPixels:
         return list(self.data.split(self.sizes))
 
     @staticmethod
-    def stack(pictures: list[JpegPixels]) -> JpegPixels:
-        """Return the pictures as a batch."""
+    def stack(pictures: list[JpegPixels]) -> Any:
+        """Return the pictures as a batch, decoded if this process decodes batches."""
         data = torch.cat([picture.data for picture in pictures])
         sizes = [size for picture in pictures for size in picture.sizes]
         plans = [plan for picture in pictures for plan in picture.plans]
-        return JpegPixels(data, sizes, plans, pictures[0].method)
+        batch = JpegPixels(data, sizes, plans, pictures[0].method)
+        return batch_decoders[0](batch) if batch_decoders else batch
 
     def to(self, device: Any, *, non_blocking: bool = False) -> Any:
         """Return the pixels: of Pillow's on the host, of nvJPEG's on a CUDA device."""

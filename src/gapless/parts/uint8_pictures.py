@@ -275,6 +275,7 @@ def _can_be_stacked(pictures: Any) -> bool:
         and picture.pixels is not None
         and picture.table is first.table
         and type(picture.pixels) is type(first.pixels)
+        and getattr(picture.pixels, "method", None) == getattr(first.pixels, "method", None)
         and picture.size() == first.size()
         for picture in pictures
     )

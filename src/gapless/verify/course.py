@@ -79,11 +79,7 @@ def give_up(course: Course, length: ArmLength) -> None:
     )
     if hidden_gains:
         course.hidden_sides.update(hidden_gains)
-        course.notes.append(
-            reach.explain_hidden_sides(
-                hidden_gains, len(scoreboard.counted_results), course.budget_s
-            )
-        )
+        course.notes.append(reach.explain_hidden_sides(hidden_gains, scoreboard, course.budget_s))
 
 
 def fits(course: Course, length: ArmLength, arms: Sequence[str], over_s: float = 0.0) -> bool:

@@ -4,12 +4,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gapless.model.edit import Skip, Wrap
 from gapless.verify.arms.alternating import plan_turns, slice_means
 from gapless.verify.arms.results import ArmResult
+from gapless.verify.arms.switchable import is_occasional
 from gapless.verify.course import Course, describe_progress, fits, give_up
 from gapless.verify.lengths import ArmLength, count_own_round
-from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, ArmSpec, Candidate, TurnPlan
+from gapless.verify.specs import OUT_OF_MEMORY, UNEDITED, ArmSpec, TurnPlan
 
 _MIN_PAIRS: Final = 3  # of each side: two have no interval worth the name
 _MIN_SLICES: Final = 5  # periods of what recurs, in an arm
@@ -34,25 +34,16 @@ def plan_pairs(course: Course, length: ArmLength) -> TurnPlan | None:
     periods = {*steps.periods, *settings.periods}
     has_rare_work = any(_MIN_SLICES * period > length.stop_step for period in periods)
     needed_s = 2 * length.arm_s * len(course.sides) * max(_MIN_PAIRS, settings.pairs)
-    is_occasional = any(map(_is_occasional, course.sides.values()))
-    if needed_s > course.left_s or has_rare_work or is_occasional:
+    edits = [edit for candidate in course.sides.values() for edit in candidate.edits]
+    if needed_s > course.left_s or has_rare_work or any(map(is_occasional, edits)):
         return None
     n_steps = length.stop_step
     if _ended_by_itself(first_arm):
         n_steps = min(n_steps, len(steps.ends))
     rounds = map(count_own_round, course.sides.values())
-    turns = plan_turns(steps, n_steps, (*rounds, *periods))
+    turns = plan_turns(steps, n_steps, (*rounds, *settings.periods))
     course.notes.extend([_IN_TURNS] * (turns is not None))
     return turns
-
-
-def _is_occasional(candidate: Candidate) -> bool:
-    """Return whether a candidate changes what is done now and then, in few slices."""
-    return any(
-        isinstance(edit, Skip)
-        or (isinstance(edit, Wrap) and (edit.part == "cadence" or edit.part.startswith("no-")))
-        for edit in candidate.edits
-    )
 
 
 def _ended_by_itself(result: ArmResult) -> bool:

@@ -26,11 +26,14 @@ def find_hidden_sides(
     return {side: gain for side, gain in gains.items() if gain is not None}
 
 
-def explain_hidden_sides(gains: Mapping[str, float], n_arms: int, budget_s: float) -> str:
+def explain_hidden_sides(
+    gains: Mapping[str, float], scoreboard: Scoreboard, budget_s: float
+) -> str:
     """Describe why no more arms of some sides are run, and what would help."""
     percent = math.ceil((min(gains.values()) - 1) * 100)
+    noise = "pairs of arms" if scoreboard.in_turns else "arms of the same command"
     return (
-        f"no more arms of {', '.join(gains)} after {n_arms}: arms of the same command differ so "
-        f"much here that {format_time(budget_s)} would show no gain below {percent} %; "
+        f"no more arms of {', '.join(gains)} after {len(scoreboard.counted_results)}: {noise} "
+        f"differ so much here that {format_time(budget_s)} would show no gain below {percent} %; "
         "try again on a quieter machine, or with a longer --budget"
     )

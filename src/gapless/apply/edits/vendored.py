@@ -37,6 +37,17 @@ VENDORED_PARTS: Final = {
     "device-prefetcher": _VendoredPart(
         "DevicePrefetcher", ("batches.py", "device_prefetcher.py"), is_loader=False
     ),
+    "decode-by-dali": _VendoredPart(
+        "decode_by_dali",
+        (
+            "pipelines.py",
+            "jpeg_pixels.py",
+            "uint8_pictures.py",
+            "jpeg_files.py",
+            "batching/dali_batches.py",
+        ),
+        needs="torch, torchvision, NumPy, Pillow and NVIDIA's DALI",
+    ),
     "decode-on-device": _VendoredPart(
         "decode_on_device",
         ("pipelines.py", "jpeg_pixels.py", "uint8_pictures.py", "jpeg_files.py"),

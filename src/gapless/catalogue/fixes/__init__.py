@@ -48,6 +48,7 @@ from gapless.catalogue.fixes.occasions.cadence import (
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.ddp_bf16 import ddp_bf16
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
+from gapless.catalogue.fixes.samples.decode_by_dali import decode_by_dali
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
 from gapless.catalogue.fixes.samples.file_cache import file_cache
 from gapless.catalogue.fixes.samples.jpeg_decoder import jpeg_decoder
@@ -81,6 +82,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     reduced_decoding,
     file_cache,
     jpeg_decoder,
+    decode_by_dali,
     sample_cache,
     picture_cache,
     read_ahead,

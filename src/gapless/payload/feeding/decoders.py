@@ -10,6 +10,7 @@ import sys
 from typing import Any, Callable, NamedTuple
 
 Decode = Callable[[bytes], Any]
+_DALI_BATCH = 32  # files
 PRESENT = "as now, alone"  # the present decoder, on the same bytes, apart from its data set
 
 
@@ -19,6 +20,7 @@ class Decoder(NamedTuple):
     name: str
     decode: Decode
     scale: int = 1  # the picture is so many times smaller
+    decode_batch: Callable[[list[bytes]], Any] | None = None  # of a library that takes many
 
 
 def find_decoders(library: str, shrink: int) -> tuple[list[Decoder], dict[str, str]]:
@@ -193,12 +195,41 @@ def _decode_torchvision(into: Any, data: bytes) -> Any:
     return picture if into is None else into(picture)
 
 
+def _find_dali(library: str, _shrink: int) -> Any:
+    dali, numpy = importlib.import_module("nvidia.dali"), importlib.import_module("numpy")
+    into, fn = _into(library), importlib.import_module("nvidia.dali.fn")
+
+    def define() -> Any:
+        files = fn.external_source(name="files")
+        return fn.decoders.image(files, jpeg_fancy_upsampling=True, adjust_orientation=False)
+
+    pipeline = dali.pipeline_def(define)(
+        batch_size=_DALI_BATCH,
+        num_threads=1,
+        device_id=None,
+        exec_pipelined=False,
+        exec_async=False,
+    )
+
+    def decode(files: list[bytes]) -> list[Any]:
+        pictures: list[Any] = []
+        for start in range(0, len(files), _DALI_BATCH):
+            some = files[start : start + _DALI_BATCH]
+            pipeline.feed_input("files", [numpy.frombuffer(file, numpy.uint8) for file in some])
+            (decoded,) = pipeline.run()
+            pictures += [into(numpy.array(picture)) for picture in decoded]
+        return pictures
+
+    yield Decoder("DALI", lambda data: decode([data])[0], decode_batch=decode)
+
+
 _FINDERS: tuple[tuple[str, Any], ...] = (
     ("Pillow", _find_pillow),
     ("simplejpeg", _find_simplejpeg),
     ("PyTurboJPEG", _find_turbojpeg),
     ("OpenCV", _find_opencv),
     ("torchvision.io", _find_torchvision),
+    ("DALI", _find_dali),
 )
 
 # A picture of 8 by 8 pixels: a decoder that cannot decode it cannot be used here.

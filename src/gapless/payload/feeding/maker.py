@@ -265,8 +265,11 @@ class Maker:
         self, decoder: decoders.Decoder, group: SampleGroup
     ) -> dict[tuple[str, str], float]:
         start = monotonic_ns()
-        for data in group.encoded:
-            decoder.decode(data)
+        if decoder.decode_batch is not None:
+            decoder.decode_batch(group.encoded)
+        else:
+            for data in group.encoded:
+                decoder.decode(data)
         return {("decode", decoder.name): (monotonic_ns() - start) / group.samples}
 
     def _time_shrink(

@@ -24,11 +24,12 @@ _PLAIN = (int, float, complex, bool, type(None), bytes, range, slice)
 _NAMES = (str,)
 _LIBRARIES = {"torch", "torchvision", "torchaudio", "numpy", "PIL", "cv2", "builtins", "pandas"}
 _LIBRARIES.update(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
-_JPEG_LIBRARIES = {  # as ``parts.jpeg_decoders`` has them, and their modules
+_JPEG_LIBRARIES = {  # as ``parts.jpeg_decoders`` has them, and DALI; and their modules
     "simplejpeg": "simplejpeg",
     "opencv": "cv2",
     "turbojpeg": "turbojpeg",
     "torchvision": "torchvision",
+    "dali": "nvidia.dali",
 }
 _RESIZERS = {"resize", "thumbnail"}  # methods of pictures
 _PICKLERS = ("__getstate__", "__reduce__", "__reduce_ex__")  # of being pickled

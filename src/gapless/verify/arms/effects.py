@@ -8,6 +8,7 @@ from gapless.model.recording import Recording
 
 _MAX_NAMED: Final = 3  # edits that are named; more are only counted
 _EXPLAINED: Final = (  # parts that say more: how far pixels are off, how a cache was filled
+    "decode-by-dali",
     "decode-on-device",
     "jpeg-decoder",
     "picture-cache",

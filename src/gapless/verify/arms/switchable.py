@@ -44,8 +44,8 @@ _PARTS: Final = frozenset(
         "worker-threads",
     }
 )
-
-
+# Parts that change what is done now and then: a checkpoint, an evaluation, a log.
+_OCCASIONAL_PARTS: Final = frozenset({"cadence", "no-checkpoint", "no-evaluation", "no-logging"})
 _TARGET_S: Final = 9.0, 11.0  # seconds in which sides are to be decided, and for each of them
 _MORE_S: Final = 119.0  # in which few sides may still be decided where the budget is large …
 _BUDGET_SHARE: Final = 0.6  # … and of the budget
@@ -73,6 +73,11 @@ def explain_obstacle(edits: Sequence[Edit]) -> str | None:
     if names == {_TURNS} and len(edits) == 1:
         return f"{_TURNS} acts at epoch turns, which blocks leave out"
     return next((why for why in map(_explain, edits) if why is not None), None)
+
+
+def is_occasional(edit: Edit) -> bool:
+    """Return whether an edit changes what is done now and then, not in each step."""
+    return isinstance(edit, Skip) or (isinstance(edit, Wrap) and edit.part in _OCCASIONAL_PARTS)
 
 
 def leaves_collector(edits: Sequence[Edit]) -> bool:

@@ -32,7 +32,7 @@ _LIBRARIES: Final = ("simplejpeg", "opencv", "turbojpeg", "torchvision")
     # None is installed
     > refused: none of simplejpeg, opencv, turbojpeg, torchvision is installed where train.py:41
       runs
-    cpu(worker_loader(decoders=()))
+    cpu(worker_loader(decoders=("dali",)))
     # Pillow is not in use
     > refused: Pillow was not seen in the process of train.py:41: it decodes nothing there
     cpu(worker_loader())
@@ -74,10 +74,11 @@ def find_decoder_obstacle(loader: Loader, library: str | None = None) -> str | N
         return f"the loader at {line_ref} has no workers: first let there be some, more-workers"
     if loader.decoders is None:
         return f"Pillow was not seen in the process of {line_ref}: it decodes nothing there"
-    if not loader.decoders:
+    decoders = _list_libraries(loader)
+    if not decoders:
         return f"none of {', '.join(_LIBRARIES)} is installed where {line_ref} runs"
-    if library not in (None, *loader.decoders):
-        installed = ", ".join(loader.decoders)
+    if library not in (None, *decoders):
+        installed = ", ".join(decoders)
         return (
             f"{library} is not installed where {line_ref} runs: of such libraries, there are "
             f"{installed}"
@@ -85,11 +86,15 @@ def find_decoder_obstacle(loader: Loader, library: str | None = None) -> str | N
     return None
 
 
+def _list_libraries(loader: Loader) -> list[str]:
+    return [library for library in loader.decoders or () if library in _LIBRARIES]
+
+
 def _propose(loader: Loader, choice: str | None) -> Proposal:
     obstacle = find_decoder_obstacle(loader, choice)
     if obstacle is not None:
         return jpeg_decoder.refusal(obstacle, loader.location)
-    library = choice or (loader.decoders or _LIBRARIES)[0]
+    library = choice or _list_libraries(loader)[0]
     return jpeg_decoder.proposal(
         f"JPEG files of {name_line(loader.location)} are decoded by {library}",
         Wrap(LOADER, NAME, {"library": library}, loader.location),

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.declare.rule import Rule, rule
+from gapless.catalogue.fixes.samples.decode_by_dali import decode_by_dali, find_dali_obstacle
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device, find_obstacle
 from gapless.catalogue.fixes.samples.jpeg_decoder import find_decoder_obstacle, jpeg_decoder
 from gapless.catalogue.fixes.samples.picture_cache import find_picture_obstacle, picture_cache
@@ -208,6 +209,8 @@ def _request_decoding(loading: Loading) -> tuple[FixRequest, ...]:
     loader = loading.loader
     is_swappable = find_decoder_obstacle(loader) is None
     swapped = (loading.request(jpeg_decoder),) if is_swappable else ()
+    if find_dali_obstacle(loader) is None:
+        swapped = (*swapped, loading.request(decode_by_dali))
     caches = request_sample_cache(loading) or _request_picture_cache(loading)
     return (*_request_device_decoding(loading), *_request_reduction(loading), *swapped, *caches)
 
