@@ -39,14 +39,13 @@ class Lanes:
         for case in cases:
             self.waiting.put(case)
         self.measure, self.budget_s = measure, budget_s
-        self.begun, self.count, self.lanes = time.monotonic(), len(cases), 1
-        self.done: list[str] = []
+        self.begun, self.count = time.monotonic(), len(cases)
+        self.done: dict[str, float] = {}  # with the seconds that each took
         self.failed: list[str] = []
         self.left: list[str] = []
 
     def run(self, lanes: list[frozenset[int] | None]) -> None:
         """Measure all, in as many lanes as there are sets of cores; say what was left or failed."""
-        self.lanes = len(lanes)
         threads = [threading.Thread(target=self.work, args=(cores,)) for cores in lanes]
         for thread in threads:
             thread.start()
@@ -79,8 +78,8 @@ class Lanes:
             self.failed.append(case.name)
             report_progress(case.name, f"failed: {error}")
         else:
-            self.done.append(case.name)
-            report_progress(case.name, f"{summary}; {time.monotonic() - start_s:.0f} s")
+            self.done[case.name] = time.monotonic() - start_s
+            report_progress(case.name, f"{summary}; {self.done[case.name]:.0f} s")
         report_progress("all", self.progress())
 
     def is_over(self) -> bool:
@@ -88,7 +87,7 @@ class Lanes:
         if self.budget_s is None:
             return False
         spent_s = time.monotonic() - self.begun
-        case_s = self.lanes * spent_s / len(self.done) if self.done else PATIENCE_S
+        case_s = max(self.done.values(), default=PATIENCE_S)
         return spent_s + 1.1 * case_s > self.budget_s
 
     def progress(self) -> str:

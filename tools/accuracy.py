@@ -238,7 +238,7 @@ def _job_row(name: str, case: Figures) -> str:
     predicted, measured = ("–" if gain is None else _ratio(gain) for gain in gains)
     if case.get("at_most") is not None:
         predicted = f"at most {_ratio(case['at_most'])}"
-    right = "yes" if case["is_right"] else "no"
+    right = "yes" if case["is_right"] else "worth too little" if case["is_slight"] else "no"
     return f"| `{name}` | {case['first'] or 'nothing'} | {right} | {predicted} | {measured} |"
 
 

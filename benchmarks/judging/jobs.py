@@ -28,6 +28,7 @@ from gapless.study.build_run import account_run, prices_of_run
 from tests.jobs.cases import TRUTHS, Truth
 from tests.zoo.menus import REMEDY
 
+_MIN_GAIN: Final = 1.05  # that a cause has to be worth for it to have to be named
 _ROUGH_POINTS: Final = 5.0  # half of a measured interval: what is wider decides no error
 
 
@@ -72,6 +73,11 @@ class JobAnswer(Struct, frozen=True):
         if self.error_points is None or self.predicted is None or self.measured is None:
             return None
         return self.predicted.low <= self.measured.mid <= self.predicted.high
+
+    @property
+    def is_slight(self) -> bool:
+        """Return whether what was planted was measured to be worth less than a name."""
+        return not self.is_sound and self.measured is not None and self.measured.mid < _MIN_GAIN
 
     @property
     def is_rough(self) -> bool:
@@ -156,7 +162,7 @@ def measured_gain(menu: dict[str, Any]) -> Estimate | None:
 
 def summarize_answers(answers: Sequence[JobAnswer]) -> dict[str, Any]:
     """Return how often causes were right, alarms false, and gains as foretold."""
-    faulty = [answer for answer in answers if not answer.is_sound]
+    faulty = [answer for answer in answers if not answer.is_sound and not answer.is_slight]
     late = [answer for answer in faulty if TRUTHS[answer.case].rank is not None]
     sound = [answer for answer in answers if answer.is_sound]
     errors = [
@@ -169,6 +175,7 @@ def summarize_answers(answers: Sequence[JobAnswer]) -> dict[str, Any]:
         "first": _count([answer.is_right for answer in faulty]),
         "first_of_late": _count([answer.is_right for answer in late]),
         "false_alarms": _count([answer.n_named > 0 for answer in sound]),
+        "slight": sum(answer.is_slight for answer in answers),
         "measured": sum(answer.measured is not None for answer in faulty),
         "gain_error": {"of": len(errors), "points": fmean(errors) if errors else None},
         "covered": _count(
@@ -191,6 +198,7 @@ def answer_to_json(answer: JobAnswer) -> dict[str, Any]:
         "error_points": answer.error_points,
         "is_covered": answer.is_covered,
         "is_rough": answer.is_rough,
+        "is_slight": answer.is_slight,
     }
 
 

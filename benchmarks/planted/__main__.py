@@ -35,7 +35,7 @@ from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
 from benchmarks.planted.cases import HALVES, KINDS, Case, Half, case_of_name, cases
 from benchmarks.planted.proving import prove_named
-from benchmarks.planted.running import Lane, RunError
+from benchmarks.planted.running import Lane, RunError, whole_cores
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
     PlantOptions,
@@ -88,7 +88,10 @@ _GPU_LANES: Final = (
 )
 
 
-_STARTS: Final = "of both sides in a truth: only more of them average out how far starts differ"
+_STARTS: Final = (
+    "of both sides in a truth, a second number on a GPU (default: 2): only more of them average\n"
+    "out how far two starts differ"
+)
 
 
 def _options() -> argparse.Namespace:
@@ -112,7 +115,7 @@ def _options() -> argparse.Namespace:
     add("--gpu-limit-seconds", type=float, default=60.0, help="the same on a GPU")
     add("--total-seconds", type=float, default=1e9, help="by which cases are done")
     add("--pairs", type=int, default=40, help="of turns, at most")
-    add("--starts", type=int, default=2, help=_STARTS)
+    add("--starts", type=int, nargs="+", default=[2], help=_STARTS)
     add("--trial-seconds", type=int, default=80, help="of each trial of prove")
     add("--remedies", type=Path, help="of causes that no edit is for, for prove: see proving.py")
     add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
@@ -135,7 +138,8 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         limit_s=options.limit_seconds,
         gpu_limit_s=options.gpu_limit_seconds,
         pairs=max(4, options.pairs),
-        starts=options.starts,
+        starts=options.starts[0],
+        gpu_starts=options.starts[-1],
         trial_s=options.trial_seconds,
         remedies=options.remedies,
         end=options.end,
@@ -144,7 +148,7 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
 
 
 def _lanes(options: argparse.Namespace) -> list[Lane]:
-    cores = sorted(os.sched_getaffinity(0))
+    cores = whole_cores(os.sched_getaffinity(0))
     n_cores = options.cores_per_lane
     gpu_lanes = {"cpu": 0, "both": options.gpu_lanes, "cuda": options.lanes}[options.device]
     gpu_locks = [threading.Lock() for _ in range(options.gpus)]
@@ -226,6 +230,8 @@ def _run(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
 
     def act(case: Case) -> Callable[[Lane], str]:
         def work_in_lane(lane: Lane) -> str:
+            if not plant_options.may_begin(case.kind, case.device):
+                return ""
             healthy = smoke_rows.get(f"{case.script} {case.device}") or smoke_script(
                 scripts()[case.script], lane, plant_options
             )
@@ -243,7 +249,7 @@ def _run(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
         for device in _devices(options)
         for case in _interleave_cases(options, halves, device)
     ]
-    run_in_lanes(_lanes(options), tasks, plant_options.last_start)
+    run_in_lanes(_lanes(options), tasks, options.end)
 
 
 def _prove(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:

@@ -36,7 +36,8 @@ def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float)
     check = [*_GAPLESS, "check", "--quiet", "--out", str(runs), "--seconds", f"{seconds:.0f}"]
     command = [*check, sys.executable, *script.command(lane.device)]
     placement = lane.environment(script, root), lane.cores
-    printed = run(command, root / script.cwd, placement, seconds + 40)
+    with lane.exclusive:
+        printed = run(command, root / script.cwd, placement, seconds + 40)
     if not runs.exists() or not any(runs.iterdir()):
         raise RunError(f"nothing was recorded: {printed}")
     target.parent.mkdir(parents=True, exist_ok=True)

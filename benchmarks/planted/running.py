@@ -7,12 +7,13 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,10 +23,27 @@ from benchmarks.planted.scripts import STANDINS, Script, lay_out
 
 COUNTING: Final = Path(__file__).with_name("counting")
 _MIN_STEPS: Final = 20
+_TOPOLOGY: Final = Path("/sys/devices/system/cpu")
 
 
 class RunError(Exception):
     """A script ended, or took too long, before enough of its steps were counted."""
+
+
+def whole_cores(processors: Iterable[int], topology: Path = _TOPOLOGY) -> list[int]:
+    """Return processors in an order in which the threads of one physical core are neighbours.
+
+    So a lane has cores of its own: lanes that share one would slow each other down.
+    """
+
+    def first_sibling(processor: int) -> int:
+        try:
+            siblings = (topology / f"cpu{processor}/topology/thread_siblings_list").read_text()
+        except OSError:
+            return processor
+        return int(re.split("[,-]", siblings.strip())[0] or processor)
+
+    return sorted(processors, key=lambda processor: (first_sibling(processor), processor))
 
 
 @dataclass(frozen=True)

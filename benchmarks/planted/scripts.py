@@ -36,21 +36,28 @@ class FetchError(Exception):
 class Patch:
     """A piece of a file that is replaced before anything else, and how often it must occur.
 
-    Of a long one only the beginning and the end are kept, and how many bytes lie between them.
+    With ``until`` what is replaced goes on to where that follows; ``$`` is the end of the file.
     """
 
     file: str
     old: str
     new: str
     count: int = 1
-    skipped: int = 0
     until: str = ""
 
-    def replace_in(self, data: bytes) -> tuple[bytes, int]:
-        """Return a file's bytes with each such piece replaced, and how many there were."""
-        middle = b".{%d}" % self.skipped
-        piece = re.escape(self.old.encode()) + middle + re.escape(self.until.encode())
-        return re.subn(piece, lambda _: self.new.encode(), data, flags=re.DOTALL)
+    def apply(self, data: bytes) -> bytes:
+        """Return a file with the piece replaced. Raises ``FetchError`` where counts differ."""
+        old, new, until = self.old.encode(), self.new.encode(), self.until.encode()
+        times = data.count(old)
+        if times != self.count:
+            raise FetchError(f"{self.file} holds {self.old!r} {times} times, not {self.count}")
+        if not until:
+            return data.replace(old, new)
+        begin = data.index(old)
+        end = len(data) if until == b"$" else data.find(until, begin + len(old))
+        if end < 0:
+            raise FetchError(f"{self.file} holds no {self.until!r} behind {self.old!r}")
+        return data[:begin] + new + data[end:]
 
 
 @dataclass(frozen=True)
@@ -171,9 +178,7 @@ def mend_file(script: Script, path: str, data: bytes) -> bytes:
     """
     for patch in script.mended:
         if patch.file == path:
-            data, times = patch.replace_in(data)
-            if times != patch.count:
-                raise FetchError(f"{path} holds {patch.old!r} {times} times, not {patch.count}")
+            data = patch.apply(data)
     if path == script.entry and any(made.startswith("cifar10:") for made in script.data):
         data = _accept_made_pictures(data)
     return heal_script(data.decode()).encode() if path in script.planted_in else data

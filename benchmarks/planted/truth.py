@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
-from benchmarks.planted.running import Live, RunError
+from benchmarks.planted.running import Arm, Live, RunError
 from benchmarks.planted.steps import Stream, busy_s, foreign_s, own_time
 
 Verdict = Literal["faulty", "sound", "undecided"]
@@ -50,6 +50,7 @@ _STARTING_S: Final = 150.0  # until a side is ready
 _TURN_S: Final = {"cpu": 1.0, "cuda": 1.2}  # of the faster side
 _SKIPPED_SHARE: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
 _STARTS: Final = 2  # of both sides
+_MIN_COUNTED: Final = 10  # steps that say what one takes
 _MIN_CASES: Final = 10  # pairs of starts that tell how far starts differ
 _MEDIAN_OF_HALF_NORMAL: Final = 0.6745  # of standard deviation 1
 _NORMAL: Final = 1.645  # its two-sided 90 % quantile
@@ -94,6 +95,7 @@ class Limits:
     seconds: float
     at_most: float
     starts: int = _STARTS  # of both sides; more of them tell smaller effects
+    until: float = math.inf  # of time.monotonic(): no start is begun that would not end by then
 
 
 @dataclass(frozen=True)
@@ -221,10 +223,37 @@ def measure_truth(
             f"fewer than {_MIN_PAIRS} pairs of turns were measured: {printed or 'too slow'}"
         )
     for start in range(1, n_starts):
+        now_s = time.monotonic()
+        if now_s + (now_s - start_s) / start > limits.until:
+            break
         with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
             later_pairs, *_ = _measure_start(healthy, planted, on, limits)
             pairs += [replace(pair, start=start) for pair in later_pairs]
     return _truth(pairs, steps, time.monotonic() - start_s)
+
+
+def measure_step(
+    live: Live, exclusive: contextlib.AbstractContextManager[Any], seconds: float
+) -> Arm:
+    """Return what a step takes: counted for some seconds alone, once it steps. Ends the process.
+
+    Raises ``RunError``.
+    """
+    side = _Side(live)
+    try:
+        side.wait_ready()
+        kind = 0 if side.stream.marks[0] else 1
+        step_s = side.stream.step_s(kind)
+        first_step = len(side.stream.marks[kind])
+        steps = max(_MIN_COUNTED, math.ceil(seconds / step_s))
+        with exclusive:
+            is_done = side.work(kind, first_step + steps, max(_MIN_TURN_LIMIT_S, 2 * seconds))
+        if not is_done:
+            raise RunError(f"its steps could not be counted: {live.output_tail or 'too slow'}")
+        own_s = side.own_s(kind, first_step, first_step + steps)
+    finally:
+        live.end()
+    return Arm(own_s / steps, steps, ("optimizer", "backward")[kind])
 
 
 def _measure_start(
@@ -299,7 +328,8 @@ def _measure_in_turns(
     looks: list[Verdict] = []
     while (
         _count_undisturbed(pairs) < limits.pairs
-        and time.monotonic() + steps * sum(expected_s) <= until
+        and time.monotonic() + steps * sum(expected_s)
+        <= until + (least_s if len(pairs) < _MIN_PAIRS else 0.0)  # what is measured is not lost
     ):
         waited_s = calm.wait(start_s + limits.at_most - least_s)
         until = min(until + waited_s, start_s + limits.at_most)

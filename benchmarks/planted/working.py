@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from benchmarks.planted import truth
 from benchmarks.planted.asking import record
-from benchmarks.planted.cases import Case
+from benchmarks.planted.cases import Case, Kind
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.mutations.plant import Site, plant
 from benchmarks.planted.recorder import recorder
@@ -22,8 +22,10 @@ from benchmarks.planted.scripts import FetchError, Script, missing_modules, scri
 from benchmarks.planted.source import parse
 
 _STARTING_S: Final = 60.0  # that a script may take beside its counted steps
-_AROUND_S: Final = 40.0  # to start both sides, to start and pack a recording
-_MIN_TRUTH_S: Final = 20.0  # of a truth, for a case to be begun
+_AROUND_S: Final = 30.0  # to start and pack a recording
+# To start both sides once, and to wait for the GPU, which other lanes have meanwhile.
+_BEGINNING_S: Final = {"cpu": 15.0, "cuda": 30.0}
+_MIN_TRUTH_S: Final = 20.0  # of a truth: a case whose turn comes late has no less
 _SLOW_FACTOR: Final = 3  # times the limit of a truth, where steps are slow
 
 
@@ -39,26 +41,38 @@ class PlantOptions:
     check_s: float = 15.0
     pairs: int = 40  # of turns, at most
     starts: int = 2  # of both sides in a truth
+    gpu_starts: int = 2  # the same on a GPU, where two starts differ less
     trial_s: int = 80  # of a trial
     remedies: Path | None = None  # by hand, of causes that no edit is for: see proving.py
     end: float = float("inf")  # of time.monotonic(), by which cases are done
     redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew
 
-    @property
-    def last_start(self) -> float:
-        """Return when the last case may be begun, of whatever kind: else the end holds controls."""
-        return self.end - _MIN_TRUTH_S - self.check_s - _AROUND_S
+    def may_begin(self, kind: Kind, device: str) -> bool:
+        """Return whether a case can be done in time, its truth whole: at the end only controls."""
+        truth_s = 0.0
+        if kind != "control":
+            truth_s = self._limit_s(device) + self._starts_on(device) * _BEGINNING_S[device]
+        return time.monotonic() + truth_s + self.check_s + _AROUND_S <= self.end
 
     def limits(self, device: str) -> truth.Limits:
         """Return the limits of a truth that begins now."""
-        remaining_s = max(_MIN_TRUTH_S, self.end - time.monotonic() - self.check_s - _AROUND_S)
-        limit_s = self.gpu_limit_s if device == "cuda" else self.limit_s
+        until, limit_s = self.end - self.check_s - _AROUND_S, self._limit_s(device)
+        starts = self._starts_on(device)
+        remaining_s = until - time.monotonic() - starts * _BEGINNING_S[device]
+        remaining_s = max(_MIN_TRUTH_S, remaining_s)
         return truth.Limits(
             self.pairs,
             min(limit_s, remaining_s),
             min(_SLOW_FACTOR * limit_s, remaining_s),
-            self.starts,
+            starts,
+            until,
         )
+
+    def _limit_s(self, device: str) -> float:
+        return self.gpu_limit_s if device == "cuda" else self.limit_s
+
+    def _starts_on(self, device: str) -> int:
+        return self.gpu_starts if device == "cuda" else self.starts
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,10 @@ def smoke_script(script: Script, lane: Lane, options: PlantOptions) -> dict[str,
     try:
         root = lane.folder / "healthy" / script.name
         prepare(script, root, options.sources)
-        with lane.exclusive:
+        if lane.device == "cuda":  # the GPU is held while steps are counted, not to start
+            live = Live(script, root, lane, f"smoke-{script.name}")
+            arm = truth.measure_step(live, lane.exclusive, options.seconds)
+        else:
             arm = run_arm(script, root, lane, options.seconds, options.seconds * 3 + _STARTING_S)
     except (RunError, FetchError, OSError) as error:
         return {"failed": str(error)[-900:]}
@@ -171,8 +188,7 @@ def _work_steps(
         write_record(path, case_record)
     if not case_record.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
-        with lane.exclusive:
-            record(scripts()[case.script], root, lane, recording, options.check_s)
+        record(scripts()[case.script], root, lane, recording, options.check_s)
         case_record["recorded"] = True
 
 

@@ -27,7 +27,7 @@ from benchmarks.planted.mutations.parts import batch_of
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
 from benchmarks.planted.proving import remove_statement, repeat_statement
 from benchmarks.planted.recorder import recorder
-from benchmarks.planted.running import Lane, Live
+from benchmarks.planted.running import Lane, Live, whole_cores
 from benchmarks.planted.scripts import (
     FetchError,
     Patch,
@@ -240,11 +240,6 @@ def test_mends_only_what_occurs_as_often_as_declared() -> None:
     assert b"if loss < -1.0:" in mend_file(script, script.entry, text)
     with pytest.raises(FetchError, match="0 times"):
         mend_file(script, script.entry, b"nothing of the kind")
-
-
-def test_a_long_piece_is_known_by_its_ends_and_what_lies_between_them() -> None:
-    patch = Patch("train.py", "a(\n", "", skipped=3, until=")")
-    assert patch.replace_in(b"a(\n1,\n)\na(\n2)") == (b"\na(\n2)", 1)
 
 
 def test_pictures_that_were_made_pass_for_those_of_their_checksums(tmp_path: Path) -> None:
@@ -670,9 +665,28 @@ def test_what_is_done_again(again: set[str], failed: object, undecided: object) 
 
 def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:
     options = PlantOptions(None, tmp_path, end=time.monotonic() + 300.0)
-    assert options.last_start <= options.end - options.check_s
+    assert options.may_begin("fault", "cpu")
     late_options = PlantOptions(None, tmp_path, end=time.monotonic() + 100.0)
+    assert late_options.may_begin("control", "cpu")
+    assert not late_options.may_begin("fault", "cpu")
     assert late_options.limits("cpu").at_most < options.limits("cpu").at_most < 300.0
+
+
+def test_a_patch_goes_on_until_what_follows() -> None:
+    assert Patch("a", "b", "x", until="d").apply(b"abcde") == b"axde"
+    assert Patch("a", "b", "x", until="$").apply(b"abcde") == b"ax"
+    with pytest.raises(FetchError, match="no 'a' behind 'b'"):
+        Patch("a", "b", "x", until="a").apply(b"abcde")
+
+
+def test_lanes_hold_whole_cores(tmp_path: Path) -> None:
+    for processor in range(6):
+        folder = tmp_path / f"cpu{processor}" / "topology"
+        folder.mkdir(parents=True)
+        first = processor % 3
+        (folder / "thread_siblings_list").write_text(f"{first},{first + 3}\n")
+    assert whole_cores(range(6), tmp_path) == [0, 3, 1, 4, 2, 5]
+    assert whole_cores((1, 0), tmp_path / "none") == [0, 1]
 
 
 def test_the_result_names_the_machine_that_recorded(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.listing import EFFECTS
@@ -12,9 +13,11 @@ from gapless.catalogue.effects.reducer import COPY_BACK, SEARCH
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
-from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL
-from gapless.model.change import Change, HostChange, Omit
+from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
+from gapless.model.change import Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
+from gapless.model.evidence import Evidence
+from gapless.model.tables import CollectiveRow
 
 WORK = {"busy.math": 30.0, "comm.exposed": 10.0}
 PARTS = (
@@ -57,6 +60,58 @@ def test_what_windows_show_of_the_reducer_is_left_out(
     proposal = listing.propose_named(fix, facts)[0]
     assert EFFECTS[fix](evidence_of(facts, WORK, *PARTS), proposal) == changes
     assert EFFECTS[fix](evidence_of(facts, WORK), proposal) is None
+
+
+def with_exchanges(evidence: Evidence, *exchanges: tuple[int, int]) -> Evidence:
+    """Return evidence of a device with an all-reduce of so many MiB and ns each."""
+    rows = tuple(
+        CollectiveRow("allreduce", None, 2, 1, size << 20, ns, None, ns, 0)
+        for size, ns in exchanges
+    )
+    tables = replace(evidence.study.tables, collectives=rows)
+    return replace(evidence, study=replace(evidence.study, tables=tables))
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "kept"), [([(1, 1000), (8, 8000)], 0.5), ([(8, 8000), (8, 8000)], 0.75)]
+)
+def test_half_of_the_bytes_take_half_as_long_and_the_hook_its_own_time(
+    exchanges: list[tuple[int, int]], kept: float
+) -> None:
+    facts = example_facts.gpu(example_facts.ddp(backend="nccl"), example_facts.world(ranks=2))
+    evidence = with_exchanges(evidence_of(facts, WORK, *PARTS), *exchanges)
+    changes = EFFECTS["ddp-bf16"](evidence, listing.propose_named("ddp-bf16", facts)[0])
+    assert changes is not None
+    transfers, hook = changes
+    assert isinstance(transfers, Scale)
+    assert transfers.factor.mid == pytest.approx(kept)
+    assert hook == Delay(4 * 300_000)
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "kept"),
+    [
+        ([(1, 1000), (8, 8000)], 1.0),  # bytes alone
+        ([(1, 3000), (8, 3000)], 0.25),  # latency alone
+        ([(8, 3000), (8, 3000)], None),
+    ],
+)
+def test_fewer_exchanges_of_a_device_save_the_latency_of_each(
+    exchanges: list[tuple[int, int]], kept: float | None
+) -> None:
+    evidence = with_exchanges(evidence_of(example_facts.gpu(), WORK), *exchanges)
+    remaining = remains_of_fewer(evidence, n_calls=8, n_after=2)
+    assert (remaining and remaining.mid) == (kept and pytest.approx(kept))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "remaining"), [(2**16, Estimate(0.0, 0.25, 0.625)), (2**20, None)]
+)
+def test_without_a_device_exchanges_of_few_bytes_are_latency(
+    numbers: int, remaining: Estimate | None
+) -> None:
+    facts = example_facts.cpu(example_facts.optimizer(parameters=numbers))
+    assert remains_of_fewer(evidence_of(facts, WORK), n_calls=8, n_after=2) == remaining
 
 
 @pytest.mark.slow

@@ -138,12 +138,20 @@ _CASES: Final = (
         "jobs-host-work-four-c", "one rank's host work", {"notes": 60_000}, "take_notes", ranks=4
     ),
     _late(
+        "jobs-slow-disk-four-c", "one rank's storage", {"wait_ms": 12.0}, "fetch", "__getitem__",
+        ranks=4,
+    ),
+    _late(
         "jobs-slow-disk-g", "one rank's storage", {**_LOADED, "wait_ms": 12.0}, "fetch",
         "__getitem__",
     ),
     _late(
         "jobs-sharded-g", "one rank's host work, parameters in parts",
         {**_HALF, "notes": 60_000, "sharded": True}, "take_notes",
+    ),
+    _late(
+        "jobs-stages-c", "one rank's host work, layers on two ranks",
+        {"notes": 15_000, "stages": 4}, "take_notes",
     ),
     _late(
         "jobs-stages-g", "one rank's host work, layers on two ranks",
@@ -186,6 +194,8 @@ _CASES: Final = (
     _sound("jobs-lean-c", {}),
     _sound("jobs-lean-deep-c", _DEEP),
     _sound("jobs-lean-four-c", {"wide": 256, "batch": 48}, ranks=4),
+    _sound("jobs-lean-passes-c", {**_DEEP, "accumulate": 4, "no_sync": True}),
+    _sound("jobs-lean-sharded-c", {"sharded": True}),
 )  # fmt: skip
 CASES: Final[Mapping[str, Case]] = {case.name: case for case, _ in _CASES}
 TRUTHS: Final[Mapping[str, Truth]] = {case.name: truth for case, truth in _CASES}

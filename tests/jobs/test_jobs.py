@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from benchmarks.jobs import RECORDS, RESULT
-from benchmarks.judging.jobs import judge_record
+from benchmarks.judging.jobs import judge_record, price_run
+from gapless.catalogue.declare.listing import propose_named
 from gapless.catalogue.rules import RULES
+from gapless.pricing.propose import predict_together
+from gapless.store.run.unpack import unpack
 from tests.jobs.cases import CASES, TRUTHS
 from tests.zoo.case import HEALTHY, Case
 
@@ -58,6 +61,15 @@ def test_a_record_is_diagnosed_as_well_as_it_was(folder: Path, tmp_path: Path) -
     kept, answer = kept_cases()[folder.name], judge_record(folder, tmp_path)
     assert answer.first == kept["first"]
     assert answer.is_right >= kept["is_right"]
+
+
+@pytest.mark.slow
+def test_fixes_of_a_loader_are_priced_by_the_rank_that_waits_for_it(tmp_path: Path) -> None:
+    prices = price_run(unpack(RECORDS / FAST_RECORD / "run.tar.zst", tmp_path))
+    (proposal,) = propose_named("sample-cache", prices.evidence.facts, override=True)
+    speedup = predict_together(prices, [proposal]).speedup
+    assert speedup is not None
+    assert speedup.low > 1.5
 
 
 def test_most_late_ranks_are_named_first_by_what_makes_them_late() -> None:

@@ -75,3 +75,28 @@ def test_a_record_that_the_file_ends_before_is_an_error(folder: Path, tmp_path: 
 def test_where_nothing_was_packed_says_so(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing was packed there: no packed\.json"):
         PackedDataset(tmp_path)
+
+
+def test_packed_data_behind_an_url_are_copied_shard_by_shard_and_once(
+    folder: Path, tmp_path: Path
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory, url = fsspec.filesystem("memory"), f"memory://packed/{folder.name}"
+    memory.put(str(folder), f"/packed/{folder.name}", recursive=True)
+    packed = PackedDataset(url, cache=tmp_path)
+    assert packed[40][0][0] == 40
+    n_files = len(list(tmp_path.glob("*/*")))
+    assert 2 <= n_files < len(list(folder.iterdir())) - 1, "the shard that was read from"
+    assert (packed.names[3], len(packed.targets)) == ("3", 64)
+    loader = DataLoader(packed, 8, num_workers=1, multiprocessing_context="fork")
+    assert [int(row[0]) for rows, _ in loader for row in rows] == [*range(64)]
+    for file in memory.ls(f"/packed/{folder.name}", detail=False):
+        if not file.endswith(".json"):
+            memory.rm(file)
+    assert PackedDataset(url, cache=tmp_path)[63][0][0] == 63, "a later run has the copies"
+    assert PackedDataset(folder.as_uri())[5][0][0] == 5
+
+
+def test_an_url_needs_a_folder_for_copies() -> None:
+    with pytest.raises(ValueError, match="cache="):
+        PackedDataset("memory://nowhere")

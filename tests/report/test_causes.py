@@ -113,6 +113,12 @@ def remedy_text(study: Study, width: int = 100) -> str:
     return stream.getvalue()
 
 
+def test_what_is_not_predicted_is_bounded_where_it_can_be(study: Study) -> None:
+    bounded_proposal = replace(UNKNOWN, at_most=Estimate(1.5, 1.8, 2.1))
+    text = remedy_text(replace(study, proposals=(bounded_proposal,)))
+    assert "at most 2.1×: try it" in text
+
+
 def test_causes_and_what_would_help(study: Study) -> None:
     assert remedy_text(study) == snapshot("""\
 what costs time, and what a step without it is worth

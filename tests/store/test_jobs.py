@@ -67,3 +67,17 @@ def test_the_report_on_a_shared_folder_is_that_of_the_whole_job(
         assert "nodes" in capsys.readouterr().out
     assert cli.main(["report", first.name, "--in", str(home), "--full"]) == 0
     assert "node 1 of 2: nothing of rank 1 is here" in " ".join(capsys.readouterr().out.split())
+
+
+def test_machines_of_a_job_are_compared_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAPLESS_CACHE", str(tmp_path / "cache"))
+    first, second = write_node(tmp_path, 0), write_node(tmp_path, 1, at_s=3)
+    manifest = second / "run.json"
+    manifest.write_text(manifest.read_text().replace('"host": "host"', '"host": "b7"'))
+    for folders in ([first], [first, second]):
+        assert cli.main(["report", *map(str, folders), "--by", "host"]) == 0
+    alone, *lines = capsys.readouterr().out.splitlines()
+    assert alone == "hosts: all that was recorded ran on one"
+    assert [line.split(":")[0].split()[-1] for line in lines] == ["host", "b7"]

@@ -266,6 +266,15 @@ def test_what_no_effect_is_known_of_is_to_be_tried() -> None:
     )
 
 
+def test_what_makes_stages_shorter_is_worth_all_of_them_at_most() -> None:
+    evidence = evidence_of(gpu(loader(files="paths")), {"busy.math": 40, "idle.data.read": 60})
+    rule = rule_of("G906", LoaderChange(0, wait=False), helps=("read-ahead",))
+    (proposal,) = proposals(evidence, rule)
+    assert proposal.speedup is None
+    assert proposal.at_most is not None
+    assert proposal.at_most.mid == pytest.approx(2.0)
+
+
 def test_what_may_change_results_comes_after_what_does_not() -> None:
     rule = rule_of("G906", LoaderChange(0, wait=False), helps=("bf16", "more-workers=8"))
     run_prices = prices()

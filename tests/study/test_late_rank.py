@@ -15,6 +15,7 @@ from gapless.catalogue.rules import RULES
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
+from gapless.pricing.charged import charge_changes
 from gapless.pricing.diagnose import run_rules
 from gapless.pricing.simulators.late_rank import name_late_rank
 
@@ -68,6 +69,15 @@ def test_a_rank_without_windows_is_played_from_its_marks() -> None:
     ranks = find_ranks(with_marks(evidence, 5, 5, 25))
     assert [rank.rank for rank in ranks] == [0, 1, 2]
     assert mean_waits(ranks) == pytest.approx([20, 20, 0])
+
+
+def test_evening_out_a_rank_may_give_what_its_marks_have_more_than_the_others() -> None:
+    alike = evidence_of_ranks(cpu(*WORLD), ALIKE, ALIKE)
+    charges = [
+        charge_changes(evidence, (Drop((STRAGGLER_WAIT,)),)).max_share
+        for evidence in (with_marks(alike, 5, 25), with_marks(alike, 5, 5), alike)
+    ]
+    assert charges == pytest.approx([20 / 40, 0, 0])
 
 
 def detect(evidence: Evidence) -> list[Detection]:

@@ -54,6 +54,8 @@ def main(arguments: argparse.Namespace) -> int:
 
     check_file(arguments)
     check_log_to(arguments)
+    if arguments.by:
+        arguments.section = [*(arguments.section or ()), "hosts"]
     home = arguments.place or runs.home()
     folders = [folder for name in arguments.run or ["last"] for folder in _find_runs(name, home)]
     with progress() as say:

@@ -118,6 +118,7 @@ class Proposal(Struct, frozen=True):
     speedup: Estimate | None = None  # predicted; None: it is not
     calibrated: bool = False  # the interval is
     unpredicted: str | None = None  # why it is not predicted
+    at_most: Estimate | None = None  # what it would bring if nothing were left of its stages
     after: tuple[str, ...] = ()  # other fixes, with which together it was predicted as well
     together: Estimate | None = None  # what they and this one bring, replayed together
     outcome: Outcome | None = None  # where a step would go with this one alone; None: not replayed

@@ -44,6 +44,7 @@ class SourceSpec(Struct, frozen=True):
 
 def find_source(text: str) -> SourceSpec:
     """Return what a source is. Raises ``NotFoundError`` and ``UsageError``."""
+    _refuse_url(text)
     path = Path(text)
     if path.is_dir():
         if (path / FILE).exists() and not any(path.glob("*.tar")):
@@ -68,6 +69,14 @@ def find_source(text: str) -> SourceSpec:
     return SourceSpec("dataset", text)
 
 
+def _refuse_url(text: str) -> None:
+    if "://" in text:
+        raise UsageError(
+            f"{text}: a source is on this machine, or a data set that reads what is elsewhere: "
+            "file.py:NAME"
+        )
+
+
 def choose_format(target: Path, named_format: str | None) -> str:
     """Return the format of a target: as it was named, else by its suffix, else plain files."""
     return named_format or FORMAT_BY_SUFFIX.get(target.suffix.lower(), "packed")
@@ -75,6 +84,11 @@ def choose_format(target: Path, named_format: str | None) -> str:
 
 def check_places(source: SourceSpec, target: Path) -> None:
     """Raise ``UsageError`` if a target cannot be a folder of its own."""
+    if ":/" in str(target):
+        raise UsageError(
+            f"{target}: a target is a folder on this machine: copy it to its URL when it is whole; "
+            "PackedDataset reads it there"
+        )
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is there and no folder: a target is a folder")
     if not target.absolute().parent.is_dir():

@@ -145,6 +145,8 @@ def _help(study: Study, proposal: Proposal, diff: Sequence[str]) -> HelpEntry:
 def _prediction_text(proposal: Proposal) -> str:
     if proposal.speedup is not None:
         return ratio_text(proposal.speedup)
+    if proposal.at_most is not None:
+        return f"at most {ratio_text(proposal.at_most)}: {clean(proposal.unpredicted or '')}"
     return f"not predicted: {clean(proposal.unpredicted)}" if proposal.unpredicted else ""
 
 

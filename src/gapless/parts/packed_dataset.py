@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -11,14 +12,24 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from torch.utils.data import Dataset
 
-from .packed_shards import NO_LABEL, SHARDS, SUFFIXES, ShardIndex, parse_members
+from .packed_shards import (
+    NO_LABEL,
+    SHARDS,
+    SUFFIXES,
+    ShardIndex,
+    check_size,
+    find_file,
+    is_url,
+    parse_members,
+    read_far,
+)
 from .sample_codec import decode, rebuild
 
 MANIFEST = "packed.json"
 VERSION = 1
 # In a process: each takes two of the files that it may have open.
 _MAX_OPEN_SHARDS = min(max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4), 4096)
-_PICKLED = ("path", "transform", "target_transform", "loader")
+_PICKLED = ("path", "transform", "target_transform", "loader", "cache")
 _PAIR = 2  # an input and its label
 
 Change = Optional[Callable[[Any], Any]]
@@ -30,7 +41,9 @@ class PackedDataset(Dataset[Any]):
     ``path``: the folder. ``transform``: applied to the input of a sample (what stands first in a
     pair, else the whole sample), ``target_transform``: to what stands second in a pair.
     ``loader``: makes an image of an open file, where files of images were packed; by default
-    Pillow's image in RGB, as torchvision's ``ImageFolder`` does.
+    Pillow's image in RGB, as torchvision's ``ImageFolder`` does. ``cache``: where ``path`` is an
+    URL that fsspec reads, the folder on a local disk to which each shard is copied when it is first
+    read from; later runs find it there.
 
     ``len()``, indices and negative indices are as of a list. Of images in folders of classes there
     are ``classes``, ``class_to_idx``, ``targets`` and ``samples`` as in ``ImageFolder``.
@@ -38,7 +51,8 @@ class PackedDataset(Dataset[Any]):
     It may be handed to workers however they are started: it pickles as its path and transforms, and
     each process opens shards when it first reads from them.
 
-    Raises ``FileNotFoundError`` where no data set was packed, ``ValueError`` if it was not packed
+    Raises ``FileNotFoundError`` where no data set was packed, ``ValueError`` for an URL without a
+    ``cache``, or if it was not packed
     to its end, or a file of it is shorter or longer than it was written.
     """
 
@@ -48,14 +62,16 @@ class PackedDataset(Dataset[Any]):
         transform: Change = None,
         target_transform: Change = None,
         loader: Callable[[Any], Any] | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.path = os.fspath(path)
+        self.path = os.fspath(path).removeprefix("file://")
+        self.cache = None if cache is None else os.fspath(cache)
         self.transform, self.target_transform = transform, target_transform
         self.loader = loader
         self._open()
 
     def _open(self) -> None:
-        self._manifest = read_manifest(self.path)
+        self._manifest, self._copies = open_manifest(self.path, self.cache)
         self.classes: list[str] | None = self._manifest["classes"]
         self._shards: list[dict[str, Any]] = self._manifest["shards"]
         self._firsts = [shard["first"] for shard in self._shards]
@@ -97,7 +113,7 @@ class PackedDataset(Dataset[Any]):
         """Return the label of each sample, without reading the samples; ``None``: it has none."""
         labels: list[int] = []
         for shard in self._shards:
-            index = self._open_index(shard["name"])
+            index = ShardIndex(self._find_file(shard, ".idx"))
             labels += [index[row].label for row in range(len(index))]
             index.close()
         return [None if label == NO_LABEL else label for label in labels]
@@ -112,10 +128,9 @@ class PackedDataset(Dataset[Any]):
         """Return the name of each sample in its source; of a source without names their numbers."""
         names: list[str] = []
         for shard in self._shards:
-            path = os.path.join(self.path, f"{shard['name']}.names.json")
-            if not os.path.exists(path):
+            if f"{shard['name']}.names.json" not in shard["files"]:
                 return [str(index) for index in range(len(self))]
-            with open(path, encoding="utf-8") as file:
+            with open(self._find_file(shard, ".names.json"), encoding="utf-8") as file:
                 names += json.load(file)
         return names
 
@@ -140,8 +155,10 @@ class PackedDataset(Dataset[Any]):
         shard = bisect_right(self._firsts, position) - 1
         return shard, position - self._firsts[shard]
 
-    def _open_index(self, name: str) -> ShardIndex:
-        return ShardIndex(os.path.join(self.path, f"{name}.idx"))
+    def _find_file(self, shard: dict[str, Any], suffix: str) -> str:
+        """Return the path of a file of a shard, on this machine."""
+        name = shard["name"] + suffix
+        return find_file(self.path, name, self._copies, shard["files"][name]["bytes"])
 
     def _shard(self, number: int) -> OpenShard:
         """Return a shard, opened by this process."""
@@ -152,9 +169,10 @@ class PackedDataset(Dataset[Any]):
         if number not in self._open_shards:
             if len(self._open_shards) >= _MAX_OPEN_SHARDS:
                 self._open_shards.pop(next(iter(self._open_shards))).close()
-            kind, name = self._manifest["format"], self._shards[number]["name"]
-            records = SHARDS[kind](os.path.join(self.path, name + SUFFIXES[kind]))
-            self._open_shards[number] = OpenShard(self._open_index(name), records)
+            kind, shard = self._manifest["format"], self._shards[number]
+            records = SHARDS[kind](self._find_file(shard, SUFFIXES[kind]))
+            places = ShardIndex(self._find_file(shard, ".idx"))
+            self._open_shards[number] = OpenShard(places, records)
         return self._open_shards[number]
 
     def _make_sample(self, record: PackedRecord) -> Any:
@@ -203,17 +221,19 @@ def load_rgb(file: Any) -> Any:
     return Image.open(file).convert("RGB")
 
 
-def read_manifest(path: str) -> dict[str, Any]:
-    """Return what a folder of packed data says of itself, after a look at the sizes of its files.
+def open_manifest(path: str, cache: str | None) -> tuple[dict[str, Any], str | None]:
+    """Return what packed data say of themselves, and where their files are copied to.
 
-    Raises as ``PackedDataset`` does.
+    Local files are looked at, whether they have their sizes, and not copied (``None``). Copies of
+    data that are packed anew get a folder of their own. Raises as ``PackedDataset`` does.
     """
-    file_path = os.path.join(path, MANIFEST)
+    if is_url(path) and cache is None:
+        raise ValueError(f"{path} is an URL: a folder for copies of its files is needed, cache=…")
     try:
-        with open(file_path, encoding="utf-8") as file:
-            manifest = json.load(file)
+        text = read_far(f"{path}/{MANIFEST}") if is_url(path) else _read(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: nothing was packed there: no {MANIFEST}") from None
+    manifest = json.loads(text)
     if manifest["gapless_pack"] > VERSION:
         raise ValueError(
             f"{path} is of version {manifest['gapless_pack']}, and this reads version {VERSION}: "
@@ -221,13 +241,14 @@ def read_manifest(path: str) -> dict[str, Any]:
         )
     if not manifest["complete"]:
         raise ValueError(f"{path} is not complete: the same gapless pack command goes on with it")
+    if cache is not None and is_url(path):
+        return manifest, os.path.join(cache, hashlib.sha256(text).hexdigest()[:16])
     for shard in manifest["shards"]:
         for name, written in shard["files"].items():
-            _check_size(os.path.join(path, name), written["bytes"])
-    return manifest
+            check_size(os.path.join(path, name), written["bytes"])
+    return manifest, None
 
 
-def _check_size(path: str, n_bytes: int) -> None:
-    size = os.path.getsize(path)
-    if size != n_bytes:
-        raise ValueError(f"{path} has {size} bytes, and was written with {n_bytes}: pack it again")
+def _read(folder: str) -> bytes:
+    with open(os.path.join(folder, MANIFEST), "rb") as file:
+        return file.read()

@@ -95,9 +95,12 @@ def _open_packed(dataset: Any, path: str) -> Any:
     """Yield the packed data without transforms, which may be packed, then with those of before."""
     path = os.fspath(path)
     yield PackedDataset(path)
-    changes = [getattr(dataset, name, None) for name in ("transform", "target_transform")]
-    if any(map(callable, changes)):
-        yield PackedDataset(path, *(change if callable(change) else None for change in changes))
+    names = ("transform", "target_transform")
+    first, second = (
+        change if callable(change := getattr(dataset, name, None)) else None for name in names
+    )
+    if first is not None or second is not None:
+        yield PackedDataset(path, first, second)
 
 
 def _make_samples(dataset: Any, indices: list[int]) -> list[Any]:

@@ -29,6 +29,42 @@ SUFFIXES = {
 }
 
 
+def is_url(path: str) -> bool:
+    """Return whether packed data are behind an URL that fsspec reads."""
+    return "://" in path
+
+
+def read_far(url: str) -> bytes:
+    """Return a file behind an URL. Raises ``ImportError`` without fsspec, and what that raises."""
+    with import_module("fsspec").open(url, "rb") as file:
+        return file.read()
+
+
+def find_file(path: str, name: str, cache: str | None, n_bytes: int) -> str:
+    """Return the path of a file of packed data; of data behind an URL, of its copy in ``cache``.
+
+    Copied whole, once: workers that need it at the same time copy it each, and the last one stays.
+    """
+    if cache is None:
+        return os.path.join(path, name)
+    copy = os.path.join(cache, name)
+    if not os.path.exists(copy) or os.path.getsize(copy) != n_bytes:
+        os.makedirs(cache, exist_ok=True)
+        unfinished = f"{copy}.{os.getpid()}.part"
+        system, place = import_module("fsspec").url_to_fs(path)
+        system.get_file(f"{place}/{name}", unfinished)
+        check_size(unfinished, n_bytes)
+        os.replace(unfinished, copy)
+    return copy
+
+
+def check_size(path: str, n_bytes: int) -> None:
+    """Raise ``ValueError`` if a file of packed data is longer or shorter than it was written."""
+    size = os.path.getsize(path)
+    if size != n_bytes:
+        raise ValueError(f"{path} has {size} bytes, and was written with {n_bytes}: pack it again")
+
+
 class IndexRow(NamedTuple):
     """Where a record is in the file of its shard, and its label (``NO_LABEL``: it has none)."""
 

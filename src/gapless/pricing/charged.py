@@ -64,8 +64,7 @@ class Charge(Struct, frozen=True):
 def charge_changes(evidence: Evidence, changes: Sequence[Change]) -> Charge:
     """Return what is charged to some changes together.
 
-    Leaves, calls and waits for loaders are three views of the same time: their own charge is the
-    largest of the three.
+    Leaves, calls and waits for loaders are three views of the same time: the largest is their own.
     """
     charges = [(_charge_kind(change), _charge_change(evidence, change)) for change in changes]
     leaves, calls = (
@@ -122,6 +121,8 @@ def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
     other_share = sum(
         _max_leaf_share(evidence, leaf) for leaf in leaves if not _frees_host(evidence, leaf)
     )
+    if leaves == (rank_steps.STRAGGLER_WAIT,):
+        other_share = max(other_share, rank_waits.marked_excess_share(evidence))
     own_share = _common_share(evidence, *leaves) * max(0.0, 1 - kept_share.mid)
     if isinstance(change, HostChange) and _ALL_OF_HOST in leaves:
         own_share += _common_share(evidence, _UNSPLIT) * max_removed

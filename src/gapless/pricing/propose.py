@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.fix import Effect, changes_nothing
 from gapless.catalogue.declare.hypothetical import assume_edits
-from gapless.catalogue.declare.listing import EFFECTS
-from gapless.model.change import Change, Prediction
+from gapless.catalogue.declare.listing import EFFECTS, STAGES_AT_BEST
+from gapless.model.change import Change, LoaderChange, Prediction
 from gapless.model.edit import Applicability, FixRequest, Proposal
 from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts
@@ -113,8 +113,26 @@ def _make_offer(prices: Prices, effects: Effects, request: FixRequest, proposal:
         speedup=prediction.speedup,
         calibrated=prediction.calibrated,
         unpredicted=prediction.refused,
+        at_most=_bound_gain(prices, proposal) if changes is None else None,
     )
     return Offer(priced_proposal, request, changes, prediction)
+
+
+def _bound_gain(prices: Prices, proposal: Proposal) -> Estimate | None:
+    """Return what a proposal is worth if nothing is left of the stages that it makes shorter."""
+    stages = STAGES_AT_BEST.get(proposal.fix)
+    loader = next(
+        (
+            loader
+            for loader in prices.evidence.facts.loaders
+            if loader.location == proposal.location
+        ),
+        None,
+    )
+    if stages is None or loader is None:
+        return None
+    change = LoaderChange(loader.id, stages=dict.fromkeys(stages, 0.0))
+    return price_changes(prices, (change,)).speedup
 
 
 def predict_effect(

@@ -1,6 +1,7 @@
 """Parts of a report by name, as requested by ``--section``."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from rich.text import Text
 
@@ -27,6 +28,8 @@ from gapless.report.terminal import TableView, section, table_lines
 from gapless.report.text.console import Pen
 
 Section = list[Text]
+_UNRECORDED: Final = "nothing was recorded of it"
+_WHEN_EMPTY: Final = {"hosts": "all that was recorded ran on one"}
 
 
 def section_screen(study: Study, pen: Pen, view: TableView, names: Sequence[str]) -> Iterator[Text]:
@@ -39,7 +42,7 @@ def section_screen(study: Study, pen: Pen, view: TableView, names: Sequence[str]
     for name in names:
         if name not in available:
             raise UsageError(f"a report has no section {name!r}; it has: {', '.join(available)}")
-        yield from available[name] or [Text(f"{name}: nothing was recorded of it")]
+        yield from available[name] or [Text(f"{name}: {_WHEN_EMPTY.get(name, _UNRECORDED)}")]
 
 
 def _run_sections(study: Study, recorded: RecordedRun, pen: Pen) -> dict[str, Section]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.planted.mutations.parts import Unit, amount, data_of, item_amount, items
+from benchmarks.planted.mutations.parts import Unit, amount, data_of, item_amount, items, of_output
 from benchmarks.planted.mutations.plant import ChangeOf, Site, after_step, before_backward
 from benchmarks.planted.source import Change
 
@@ -14,6 +14,7 @@ MOST: Final = 0.8
 SHARES: Final = (0.55, 0.9)  # on the CPU, and beside a GPU
 Share = float | tuple[float, float]  # of a step: by the CPU's, or on CPU and GPU
 _ROUND: Final = 8  # steps between occasions
+_OUTPUT_SHARE: Final = 0.7  # what ``of_output`` plants
 _LARGEST: Final = 20_000_000  # elements of one tensor
 _GRAIN: Final = 1e-4  # of a unit: how finely amounts below one are told
 
@@ -80,5 +81,15 @@ def in_samples(text: str, unit_us: float, share: Share, top: str) -> ChangeOf:
                 f"    {row}" for row in rows.splitlines()
             )
         return items(rows, unit_us, top.replace("{n}", str(number)))(site)
+
+    return change
+
+
+def on_output(text: str, unit_us: tuple[float, float], share: float, imports: str = "") -> ChangeOf:
+    """Compute from what the model gave what costs a share of a step."""
+
+    def change(site: Site) -> Sequence[Change] | None:
+        factor = _OUTPUT_SHARE / share_on(site, share)
+        return of_output(text, (unit_us[0] * factor, unit_us[1] * factor), imports)(site)
 
     return change

@@ -60,6 +60,7 @@ class Fix(Struct, frozen=True):
     doc: str
     propose: Proposer
     effect: Effect | None = None  # for replay; None: it has to be tried
+    stages: tuple[str, ...] = ()  # of making a batch, of which all goes with it at best
 
     def __call__(self, facts: Facts, option: Option | None = None) -> tuple[Proposal, ...]:
         """Return the proposals for a run. Raises ``UsageError`` for an option it does not take."""
@@ -121,16 +122,19 @@ def fix(  # noqa: PLR0913 - each is a field of a fix
     value: str | None = None,
     effect: Effect | None = None,
     doc: str | None = None,
+    stages: tuple[str, ...] = (),
 ) -> Callable[[Proposer], Fix]:
     """Declare a function as a fix; its docstring is the fix's page.
 
     ``effect``: what a proposal of it changes of the run, for replay. It may raise
     ``NotObservedError``: then it is not known before it is tried. ``doc``: the page of a row in a
-    table of fixes, whose function is that of all rows.
+    table of fixes, whose function is that of all rows. ``stages``: those of making a batch that it
+    makes shorter, by as much as nobody knows: without them the step is as short as it can become.
     """
 
     def declare(propose: Proposer) -> Fix:
-        return Fix(name, since, cases, value, doc or inspect.getdoc(propose) or "", propose, effect)
+        page = doc or inspect.getdoc(propose) or ""
+        return Fix(name, since, cases, value, page, propose, effect, stages)
 
     return declare
 

@@ -20,6 +20,9 @@ CEILINGS: Final = (
 EFFECTS: Final[Mapping[str, Effect]] = {  # by the name of the fix; the others have to be tried
     fix.name: fix.predict_changes for fix in FIXES if fix.effect is not None
 }
+STAGES_AT_BEST: Final[Mapping[str, tuple[str, ...]]] = {
+    fix.name: fix.stages for fix in FIXES if fix.stages
+}
 
 
 def find_fix(name: str) -> Fix:

@@ -26,10 +26,13 @@ def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Change
     """Return what goes without the search for unused parameters; ``None`` if no window shows it.
 
     With it goes the exchange of what was used: one of those of a step, and not a longer one than
-    the others.
+    the others; where all are of few bytes, it takes as long as they do.
     """
     if not windows.select_operators(evidence, SEARCH):
         return None
     count = max(1.0, windows.sum_calls(evidence, collectives.REDUCE_CALL).count)
     remaining = Estimate(1 - 1 / count, 1 - 0.5 / count, 1.0)
+    if not evidence.on_device:
+        fewer = collectives.remains_of_fewer(evidence, count, count - 1)
+        remaining = remaining if fewer is None else Estimate(fewer.mid, fewer.mid, fewer.high)
     return (Omit((SEARCH,)), collectives.change_exposed(evidence, remaining))

@@ -31,6 +31,7 @@ from gapless.recorded.values import as_int
 from gapless.replay.loader.baseline import fit_worker_threads
 from gapless.replay.loader.costs import BatchRows, LoaderInputs
 
+_MIN_EXCESS: Final = 2.0  # times as long: another rank's loader is the one that is waited for
 _MIN_STEADY_ROWS: Final = 40  # hand-overs: with fewer, those after a gap are used too
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap")  # of a device
 _PER_CENT: Final = 100.0
@@ -39,17 +40,21 @@ _PER_CENT: Final = 100.0
 def loader_inputs(
     recording: Recording, facts: Facts, recorded: RecordedRun | None, constants: Constants | None
 ) -> tuple[LoaderInputs, ...]:
-    """Return the inputs of each loader that feeds the training in the first rank's process."""
+    """Return the inputs of each loader that feeds the training in one process.
+
+    It is that of the first rank, unless another waits twice as long for data: that one decides.
+    """
     all_trainings = trainings(recording)
     candidates = select_steppers(all_trainings) or all_trainings
     if not candidates:
         return ()
+    training = _select_waiting(candidates, recorded)
     used_cpus, delayed_cpus = (
-        _sampled_cpus(recording, candidates[0], series) for series in ("cpu", "run_queue")
+        _sampled_cpus(recording, training, series) for series in ("cpu", "run_queue")
     )
     all_inputs = [
         replace(
-            _build_inputs(candidates[0], (facts, loader), recorded, constants),
+            _build_inputs(training, (facts, loader), recorded, constants),
             used_cpus=used_cpus,
             delay_share=delayed_cpus,
         )
@@ -58,6 +63,20 @@ def loader_inputs(
     ]
     all_inputs = [fit_worker_threads(inputs) for inputs in all_inputs]
     return tuple(inputs for inputs in all_inputs if len(inputs.rows))
+
+
+def _select_waiting(candidates: Sequence[Training], recorded: RecordedRun | None) -> Training:
+    """Return the training that waits for data by far the longest, or the first."""
+    waits_ns = {
+        process.pid: sum(ns for leaf, ns in process.stepping.items() if leaf.startswith("data."))
+        for process in (() if recorded is None else recorded.timeline.processes)
+    }
+
+    def wait_ns(training: Training) -> int:
+        return waits_ns.get(training.process.pid, 0)
+
+    longest = max(candidates, key=wait_ns)
+    return longest if wait_ns(longest) > _MIN_EXCESS * wait_ns(candidates[0]) else candidates[0]
 
 
 def _build_inputs(

@@ -76,6 +76,7 @@ class ProposalObject(Struct, frozen=True):
     speedup: Estimate | None = None  # predicted, of this alone; null: it is not
     calibrated: bool = False
     unpredicted: str | None = None  # why it is not predicted
+    at_most: Estimate | None = None  # what it would give if nothing were left of its stages
     after: tuple[str, ...] = ()  # fixes with which together it was predicted as well
     together: Estimate | None = None  # what all of these give, replayed together
     outcome: Outcome | None = None  # where a step would go with this alone: ns by group, summing

@@ -156,7 +156,8 @@ def _without_line(proposal: Proposal) -> str:
 
 def _worth(proposal: Proposal, base: Estimate | None, numbers: dict[str, str]) -> str:
     if proposal.speedup is None:
-        return "not predicted: try it"
+        bound = proposal.at_most
+        return "not predicted: try it" if bound is None else f"at most {bound.high:.1f}×: try it"
     if base is None or proposal.together is None:
         return ratio_text(proposal.speedup)
     previous = ", ".join(numbers.get(name, name) for name in proposal.after)

@@ -1,6 +1,5 @@
 """Faults in what a step computes with tensors, much or in many pieces."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import (
@@ -10,11 +9,10 @@ from benchmarks.planted.mutations.opened.amounts import (
     SOME,
     beside,
     computed,
-    share_on,
+    on_output,
 )
-from benchmarks.planted.mutations.parts import of_output, top_where
-from benchmarks.planted.mutations.plant import CUDA, ChangeOf, Plant, Site
-from benchmarks.planted.source import Change
+from benchmarks.planted.mutations.parts import top_where
+from benchmarks.planted.mutations.plant import CUDA, Plant
 
 _MANY: Final = ("G201", "G202", "G506")
 _CHORE: Final = ("G214", "G203", "G219")
@@ -24,7 +22,6 @@ _READ: Final = ("G305", "G307", "G308", "G202", "G201", *_CHORE)
 _SENT: Final = ("G301", "G302", "G303", "G304", "G202", *_CHORE)
 _TORCH: Final = "import torch as _torch\n"
 _DEVICE: Final = "device={parameters}[0].device"
-_OUTPUT_SHARE: Final = 0.7  # what ``of_output`` plants
 
 
 def _ones(name: str, shape: str) -> str:
@@ -162,16 +159,6 @@ _COPIED: Final = (
 )
 
 
-def _of_output(text: str, unit_us: tuple[float, float], share: float) -> ChangeOf:
-    """Compute from what the model gave what costs a share of a step."""
-
-    def change(site: Site) -> Sequence[Change] | None:
-        factor = _OUTPUT_SHARE / share_on(site, share)
-        return of_output(text, (unit_us[0] * factor, unit_us[1] * factor))(site)
-
-    return change
-
-
 _BULKS: Final = (
     ("parts-of-a-spread", "spread-parts", _PARTED, (0.11, 0.0015), SOME, 2, 1.0, _BULK),
     ("values-in-bins", "bins-of-values", _BINNED, (0.015, 1.2e-5), MUCH, 1, 1.0, _BULK),
@@ -236,7 +223,7 @@ PLANTS: Final = (
         for name, family, text, unit, share, codes in _SMALLS
     ),
     *(
-        Plant(name, family, _of_output(text, unit, share), codes, at_line=True)
+        Plant(name, family, on_output(text, unit, share), codes, at_line=True)
         for name, family, text, unit, share, codes in _OUTPUTS
     ),
     *(

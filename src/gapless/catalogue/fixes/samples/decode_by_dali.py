@@ -14,6 +14,7 @@ PART: Final = "decode-by-dali"
 
 @fix(
     PART,
+    stages=("decode", "augment", "collate"),
     cases="""
     seen = {"pipeline": ("Resize", "CenterCrop", "ToTensor"), "to_floats": 1}
     colour = {"pipeline": ("Resize", "ColorJitter", "ToTensor"), "to_floats": 1}

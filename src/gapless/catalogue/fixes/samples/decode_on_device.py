@@ -23,6 +23,7 @@ _GEOMETRY: Final = frozenset(
 
 @fix(
     PART,
+    stages=("decode", "augment", "collate"),
     cases="""
     pipeline = ("RandomResizedCrop", "RandomHorizontalFlip", "ToTensor", "Normalize")
     to_floats = 2

@@ -16,6 +16,7 @@ NAME: Final = "file-cache"
 @fix(
     NAME,
     value="FOLDER",
+    stages=("read",),
     cases="""
     # A list of files, eight workers
     > risky: files of train.py:41 are read from where they lie once, and kept in /local/photos

@@ -16,6 +16,7 @@ _LIBRARIES: Final = ("simplejpeg", "opencv", "turbojpeg", "torchvision")
 @fix(
     NAME,
     value="LIBRARY",
+    stages=("decode",),
     cases="""
     installed = ("simplejpeg", "torchvision")
     # simplejpeg is installed, eight workers

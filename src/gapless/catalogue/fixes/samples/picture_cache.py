@@ -14,6 +14,7 @@ NAME: Final = "picture-cache"
 
 @fix(
     NAME,
+    stages=("read", "decode"),
     cases="""
     # Pictures that are cropped at random, eight workers
     > same: pictures of train.py:41 are decoded once, and kept in memory

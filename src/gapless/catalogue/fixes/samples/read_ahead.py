@@ -14,6 +14,7 @@ PART: Final = "read-ahead"
 
 @fix(
     PART,
+    stages=("read",),
     cases="""
     # A list of files
     > same: files of a batch at train.py:41 are asked for at once, by Images.paths

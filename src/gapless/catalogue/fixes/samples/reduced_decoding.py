@@ -14,6 +14,7 @@ _SHRINKING: Final = frozenset({"RandomResizedCrop", "Resize"})
 
 @fix(
     PART,
+    stages=("decode", "augment"),
     cases="""
     pipeline = ("Resize", "CenterCrop", "ToTensor")
     # Photographs that are resized, two workers

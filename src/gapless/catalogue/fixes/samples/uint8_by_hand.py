@@ -14,6 +14,7 @@ NAME: Final = "uint8-by-hand"
 
 @fix(
     NAME,
+    stages=("augment", "collate", "hand-over"),
     cases="""
     # x.float() / 255, eight workers
     > same: floats that Images makes of bytes are made on the device

@@ -14,6 +14,7 @@ _LATER: Final = "FloatsLater"  # what the part puts at the end
 
 @fix(
     PART,
+    stages=("augment", "collate", "hand-over"),
     cases="""
     pipeline = ("RandomResizedCrop", "ToTensor", "Normalize")
     # A pipeline that ends with ToTensor and Normalize

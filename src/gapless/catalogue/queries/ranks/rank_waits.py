@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries.ranks.rank_marks import play_marks
+from gapless.catalogue.queries.ranks import rank_marks
 from gapless.catalogue.queries.ranks.rank_steps import Rank
 from gapless.model.account import RowAccount
 from gapless.model.evidence import Evidence, NotObservedError
@@ -29,7 +29,7 @@ def find_ranks(evidence: Evidence) -> tuple[Rank, ...]:
         if row.row.rank is not None:
             rows_by_rank.setdefault(row.row.rank, []).append(row)
     ranks = tuple(Rank(rank, tuple(rank_rows)) for rank, rank_rows in sorted(rows_by_rank.items()))
-    return play_marks(_keep_common_steps(ranks), evidence) if len(ranks) > 1 else ()
+    return rank_marks.play_marks(_keep_common_steps(ranks), evidence) if len(ranks) > 1 else ()
 
 
 def _keep_common_steps(ranks: tuple[Rank, ...]) -> tuple[Rank, ...]:
@@ -127,6 +127,20 @@ def mean_straggler_wait(ranks: tuple[Rank, ...], slowest: Rank) -> float:
     """Return the mean time that the others wait in a step for a known last rank, in ns."""
     waits_ns = [float(rank.straggler_waits.mean()) for rank in ranks if rank is not slowest]
     return sum(waits_ns) / len(waits_ns) if waits_ns else 0.0
+
+
+def marked_excess_share(evidence: Evidence) -> float:
+    """Return the share of a step that marks show the slowest rank to do more, as a mean of ranks.
+
+    Marks tell of all steps: in the few of a window the others may wait less for it.
+    """
+    ranks = find_ranks(evidence)
+    if not evidence.step_ns or not any(rank.played for rank in ranks):
+        return 0.0
+    slowest, _ = find_slowest_rank(ranks)
+    others_ns = [rank_marks.marked_mean(rank) for rank in ranks if rank is not slowest]
+    excess_ns = rank_marks.marked_mean(slowest) - sum(others_ns) / len(others_ns)
+    return max(0.0, excess_ns) / evidence.step_ns / len(ranks)
 
 
 def find_surpluses(

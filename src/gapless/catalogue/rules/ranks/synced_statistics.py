@@ -51,7 +51,7 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
     ## How it is measured
     By the calls of ``SyncBatchNorm`` and of differentiable collectives in windows, and by the
     account: the transfers that no computing hides, and the host's time to start them, in proportion
-    to their part of all collectives of a step.
+    to their part of all collectives of a step; without a device, of the time that these take.
     """
     if world.ranks < 2:  # noqa: PLR2004 - no other rank
         return None
@@ -63,16 +63,13 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
     lost_ns = collectives.exposed_ns(evidence)
     if n_forward < _MIN_CALLS or not step_ns or share * lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
-    remaining = 1 - share
     count = windows.format_count
     return synced_statistics.detection(
         f"{count(n_forward)} times a step a forward pass waits for all ranks, and "
         f"{count(n_backward)} times the backward pass: these are {count(n_forward + n_backward)} "
         f"of {count(n_all)} collectives, and what no computing hides of all takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        collectives.change_exposed(
-            evidence, Estimate(remaining, remaining, min(1.0, remaining + _SPREAD * share))
-        ),
+        collectives.change_exposed(evidence, _estimate_remaining(evidence, share)),
         location=windows.find_calling_function(evidence, _NORM, *_FUNCTIONS),
         measures=(
             Measure("collectives of the forward pass, a step", n_forward, ""),
@@ -85,3 +82,15 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
             "several layers in one call"
         ),
     )
+
+
+def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:
+    """Return what remains of exposed collectives without these: a host's calls wait for them."""
+    if evidence.on_device:
+        return Estimate(1 - count_share, 1 - count_share, 1 - (1 - _SPREAD) * count_share)
+    leaves = (collectives.TRANSFER_LEAF, collectives.ISSUE_LEAVES)
+    rows = evidence.study.account.leaves.items()  # of windows, as what calls take
+    lost_ns = sum(ns for leaf, ns in rows if leaf.startswith(leaves))
+    calls_ns = windows.sum_calls(evidence, *_FUNCTIONS).host_ns * windows.count_steps(evidence)
+    share = max(count_share, min(1.0, calls_ns / lost_ns) if lost_ns else 0.0)
+    return Estimate(1 - share, 1 - share, 1 - count_share)
