@@ -37,7 +37,7 @@ TRAININGS: Final = {
         "fed", ("--kind", "mounted", "--epochs", "10"), ("file-cache={folder}/near",)
     ),
     "padded": Training("fed", ("--kind", "padded", "--epochs", "30"), ("length-buckets",)),
-    "jpegs": Training("fed", ("--kind", "jpegs", "--epochs", "4"), ("decode-by-dali",)),
+    "jpegs": Training("fed", ("--kind", "jpegs", "--epochs", "2"), ("decode-by-dali",)),
     "bytes": Training(
         "fed", ("--kind", "bytes", "--device", "cuda", "--epochs", "20"), ("uint8-in-loop",)
     ),

@@ -7,7 +7,12 @@ from msgspec.structs import replace
 from gapless.catalogue.examples.evidence import with_recorded
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, world
 from gapless.catalogue.examples.parts import MS, operator
-from gapless.catalogue.examples.ranks import Leaves, evidence_of_ranks
+from gapless.catalogue.examples.ranks import (
+    Leaves,
+    evidence_of_ranks,
+    hot_line,
+    with_rank_lines,
+)
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
@@ -15,6 +20,7 @@ from gapless.catalogue.rules import RULES
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
+from gapless.model.run import CpuContention
 from gapless.pricing.charged import charge_changes
 from gapless.pricing.diagnose import run_rules
 from gapless.pricing.simulators.late_rank import name_late_rank
@@ -101,6 +107,19 @@ def test_a_late_rank_whose_excess_no_rule_explains_is_late_and_no_more() -> None
     other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 10}
     detections = detect(evidence_of_ranks(cpu(*WORLD), other, late))
     assert [(row.code, row.rank) for row in detections if row.rank is not None] == [("G601", 1)]
+
+
+@pytest.mark.parametrize(("cores", "codes"), [(0.0, {"G601"}), (1.5, set[str]())])
+def test_a_host_that_is_slower_at_no_line_may_have_lost_its_processor_to_others(
+    cores: float, codes: set[str]
+) -> None:
+    late = {"busy.math": 25, "comm.exposed": 5, "idle.host.unframed": 10}
+    other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 10}
+    alone = evidence_of_ranks(cpu(*WORLD), other, late)
+    evidence = with_recorded(alone, contention=CpuContention(cores, 0.0, 2))
+    assert {row.code for row in detect(evidence) if row.rank is not None} == codes
+    lines = ((hot_line(77, 0.9),), (hot_line(77, 0.3), hot_line(79, 0.6)))
+    assert 1 in {row.rank for row in detect(with_rank_lines(evidence, *lines))}
 
 
 def test_what_all_ranks_have_is_no_cause_of_one() -> None:

@@ -33,6 +33,7 @@ _STATES: Final = {
     "warm": "warm",
 }
 _QUIET: Final = "bright_black"
+_UNBATCHED: Final = "no batches: what it gives at once counts as a sample"
 
 
 class _FigureColumn(Struct, frozen=True):
@@ -86,7 +87,7 @@ def _describe_subject(costs: InputCosts, subject: InputSubject) -> str:
     workers = {0: "no workers", 1: "1 worker"}.get(
         subject.num_workers, f"{subject.num_workers} workers"
     )
-    batch = f"batches of {subject.batch_size}" if subject.batch_size else "no batches"
+    batch = f"batches of {subject.batch_size}" if subject.batch_size else _UNBATCHED
     parts = f": {', '.join(subject.batch_parts)}" if subject.batch_parts else ""
     size_words = (
         "" if not subject.batch_bytes else f"; a batch is {size(subject.batch_bytes)}{parts}"

@@ -101,3 +101,17 @@ def test_what_has_no_files_or_workers_is_refused(tmp_path: Path) -> None:
     for loader, why in loaders:
         with pytest.raises(ValueError, match=why):
             cache_files(loader, str(tmp_path / "near"))
+
+
+def test_files_behind_an_url_are_kept_by_fsspec_itself(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/far/a.bin", b"pixels")
+    contents: list[bytes] = []
+    for _ in range(2):
+        options = {"cache_storage": str(tmp_path)}
+        with fsspec.open("filecache::memory://far/a.bin", filecache=options) as file:
+            contents.append(file.read())
+        if memory.exists("/far/a.bin"):
+            memory.rm("/far/a.bin")
+    assert contents == [b"pixels", b"pixels"]

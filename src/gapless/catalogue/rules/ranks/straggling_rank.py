@@ -25,12 +25,16 @@ _MIN_COMPUTE_SHARE: Final = 0.5  # of the surplus
 _MAX_TAKEN_CORES: Final = 0.5  # processors that others took
 _MIN_SURPLUS_SHARE: Final = 0.25  # of the surplus: smaller parts are not named
 _COMPUTING: Final = "computing"
+_UNFRAMED: Final = "off the processor, or where nothing is recorded"
+_PYTHON: Final = "in Python between operators"
+_CALLING: Final = "calling operators"
+_ON_PROCESSORS: Final = (_UNFRAMED, _PYTHON, _CALLING)
 _DATA_WAITS: Final = "waiting for data"
 LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an excess → leaves
     _DATA_WAITS: ("idle.data",),
-    "off the processor, or where nothing is recorded": ("idle.host.unframed",),
-    "in Python between operators": ("idle.host.python",),
-    "calling operators": ("idle.host.dispatch", "idle.launch", "idle.host.optimizer"),
+    _UNFRAMED: ("idle.host.unframed",),
+    _PYTHON: ("idle.host.python",),
+    _CALLING: ("idle.host.dispatch", "idle.launch", "idle.host.optimizer"),
     _COMPUTING: ("busy.",),
     "in the garbage collector": ("idle.gc",),
     "on checkpoints": ("idle.io_main.checkpoint",),
@@ -97,12 +101,12 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     last one. What each rank does by itself is its step without those waits. One rank must be the
     slowest by at least 2 % of a step and by more than chance explains, and six tenths of all time
     that ranks wait for one another must be waits for it. On processors that other processes may
-    have taken, a rank that only computes longer is not blamed, nor is one that in windows is later
-    than a step takes without them: tracing slows ranks unequally. The gain is that of this rank
-    being as fast as the next slowest, which then decides; extra computing is not saved but shared
-    among all ranks. Waits for one another by chance remain. Its excess is found by comparing its
-    steps with the others', and its line is the one at which its training thread was sampled more
-    often than theirs.
+    have taken, a rank that only computes longer is not blamed, nor one whose host only takes longer
+    at no line of its own; nor is one that in windows is later than a step takes without them:
+    tracing slows ranks unequally. The gain is that of this rank being as fast as the next slowest,
+    which then decides; extra computing is not saved but shared among all ranks. Waits for one
+    another by chance remain. Its excess is found by comparing its steps with the others', and its
+    line is the one at which its training thread was sampled more often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
@@ -116,10 +120,9 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
         raise NotObservedError("steps", reason)
     excesses = rank_waits.find_surpluses(ranks, straggler, LEAVES_BY_ACTIVITY)
     compute_share = min(1.0, dict(excesses).get(_COMPUTING, 0.0) / surplus)
-    if compute_share >= _MIN_COMPUTE_SHARE and _is_shared(evidence):
-        reason = (
-            f"whether rank {straggler.rank} has more to compute or fewer processors is not known"
-        )
+    unsure_ns = sum(dict(excesses)[name] for name in _starved_activities(evidence, straggler.rank))
+    if unsure_ns >= _MIN_COMPUTE_SHARE * surplus and _is_shared(evidence):
+        reason = f"whether rank {straggler.rank} has more to do or fewer processors is not known"
         raise NotObservedError("processors", reason)
     largest = [excess for excess in excesses if excess[1] >= _MIN_SURPLUS_SHARE * surplus][
         :2
@@ -192,6 +195,15 @@ def _is_by_chance(ranks: tuple[Rank, ...], straggler: Rank) -> bool:
     return float(surplus.mean()) < error * _MIN_STANDARD_ERRORS.get(
         len(surplus), _MANY_STEPS_ERRORS
     )
+
+
+def _starved_activities(evidence: Evidence, rank: int) -> tuple[str, ...]:
+    """Return the activities that take longer where others take a rank's processors.
+
+    If it is sampled at a line of its own, only what it computes.
+    """
+    has_line = rank_waits.find_surplus_line(evidence, rank) is not None
+    return (_COMPUTING,) if evidence.is_trace_only or has_line else (_COMPUTING, *_ON_PROCESSORS)
 
 
 def _is_shared(evidence: Evidence) -> bool:
