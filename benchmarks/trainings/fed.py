@@ -129,7 +129,8 @@ def main() -> None:
         for batch in loader:
             x = batch[0] if options.kind == "jpegs" else batch
             x = x.float() / 255 - 0.5 if options.kind == "bytes" else x
-            loss = model(x.to(options.device)).square().mean()
+            wanted = torch.randn(len(x), 1).to(options.device)
+            loss = nn.functional.mse_loss(model(x.to(options.device)), wanted)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
