@@ -7,8 +7,9 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu, machine, worker_loader
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.fixes.samples.recycled_collate import recycled_collate
-from gapless.catalogue.fixes.samples.sample_cache import sample_cache
+from gapless.catalogue.fixes.samples.sample_cache import request_sample_cache, sample_cache
 from gapless.catalogue.fixes.samples.uint8_in_loop import request_bytes_of_batches
+from gapless.catalogue.queries.input.loaders import find_loading
 from gapless.catalogue.rules.input.read_bound import read_bound
 from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
 from gapless.model.change import LoaderChange
@@ -79,10 +80,10 @@ def test_files_are_to_be_decoded_on_the_device_where_they_are_only_cropped() -> 
         assert [str(request) for request in detection.helps] == fixes
 
 
-def slow_decoding(**changes: object) -> Evidence:
+def slow_decoding(decode_ms: float = 5.0, **changes: object) -> Evidence:
     loader = worker_loader(decoders=(), **changes)
     loader = replace(loader, num_workers=2)
-    workers = example_workers(2, {"decode": 5.0, "collate": 0.5})
+    workers = example_workers(2, {"decode": decode_ms, "collate": 0.5})
     return evidence_of(
         gpu(loader, machine(cpus=2)),
         {"busy.math": 10.0, "idle.data.decode": 90.0},
@@ -115,7 +116,15 @@ def test_files_are_to_be_decoded_smaller_where_code_of_the_data_set_resizes_pict
     assert [str(request) for request in detection.helps] == ["reduced-decoding"]
 
 
-def test_what_is_left_of_samples_that_are_kept_is_to_copy_them() -> None:
+@pytest.mark.parametrize(("decode_ms", "is_kept"), [(0.14, False), (0.16, True)])
+def test_samples_are_kept_if_making_them_takes_longer(*, decode_ms: float, is_kept: bool) -> None:
+    seen = slow_decoding(decode_ms, random=False, iterations=2)
+    loading = find_loading(seen, seen.facts.loaders[0])
+    assert loading is not None
+    assert bool(request_sample_cache(loading)) == is_kept
+
+
+def test_what_is_left_of_samples_that_are_kept_is_to_look_up_and_copy_them() -> None:
     seen = slow_decoding(random=False)
     (proposal,) = sample_cache(seen.facts)
     changes = sample_cache.predict_changes(seen, proposal)
@@ -123,7 +132,7 @@ def test_what_is_left_of_samples_that_are_kept_is_to_copy_them() -> None:
     (change,) = changes
     assert isinstance(change, LoaderChange)
     assert set(change.stages) == {"read", "decode", "augment", "tokenise", "other"}
-    copied_ns = 200_000 + 0.2 * (38 << 20)
+    copied_ns = 200_000 + 0.2 * (38 << 20) + 64 * 20_000
     assert min(change.stages.values()) == pytest.approx(copied_ns / (64 * 5e6))
     assert min(change.stages.values()) == max(change.stages.values())
 

@@ -2,8 +2,10 @@
 
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.parts import kernel
 from gapless.catalogue.queries import samples
 from gapless.catalogue.rules.host import python_bound
+from gapless.catalogue.rules.host.launch_bound import launch_bound
 from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -77,3 +79,19 @@ def test_a_call_lies_at_the_line_where_it_was_sampled_not_where_its_function_beg
     evidence = evidence_of(example_facts.cpu(), {"busy.math": 10}, *calls)
     assert samples.find_called_line(evidence, main, "copy.deepcopy").line == 34
     assert samples.find_called_line(evidence, main, "json.dump") == main
+
+
+def test_a_pass_aside_is_not_compiled() -> None:
+    aside = CallLine("train.py", 30, "train", "torch/autograd/__init__.py", "grad", 0.1)
+    kernels = kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise")
+    for calls, n_fixes in (((), 2), ((aside,), 0)):
+        (detection,) = launch_bound(
+            evidence_of(
+                example_facts.gpu(),
+                {"busy.elementwise": 4, "idle.host.dispatch": 16},
+                kernels,
+                *calls,
+            )
+        )
+        assert isinstance(detection, Detection)
+        assert len(detection.helps) == n_fixes

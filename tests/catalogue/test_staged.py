@@ -83,7 +83,9 @@ def test_a_stage_is_told_at_the_users_function() -> None:
 
 def test_where_workers_would_do_on_a_gpu_a_stage_is_told_unless_they_are_named() -> None:
     image_loader = loader()
-    use = example_use(image_loader, {"other": 20.0}, example_workers(0, {"other": 0.3}))
+    use = example_use(
+        image_loader, {"other": 20.0}, example_workers(0, {"other": 0.3, "collate": 0.1})
+    )
     answers = slow_samples(
         evidence_of(gpu(image_loader), {"busy.math": 20.0, "idle.data.other": 20.0}, use)
     )

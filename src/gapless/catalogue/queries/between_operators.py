@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries import samples, windows
+from gapless.catalogue.queries import samples, step_lines, windows
 from gapless.catalogue.queries.files import measure_named_ns
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.estimate import Estimate
@@ -20,6 +20,7 @@ _USUAL_NS: Final = 4_000.0
 _TYPICAL_SHARE, _MAX_SHARE = (0.25, 0.7)  # of these 4 µs: in most trainings, and at most
 _TENSOR_CALL: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
 _NESTED_CALLS: Final = 3
+_MIN_OWN_SHARE: Final = 0.25  # of the samples in a function that calls modules: at its own lines
 _MAX_OTHER_CORES: Final = 0.5  # processors that others took
 _MAX_QUEUE_SHARE: Final = 0.1  # of a worker's life spent waiting for a processor
 
@@ -64,6 +65,8 @@ def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, E
     """
     total_ns, lost_ns = excess.python_ns + excess.silent_ns, excess.lost_ns
     code = samples.find_explaining_code(evidence, lost_ns)
+    if code is not None and _is_spread(evidence, code):
+        code = None
     sampled_ns = (
         None
         if code is None
@@ -77,6 +80,21 @@ def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, E
     mid_ns = max(lost_ns, min(sampled_ns.mid, max_ns))
     low_ns = max(window_ns.low, min(sampled_ns.low, mid_ns))
     return code, Estimate(low_ns, mid_ns, max(mid_ns, min(sampled_ns.high, max_ns)))
+
+
+def _is_spread(evidence: Evidence, code: HostCode) -> bool:
+    """Return whether a function is a pass through modules, and little of it its own lines.
+
+    Samples cannot tell Python from operators there: what modules call is spread over all of them.
+    """
+    own_share = sum(
+        line.share
+        for line in evidence.recorded.lines
+        if (line.file, line.function) == (code.file, code.function)
+    )
+    training_functions = step_lines.find_training_functions(evidence.call_lines)
+    is_pass = (code.file, code.function) in training_functions
+    return is_pass and own_share < _MIN_OWN_SHARE * code.stood
 
 
 def include_samples(evidence: Evidence, code: HostCode, held_ns: Estimate) -> Estimate:

@@ -93,11 +93,10 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     )
     unseen_share = _unseen_waits(evidence)
     lines = [_merge_lines(block, looks, passes, unseen_share) for block in blocks]
-    selected: list[StepLine] = []
+    selected: dict[Location, StepLine] = {}
     for line in sorted(lines, key=lambda line: -line.share.mid):
-        if line.location not in [step_line.location for step_line in selected]:
-            selected.append(line)
-    return tuple(selected)
+        selected.setdefault(line.location, line)
+    return tuple(selected.values())
 
 
 def _has_repeated_passes(evidence: Evidence) -> bool:
@@ -117,11 +116,12 @@ def _has_repeated_passes(evidence: Evidence) -> bool:
 
 def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:
     """Return the lines that compute gradients by themselves: ``torch.autograd.grad``."""
-    return tuple(
-        call
-        for call in recorded.call_lines
-        if call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
-    )
+    return tuple(filter(is_pass_aside, recorded.call_lines))
+
+
+def is_pass_aside(call: CallLine) -> bool:
+    """Return whether a call is of ``torch.autograd.grad``."""
+    return call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
 
 
 def _unseen_waits(evidence: Evidence) -> float:
@@ -290,7 +290,8 @@ def _is_training(call: CallLine) -> bool:
         return False
     is_scheduling = _SCHEDULERS in file and name == "step"
     is_torch = any(pattern in file for pattern in _TRAINING_FILES)
-    return not is_scheduling and (is_torch or name in _TRAINING_CALLS)
+    is_bar = name == "__iter__" and _LIBRARIES[0] in file and "/_tensor" not in file  # of progress
+    return not is_scheduling and (is_torch or name in _TRAINING_CALLS or is_bar)
 
 
 def _outer_function(function: str) -> str:

@@ -16,6 +16,7 @@ from gapless.model.facts import Facts, Loader
 NAME: Final = "sample-cache"
 _MAX_MEMORY_SHARE: Final = 0.5  # of what is free
 _MIN_KEPT_SHARE: Final = 0.25  # of the samples
+_KEPT_NS: Final = 20_000.0  # taken from memory: 14 to 30 µs (benchmarks/kept_samples.py)
 _SAMPLE_STAGES: Final = (
     "read",
     "decode",
@@ -25,20 +26,28 @@ _SAMPLE_STAGES: Final = (
 )  # the stages of making a sample
 
 
+def _made_ns(loading: Loading) -> float:
+    """Return how long making the samples of a batch takes."""
+    stages_ns = sum(stage.wall_ns for stage in loading.stages() if stage.name in _SAMPLE_STAGES)
+    return loading.n_samples * stages_ns
+
+
+def _kept_ns(loading: Loading) -> float:
+    """Return how long a batch of kept samples takes: each is looked up, decoded and copied."""
+    return loading.min_batch_ns + _KEPT_NS * loading.n_samples
+
+
 def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
-    """Return what is left of making samples: copying what a batch holds, once."""
+    """Return what is left of making samples: taking each from memory, and copying it once."""
     loaders = (loader for loader in evidence.facts.loaders if loader.location == proposal.location)
     loader = next(loaders, None)
     loading = None if loader is None else find_loading(evidence, loader)
     if loading is None:
         return None
-    n_samples = (loading.workers.samples or 0) / max(1, loading.workers.fetches)
-    made_ns = n_samples * sum(
-        stage.wall_ns for stage in loading.stages() if stage.name in _SAMPLE_STAGES
-    )
-    if made_ns <= loading.min_batch_ns:
+    made_ns, kept_ns = _made_ns(loading), _kept_ns(loading)
+    if made_ns <= kept_ns:
         return None
-    factor = loading.min_batch_ns / made_ns
+    factor = kept_ns / made_ns
     return (LoaderChange(loading.loader.id, stages=dict.fromkeys(_SAMPLE_STAGES, factor)),)
 
 
@@ -147,8 +156,12 @@ def _propose(facts: Facts, loader: Loader, folder: str | None) -> Proposal:
 
 
 def request_sample_cache(loading: Loading) -> tuple[FixRequest, ...]:
-    """Return the fix for samples that were made again for each epoch, and draw no numbers."""
+    """Return the fix for samples that were made again for each epoch, and draw no numbers.
+
+    Samples that take no longer to make than to keep stay as they are.
+    """
     loader = loading.loader
     is_constant = loader.random is False and loader.iterations > 1
     is_possible = is_constant and find_cache_obstacle(loading.facts, loader) is None
+    is_possible = is_possible and _made_ns(loading) > _kept_ns(loading)
     return (loading.request(sample_cache),) if is_possible else ()

@@ -149,6 +149,11 @@ class Loading(Struct, frozen=True):
         return _CALLS_NS + _WRITE_NS * (self.loader.batch_bytes or 0)
 
     @property
+    def n_samples(self) -> float:
+        """Return the samples of a fetch, on average; 0: they were not counted."""
+        return (self.workers.samples or 0) / max(1, self.workers.fetches)
+
+    @property
     def queue_share(self) -> float:
         """Return the share of a fetch in which workers waited for a processor."""
         workers = self.workers

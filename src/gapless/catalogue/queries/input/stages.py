@@ -35,6 +35,10 @@ _MIN_DOMINANT_SHARE: Final = 0.6
 _WORKERS_CAUSE: Final = "loader-in-training-process"  # the cause that more workers remove
 _PAIRED_STAGES: Final = {"read": "other", "other": "read"}  # the data set's own: calls and code
 _MAX_MEMORY_SHARE: Final = 0.25  # that samples kept in memory may take
+# A sample out of a list, and a row of two tensors (benchmarks/kept_samples.py).
+_LISTED_NS, _INDEXED_NS = 500.0, 4_000.0
+_FETCH_NS: Final = 50_000.0  # assumed: what a fetch calls of the loader itself
+_TENSOR_DATASET: Final = "TensorDataset"
 # Beside a training on processors, the first workers gain less than their bound.
 _SHARED_RATIO: Final = 0.8
 
@@ -70,7 +74,8 @@ def detect_slow_stage(
     )
     paired = _find_paired_stage(loading, top)
     spent_ns = fetch_ns * (top.share + (0.0 if paired is None else paired.share))
-    remaining_share = loading.min_batch_ns / spent_ns if spent_ns else 1.0
+    min_ns = _min_samples_ns(loading) if stage == "other" else loading.min_batch_ns
+    remaining_share = min_ns / spent_ns if spent_ns else 1.0
     max_workers = max(loading.max_workers(), loader.num_workers)
     helped_ns = loading.min_step_ns(max_workers)
     without_ns = loading.min_step_ns(
@@ -110,6 +115,12 @@ def detect_slow_stage(
         no_remedy=remedy,
         unless=_WORKERS_CAUSE if workers_suffice else None,
     )
+
+
+def _min_samples_ns(loading: Loading) -> float:
+    """Return how long the samples of a batch take at least: a list holds them, or tensors do."""
+    is_indexed = (loading.loader.dataset or "").endswith(_TENSOR_DATASET)
+    return _FETCH_NS + loading.n_samples * (_INDEXED_NS if is_indexed else _LISTED_NS)
 
 
 def _find_paired_stage(loading: Loading, top: StageUse) -> StageUse | None:

@@ -16,6 +16,7 @@ _MIN_CALL_SHARE: Final = 0.9  # of the parameters
 _MIN_PARAMETER_SHARE: Final = 0.5
 _SCALE_OPERATOR: Final = "aten::mul_"
 _READ_OPERATOR: Final = "aten::item"
+_CLIP_FILE: Final = "torch/nn/utils/clip_grad"
 _PYTHON_LEAF: Final = "idle.host.python"
 _CALL_NS: Final = 4_000.0  # of Python for each operator, see python-bound
 _MIN_STEP_SHARE: Final = 0.01  # of the step
@@ -50,6 +51,12 @@ _MANUAL_REMEDY: Final = (
     busy.math 4, idle.host.python 2
     operator(NORM_OPERATOR, calls=85, host_ms=0.3)
     operator(_READ_OPERATOR, calls=2, host_ms=0.01)
+    # The same, and numbers are read elsewhere: the counts of an optimizer that loops
+    cpu(optimizer(tensors=84))
+    busy.math 4, idle.host.python 2
+    operator(NORM_OPERATOR, calls=85, host_ms=0.3)
+    operator(_READ_OPERATOR, calls=84, host_ms=0.2)
+    CallLine("train.py", 31, "train", "torch/nn/utils/clip_grad.py", "_no_grad_wrapper", 0.2)
     # torch.nn.utils.clip_grad_norm_
     gpu()
     busy.tc_math 20
@@ -66,8 +73,8 @@ def clip_loop(evidence: Evidence) -> Detection | None:
 
     ## How it is measured
     By the norms of a step: as many as parameters, or nearly so. On a CPU torch's own functions loop
-    too, in C++: there a loop of the user's shows only if each norm is read, and costs what calling
-    operators from Python takes, 4 µs each.
+    too, in C++: there a loop of the user's shows only if each norm is read, beside those that
+    torch's functions take, and costs what calling operators from Python takes, 4 µs each.
     """
     norms, n_parameters = (
         windows.sum_calls(evidence, NORM_OPERATOR),
@@ -80,6 +87,8 @@ def clip_loop(evidence: Evidence) -> Detection | None:
         windows.sum_calls(evidence, _SCALE_OPERATOR),
     )
     has_reads = reads.count >= _MIN_CALL_SHARE * norms.count
+    if not evidence.on_device and norms.count < _MIN_NORMS + _count_own_norms(evidence):
+        return None
     if not evidence.on_device:
         return _cpu_detection(evidence, norms, reads) if has_reads else None
     has_scalings = (
@@ -112,6 +121,12 @@ def clip_loop(evidence: Evidence) -> Detection | None:
         ),
         no_remedy=_MANUAL_REMEDY,
     )
+
+
+def _count_own_norms(evidence: Evidence) -> float:
+    """Return the norms that torch's own function takes in a step, if it was sampled."""
+    is_clipped = any(_CLIP_FILE in call.callee_file for call in evidence.call_lines)
+    return (optimizer_steps.count_tensors(evidence) or 0) + 1 if is_clipped else 0
 
 
 def _cpu_detection(evidence: Evidence, norms: CallStats, reads: CallStats) -> Detection | None:

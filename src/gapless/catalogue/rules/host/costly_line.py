@@ -22,6 +22,7 @@ _GRADIENT_REMEDY: Final = (
     "gradients that are only looked at: read them from .grad after backward(), without a pass of "
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
+_DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.")
 _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
 
 
@@ -108,6 +109,11 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "train.py", 29, "train", 120, 0.3)
     CallLine("train.py", 29, "train", "torch/nn/functional.py", "nll_loss", 0.3)
+    # A progress bar around the loader
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 22, "train", 120, 0.3)
+    CallLine("train.py", 22, "train", "site-packages/tqdm/std.py", "tqdm.__iter__", 0.3)
     # A line of a model
     cpu()
     busy.math 14, idle.host.python 6
@@ -188,9 +194,12 @@ def _min_share(evidence: Evidence, line: StepLine) -> float:
 
 
 def _shown_share(evidence: Evidence) -> float:
-    """Return how much of the host's time surely shows: while a device works, its queue hides it."""
-    host_share = evidence.share(*samples.HOST_LEAVES)
-    return max(_MIN_SHOWN_SHARE, host_share) if evidence.on_device else 1.0
+    """Return how much of the host's time surely shows: while a device works, its queue hides it.
+
+    A device that waits for data instead hides nothing.
+    """
+    hidden_share = evidence.share(*_DEVICE_WORK) if evidence.on_device else 0.0
+    return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
 
 
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:

@@ -6,7 +6,9 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.fixes.compute.compile_reduce_overhead import compile_reduce_overhead
 from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.step_lines import is_pass_aside
 from gapless.model.change import ZERO_FACTOR, HostChange
+from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 
@@ -21,6 +23,10 @@ _MAX_KERNEL_NS: Final = 50_000.0  # a first filter, not a verdict
 _MIN_KERNELS: Final = 30  # kernels a step
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _COMPILED_REGIONS: Final = ("Torch-Compiled Region*", "CompiledFunction*")
+_MANUAL_REMEDY: Final = (
+    "larger batches: while the device waits for the host, more samples take hardly longer; fewer "
+    "and larger operators"
+)
 _MAX_READS: Final = 1.0  # reads a step: a logged loss comes after the compiled part
 
 
@@ -68,7 +74,9 @@ def launch_bound(evidence: Evidence) -> Detection | None:
     and one became a tenth slower. So no gain is predicted: the figure reported is the step if the
     device never waited for the host, which is the upper bound. The cause is named if that would be
     less than half of the step, below all causes that have a price. Values that the host reads
-    within the step weigh against it: each of them ends a compiled region.
+    within the step weigh against it: each of them ends a compiled region. Where gradients are taken
+    by torch.autograd.grad, compiling is not advised: what is compiled cannot be differentiated
+    twice.
     """
     if not evidence.on_device:
         return None
@@ -81,7 +89,6 @@ def launch_bound(evidence: Evidence) -> Detection | None:
         or work.mean_ns > _MAX_KERNEL_NS
     ):
         return None
-    is_compiled = windows.sum_calls(evidence, *_COMPILED_REGIONS).count > 0
     n_reads = windows.sum_copies(evidence, "DtoH").count
     reads_words = (
         f" What can be compiled ends at each of {windows.format_count(n_reads)} values a step that "
@@ -100,8 +107,15 @@ def launch_bound(evidence: Evidence) -> Detection | None:
             Measure("waiting for the host, a step", lost_ns, "ns"),
             Measure("values that the host reads, a step", n_reads, ""),
         ),
-        helps=(compile_reduce_overhead.request(),)
-        if is_compiled
-        else (compile_reduce_overhead.request(), compiled.request()),
+        helps=_helps(evidence),
+        no_remedy=_MANUAL_REMEDY,
         to_try=True,
     )
+
+
+def _helps(evidence: Evidence) -> tuple[FixRequest, ...]:
+    """Return the fixes: none where gradients are taken aside, which may be differentiated."""
+    if any(is_pass_aside(call) for call in evidence.call_lines):
+        return ()
+    is_compiled = windows.sum_calls(evidence, *_COMPILED_REGIONS).count > 0
+    return (compile_reduce_overhead.request(), *(() if is_compiled else (compiled.request(),)))

@@ -75,6 +75,13 @@ _TENSOR_REMEDY: Final = (
     operator("aten::mul", calls=1000, host_ms=12)
     HostCode("python", 0.5, 1.0, "train.py", 20, "update", None, 0.5, 400)
     Site("aten::mul", "train.py", 18, "update", 120_000_000, 10_000)
+    # A pass through modules, little of it at lines of its own
+    cpu()
+    busy.math 20, idle.host.python 4
+    operator("aten::mul", calls=1000, host_ms=12)
+    HostCode("python", 0.3, 0.7, "model.py", 20, "Net.forward", None, 0.2, 400)
+    HotLine("training", "model.py", 20, "Net.forward", 4, 0.01)
+    CallLine("model.py", 20, "Net.forward", "block.py", "Block.forward", 0.5)
     # On a CPU: a loop over samples
     > Python of the training thread, beside what calling operators takes, holds up 29.6 ms of each
       50.0 ms step.
@@ -153,7 +160,8 @@ def python_bound(evidence: Evidence) -> Detection | None:
     were seen to wait for processors, only as far as sampled stacks show them. The function in which
     most of it was sampled is named, and what it does there:
     Python, a library, or a wait. Samples tell how long it takes, within their statistical error;
-    then only a quarter of the 4 µs is subtracted. Without a device the interval holds what windows
+    then only a quarter of the 4 µs is subtracted; of a pass through modules windows alone tell it,
+    unless a quarter is at its own lines. Without a device the interval holds what windows
     and what samples show. Operators that the function itself calls do not count as Python. Calls of
     files, and of what writes text, are other causes (files-in-step, chores-in-step). Of several
     ranks the minimum counts: an excess of one belongs to that rank (straggling-rank).

@@ -24,13 +24,13 @@ _MANUAL_REMEDY: Final = (
     free_loader = loader(num_workers=2, prefetch_factor=2)
     # Python arithmetic on every sample, two processors
     > The data set's own code takes 91 % of making a batch (320.0 ms of 352.0 ms): without it a step
-      could take 26.7 ms, with 2 workers 182.6 ms at best.
+      could take 22.6 ms, with 2 workers 182.6 ms at best.
     gpu(the_loader, machine(cpus=2))
     busy.math 10.0, idle.data.other 90.0
     example_use(the_loader, {"other": 90.0}, example_workers(2, {"other": 5.0, "collate": 0.5}))
     # Statistics of the whole table for every sample, on the processors that train
     > The data set's own code takes 99 % of making a batch (96.0 ms of 96.6 ms): without it a step
-      could take 49.3 ms, with 2 workers 94.9 ms at best.
+      could take 48.2 ms, with 2 workers 94.9 ms at best.
     cpu(the_loader)
     busy.math 90.0, idle.data.hand-over 10.0
     example_use(the_loader, {"hand-over": 10.0}, example_workers(2, {"other": 1.5, "collate": 0.01},
@@ -68,8 +68,8 @@ def slow_samples(evidence: Evidence, loader: Loader) -> Detection | None:
 
     A stage is a cause if a step without it would be shorter than one with as many workers as the
     processors can feed. Both are lower bounds: the longest of the work between batches plus a
-    hand-over, the time of the workers, and that of all processors. Of the stage, the time to write
-    the batch once remains.
+    hand-over, the time of the workers, and that of all processors. Of the stage, what it takes to
+    get samples out of a list remains; of torch's ``TensorDataset``, rows of two tensors.
 
     If the training computes on the same processors and makes its batches itself, workers gain less
     than that bound: there the stage is also a cause, unless workers would be a fifth faster at

@@ -5,6 +5,8 @@ from typing import Final
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
+from gapless.model.change import ZERO_FACTOR
+from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
@@ -16,6 +18,7 @@ _MIN_CALLS: Final = 0.9  # a step
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MARKS: Final = ("gloo:", "nccl:")  # of transfers, on the threads that carry them out
 _MET: Final = ("barrier", "all_gather")
+_FOLDER: Final = "torch/distributed/"
 _SHARDED: Final = "fsdp"
 
 
@@ -32,6 +35,12 @@ _SHARDED: Final = "fsdp"
     rank busy.math 36, comm.exposed 3, idle.comm.host 1
     operator(_BARRIER, calls=2, host_ms=1), operator(_GATHER, calls=2 * 2, host_ms=1)
     operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    # A group of one process, whose gradients are reduced one by one
+    > Collectives of a group of one process exchange nothing; there are 132 in each step: 4.0 ms of
+      each 40.0 ms step.
+    cpu(world(ranks=1))
+    busy.math 36, comm.exposed 1, idle.comm.host 3
+    operator(collectives.REDUCE_CALL, calls=132, host_ms=3)
     # A barrier now and then
     cpu(the_world, ddp())
     rank busy.math 36, comm.exposed 4
@@ -41,12 +50,12 @@ _SHARDED: Final = "fsdp"
     """,
 )
 def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
-    """Recognise barriers, and objects that are gathered, in each step.
+    """Recognise barriers, and objects that are gathered, in each step; and groups of one process.
 
     ## Why it costs time
     A barrier makes every rank wait for the last one; the next collective does so anyway. Objects
     are pickled, their sizes gathered, then their bytes: two collectives that nothing hides, for a
-    number that is printed.
+    number that is printed. In a group of one process every collective leaves things as they are.
 
     ## How it is measured
     By the barriers and gatherings of a step in windows, as their part of all collectives, counted
@@ -54,7 +63,9 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
     the host's time to start them. Waits for a late rank are another cause: they move to the next
     collective.
     """
-    if world.ranks < 2 or any(module.kind == _SHARDED for module in evidence.facts.parallel):  # noqa: PLR2004
+    if world.ranks < 2:  # noqa: PLR2004
+        return _lone_detection(evidence)
+    if any(module.kind == _SHARDED for module in evidence.facts.parallel):
         return None
     n_barriers = windows.sum_calls(evidence, _BARRIER).count
     n_gatherings = windows.sum_calls(evidence, _GATHER).count
@@ -84,6 +95,28 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
             "leave the barrier out: collectives synchronise by themselves; gather figures every "
             "hundredth step, as one tensor, not as objects"
         ),
+    )
+
+
+def _lone_detection(evidence: Evidence) -> Detection | None:
+    """Return the detection that a group of one process exchanges something with itself."""
+    n_all, step_ns = collectives.count_collectives(evidence), evidence.step_ns
+    lost_ns = collectives.exposed_ns(evidence)
+    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
+    call = max(calls, key=lambda call: call.share, default=None)
+    if n_all < _MIN_CALLS or not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
+        return None
+    return meeting_in_step.detection(
+        "Collectives of a group of one process exchange nothing; there are "
+        f"{windows.format_count(n_all)} in each step: "
+        f"{windows.format_step_part(evidence, lost_ns)}.",
+        collectives.change_exposed(evidence, ZERO_FACTOR),
+        location=call and Location(call.file, call.line, call.function),
+        measures=(
+            Measure("collectives, a step", n_all, ""),
+            Measure("exposed, a step", lost_ns, "ns"),
+        ),
+        no_remedy="make no group, and wrap no model, where there is one process only",
     )
 
 
