@@ -60,6 +60,9 @@ def test_losses_in_the_spread_of_unedited_arms_are_within_it() -> None:
         comparison.note
         == "losses differ from backward pass 2 on, by 11.03% of the usual loss at most"
     )
+    note = compare_training(unedited, [noisy_losses(5e3)], FP32).note
+    assert note is not None
+    assert note.endswith(" times the usual loss at most")
 
 
 def test_roundings_grow_with_the_steps() -> None:

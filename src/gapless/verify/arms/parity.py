@@ -26,6 +26,7 @@ _TF32: Final = ("allow_tf32_matmul", "allow_tf32_conv")
 _MAX_REPETITION: Final = 1.05  # than in unedited arms may a sample come
 _MIN_EPOCH_SHARE: Final = 0.98  # of an epoch's samples must be there
 _MIN_SHARED_SHARE: Final = 0.5  # of the samples, from which it is the same ones in another order
+_MAX_PERCENT: Final = 10.0  # times the usual loss: more is no share of it
 Float = npt.NDArray[np.float64]
 Signs = dict[int, list[str]]  # by loader
 
@@ -143,6 +144,8 @@ def _compare_spread(
 
 
 def _format_share(share: float) -> str:
+    if share > _MAX_PERCENT:
+        return f"{share:,.0f} times the usual loss"
     return f"{share:.2g} of the usual loss" if share < 1e-4 else f"{share:.2%} of the usual loss"  # noqa: PLR2004 - so few are written as a power
 
 
