@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +27,7 @@ from gapless.cli import COMMANDS
 from gapless.doctor import pages as doctor_pages
 from gapless.live.metrics.exposition import FAMILIES
 from gapless.model.leaf import GROUPS, LEAVES, PRINTED, group_of
+from gapless.model.tables import Tables
 from gapless.report.documents.document import ComparisonObject, StudyObject
 from gapless.report.documents.measurements import ExportObject, InputObject
 from gapless.report.sections.trials import trial_screen
@@ -117,6 +118,14 @@ def groups() -> str:
         leaves = ", ".join(f"`{leaf}`" for leaf in LEAVES if group_of(leaf) == group)
         rows.append(f"| {group} | {PRINTED[group]} | {leaves} |")
     return "\n".join(rows)
+
+
+def table_rows() -> str:
+    """Return the list of tables: the name of each, and what a row of it is."""
+    rows = ["| table | a row |", "|---|---|"]
+    for name, row_types in get_type_hints(Tables).items():
+        rows.append(f"| `{name}` | {_first_sentence(get_args(row_types)[0].__doc__)} |")
+    return "\n".join(rows).replace("``", "`")
 
 
 def names() -> str:
@@ -214,6 +223,7 @@ PAGES: Final[Mapping[str, Makers]] = {
         "again": accuracy.strangers_again,
         "shown": accuracy.gpu_table,
     },
+    "docs/json.md": {"tables": table_rows},
     "docs/the-account.md": {"groups": groups, "names": names},
     "docs/compared.md": {
         "beside": beside_costs,

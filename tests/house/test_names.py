@@ -96,8 +96,8 @@ PRONOUNS: Final = frozenset(
 )
 PARTICIPLE: Final = re.compile(r"[a-z]+(?:ed|en)")
 NOUNS: Final = frozenset(("embed", "feed", "listen", "need", "open", "seed", "speed", "token"))
-MOST_BINDINGS: Final = 0.008  # of all that a folder binds, without a name
-MOST_FUNCTIONS: Final = 0.004
+MOST_BINDINGS: Final = 0.0065  # of all that a folder binds, without a name
+MOST_FUNCTIONS: Final = 0.003
 Trees = dict[str, ast.Module]
 
 

@@ -15,7 +15,6 @@ from gapless.catalogue.rules import RULES
 from gapless.pricing.propose import predict_together
 from gapless.store.run.unpack import unpack
 from tests.jobs.cases import CASES, TRUTHS
-from tests.jobs.making import make
 from tests.zoo.case import HEALTHY, Case
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +36,8 @@ def test_what_must_be_named_is_a_cause_that_there_is(case: Case) -> None:
 
 
 def test_an_option_that_no_training_has_is_refused() -> None:
+    from tests.jobs.making import make  # FSDP takes seconds to import, in each process of pytest
+
     case = next(iter(CASES.values()))
     with pytest.raises(KeyError):
         make(case, "cpu", "no such variant")

@@ -54,11 +54,11 @@ _DEEPSPEED = (
 
 LAUNCHERS = (
     Row("script", "for_loop", steps=12, batches=12, ci=True),
-    Row("module", "for_loop", "error", steps=3, batches=3, ci=True),
+    Row("module", "for_loop", "error", steps=3, batches=3),
     Row("command", "for_loop", steps=12, batches=12),
     Row("stdin", "for_loop", "error", steps=3, batches=3),
     Row("archive", "for_loop", steps=12, batches=12),
-    Row("shell", "long", "sys_exit@100", steps=100, batches=100, windows=1, ci=True),
+    Row("shell", "long", "sys_exit@100", steps=100, batches=100, windows=1),
     Row("parent", "for_loop", "error", steps=3, batches=3),
     Row("timeout", "for_loop", steps=12, batches=12),
     Row("ranks", "ddp", steps=12, batches=12),
@@ -122,7 +122,7 @@ FATES = (
     Row("shell", "for_loop", "wait", "ctrl-c", steps=3, batches=3),
     Row("script", "for_loop", "caught", "ctrl-c", steps=3, batches=3),
     Row("script", "for_loop", "debugger", "debug", steps=12, batches=12),
-    Row("script", "for_loop", "wait", "terminate", steps=2, batches=2, cut=True, ci=True),
+    Row("script", "for_loop", "wait", "terminate", steps=2, batches=2, cut=True),
     Row("script", "workers", "wait", "terminate", steps=2, batches=2, cut=True),
     Row("script", "for_loop", "wait", "hang-up", steps=2, batches=2, cut=True),
     Row("script", "for_loop", "requeue", "requeue", steps=12, batches=12),

@@ -13,7 +13,7 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import Detection, Diagnosis, Finding
 from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Tables
+from gapless.model.tables import EMPTY_TABLES
 from tests.model.test_frames import account
 
 DATA: Final = Path(__file__).parents[1] / "data"
@@ -22,7 +22,7 @@ DATA: Final = Path(__file__).parents[1] / "data"
 def study(full_account: Account, diagnosis: Diagnosis | None = None) -> Study:
     health = StudyHealth("kineto", 1, 0, 0, False, 1, None, 0, (), ())  # noqa: FBT003
     run = RunInfo((), (), None, None, ())
-    tables = Tables((), (), (), (), (), (), ())
+    tables = EMPTY_TABLES
     return Study(run, health, None, full_account, tables, diagnosis=diagnosis)
 
 

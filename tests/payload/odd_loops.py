@@ -52,7 +52,7 @@ def broken_off() -> object:
 def compiled_steps() -> object:
     net = model()
     counters = importlib.import_module("torch._dynamo.utils").counters
-    optimizer = torch.optim.Adam(net.parameters())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
     @torch.compile(backend="eager")
     def step() -> torch.Tensor:

@@ -181,15 +181,22 @@ def test_looking_at_files_takes_a_small_share_of_the_time(
     file_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "EVERY_NS", 0)
+    clock = [1_000_000_000]
+    monkeypatch.setattr(recorder, "now", lambda: clock[0])
     looks: list[bool] = []
 
     def written_to(_number: str) -> str:
+        clock[0] += 1_000
         looks.append(True)
         return ""
 
     monkeypatch.setattr(files, "_written_to", written_to)
     files.edge(1, 0, 0)
     n_looks = len(looks)
+    clock[0] += files.SHARE * n_looks * 1_000 - 1
     files.edge(2, 0, 0)
     assert n_looks == len(looks) > 0
+    clock[0] += 1
+    files.edge(3, 0, 0)
+    assert len(looks) > n_looks
     assert file_frames == []

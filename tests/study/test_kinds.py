@@ -7,7 +7,7 @@ from gapless.model.account import Account, RowAccount
 from gapless.model.leaf import GROUPS, group_of
 from gapless.model.ledger import Row
 from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Tables
+from gapless.model.tables import EMPTY_TABLES
 from gapless.recorded.steps.account import STEP, StepTotals, step_account
 from gapless.recorded.steps.kinds import match_kinds
 from tests.study.recording import MS
@@ -41,7 +41,7 @@ def windows(*rows: dict[str, int]) -> Study:
             leaves_by_group,
             rows=tuple(account_rows),
         ),
-        tables=Tables((), (), (), (), (), (), ()),
+        tables=EMPTY_TABLES,
     )
 
 

@@ -14,7 +14,7 @@ from gapless.model.ledger import Row
 from gapless.model.recording import StackCount
 from gapless.model.run import StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Tables
+from gapless.model.tables import EMPTY_TABLES
 from gapless.recorded.loaders.waits import loader_waits
 from gapless.recorded.loaders.workers import worker_use
 from gapless.recorded.steps.account import StepTotals, step_account
@@ -384,7 +384,7 @@ def windows(backlog: int | None = None, **leaves: int) -> Study:
         health=StudyHealth("kineto", 1, 0, 0, False, 1, None, 0, (), ()),  # noqa: FBT003
         steps=None,
         account=Account(wall, 1, leaves_ns, groups, leaves_by_group, (row,)),
-        tables=Tables((), (), (), (), (), (), ()),
+        tables=EMPTY_TABLES,
         backlog_ns=backlog,
     )
 

@@ -20,7 +20,7 @@ from gapless.capture.tables.collectives import bandwidth_factor, collective_byte
 from gapless.model.account import Account, RowAccount
 from gapless.model.ledger import Row
 from gapless.model.study import Leaf
-from gapless.model.tables import CollectiveRow, Copy, Memory, Operator, Tables
+from gapless.model.tables import EMPTY_TABLES, CollectiveRow, Copy, Memory, Operator, Tables
 from gapless.model.trace import Collective, Count
 from tests.study import writing
 from tests.study.writing import call, host, kernel, op, training
@@ -349,14 +349,12 @@ def test_the_size_of_a_collective_is_that_of_its_larger_side() -> None:
 
 def test_rows_of_ranks_add_up_and_what_one_lacks_stays_absent() -> None:
     def table(device: int | None, peak: int | None, bus: float | None) -> Tables:
-        return Tables(
+        return replace(
+            EMPTY_TABLES,
             operators=(Operator("a", None, 1, 2, 3, device, device),),
-            kernels=(),
             copies=(Copy("HtoD", "pinned", 1, device, 10, None),),
             collectives=(CollectiveRow("allreduce", None, 2, 1, 8, 10, bus, 4, 6),),
-            ranges=(),
             memory=(Memory("cuda:0", peak, None, 1, 2, 3),),
-            lines=(),
         )
 
     merged = merge_tables([table(5, 7, 1.0), table(6, 9, 2.0)])

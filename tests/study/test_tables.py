@@ -5,22 +5,13 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.capture.tables import TABLES
 from gapless.model.study import GRAPH_MADE, GRAPH_PASSED
-from gapless.model.tables import Operator, Tables
+from gapless.model.tables import Operator
 from tests.study import writing
 from tests.study.writing import activity, annotation, call, kernel, memory, op, python, training
 
 US = 1000  # ns
 COUNTED_STEPS = 6  # of eight steps the first and the last are left out
-
-
-def test_every_table_is_a_field_and_is_in_the_docs() -> None:
-    names = {kind.name for kind in TABLES}
-    assert names == {*Tables.__struct_fields__}
-    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
-    (row,) = [line for line in page.splitlines() if line.startswith("| `tables` |")]
-    assert [name for name in sorted(names) if f"`{name}`" not in row] == []
 
 
 def open_events(tmp_path: Path, events: list[writing.Event], **options: object) -> gapless.Study:

@@ -15,7 +15,6 @@ Examples:
 """
 
 import argparse
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +46,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Open both and print the difference."""
+    import tempfile
+
     from gapless.commands.heap import settle_heap
     from gapless.commands.options import progress, study_options
     from gapless.report.forms import write_comparison

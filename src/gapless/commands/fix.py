@@ -35,30 +35,42 @@ SUMMARY = "write what is proven into the source; it can be undone"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``gapless fix``."""
     parser.usage = "gapless fix [RUN] [options]"
-    which = parser.add_argument_group("which fixes")
-    which.add_argument(
+    fix_group = parser.add_argument_group("which fixes")
+    fix_group.add_argument(
         "--fix", metavar="NAME", nargs="+", action="extend", default=[], help="only these (--list)"
     )
-    which.add_argument("--from", dest="file", metavar="FILE", type=Path, help="those of this file")
-    which.add_argument(
+    fix_group.add_argument(
+        "--from", dest="file", metavar="FILE", type=Path, help="those of this file"
+    )
+    fix_group.add_argument(
         "--unproven", action="store_true", help="also those proposed that no trial has proven"
     )
     what_group = parser.add_argument_group("what to do (without one: show the diff)")
-    what = what_group.add_mutually_exclusive_group()
-    what.add_argument("--apply", action="store_true", help="write the files")
-    what.add_argument("--undo", action="store_true", help="restore what the last --apply changed")
-    what.add_argument("--check", action="store_true", help="run the patched program briefly")
-    what.add_argument("--out", metavar="FILE", type=Path, help="write the patch to a file")
-    what.add_argument("--list", action="store_true", help="list the fixes and their gains")
-    how = parser.add_argument_group("how")
-    how.add_argument("--force", action="store_true", help="also where the git tree is not clean")
-    how.add_argument(
+    action_group = what_group.add_mutually_exclusive_group()
+    action_group.add_argument("--apply", action="store_true", help="write the files")
+    action_group.add_argument(
+        "--undo", action="store_true", help="restore what the last --apply changed"
+    )
+    action_group.add_argument(
+        "--check", action="store_true", help="run the patched program briefly"
+    )
+    action_group.add_argument("--out", metavar="FILE", type=Path, help="write the patch to a file")
+    action_group.add_argument("--list", action="store_true", help="list the fixes and their gains")
+    manner_group = parser.add_argument_group("how")
+    manner_group.add_argument(
+        "--force", action="store_true", help="also where the git tree is not clean"
+    )
+    manner_group.add_argument(
         "--allow-writes", metavar="PATH", type=Path, action="append", default=[],
         help="--check may write there, outside the working folder",
     )  # fmt: skip
-    how.add_argument("--yes", action="store_true", help="ask nothing")
-    how.add_argument("--in", metavar="DIR", dest="place", type=Path, help="the folder of runs")
-    how.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    manner_group.add_argument("--yes", action="store_true", help="ask nothing")
+    manner_group.add_argument(
+        "--in", metavar="DIR", dest="place", type=Path, help="the folder of runs"
+    )
+    manner_group.add_argument(
+        "--json", action="store_true", help="print one JSON object (docs/json.md)"
+    )
     parser.add_argument("run", metavar="RUN", nargs="?", help="folder or id of a run (last)")
 
 

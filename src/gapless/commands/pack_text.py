@@ -56,10 +56,10 @@ def packed_lines(request: "PackRequest", result: "PackOutcome", pen: "Pen") -> I
 def reading_lines(result: "PackOutcome") -> tuple[str, str]:
     """Return the lines of Python that read a target."""
     has_images = result.manifest.kind == "images"
-    more = ", transform=transform" if has_images else ""
+    transform_words = ", transform=transform" if has_images else ""
     return (
         "from gapless.parts import PackedDataset",
-        f"dataset = PackedDataset({str(result.target)!r}{more})",
+        f"dataset = PackedDataset({str(result.target)!r}{transform_words})",
     )
 
 

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -93,6 +92,8 @@ def print_early() -> None:
 
 def record(run_spec: "RunSpec", arguments: argparse.Namespace) -> int:
     """Run the command, print its report on stderr, and return the exit code; or die as it did."""
+    from dataclasses import replace
+
     from gapless.launch.process import StartError, interruptible
     from gapless.launch.run.running import run
     from gapless.launch.unobserved import contain_failures

@@ -28,6 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         subparser = acts.add_parser(
             name,
             help=summary,
+            formatter_class=parser.formatter_class,
             description=f"{summary[0].upper()}{summary[1:]}.",
             epilog=f"example: gapless runs {name} {example}",
         )

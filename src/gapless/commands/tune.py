@@ -161,8 +161,10 @@ def _find_begun(home: Path) -> str | None:
     """Return the newest run of which a tuning has begun, if there is one."""
     from gapless.store.run import runs, tunings
 
-    begun = (entry.path for entry in runs.list_runs(home) if (entry.path / tunings.STATE).exists())
-    return next(map(str, begun), None)
+    begun_paths = (
+        entry.path for entry in runs.list_runs(home) if (entry.path / tunings.STATE).exists()
+    )
+    return next(map(str, begun_paths), None)
 
 
 def _read_state(run: Path) -> "TuningState":

@@ -35,12 +35,12 @@ def describe_lack(record: in_place.TakeoverRecord) -> str:
 def _describe_seen(record: in_place.TakeoverRecord) -> Iterator[str]:
     if record.recording is None:
         return
-    seen: Facts = facts(record.recording)
-    stand_ins = [loader for loader in seen.loaders if loader.stands_in is not None]
+    run_facts: Facts = facts(record.recording)
+    stand_ins = [loader for loader in run_facts.loaders if loader.stands_in is not None]
     for loader in stand_ins[:_MAX_NAMED]:
         at_line = "" if loader.location is None else f" at {_line_ref(loader)}"
         yield f"batches come from {loader.stands_in}{at_line}, which is no DataLoader ({_HELP})"
-    plain_loaders = [loader for loader in seen.loaders if loader.stands_in is None]
+    plain_loaders = [loader for loader in run_facts.loaders if loader.stands_in is None]
     if plain_loaders:
         lines = ", ".join(
             _line_ref(loader) for loader in plain_loaders[:_MAX_NAMED] if loader.location

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from subprocess import DEVNULL, PIPE
@@ -74,19 +74,20 @@ def start_workers(path: Path, count: int) -> Generator[list[Worker]]:
     is_copy = _may_fork()
     workers: list[Worker] = []
     with ExitStack() as stack:
-        for number in range(count):
-            try:
-                if is_copy:
-                    reader = _fork_reader(path, number, count, workers)
-                else:
-                    share = [str(path.absolute()), str(number), str(count)]
-                    reader = _spawn_worker(_WORKER_CODE, share)
-            except (OSError, ValueError) as error:  # no more processes, no more memory
-                raise WorkerLostError from error
-            stack.callback(reader.wait)
-            stack.callback(reader.kill)  # called first
-            _widen_pipe(reader.answers)
-            workers.append(reader)
+        with _hold_interrupts() if is_copy else nullcontext():
+            for number in range(count):
+                try:
+                    if is_copy:
+                        reader = _fork_reader(path, number, count, workers)
+                    else:
+                        share = [str(path.absolute()), str(number), str(count)]
+                        reader = _spawn_worker(_WORKER_CODE, share)
+                except (OSError, ValueError) as error:  # no more processes, no more memory
+                    raise WorkerLostError from error
+                stack.callback(reader.wait)
+                stack.callback(reader.kill)  # called first
+                _widen_pipe(reader.answers)
+                workers.append(reader)
         yield workers
 
 
@@ -94,8 +95,29 @@ def _may_fork() -> bool:
     """Return whether a copy is safe: a lock that another thread holds would stay locked in it."""
     if sys.platform != "linux" or threading.active_count() > 1:
         return False
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if signal.getsignal(signal.SIGINT) is None:  # C's: it could not be put back
+        return False
     # Who does not leave its children's ends to us would have their numbers given to others.
     return signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+@contextmanager
+def _hold_interrupts() -> Generator[None]:
+    """Let Ctrl-C act after the block: what interrupts a hook of a fork is lost in Python.
+
+    Blocking the signal would not do: another thread, NumPy's, would take it.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    held_signals: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: held_signals.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        for number in held_signals[:1]:
+            signal.raise_signal(number)
 
 
 def _fork_reader(path: Path, number: int, count: int, earlier_workers: Sequence[Worker]) -> Worker:

@@ -27,8 +27,11 @@ def ask_for_window(run: RunView | None) -> tuple[str, bool]:
         write_request(document.spool, step)
     except OSError as error:
         return f"it cannot be asked for: {error.strerror}: {document.spool}", False
-    when = f" after step {step:,}" if len(run.ranks) > 1 else ""
-    return f"asked for a window{when}; it is in the account some seconds after its last step", True
+    time_words = f" after step {step:,}" if len(run.ranks) > 1 else ""
+    return (
+        f"asked for a window{time_words}; it is in the account some seconds after its last step",
+        True,
+    )
 
 
 def _obstacle(run: RunView, document: ManifestDocument) -> str | None:

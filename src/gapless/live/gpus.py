@@ -39,8 +39,8 @@ class Gpus(Struct, frozen=True):
         busy = self._busy_by_process(since_unix_us)
         shares: dict[int, GpuShare] = {}
         for _, pid, size in self._running():
-            known = shares.get(pid, GpuShare()).memory
-            memory = known if size is None else size + (known or 0)
+            known_bytes = shares.get(pid, GpuShare()).memory
+            memory = known_bytes if size is None else size + (known_bytes or 0)
             shares[pid] = GpuShare(memory, busy.get(pid))
         return shares
 

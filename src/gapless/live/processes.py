@@ -47,19 +47,21 @@ class ProcessTable(Struct):
 
     def look(self, now_ns: int, gpu_shares: GpuShares) -> tuple[ProcessView, ...]:
         """Return those that take most of processors, memory, disks or a GPU; trainings first."""
-        taken = {pid: self._measure(pid, status, now_ns) for pid, status in self._statuses()}
+        use_by_pid = {pid: self._measure(pid, status, now_ns) for pid, status in self._statuses()}
         if self._looked_ns is not None:
-            self.processors = sum(use.cpu or 0.0 for use in taken.values()) / _NS
+            self.processors = sum(use.cpu or 0.0 for use in use_by_pid.values()) / _NS
         self._looked_ns = now_ns
         counters = {
-            f"{pid} {use.status.started} {what}" for pid, use in taken.items() for what in _COUNTERS
+            f"{pid} {use.status.started} {counter}"
+            for pid, use in use_by_pid.items()
+            for counter in _COUNTERS
         }
         self._growth.keep_only(counters)
         views = [
-            self._view(pid, taken[pid], now_ns, gpu_shares.get(pid))
-            for pid in _find_largest(taken, gpu_shares)
+            self._view(pid, use_by_pid[pid], now_ns, gpu_shares.get(pid))
+            for pid in _find_largest(use_by_pid, gpu_shares)
         ]
-        self._seen = {(pid, use.status.started) for pid, use in taken.items()}
+        self._seen = {(pid, use.status.started) for pid, use in use_by_pid.items()}
         self._commands = {key: text for key, text in self._commands.items() if key in self._seen}
         views.sort(key=lambda view: (not view.is_training, -(view.on_processor or 0.0)))
         return tuple(views)
@@ -110,10 +112,10 @@ class ProcessTable(Struct):
     def _command(self, pid: int, status: Status) -> tuple[str, bool]:
         """Return the command line, and whether torch is loaded; looked up until it is."""
         key = pid, status.started
-        known = self._commands.get(key)
-        if known is None or (not known[1] and known[0].split(" ")[0].endswith(_PYTHON)):
-            known = self._commands[key] = read_command(pid, self.proc), has_torch(pid, self.proc)
-        return known
+        command = self._commands.get(key)
+        if command is None or (not command[1] and command[0].split(" ")[0].endswith(_PYTHON)):
+            command = self._commands[key] = read_command(pid, self.proc), has_torch(pid, self.proc)
+        return command
 
 
 def _find_largest(taken: Mapping[int, _Taken], gpu_shares: GpuShares) -> dict[int, None]:

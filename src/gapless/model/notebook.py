@@ -61,10 +61,10 @@ def diagnosis_html(diagnosis: "Diagnosis") -> str:
     """Return a table of the findings, the most valuable first, with what each is worth."""
     if not diagnosis.findings:
         return f"<p>{escape(diagnosis.outlook or 'No cause is worth naming.')}</p>"
-    shown = diagnosis.findings[:_MAX_FINDINGS]
-    more = len(diagnosis.findings) - len(shown)
-    table = _table(["cause", "line", "a step gets", ""], list(map(_finding_row, shown)))
-    return table + (f"<p>{more} more: study.diagnosis.findings</p>" if more else "")
+    shown_findings = diagnosis.findings[:_MAX_FINDINGS]
+    n_more = len(diagnosis.findings) - len(shown_findings)
+    table = _table(["cause", "line", "a step gets", ""], list(map(_finding_row, shown_findings)))
+    return table + (f"<p>{n_more} more: study.diagnosis.findings</p>" if n_more else "")
 
 
 def _finding_row(finding: "Finding") -> str:

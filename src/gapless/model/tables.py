@@ -4,6 +4,8 @@ Rows are sorted most expensive first. Times are nanoseconds over the counted ste
 of all ranks together), ``None`` where the trace does not say.
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from gapless.model.trace import Geometry
@@ -102,3 +104,6 @@ class Tables(Struct, frozen=True):
     ranges: tuple[Range, ...]
     memory: tuple[Memory, ...]
     lines: tuple[Line, ...]
+
+
+EMPTY_TABLES: Final = Tables(**dict.fromkeys(Tables.__struct_fields__, ()))

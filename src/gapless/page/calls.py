@@ -65,8 +65,8 @@ def _flame(tree: CallTree) -> dict[str, Any]:
         }
         for name, value in values.items():
             columns[name].append(value)
-        called = _places(tree, tree.children[number], start)
-        waiting += [(child, depth + 1, bar, place) for child, place in called][::-1]
+        callees = _places(tree, tree.children[number], start)
+        waiting += [(child, depth + 1, bar, place) for child, place in callees][::-1]
     return {"title": tree.title, "seen": tree.seen_ns, "kinds": _KINDS, **columns}
 
 

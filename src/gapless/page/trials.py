@@ -138,12 +138,12 @@ def _gain_column(
 ) -> dict[str, Any]:
     """Return the intervals of one row, what is absent left out; nothing where both are."""
     intervals = {"predicted": predicted, "measured": measured}
-    known = {
+    known_sides = {
         name: [estimate.low, estimate.mid, estimate.high]
         for name, estimate in intervals.items()
         if estimate is not None
     }
-    return {"label": label, **known} if known else {}
+    return {"label": label, **known_sides} if known_sides else {}
 
 
 def _arm_columns(trials: Sequence[Trial]) -> dict[str, Any]:

@@ -215,8 +215,8 @@ def scale_pictures(pictures: list[Any], plans: list[Any], method: str) -> Any:
     at_a_time = max(1, _MAX_FLOATS // (3 * height * width))
     parts: list[Any] = []
     for start in range(0, len(pictures), at_a_time):
-        some = slice(start, start + at_a_time)
-        parts.append(_scale_some(pictures[some], plans[some], (height, width), method))
+        rows_now = slice(start, start + at_a_time)
+        parts.append(_scale_some(pictures[rows_now], plans[rows_now], (height, width), method))
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 

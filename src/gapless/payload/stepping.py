@@ -1,12 +1,13 @@
 """The steps while they happen: which calls are step edges.
 
 Edges are those of the first of these kinds that is there: the user's own ``gapless.step()``,
-optimizer steps, backward passes, hand-overs of loaders, forward passes of outermost modules. Of
-several things of a kind the anchor is the one with the fewest calls among those called at least
-five times (ties: the one seen first), and of loaders and modules the one with the most; until
-there is one, where steps are long, among those called twice: five of them may be minutes. Once
-there is one, a rarer one anchors from its third call: a window of its parts is no step. What is
-recorded does not depend on it: the study decides again, over the whole run.
+passes of a line of which one optimizer step holds several and takes seconds, optimizer steps,
+backward passes, hand-overs of loaders, forward passes of outermost modules. Of several things of a
+kind the anchor is the one with the fewest calls among those called at least five times (ties: the
+one seen first), and of loaders and modules the one with the most; until there is one, where steps
+are long, among those called twice: five of them may be minutes. Once there is one, a rarer one
+anchors from its third call: a window of its parts is no step. What is recorded does not depend on
+it: the study decides again, over the whole run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MIN_RECENT_CALLS = 2  # in the later half of the time, of what still steps
 MAX_PAUSE = 5  # times its mean distance, since the last call of what still steps
 LONELY_CALLS = 50  # calls without a step, before they anchor though there is an optimizer
 FAR_CALLS = 200  # likewise, though something of a kind before stepped, but too seldom for an anchor
-USERS, OPTIMIZERS, BACKWARDS, LOADERS, FORWARDS = range(5)  # kinds, the first that is there leads
+# Kinds, the first that is there leads. Calls of ``PASSES`` are counted as ``BACKWARDS``.
+USERS, PASSES, OPTIMIZERS, BACKWARDS, LOADERS, FORWARDS = range(6)
 
 
 class _Anchor:
@@ -101,15 +103,14 @@ class _Steps:
 
     def begin(self) -> None:
         """Count from the beginning."""
-        self.anchors = [_Anchor(prefers_most=kind in {LOADERS, FORWARDS}) for kind in range(5)]
+        self.anchors = [_Anchor(prefers_most=kind in {LOADERS, FORWARDS}) for kind in range(6)]
         self.threads: set[int] = set()  # that stepped
         # By kind: calls of the kinds before it, and its own since then.
         self.lonely: dict[int, list[int]] = {}
         self.passes = 0  # backward passes since an optimizer stepped
         # Likewise by line: how many after its first, and when that ended.
         self.later_passes: dict[int, list[int]] = {}
-        self.pass_site: int | None = None  # whose passes end the steps in place of an optimizer
-        self.site_passes = 0  # of that line, since an optimizer stepped
+        self.site_passes = 0  # of the line whose passes end steps, since an optimizer stepped
         self.short_steps = 0  # of optimizers in a row that held too few of these
 
 
@@ -121,11 +122,10 @@ def note_step(optimizer: int, start: int, end: int) -> None:
     _steps.threads.add(_thread.get_ident())
     _steps.passes = 0
     _steps.later_passes.clear()
-    if _steps.pass_site is not None:
-        _keep_pass_site()
+    if _steps.anchors[PASSES].chosen is not None:
+        _keep_passes()
     anchor = _steps.anchors[OPTIMIZERS]
-    ends_step = anchor.count_call(optimizer, end) and _steps.pass_site is None
-    if ends_step and _steps.anchors[USERS].chosen is None:
+    if anchor.count_call(optimizer, end) and _leads(OPTIMIZERS):
         recorder.edge(anchor.counts[optimizer] - 1, start, end)
     recorder.flush_when_due(end)
 
@@ -137,9 +137,10 @@ def note_batch(loader: int, start: int, end: int) -> None:
 
 def note_backward(site: int, start: int, end: int) -> None:
     """Note a backward pass that a line of the user's asked for; likewise."""
-    if _steps.pass_site is None:
-        _choose_pass_site(site, end)
-    elif site == _steps.pass_site:
+    passes = _steps.anchors[PASSES]
+    if passes.chosen is None:
+        _choose_passes(site, end)
+    elif site == passes.chosen:
         _steps.site_passes += 1
     _note_call(BACKWARDS, site, start, end)
 
@@ -156,7 +157,8 @@ def note_user_step(site: int, now_ns: int) -> None:
 
 def wants_passes() -> bool:
     """Return whether a backward pass that begins is marked: no optimizer ends the steps."""
-    if _steps.pass_site is not None or _steps.anchors[OPTIMIZERS].chosen is None:
+    anchors = _steps.anchors
+    if anchors[PASSES].chosen is not None or anchors[OPTIMIZERS].chosen is None:
         return True
     _steps.passes += 1
     return _steps.passes > FAR_CALLS
@@ -192,18 +194,21 @@ def _note_call(kind: int, subject: int, start: int, end: int) -> None:
         _steps.threads.add(_thread.get_ident())
     anchor = _steps.anchors[kind]
     edge = anchor.count_call(subject, end)
-    before = _steps.anchors[:kind]
-    if kind == BACKWARDS and _steps.pass_site is not None:
-        ends_step = subject == _steps.pass_site and before[USERS].chosen is None
+    if kind == BACKWARDS and _steps.anchors[PASSES].chosen is not None:
+        ends_step = subject == _steps.anchors[PASSES].chosen and _leads(PASSES)
     else:
-        is_first_kind = not any(earlier.chosen is not None for earlier in before)
-        ends_step = edge and is_first_kind and _alone(kind, subject)
+        ends_step = edge and _leads(kind) and _alone(kind, subject)
     if ends_step:
         recorder.edge(anchor.counts[subject] - 1, start, end)
     recorder.flush_when_due(end)
 
 
-def _choose_pass_site(site: int, end: int) -> None:
+def _leads(kind: int) -> bool:
+    """Return whether no kind before this one has an anchor."""
+    return all(earlier.chosen is None for earlier in _steps.anchors[:kind])
+
+
+def _choose_passes(site: int, end: int) -> None:
     """Have passes of a line end the steps where those of one optimizer step last for seconds.
 
     Before an optimizer has stepped for the first time too: its step may take minutes.
@@ -221,10 +226,10 @@ def _choose_pass_site(site: int, end: int) -> None:
         and end - pass_state[1] >= wire.LONG_STEP_NS
     ):
         sites = [key for key, (count, _) in dict(later_passes).items() if count >= wire.MIN_PASSES]
-        _steps.pass_site = sites[0]
+        _steps.anchors[PASSES].chosen = sites[0]
 
 
-def _keep_pass_site() -> None:
+def _keep_passes() -> None:
     """Give the steps back to the optimizer where its steps have ceased to hold several passes.
 
     The many passes of the beginning were not the training's then (weights that are rated first).
@@ -232,7 +237,7 @@ def _keep_pass_site() -> None:
     _steps.short_steps = _steps.short_steps + 1 if _steps.site_passes < wire.MIN_PASSES else 0
     _steps.site_passes = 0
     if _steps.short_steps >= wire.MIN_ENDING_CALLS:
-        _steps.pass_site = None
+        _steps.anchors[PASSES].chosen = None
 
 
 def _alone(kind: int, subject: int) -> bool:

@@ -114,7 +114,7 @@ def _is_within(inner: Finding, outer: Finding, evidence: Evidence) -> bool:
 def _called_functions(line: Location, evidence: Evidence) -> frozenset[tuple[str, str]]:
     """Return the functions that a line was sampled calling, and all that they call."""
     calls = evidence.call_lines
-    called = {
+    callees = {
         _name(Location(call.callee_file, 0, call.callee))
         for call in calls
         if call.line == line.line and PurePath(call.file).name == PurePath(line.file).name
@@ -123,11 +123,11 @@ def _called_functions(line: Location, evidence: Evidence) -> frozenset[tuple[str
         further = {
             _name(Location(call.callee_file, 0, call.callee))
             for call in calls
-            if _name(Location(call.file, call.line, call.function)) in called
+            if _name(Location(call.file, call.line, call.function)) in callees
         }
-        if further <= called:
-            return frozenset(called)
-        called |= further
+        if further <= callees:
+            return frozenset(callees)
+        callees |= further
 
 
 def _name(location: Location) -> tuple[str, str]:

@@ -82,8 +82,8 @@ def _make_figures(
     total, count = amount
     speeds = [total * 1e9 / ns for ns in series.values if ns > 0]
     yield make_figure(f"data.rate.{state}", speeds, series.spent_s, readers, note)
-    each = [ns / count for ns in series.values]
-    yield make_figure(f"data.file.{state}", each, series.spent_s, readers, note)
+    file_ns = [ns / count for ns in series.values]
+    yield make_figure(f"data.file.{state}", file_ns, series.spent_s, readers, note)
 
 
 def _select_pieces(files: Sequence[str]) -> tuple[list[FilePiece], str | None]:

@@ -178,9 +178,9 @@ def _list_paths(place: Place, is_wanted: Callable[[str], object]) -> list[str]:
     system, path = place
     is_web = is_url(path)  # paths of http(s), where "?" begins a query and only "/" ends a folder
     if any(sign in path for sign in ("*[" if is_web else "*?[")) and not system.exists(path):
-        found: dict[str, dict[str, Any]] = system.glob(path, detail=True)
-        folders = [name for name, info in found.items() if info["type"] == "directory"]
-        files = [name for name in found if name not in folders]
+        info_by_path: dict[str, dict[str, Any]] = system.glob(path, detail=True)
+        folders = [name for name, info in info_by_path.items() if info["type"] == "directory"]
+        files = [name for name in info_by_path if name not in folders]
     elif path.endswith("/") if is_web else system.info(path)["type"] == "directory":
         folders, files = [path], list[str]()
     else:

@@ -159,12 +159,16 @@ def _lack_lines(costs: InputCosts, pen: Pen) -> Iterator[Text]:
 
 def _cells(cost: StageCost, *, is_wide: bool, has_intervals: bool) -> tuple[str, ...]:
     """Return a row's figures; what is not known is empty."""
-    each = cost.sample_ns
-    time = "" if each is None else f"{_ms(each.mid)}{_interval(each) if is_wide else ''}"
+    sample_ns = cost.sample_ns
+    time = (
+        ""
+        if sample_ns is None
+        else f"{_ms(sample_ns.mid)}{_interval(sample_ns) if is_wide else ''}"
+    )
     times = _times(cost.speedup, has_interval=has_intervals)
     if not is_wide:
         return time, times, "" if cost.step_ns is None else span(cost.step_ns.mid)
-    per_s = "" if each is None or each.mid <= 0 else f"{1e9 / each.mid:,.0f}"
+    per_s = "" if sample_ns is None or sample_ns.mid <= 0 else f"{1e9 / sample_ns.mid:,.0f}"
     return time, per_s, times, _step(cost), _pixels(cost)
 
 
@@ -274,8 +278,8 @@ def _describe_speeds(state: str, speeds: Sequence[StorageSpeed]) -> str:
     readers = ", ".join(str(speed.readers) for speed in speeds)
     rates = ", ".join(f"{(speed.bytes_per_s or 0.0) / 1e6:,.0f}" for speed in speeds)
     files = ", ".join(f"{speed.files_per_s:,.0f}" for speed in speeds if speed.files_per_s)
-    many = f" by {readers} readers" if len(speeds) > 1 else ""
-    return f"{_STATES[state]}{many} {rates} MB/s ({files} files/s)"
+    reader_words = f" by {readers} readers" if len(speeds) > 1 else ""
+    return f"{_STATES[state]}{reader_words} {rates} MB/s ({files} files/s)"
 
 
 def _asides(costs: InputCosts) -> Iterator[str]:

@@ -120,11 +120,11 @@ def _describe_parity(parity: OutputDifference) -> str:
 
 def _failure_lines(name: str, failure: ExportFailure, pen: Pen) -> Iterator[Text]:
     """Say which line a format refuses, what stands there, and what helps."""
-    what = failure.construct or "an error of the exporter"
+    subject = failure.construct or "an error of the exporter"
     site = ""
     if failure.location is not None:
         site = f" at {_describe_place(failure.location)}"
-    yield from fold(clean(f"{name} refuses the model: {what}{site}"), pen.width, style="red")
+    yield from fold(clean(f"{name} refuses the model: {subject}{site}"), pen.width, style="red")
     if failure.source:
         yield Text(clean(f"{_INDENT}{_INDENT}{failure.source}"), style="bold")
     if failure.help:

@@ -99,10 +99,10 @@ def _pace(pace: PaceView | None, when: str) -> str:
 
 def account_lines(run: RunView, pen: Pen) -> Iterator[Text]:
     """Return where a step goes: of the latest steps, beside it the run so far."""
-    shown = run.recent_account or run.account
-    if shown is None:
+    account = run.recent_account or run.account
+    if account is None:
         return
-    sheet = account_sheet(shown)
+    sheet = account_sheet(account)
     name_width = max(len(line.name) for line in sheet.lines)
     so_far = _shares(run.account) if run.recent_account is not None else {}
     room = pen.width - name_width - 24 - (12 if so_far else 0)
@@ -131,9 +131,9 @@ def _account_title(run: RunView, name_width: int, bar_width: int, *, has_both: b
         title = Text(
             "where a step went" if run.recent_account is None else "where a step goes", "bold"
         )
-        shown = run.account if run.recent_account is None else run.recent_account
-        if shown is not None and shown.steps:
-            title.append(f"  ({shown.steps:,} steps)", f"not bold {DIM}")
+        account = run.account if run.recent_account is None else run.recent_account
+        if account is not None and account.steps:
+            title.append(f"  ({account.steps:,} steps)", f"not bold {DIM}")
         return title
     first = f"where a step goes  now: {steps:,} steps"
     width = name_width + 3 + 19 + (bar_width + 2 if bar_width else 0)
@@ -151,12 +151,12 @@ def _shares(account: Account | None) -> dict[str, float]:
 
 def rank_lines(ranks: Sequence[RankView]) -> Iterator[Text]:
     """Return a line for each rank, the slowest first where there are too many."""
-    shown = list(ranks)
-    if len(shown) > _MAX_RANKS:
-        shown.sort(key=lambda rank: -(rank.median_ns or 0))
+    shown_ranks = list(ranks)
+    if len(shown_ranks) > _MAX_RANKS:
+        shown_ranks.sort(key=lambda rank: -(rank.median_ns or 0))
     head = f"{'rank':>4}  {'step':>9}  {'a step':>9}  {'for data':>8}  main thread"
     lines = [Text(head, DIM)]
-    lines += [Text(_rank_text(rank)) for rank in shown[:_MAX_RANKS]]
+    lines += [Text(_rank_text(rank)) for rank in shown_ranks[:_MAX_RANKS]]
     if len(ranks) > _MAX_RANKS:
         lines.append(Text(f"{len(ranks) - _MAX_RANKS} more, whose steps are shorter", DIM))
     yield from labelled("ranks", lines)

@@ -19,7 +19,7 @@ from gapless.model.options import Options, Progress
 from gapless.model.recording import Recording, Unobserved
 from gapless.model.run import RecordedRun, RunCost, RunLife, StepAccount
 from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Tables
+from gapless.model.tables import EMPTY_TABLES
 from gapless.pricing.conclude import conclude, prices_of
 from gapless.pricing.price import Prices
 from gapless.pricing.simulators.anchoring import raise_to_device
@@ -258,7 +258,7 @@ def _empty_study(recording: Recording, trainings: Sequence[Training]) -> Study:
         health=StudyHealth("recorder", records, 0, 0, False, 1, None, 0, (), ()),  # noqa: FBT003
         steps=None,
         account=Account(0, None, {}, dict.fromkeys(GROUPS, 0), {}, rows=()),
-        tables=Tables((), (), (), (), (), (), ()),
+        tables=EMPTY_TABLES,
     )
 
 

@@ -123,8 +123,8 @@ def _main_loaders(facts: Facts) -> Sequence[Loader]:
 
 def _number(noun: str, things: Sequence[_Thing]) -> Iterator[tuple[str, _Thing]]:
     """Yield things with their names: "loader", "loader 2"."""
-    for index, thing in enumerate(things):
-        yield noun if not index else f"{noun} {index + 1}", thing
+    for index, item in enumerate(things):
+        yield noun if not index else f"{noun} {index + 1}", item
 
 
 def _locations(facts: Facts) -> dict[str, Location | None]:

@@ -94,10 +94,12 @@ def tune(state: TuningState, bench: Workbench, budget_s: float = DEFAULT_S) -> T
     A proof of the whole stays until a fix is kept beside those that it is about. Raises
     ``UsageError`` where the budget is too small for the first trial.
     """
-    begun = replace(state, end=None, proof=state.proof if is_proven(state) else None, remaining=())
-    session = TuningSession(bench, budget_s, bench.clock(), [begun])
+    begun_state = replace(
+        state, end=None, proof=state.proof if is_proven(state) else None, remaining=()
+    )
+    session = TuningSession(bench, budget_s, bench.clock(), [begun_state])
     try:
-        bench.save(begun)
+        bench.save(begun_state)
         _run_rounds(session)
         is_open = session.state.fixes and session.state.proof is None
         if is_open and session.state.end != INTERRUPTED:

@@ -96,9 +96,9 @@ def choose_named(selection: FixSelection, names: Sequence[str]) -> FixSelection:
     for name in names:
         matches = [fix for fix in selection.fixes if _has_name(fix, name)]
         if not matches:
-            there = ", ".join(fix.fix for fix in selection.fixes) or "none"
+            fix_names = ", ".join(fix.fix for fix in selection.fixes) or "none"
             raise UsageError(
-                f"{name} is not among the fixes to write (there are: {there}); "
+                f"{name} is not among the fixes to write (there are: {fix_names}); "
                 "gapless try proves it, --unproven writes it all the same"
             )
         fixes |= {repr(fix): fix for fix in matches}
@@ -140,14 +140,14 @@ def _drop_conflicts(
     fixes: Iterable[ProvenFix], earlier: Sequence[ProvenFix]
 ) -> tuple[ProvenFix, ...]:
     """Return the fixes that set nothing which one before them sets."""
-    taken = {key for fix in earlier for key in _targets(fix)}
-    kept: list[ProvenFix] = []
+    taken_keys = {key for fix in earlier for key in _targets(fix)}
+    kept_fixes: list[ProvenFix] = []
     for fix in fixes:
         keys = set(_targets(fix))
-        if not keys & taken:
-            kept.append(fix)
-            taken |= keys
-    return tuple(kept)
+        if not keys & taken_keys:
+            kept_fixes.append(fix)
+            taken_keys |= keys
+    return tuple(kept_fixes)
 
 
 def _targets(fix: ProvenFix) -> Iterator[object]:

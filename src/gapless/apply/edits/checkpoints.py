@@ -40,13 +40,13 @@ def _call_itself(tree: SyntaxTree, call: cst.Call) -> Splice:
     start, end = tree.span(call)
     if "#" in tree.text[start:end] or not call.args or call.args[0].star or call.args[0].keyword:
         raise UnwritableError("the call of checkpoint is laid out in a way that would be lost")
-    function, *others = call.args
+    function, *more_arguments = call.args
     text = tree.code(function.value)
     if not isinstance(function.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
         text = f"({text})"
     arguments_kept = [
         tree.text[slice(*tree.span(arg))]
-        for arg in others
+        for arg in more_arguments
         if arg.keyword is None or arg.keyword.value not in _OPTIONS
     ]
     return Splice(start, end, f"{text}({', '.join(arguments_kept)})")

@@ -191,14 +191,14 @@ def write_part(part: str) -> str:
         tree = ast.parse(text)
         docstring = str(ast.get_docstring(tree))
         lines = text.splitlines(keepends=True)
-        last = 0
+        last_line = 0
         for node in tree.body[1:]:
             if not isinstance(node, (ast.Import, ast.ImportFrom)):
                 break
-            last = node.end_lineno or last
+            last_line = node.end_lineno or last_line
             if not (isinstance(node, ast.ImportFrom) and node.level):
                 imports.append(node)
-        bodies.append("".join(lines[last:]).strip("\n"))
+        bodies.append("".join(lines[last_line:]).strip("\n"))
     licence = f"{_LICENCE} {VENDORED_PARTS[part].needs}."
     head = f'{licence}\n"""{docstring}"""\n\n{_merge_imports(imports)}\n\n'
     return head + "\n\n\n".join(bodies) + "\n"

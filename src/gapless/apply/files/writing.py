@@ -46,9 +46,9 @@ def write_patch(patch: Patch, patches: Path) -> Path:
             _take_back(patch, paths)
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
-                where = error.filename or folder
+                path = error.filename or folder
                 raise GaplessError(
-                    f"{where} cannot be written: {error.strerror}; nothing was changed"
+                    f"{path} cannot be written: {error.strerror}; nothing was changed"
                 ) from error
             raise
         return folder

@@ -25,7 +25,7 @@ def _from_array(value: object) -> object:
         return (array.dtype.str, array.tobytes())
     if isinstance(value, np.generic):
         return cast("object", value.item())
-    raise NotImplementedError(type(value))
+    raise NotImplementedError(type(value))  # what msgspec asks of a hook that cannot help
 
 
 def _to_array(kind: type, value: object) -> object:

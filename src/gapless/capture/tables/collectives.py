@@ -126,16 +126,15 @@ def _exposed_ns(view: CaptureView, rows: Int64, groups: Groups) -> Int64:
 
 
 def _add_collectives(collective: CollectiveRow, addend: CollectiveRow) -> CollectiveRow:
-    both = add_fields(collective, addend, "calls", "device_ns", "exposed_ns", "hidden_ns")
+    sums = add_fields(collective, addend, "calls", "device_ns", "exposed_ns", "hidden_ns")
     rates = (collective.bus_bytes_per_s, addend.bus_bytes_per_s)
     if rates[0] is None or rates[1] is None:
-        return replace(both, bus_bytes_per_s=None)
+        return replace(sums, bus_bytes_per_s=None)
     n_bytes = rates[0] * collective.device_ns + rates[1] * addend.device_ns
-    return replace(both, bus_bytes_per_s=n_bytes / both.device_ns)
+    return replace(sums, bus_bytes_per_s=n_bytes / sums.device_ns)
 
 
-COLLECTIVES: Final = TableKind(
-    "collectives",
+TABLE: Final = TableKind(
     lambda view, _: collective_table(view),
     lambda row: (row.name, row.dtype, row.group_size, row.bytes),
     _add_collectives,

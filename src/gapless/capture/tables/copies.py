@@ -56,13 +56,12 @@ def _copy_label(name: str) -> tuple[str, str | None]:
 
 
 def _add_copies(copy: Copy, addend: Copy) -> Copy:
-    both = add_fields(copy, addend, "calls", "bytes", "device_ns")
-    rate = None if both.bytes is None else both.bytes / both.device_ns * 1e9
-    return replace(both, bytes_per_s=rate)
+    sums = add_fields(copy, addend, "calls", "bytes", "device_ns")
+    rate = None if sums.bytes is None else sums.bytes / sums.device_ns * 1e9
+    return replace(sums, bytes_per_s=rate)
 
 
-COPIES: Final = TableKind(
-    "copies",
+TABLE: Final = TableKind(
     lambda view, _: copy_table(view),
     lambda row: (row.direction, row.memory),
     _add_copies,

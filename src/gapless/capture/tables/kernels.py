@@ -66,8 +66,7 @@ def _add_kernels(kernel: Kernel, addend: Kernel) -> Kernel:
     return replace(longer, calls=calls, device_ns=ns, mean_ns=ns / calls)
 
 
-KERNELS: Final = TableKind(
-    "kernels",
+TABLE: Final = TableKind(
     lambda view, _: kernel_table(view),
     lambda row: (row.name, row.geometry),
     _add_kernels,

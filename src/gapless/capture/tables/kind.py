@@ -13,9 +13,8 @@ _Number = TypeVar("_Number", int, float)
 
 
 class TableKind(Struct, frozen=True):
-    """A table, by the name that it has in ``model.tables.Tables``, which types its rows, too."""
+    """A table: ``TABLE`` of the file with the name of its field in ``model.tables.Tables``."""
 
-    name: str
     build: Callable[[CaptureView, bool], tuple[Any, ...]]  # the flag: split by shapes of inputs
     key: Callable[[Any], Hashable]  # rows of several ranks that mean the same have the same
     add: Callable[[Any, Any], Any]

@@ -104,8 +104,7 @@ def _add_lines(line: Line, addend: Line) -> Line:
     return add_fields(line, addend, "calls", *times)
 
 
-LINES: Final = TableKind(
-    "lines",
+TABLE: Final = TableKind(
     lambda view, _: line_table(view),
     lambda row: (row.file, row.line, row.function),
     _add_lines,

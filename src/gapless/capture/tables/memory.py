@@ -60,8 +60,7 @@ def _max_known(a: int | None, b: int | None) -> int | None:
     return max((value for value in (a, b) if value is not None), default=None)
 
 
-MEMORY: Final = TableKind(
-    "memory",
+TABLE: Final = TableKind(
     lambda view, _: memory_table(view),
     lambda row: row.device,
     _join_memory,

@@ -167,8 +167,7 @@ def _add_operators(operator: Operator, addend: Operator) -> Operator:
     return add_fields(operator, addend, "calls", *times)
 
 
-OPERATORS: Final = TableKind(
-    "operators",
+TABLE: Final = TableKind(
     lambda view, by_shape: operator_table(view, by_shape=by_shape),
     lambda row: (row.name, row.shapes),
     _add_operators,

@@ -42,8 +42,7 @@ def range_table(view: CaptureView) -> tuple[Range, ...]:
     return tuple(sorted(ranges, key=lambda row: (-row.host_ns, row.name)))
 
 
-RANGES: Final = TableKind(
-    "ranges",
+TABLE: Final = TableKind(
     lambda view, _: range_table(view),
     lambda row: row.name,
     lambda row, addend: add_fields(row, addend, "calls", "host_ns", "device_ns"),

@@ -31,7 +31,7 @@ from gapless.model import category as c
 from gapless.model.evidence import Evidence
 from gapless.model.leaf import LEAF
 from gapless.model.study import RunInfo, Study, StudyHealth
-from gapless.model.tables import Tables
+from gapless.model.tables import EMPTY_TABLES
 from gapless.model.trace import Device, Trace, Track
 
 MILLISECOND: Final = 1_000_000
@@ -166,7 +166,7 @@ def foreign_evidence(drawing: str) -> Evidence:
         health=_HEALTH,
         steps=None,
         account=sum_ledgers([partition(drawn_trace.trace, stages=drawn_trace.stages)]),
-        tables=Tables((), (), (), (), (), (), ()),
+        tables=EMPTY_TABLES,
     )
     return Evidence(study, infer_facts(study))
 

@@ -38,8 +38,8 @@ class Occasion(Struct, frozen=True):
         sighting = self.sighting
         if sighting is None or sighting.period is not None:
             return None
-        when = ", before the second step" if sighting.at_start else ""
-        return f"seen {sighting.times}{when}, its period is not known"
+        time_words = ", before the second step" if sighting.at_start else ""
+        return f"seen {sighting.times}{time_words}, its period is not known"
 
     @property
     def frequency(self) -> str:

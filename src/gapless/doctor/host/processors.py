@@ -180,19 +180,19 @@ def examine_neighbours(subject: CheckSubject) -> CheckAnswer:
     use = subject.use
     if use is None:
         return unknown(f"{evidence}; processes of others cannot be seen")
-    taken = sum(process.processors for process in use.busy)
+    n_taken = sum(process.processors for process in use.busy)
     busiest = sorted(use.busy, key=lambda process: -process.processors)[:_MAX_BUSY_NAMES]
-    idle = len(subject.allowed_cpus or ()) - use.hidden - taken  # a quota may be of idle ones
+    idle = len(subject.allowed_cpus or ()) - use.hidden - n_taken  # a quota may be of idle ones
     if min(use.hidden, usable - idle) > _MAX_BUSY_SHARE * usable:
         return warn(
             f"{evidence}; what cannot be seen from here keeps {use.hidden:.1f} processors busy, "
-            f"what can be seen {taken:.1f}",
+            f"what can be seen {n_taken:.1f}",
             "top, on the host of this container, or as root",
         )
     names = ", ".join(
         f"{process.name} ({process.number}) {process.processors:.0%}" for process in busiest
     )
-    if taken > _MAX_BUSY_SHARE * usable:
+    if n_taken > _MAX_BUSY_SHARE * usable:
         numbers = ",".join(str(process.number) for process in busiest)
         return warn(f"{evidence}; busy now: {names}", f"ps -o pid,user,etime,args -p {numbers}")
-    return ok(f"{evidence}; others keep {taken:.1f} processors busy now")
+    return ok(f"{evidence}; others keep {n_taken:.1f} processors busy now")

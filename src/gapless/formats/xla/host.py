@@ -105,10 +105,10 @@ def _add_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) 
 
 def _add_module_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) -> bool:
     """Set aside what belongs to XLA's executor on the host; return whether it does."""
-    called = _CALLED.fullmatch(kind.name)
+    match = _CALLED.fullmatch(kind.name)
     module = stats.get("hlo_module")
-    if called is not None:
-        call = ModuleCall(placed, kind.name, f"jit_{called['name']}")
+    if match is not None:
+        call = ModuleCall(placed, kind.name, f"jit_{match['name']}")
         profile.calls.setdefault(placed.track, []).append(call)
     elif isinstance(module, str) and "hlo_op" in stats:
         run = stats.get("run_id", 0)

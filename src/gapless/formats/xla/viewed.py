@@ -95,10 +95,10 @@ def _add_device_rows(
 ) -> None:
     track_id, device, stream = location
     for name, of_name in _rows_by_name(trace, rows):
-        meant = device_event(name, "")
-        if meant is None:
+        event = device_event(name, "")
+        if event is None:
             continue
-        category, label = meant
+        category, label = event
         gpu = {
             "device": np.full(len(of_name), device),
             "stream": np.full(len(of_name), stream),

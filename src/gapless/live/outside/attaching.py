@@ -115,14 +115,14 @@ class Observer:
         threads = read_threads(self.pid, self.proc)
         self.threads = busiest_threads(first, threads, now_ns - start_ns) or self.threads
         for pid, status in self.tree.statuses().items():
-            seen = now_ns, status, read_io(pid, self.proc)
+            sighting = now_ns, status, read_io(pid, self.proc)
             watched = self.processes.get(pid)
             if watched is not None:
-                watched.last = seen
+                watched.last = sighting
             elif len(self.processes) < _MAX_PROCESSES:
                 command = read_command(pid, self.proc)
                 meter = ThreadMeter(pid, self.proc)
-                self.processes[pid] = _Watched(meter, command, seen, seen)
+                self.processes[pid] = _Watched(meter, command, sighting, sighting)
         self.n_at_start = self.n_at_start or len(self.processes)
 
 
@@ -194,7 +194,7 @@ def _gpu_use(gpu: str, model: str, observer: Observer) -> GpuUse:
         return fmean(values) if values else None
 
     busy = mean("sm")
-    held = dict.fromkeys(
+    held_files = dict.fromkeys(
         reason for figures in observer.figures for reason in held_reasons(figures).get(gpu, ())
     )
     return GpuUse(
@@ -207,7 +207,7 @@ def _gpu_use(gpu: str, model: str, observer: Observer) -> GpuUse:
         clock_sm=mean("clock_sm"),
         pcie_rx=mean("pcie_rx"),
         pcie_tx=mean("pcie_tx"),
-        held=tuple(held),
+        held=tuple(held_files),
     )
 
 

@@ -69,8 +69,12 @@ def name_sized_list(dataset: Any, count_samples: Callable[[Any], int | None]) ->
     if type(members_by_name) is not dict:
         return None
     for name, members in list(members_by_name.items()):
-        some = members[:_LOOKED_AT] if type(members) in (list, tuple) else ()
-        is_varied = bool(some) and _are_sized(some) and len({len(member) for member in some}) > 1
+        first_members = members[:_LOOKED_AT] if type(members) in (list, tuple) else ()
+        is_varied = (
+            bool(first_members)
+            and _are_sized(first_members)
+            and len({len(member) for member in first_members}) > 1
+        )
         if is_varied and len(members) == count_samples(dataset):
             return name
     return None

@@ -73,20 +73,21 @@ def _propose_batch(leaves: list[Any], axis: int) -> BatchAxis | None:
 
 def _test_batch(run: Any, example: Any, batch: BatchAxis) -> str | None:
     """Return why a dimension is not the batch: other rows change a row."""
-    many = batch.size if batch.size > 1 else 3
-    few = max(1, many // 2)
+    large_size = batch.size if batch.size > 1 else 3
+    small_size = max(1, large_size // 2)
     try:
-        wholes = trees.tensors_of(run(*batch.resize(example, many)))
-        parts = trees.tensors_of(run(*batch.resize(example, few)))
+        wholes = trees.tensors_of(run(*batch.resize(example, large_size)))
+        parts = trees.tensors_of(run(*batch.resize(example, small_size)))
     except Exception as error:
-        return f"with {few} rows in place of {many} it raises {type(error).__name__}: {error}"[:200]
+        sizes = f"{small_size} rows in place of {large_size}"
+        return f"with {sizes} it raises {type(error).__name__}: {error}"[:200]
     if len(wholes) != len(parts):
-        return f"with {few} rows it gives {len(parts)} tensors in place of {len(wholes)}"
+        return f"with {small_size} rows it gives {len(parts)} tensors in place of {len(wholes)}"
     for full, short in zip(wholes, parts):
         axis = _find_other_axis(tuple(full.shape), tuple(short.shape))
         if axis is not None:
             full = full.narrow(axis, 0, short.shape[axis])  # noqa: PLW2901 - the same rows of it
-        elif full.dim() and many != few:
+        elif full.dim() and large_size != small_size:
             return "an output does not grow with its inputs' first dimension"
         else:
             continue  # a loss, a mean: of the whole batch

@@ -214,8 +214,10 @@ def _find_dali(library: str, _shrink: int) -> Any:
     def decode(files: list[bytes]) -> list[Any]:
         pictures: list[Any] = []
         for start in range(0, len(files), _DALI_BATCH):
-            some = files[start : start + _DALI_BATCH]
-            pipeline.feed_input("files", [numpy.frombuffer(file, numpy.uint8) for file in some])
+            batch_files = files[start : start + _DALI_BATCH]
+            pipeline.feed_input(
+                "files", [numpy.frombuffer(file, numpy.uint8) for file in batch_files]
+            )
             (decoded,) = pipeline.run()
             pictures += [into(numpy.array(picture)) for picture in decoded]
         return pictures

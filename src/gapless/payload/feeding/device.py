@@ -42,11 +42,11 @@ def time_copies(
             (PIN, variant): pin_ns / samples,
             (COPY, variant): (pinned_ns if is_pinned else pageable_ns) / samples,
         }
-    now, other = (pinned_ns, pageable_ns) if is_pinned else (pageable_ns, pinned_ns)
+    now, other_ns = (pinned_ns, pageable_ns) if is_pinned else (pageable_ns, pinned_ns)
     return {
         (PIN, batches.NOW if is_pinned else PINNED): pin_ns / samples,
         (COPY, batches.NOW): now / samples,
-        (COPY, PAGEABLE if is_pinned else PINNED): other / samples,
+        (COPY, PAGEABLE if is_pinned else PINNED): other_ns / samples,
     }
 
 

@@ -155,8 +155,8 @@ class Maker:
         try:
             return self.source.fetch(chunk)
         except Exception as error:
-            which = f"sample {chunk[0]!r:.40}" if len(chunk) == 1 else f"{len(chunk)} samples"
-            self._raised.append(f"{which}: {describe_error(error)}")
+            subject = f"sample {chunk[0]!r:.40}" if len(chunk) == 1 else f"{len(chunk)} samples"
+            self._raised.append(f"{subject}: {describe_error(error)}")
             if len(self._raised) >= _MAX_RAISED:
                 raise
             return []
@@ -205,8 +205,8 @@ class Maker:
         if self._library != "Pillow" or (self._shrink or 1) < 2 or not self._shrinks:  # noqa: PLR2004
             return False
         if self._is_whole is None:
-            whole = self._decoders[0].decode(group.encoded[0]).size
-            self._is_whole = whole == self._shrinks[0].before
+            size = self._decoders[0].decode(group.encoded[0]).size
+            self._is_whole = size == self._shrinks[0].before
         return bool(self._is_whole)
 
     def _time_whole(self, group: SampleGroup) -> dict[tuple[str, str], float]:

@@ -117,11 +117,11 @@ class Observation:
         """Return by what power of two pictures may be decoded smaller, and still be shrunk."""
         if not self.shrinks:
             return 1
-        least = min(
+        rarest = min(
             min(shrink.before[0] / shrink.after[0], shrink.before[1] / shrink.after[1])
             for shrink in self.shrinks
         )
-        return max(factor for factor in (1, 2, 4, 8) if factor <= max(1.0, least))
+        return max(factor for factor in (1, 2, 4, 8) if factor <= max(1.0, rarest))
 
 
 def _read_encoded(source: Any) -> bytes:

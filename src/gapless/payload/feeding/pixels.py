@@ -23,10 +23,10 @@ def compare_decoders(
 
     Smaller pictures are compared at the size to which the data set shrinks them, where Pillow's.
     """
-    present, *others = alternatives
+    present, *more_alternatives = alternatives
     return [
         {"stage": "decode", "variant": other.name, **difference}
-        for other in others
+        for other in more_alternatives
         if (difference := _compare_all(present, other, encoded[:_MAX_PICTURES], shrinks))
     ]
 

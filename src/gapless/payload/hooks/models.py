@@ -256,8 +256,10 @@ def _write_untrained() -> None:
 def _largest_first() -> list[tuple[Any, Any]]:
     """Return the modules that were met and where, each before the parts of it."""
     entries = list(models.modules.values())
-    met = [(module, entry.place) for entry in entries if (module := entry.reference()) is not None]
-    return sorted(met, key=lambda pair: -sum(1 for _ in pair[0].modules()))
+    modules = [
+        (module, entry.place) for entry in entries if (module := entry.reference()) is not None
+    ]
+    return sorted(modules, key=lambda pair: -sum(1 for _ in pair[0].modules()))
 
 
 def _enclosing_model(module: Any) -> Any:

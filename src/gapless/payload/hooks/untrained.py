@@ -25,19 +25,19 @@ def find_untrained(
     """
     if not parameter_lists:
         return []
-    known: set[int] = set()
+    known_ids: set[int] = set()
     owned = {id(item) for parameters in parameter_lists for item in parameters}
     candidates: list[tuple[Any, Any, list[Any]]] = []
     for module, location in [*modules, *_script_modules()]:
-        parameters = [item for item in module.parameters() if id(item) not in known]
-        known.update(map(id, parameters))
+        parameters = [item for item in module.parameters() if id(item) not in known_ids]
+        known_ids.update(map(id, parameters))
         graded = [item for item in parameters if id(item) not in owned and _has_gradient(item)]
         if graded:
             candidates.append((module, location, graded))
     copies = [
         _count_numbers(parameters)
         for parameters in parameter_lists
-        if not any(id(item) in known for item in parameters)
+        if not any(id(item) in known_ids for item in parameters)
     ]
     return [
         (module, location, _describe(module, graded))

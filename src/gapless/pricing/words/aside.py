@@ -43,8 +43,8 @@ def describe_rare(evidence: Evidence, rare_ns: Mapping[str, int]) -> str:
     ):
         return ""
     duration = f"{sighting.each_ns / 1e9:.2f} s"
-    each = "" if sighting.count == 1 else " each"
-    frequency = f"{sighting.times}, {duration}{each}"
+    each_word = "" if sighting.count == 1 else " each"
+    frequency = f"{sighting.times}, {duration}{each_word}"
     share = percent(rare_ns[main_leaf] / evidence.account.wall_ns)
     return (
         f"; these shares leave aside {_OCCASIONS[main_leaf]} seen {frequency}, "

@@ -42,8 +42,8 @@ def leaf_marks(training: Training, waits: Sequence[Waits], backlog: int = 0) -> 
     marks = [
         *_plain_marks(training, backlog),
         *(
-            _wait_marks(loader_waits, backlog, own.kept)
-            for loader_waits, own in zip(waits, evaluating, strict=True)
+            _wait_marks(loader_waits, backlog, own_evaluating.kept)
+            for loader_waits, own_evaluating in zip(waits, evaluating, strict=True)
         ),
     ]
     charged_marks = _concatenate([*marks, _exhausted_marks(training)])
@@ -138,8 +138,8 @@ def _summed_amounts(
     exhausted = calls.select(wire.NEXT, thread=thread)
     exhausted = exhausted.take((exhausted.flags & wire.EXHAUSTED) != 0)
     np.add.at(amounts[:, RUN_LEAF["epoch-turn"]], exhausted.stretch, exhausted.total)
-    for loader_waits, own in zip(waits, evaluating, strict=True):
-        shares = loader_waits.shares(backlog) * ~own.summed[:, None]
+    for loader_waits, own_evaluating in zip(waits, evaluating, strict=True):
+        shares = loader_waits.shares(backlog) * ~own_evaluating.summed[:, None]
         np.add.at(amounts, loader_waits.summed.stretch, shares)
     return amounts
 

@@ -79,13 +79,13 @@ def _build_tree(
         growth = outermost
         for file, line, function in _shown_frames(stack) if ns else ():
             name = file, function
-            called = growth.called.get(name)
-            if called is None:
-                called = growth.called[name] = _Growth(len(growths), growth.number)
-                growths.append(called)
+            callee = growth.called.get(name)
+            if callee is None:
+                callee = growth.called[name] = _Growth(len(growths), growth.number)
+                growths.append(callee)
                 names.append(name)
-            called.lines_ns[line] += ns
-            growth = called
+            callee.lines_ns[line] += ns
+            growth = callee
         growth.own_ns += ns
         growth.own_looks += stack.count
     if not growths:

@@ -114,10 +114,10 @@ def long_step_passes(steps: Endings, passes: Endings) -> Endings | None:
     if span_ns < n_steps * wire.LONG_STEP_NS // (2 if n_first else 1):
         return None
     sites, first_seen, counts = count_values(passes_after.subject, passes_after.count)
-    enough = np.flatnonzero(counts >= wire.MIN_PASSES * n_steps)
-    if not len(enough):
+    rows = np.flatnonzero(counts >= wire.MIN_PASSES * n_steps)
+    if not len(rows):
         return None
-    return passes.take(passes.subject == sites[enough[np.argmin(first_seen[enough])]])
+    return passes.take(passes.subject == sites[rows[np.argmin(first_seen[rows])]])
 
 
 def count_passes(steps: Endings, passes: Endings) -> int:

@@ -160,8 +160,8 @@ class Graph(Struct, frozen=True):
     @property
     def rank_spans(self) -> tuple[RankSpan, ...]:
         """Return what is each rank's: all of it where there is one."""
-        whole = RankSpan((0, len(self.threads)), (0, len(self.streams)), self.start)
-        return self.ranks or (whole,)
+        rank_span = RankSpan((0, len(self.threads)), (0, len(self.streams)), self.start)
+        return self.ranks or (rank_span,)
 
     @property
     def opening_ns(self) -> int:

@@ -167,9 +167,9 @@ def _gang_stretch(ready: float, cores: float, gang: float) -> float:
     if not gang or ready + 1 <= cores:
         return even
     processors = max(1, ceil(cores - _TINY))
-    taken = processors - cores
-    work_rate = (1 - taken) / pair_stretch(ready, processors)
-    work_rate += taken / pair_stretch(ready + 1, processors)
+    n_taken = processors - cores
+    work_rate = (1 - n_taken) / pair_stretch(ready, processors)
+    work_rate += n_taken / pair_stretch(ready + 1, processors)
     return even ** (1 - gang) * max(even, 1 / work_rate) ** gang
 
 

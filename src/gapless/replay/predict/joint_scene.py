@@ -104,9 +104,9 @@ def _find_late_rank(scene: Scene) -> int | None:
     for job in np.flatnonzero((meeting >= 0) & (starts >= 0)).tolist():
         if starts[job] > last_start[meeting[job]]:
             last_start[meeting[job]], last_rank[meeting[job]] = starts[job], rank[job]
-    met = meeting >= 0
+    is_met = meeting >= 0
     waits_ns = np.bincount(
-        last_rank[meeting[met]], last_start[meeting[met]] - starts[met], len(sizes)
+        last_rank[meeting[is_met]], last_start[meeting[is_met]] - starts[is_met], len(sizes)
     )
     return int(waits_ns.argmax()) if waits_ns.any() else None
 

@@ -51,9 +51,9 @@ def _select(tree: CallTree, numbers: Sequence[int], min_share: float) -> list[in
 def _branch(tree: CallTree, number: int, min_share: float) -> CallBranch:
     chain = _chain(tree, number, min_share)
     named = [link for link in chain if not tree.nodes[link].file.endswith(_PLUMBING)]
-    called = _select(tree, tree.children[chain[-1]], min_share)
-    if not named and len(called) == 1 and tree.nodes[number].parent >= 0:
-        return _branch(tree, called[0], min_share)
+    callees = _select(tree, tree.children[chain[-1]], min_share)
+    if not named and len(callees) == 1 and tree.nodes[number].parent >= 0:
+        return _branch(tree, callees[0], min_share)
     node = tree.nodes[(named or chain)[0]]
     own_ns = sum(tree.nodes[link].own_ns for link in chain)
     return CallBranch(
@@ -64,7 +64,7 @@ def _branch(tree: CallTree, number: int, min_share: float) -> CallBranch:
         ns=tree.total_ns[number],
         share=tree.total_ns[number] / tree.seen_ns,
         own_share=own_ns / tree.seen_ns,
-        branches=tuple(_branch(tree, called_number, min_share) for called_number in called),
+        branches=tuple(_branch(tree, called_number, min_share) for called_number in callees),
     )
 
 
@@ -72,14 +72,14 @@ def _chain(tree: CallTree, number: int, min_share: float) -> list[int]:
     """Return a call with those of libraries behind it to which it only passes on."""
     chain = [number]
     while tree.nodes[chain[-1]].package is not None:
-        called = _select(tree, tree.children[chain[-1]], min_share)[:1]
+        callees = _select(tree, tree.children[chain[-1]], min_share)[:1]
         passed_ns = _PASSING_SHARE * tree.total_ns[chain[-1]]
         chain += [
             link
-            for link in called
+            for link in callees
             if tree.nodes[link].package is not None and tree.total_ns[link] >= passed_ns
         ]
-        if chain[-1:] != called:
+        if chain[-1:] != callees:
             break
     return chain
 
@@ -145,8 +145,8 @@ def _branch_lines(branch: CallBranch, depth: int, pen: Pen) -> Iterator[Text]:
     if (place_room := room - cell_len(name) - 2) >= _MIN_PLACE_CELLS:
         line.append(f"  {cut_middle(branch.place, place_room)}", _DIM)
     yield line
-    for called in branch.branches:
-        yield from _branch_lines(called, depth + 1, pen)
+    for callee in branch.branches:
+        yield from _branch_lines(callee, depth + 1, pen)
 
 
 def _share(share: float) -> str:

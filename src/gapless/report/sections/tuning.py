@@ -163,8 +163,8 @@ def _account_lines(before: Account, after: Account) -> Iterator[Text]:
             for digits, texts in columns
         ]
         yield Text(f"  {names.get(group, group):{width}}  {cells[0]:>18}  {cells[1]:>18}")
-    whole = [f"{unit.text(total)} {unit.name} 100.0 %" for total in totals]
-    yield Text(f"  {'in all':{width}}  {whole[0]:>18}  {whole[1]:>18}", "bold")
+    total_cells = [f"{unit.text(total)} {unit.name} 100.0 %" for total in totals]
+    yield Text(f"  {'in all':{width}}  {total_cells[0]:>18}  {total_cells[1]:>18}", "bold")
 
 
 def _account_column(

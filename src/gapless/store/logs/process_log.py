@@ -189,10 +189,12 @@ def _parse_stacks(document: Object) -> dict[tuple[str, _Frames], Counter[str]] |
         amounts[_OFF] += integer(blocked_ns) or 0
         amounts[_LATE] += integer(late_ns) or 0
         amounts.update({kind: integer(ns) or 0 for kind, ns in members(waits).items()})
-    rest = tuple(map(integer, items(document.get("rest"))))
-    if len(rest) == len(_AMOUNTS):
+    rest_counts = tuple(map(integer, items(document.get("rest"))))
+    if len(rest_counts) == len(_AMOUNTS):
         amounts = counts.setdefault((f"{thread}{_REST}", ()), Counter())
-        amounts.update({kind: value or 0 for kind, value in zip(_AMOUNTS, rest, strict=True)})
+        amounts.update(
+            {kind: value or 0 for kind, value in zip(_AMOUNTS, rest_counts, strict=True)}
+        )
     return counts
 
 

@@ -53,17 +53,17 @@ def remains_of_fewer(evidence: Evidence, n_calls: float, n_after: float) -> Esti
     the collectives of the run. On a host sizes are not recorded: calls of few bytes are all α, or
     half of it at least.
     """
-    kept = min(1.0, n_after / n_calls) if n_calls else 1.0
+    kept_share = min(1.0, n_after / n_calls) if n_calls else 1.0
     if evidence.on_device:
         bytes_share = _bytes_share(_select_reductions(evidence))
         if bytes_share is None:
             return None
-        remaining = bytes_share + (1 - bytes_share) * kept
-        return Estimate(kept * remaining, remaining, 1.0)
+        remaining = bytes_share + (1 - bytes_share) * kept_share
+        return Estimate(kept_share * remaining, remaining, 1.0)
     n_bytes = _NUMBER_BYTES * sum(row.parameters or 0 for row in evidence.facts.optimizers)
     if not n_bytes or n_bytes > _MAX_SMALL_BYTES * n_calls:
         return None
-    return Estimate(0.0, kept, (1 + kept) / 2)
+    return Estimate(0.0, kept_share, (1 + kept_share) / 2)
 
 
 def factor_of_half(evidence: Evidence) -> Estimate | None:

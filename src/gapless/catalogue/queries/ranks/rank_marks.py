@@ -141,11 +141,11 @@ def _wait_anew(ranks: Sequence[Rank], shifted_ranks: Sequence[Rank]) -> tuple[Ra
             rank.rank,
             tuple(
                 _set_wait(row, round(wait_ns))
-                for row, wait_ns in zip(rank.rows, (joint_ns - own).tolist(), strict=True)
+                for row, wait_ns in zip(rank.rows, (joint_ns - rank_own_ns).tolist(), strict=True)
             ),
             played=True,
         )
-        for rank, own in zip(shifted_ranks, own_ns, strict=True)
+        for rank, rank_own_ns in zip(shifted_ranks, own_ns, strict=True)
     )
 
 

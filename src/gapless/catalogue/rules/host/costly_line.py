@@ -208,11 +208,11 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     sure_share = min(share.low, exposed_share) * _shown_share(evidence)
     likely_share = max(sure_share, min(share.mid, exposed_share))
     passed_share = graph_passes.backward_share(evidence, line)
-    passed = (Measure("its part of the backward pass", passed_share.mid, "share"),)
-    beside = "beside the forward and the backward pass, the optimizer and the loader"
+    passed_figures = (Measure("its part of the backward pass", passed_share.mid, "share"),)
+    place_words = "beside the forward and the backward pass, the optimizer and the loader"
     return costly_line.detection(
         f"{name_line(line.location)} takes "
-        f"{windows.format_step_part(evidence, share.mid * step_ns)}, {beside}.",
+        f"{windows.format_step_part(evidence, share.mid * step_ns)}, {place_words}.",
         samples.remove_share(
             evidence,
             Estimate(
@@ -225,7 +225,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         measures=(
             Measure(samples.SAMPLED_AT_LINE, share.mid, "share"),
             Measure("samples", line.looks, ""),
-            *(passed if passed_share.mid else ()),
+            *(passed_figures if passed_share.mid else ()),
         ),
         no_remedy=_GRADIENT_REMEDY if line.has_gradients else _REMEDY,
         unless=SAME_LINE,
