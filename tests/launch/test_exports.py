@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gapless
-from gapless import wire
+from gapless import cli, wire
 from gapless.launch.run import exports
 from gapless.launch.unobserved import Journal
 from gapless.model.study import Study
@@ -22,18 +22,22 @@ from tests.payload.loop_shapes import DATA, train_over  # pyright: ignore[report
 SCRIPT = Path(__file__).with_name("profiling.py")
 
 
-def run_profiled(mode: str, cwd: Path) -> tuple[Study, str]:
+def run_profiled(
+    mode: str, cwd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[Study, str]:
     """Run a training that profiles itself; give the study of the run and the page at its end."""
     process = starting.run((sys.executable, str(SCRIPT), mode), cwd)
     assert process.returncode == 0, process.stderr
     folder = starting.run_folder(cwd)
-    report = starting.run_plainly((*starting.GAPLESS, "report", "--full", str(folder)), cwd)
-    assert report.returncode == 0, report.stderr
-    return open_run(folder), " ".join(report.stdout.decode().split())
+    monkeypatch.chdir(cwd)
+    assert cli.main(["report", "--full", str(folder)]) == 0
+    return open_run(folder), " ".join(capsys.readouterr().out.split())
 
 
-def test_a_scheduled_profiler_for_tensorboard_gives_the_account_of_the_run(tmp_path: Path) -> None:
-    study, page = run_profiled("schedule", tmp_path)
+def test_a_scheduled_profiler_for_tensorboard_gives_the_account_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, page = run_profiled("schedule", tmp_path, monkeypatch, capsys)
     recorded = study.recorded
     assert recorded is not None
     trace_paths = {str(path) for path in (tmp_path / "traces").iterdir()}
@@ -49,9 +53,9 @@ def test_a_scheduled_profiler_for_tensorboard_gives_the_account_of_the_run(tmp_p
 
 
 def test_an_exported_trace_gives_the_account_and_the_users_file_is_only_read(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study, page = run_profiled("export", tmp_path)
+    study, page = run_profiled("export", tmp_path, monkeypatch, capsys)
     trace_path = tmp_path / "trace.json"
     recorded = study.recorded
     assert recorded is not None

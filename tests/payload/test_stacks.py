@@ -17,7 +17,7 @@ from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.log import thinning
 from gapless.payload.stacks import counting, own_threads, snapshots, stacks
-from tests.payload.watching import read_logs, run_plain, run_recorded, script_command
+from tests.payload.watching import read_logs, run_preloaded, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -261,7 +261,7 @@ def test_what_imports_modules_is_in_no_stack_and_what_is_not_kept_is_summed() ->
 
 def test_a_program_is_sampled_from_its_first_import_of_torch_on(tmp_path: Path) -> None:
     script = script_command("train_after_set_up.py")
-    plain = run_plain(script, tmp_path)
+    plain = run_preloaded(script, tmp_path)
     recorded = run_recorded(script, tmp_path, tmp_path / "spool")
     assert recorded == plain
     (log,) = read_logs(tmp_path / "spool").values()

@@ -14,8 +14,8 @@ from gapless.model.finding import Detection, Measure
 from gapless.model.host_code import CallLine
 
 _HOST_LEAVES: Final = ("idle.host", "idle.launch", "idle.sync.refill")
-# Host-bound steps took 1.45 to 2.1 times as long under one when this was written. No script repeats
-# that, nor the two below: their intervals are wide, and predictions say that they are uncalibrated.
+# Two small networks took 1.4 and 1.5 times as long under one on a CPU, 6 and 7 times in a mode, and
+# 1.1 to 1.7 times while calls, lines or allocations were watched (benchmarks/watched_steps.py).
 _FACTOR: Final = Estimate(0.5, 0.7, 1.0)
 _MIN_STEP_SHARE: Final = 0.005  # of the step
 _ALWAYS_ON: Final = "A profiler of the training's own is on in all of its steps"
@@ -25,13 +25,12 @@ _MANUAL_REMEDY: Final = (
 )
 _MODE_CALL: Final = ".__torch_dispatch__"
 _MIN_MODE_SHARE: Final = 0.02  # of the training thread's time, in calls of the mode
-# Of two trainings whose operations were counted all the time, so much of a step stayed.
+# Modes do more than count, and less: what stays of the host's time is hardly known.
 _MODE_FACTOR: Final = Estimate(0.1, 0.46, 1.0)
 _MODE_REMEDY: Final = (
     "enter it for one step, and leave it (`with …:`): its figures do not change from step to step"
 )
-# A small network and a small transformer took 1.05 to 1.4 times as long under each of these, twelve
-# of them: so much of what the host does beside operators stayed without it.
+# So much of what the host does beside operators is assumed to stay without them.
 _WATCHED_FACTOR: Final = Estimate(0.3, 0.65, 0.95)
 _WATCHED_REMEDY: Final = (
     "leave it out, or have it on for a few steps; a debugger that is attached costs the same, "
@@ -92,7 +91,7 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
     written then. It is a fault if no step ran without one; how much longer steps take under it is
     an estimate. A mode is known by samples of the training thread's stack in its calls; how much of
     the step it costs is not. What watches Python is asked of the interpreter, at the edges of some
-    steps; the gain is what was measured of two trainings, as a share of the host's time.
+    steps; what goes of the host's time is assumed, from what small networks took longer.
     """
     recorded, step_ns = evidence.recorded, evidence.step_ns
     if recorded.steps is None or not step_ns:

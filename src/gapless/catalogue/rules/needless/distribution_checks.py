@@ -12,8 +12,8 @@ from gapless.model.finding import Detection, Measure
 _FOLDER: Final = "torch/distributions/"
 _CHECKED: Final = (f"{_FOLDER}distribution.py", frozenset(("__init__", "_validate_sample")))
 _CONSTRAINTS: Final = (f"{_FOLDER}constraints.py", frozenset(("check",)))
-# Of what checks take in a window, whose profiler of functions slows them more than the rest: how
-# much more was seen in few trainings, and is kept in no measurement, so the interval is wide.
+# Of what checks take in a window, whose profiler of functions slows them more than the rest. Under
+# cProfile they took the same share as without in two trainings (benchmarks/watched_steps.py).
 _TRUE_SHARE: Final = Estimate(0.5, 0.8, 1.1)
 _REMEDY: Final = (
     "once it trains without errors, torch.distributions.Distribution.set_default_validate_args("
