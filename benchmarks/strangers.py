@@ -75,7 +75,7 @@ def answer_case(case: Case, _options: argparse.Namespace) -> str:
         "judge": frozen.judge_hash(),
     }
     document = told.round_figures({**hashes, "said": told.answer_to_json(checked.answer)})
-    (folder / "answer.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (folder / "answer.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
     return (
         "; ".join(recommendation.says for recommendation in checked.answer.named)
         or checked.answer.refused

@@ -104,7 +104,7 @@ def measure_menu(
 def _write_menu(document: dict[str, Any], folder: Path) -> str:
     """Write a menu; with it, the case is done."""
     unfinished = folder / "menu.json.part"
-    unfinished.write_bytes(hide_machine(json.dumps(document, indent=1).encode()) + b"\n")
+    unfinished.write_bytes(hide_machine(json.dumps(document).encode()) + b"\n")
     unfinished.rename(folder / "menu.json")
     return _summarize(document)
 

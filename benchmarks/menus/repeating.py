@@ -49,7 +49,7 @@ def repeat(
         trial = conduct(candidates, settings, run_arm, report_progress)
     repeats = [repeated_row(row, side) for row, side in zip(measured, trial.sides, strict=True)]
     menu["repeated"] = repeats
-    path.write_text(json.dumps(menu, indent=1) + "\n")
+    path.write_text(json.dumps(menu) + "\n")
     return ", ".join(f"{row['name']} {_describe(row)}" for row in repeats)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -164,13 +165,14 @@ def test_what_cannot_be_computed_is_said_and_the_rest_is_shown(
 
 
 def test_a_stall_is_the_present_cause(growing: GrowingRun) -> None:
-    growing.grow(60, until_ns=time.monotonic_ns() - 20 * 10**9)
+    until_ns = time.monotonic_ns() - 20 * 10**9
+    growing.grow(60, until_ns=until_ns)
     watcher = RunWatcher(growing.folder)
     look(watcher)
     _, run = look(watcher)
     assert run.cause is not None
-    assert run.cause.startswith("no step has ended for 20 s: its main thread ")
-    assert run.behind_ns == pytest.approx(20e9, rel=0.1)
+    assert re.match(r"no step has ended for \d\d s: its main thread ", run.cause)
+    assert run.behind_ns == pytest.approx(time.monotonic_ns() - until_ns, rel=0.1)
 
 
 def test_what_keeps_it_from_its_processors_and_gpus_is_said(

@@ -122,6 +122,13 @@ def test_a_host_that_is_slower_at_no_line_may_have_lost_its_processor_to_others(
     assert 1 in {row.rank for row in detect(with_rank_lines(evidence, *lines))}
 
 
+def test_a_rank_that_exchanges_take_longer_is_not_late() -> None:
+    late = {"busy.math": 26, "comm.exposed": 5, "idle.comm.host": 10}
+    other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 11}
+    detections = detect(evidence_of_ranks(cpu(*WORLD), other, late))
+    assert "G601" not in {row.code for row in detections}
+
+
 def test_what_all_ranks_have_is_no_cause_of_one() -> None:
     late = {"busy.math": 25, "comm.exposed": 5, "idle.data.main": 50}
     other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 10, "idle.data.main": 40}

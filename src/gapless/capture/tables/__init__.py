@@ -17,10 +17,9 @@ TABLES: Final[Mapping[str, TableKind]] = {
 def build_tables(view: CaptureView, *, by_shape: bool) -> Tables:
     """Build all tables of one capture."""
     with ThreadPoolExecutor(2) as pool:  # NumPy lets the other thread run meanwhile
-        # Source lines take longest, and are begun first
         builds = {
-            name: pool.submit(table.build, view, by_shape)
-            for name, table in reversed(TABLES.items())
+            name: pool.submit(TABLES[name].build, view, by_shape)
+            for name in sorted(TABLES, key=lambda name: name != "lines")  # they take longest
         }
     rows: dict[str, Any] = {name: build.result() for name, build in builds.items()}
     return Tables(**rows)

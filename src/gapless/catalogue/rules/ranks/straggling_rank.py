@@ -23,6 +23,7 @@ _MANY_STEPS_ERRORS: Final = 2.0
 _MIN_MARKED_SHARE: Final = 0.5  # of the surplus: then marks of all steps show it, not chance
 _MIN_COMPUTE_SHARE: Final = 0.5  # of the surplus
 _MAX_TAKEN_CORES: Final = 0.5  # processors that others took
+_MIN_EXPLAINED_SHARE: Final = 0.5  # of the surplus: else it is in the exchange, not in its work
 _MIN_SURPLUS_SHARE: Final = 0.25  # of the surplus: smaller parts are not named
 _COMPUTING: Final = "computing"
 _UNFRAMED: Final = "off the processor, or where nothing is recorded"
@@ -99,14 +100,15 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     ## How it is measured
     Collectives are matched over the windows of all ranks; this shows how long a rank waits for the
     last one. What each rank does by itself is its step without those waits. One rank must be the
-    slowest by at least 2 % of a step and by more than chance explains, and six tenths of all time
-    that ranks wait for one another must be waits for it. On processors that other processes may
-    have taken, a rank that only computes longer is not blamed, nor one whose host only takes longer
-    at no line of its own; nor is one that in windows is later than a step takes without them:
-    tracing slows ranks unequally. The gain is that of this rank being as fast as the next slowest,
-    which then decides; extra computing is not saved but shared among all ranks. Waits for one
-    another by chance remain. Its excess is found by comparing its steps with the others', and its
-    line is the one at which its training thread was sampled more often than theirs.
+    slowest by at least 2 % of a step, by more than chance explains, and by what it does rather than
+    by what exchanges take it; six tenths of all time that ranks wait for one another must be waits
+    for it. On processors that other processes may have taken, a rank that only computes longer is
+    not blamed, nor one whose host only takes longer at no line of its own; nor is one that in
+    windows is later than a step takes without them: tracing slows ranks unequally. The gain is that
+    of this rank being as fast as the next slowest, which then decides; extra computing is not saved
+    but shared among all ranks. Waits for one another by chance remain. Its excess is found by
+    comparing its steps with the others', and its line is the one at which its training thread was
+    sampled more often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
@@ -119,6 +121,8 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
         reason = f"in windows rank {straggler.rank} is later than a step takes without them"
         raise NotObservedError("steps", reason)
     excesses = rank_waits.find_surpluses(ranks, straggler, LEAVES_BY_ACTIVITY)
+    if sum(ns for _, ns in excesses if ns > 0) < _MIN_EXPLAINED_SHARE * surplus:
+        return None
     compute_share = min(1.0, dict(excesses).get(_COMPUTING, 0.0) / surplus)
     unsure_ns = sum(dict(excesses)[name] for name in _starved_activities(evidence, straggler.rank))
     if unsure_ns >= _MIN_COMPUTE_SHARE * surplus and _is_shared(evidence):
