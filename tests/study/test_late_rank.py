@@ -122,6 +122,18 @@ def test_a_host_that_is_slower_at_no_line_may_have_lost_its_processor_to_others(
     assert 1 in {row.rank for row in detect(with_rank_lines(evidence, *lines))}
 
 
+@pytest.mark.parametrize(("own_share", "is_late"), [(0.0, False), (0.12, False), (0.3, True)])
+def test_what_windows_may_show_by_chance_samples_of_the_whole_run_prove(
+    own_share: float, is_late: bool
+) -> None:
+    usual = {"busy.math": 25, "comm.exposed": 5}
+    rank_0 = (usual | {"comm.straggler_wait": 40}, usual | {"idle.host.unframed": 20})
+    rank_1 = (usual | {"idle.host.unframed": 40}, usual | {"comm.straggler_wait": 20})
+    alone = evidence_of_ranks(cpu(*WORLD), rank_0, rank_1)
+    lines = ((hot_line(77, 0.9), hot_line(79, 0.05)), (hot_line(77, 0.6), hot_line(79, own_share)))
+    assert (1 in {row.rank for row in detect(with_rank_lines(alone, *lines))}) == is_late
+
+
 def test_a_rank_that_exchanges_take_longer_is_not_late() -> None:
     late = {"busy.math": 26, "comm.exposed": 5, "idle.comm.host": 10}
     other = {"busy.math": 25, "comm.exposed": 5, "comm.straggler_wait": 11}

@@ -177,7 +177,21 @@ def find_surplus_line(evidence: Evidence, rank: int) -> HotLine | None:
     return None if top_line is None or surplus(top_line) < _MIN_SURPLUS else top_line
 
 
+def is_surplus_sampled(evidence: Evidence, rank: int) -> bool:
+    """Return whether samples of the whole run, not chance, show a rank at a line of its own."""
+    line, lines_by_rank = find_surplus_line(evidence, rank), evidence.recorded.rank_lines
+    if line is None or not line.share:
+        return False
+    other_share = max(
+        _line_share(lines, line) for peer, lines in lines_by_rank.items() if peer != rank
+    )
+    mean_share, n_samples = (line.share + other_share) / 2, line.count / line.share
+    error = (2 * mean_share * (1 - mean_share) / n_samples) ** 0.5
+    return line.share - other_share >= _MIN_STANDARD_ERRORS * error > 0
+
+
 _MIN_SURPLUS: Final = 0.1  # of the samples
+_MIN_STANDARD_ERRORS: Final = 2.6  # 99 %: the line is the largest surplus of several
 
 
 def _line_share(lines: tuple[HotLine, ...], line: HotLine) -> float:

@@ -102,20 +102,24 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     last one. What each rank does by itself is its step without those waits. One rank must be the
     slowest by at least 2 % of a step, by more than chance explains, and by what it does rather than
     by what exchanges take it; six tenths of all time that ranks wait for one another must be waits
-    for it. On processors that other processes may have taken, a rank that only computes longer is
-    not blamed, nor one whose host only takes longer at no line of its own; nor is one that in
-    windows is later than a step takes without them: tracing slows ranks unequally. The gain is that
-    of this rank being as fast as the next slowest, which then decides; extra computing is not saved
-    but shared among all ranks. Waits for one another by chance remain. Its excess is found by
-    comparing its steps with the others', and its line is the one at which its training thread was
-    sampled more often than theirs.
+    for it. Chance is left out by the windows' steps, or by samples of the whole run that stand at a
+    line of its own. On processors that other processes may have taken, a rank that only computes
+    longer is not blamed, nor one whose host only takes longer at no line of its own; nor is one
+    that in windows is later than a step takes without them: tracing slows ranks unequally. The gain
+    is that of this rank being as fast as the next slowest, which then decides; extra computing is
+    not saved but shared among all ranks. Waits for one another by chance remain. Its excess is
+    found by comparing its steps with the others', and its line is the one at which its training
+    thread was sampled more often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
         return None
     straggler, surplus = rank_waits.find_slowest_rank(ranks)
     step_ns, share = float(straggler.lengths.mean()), _wait_share(evidence, ranks, straggler)
-    if surplus < _MIN_STEP_SHARE * step_ns or share < _MIN_SHARE or _is_by_chance(ranks, straggler):
+    if surplus < _MIN_STEP_SHARE * step_ns or share < _MIN_SHARE:
+        return None
+    is_sampled = rank_waits.is_surplus_sampled(evidence, straggler.rank)
+    if not is_sampled and _is_by_chance(ranks, straggler):
         return None
     if evidence.step_ns is not None and surplus > evidence.step_ns:
         reason = f"in windows rank {straggler.rank} is later than a step takes without them"
