@@ -216,3 +216,7 @@ class Facts(Struct, frozen=True):
     def find_loader(self, number: int) -> Loader | None:
         """Return the loader of an id; ``None``: none was recorded."""
         return next((loader for loader in self.loaders if loader.id == number), None)
+
+    def find_loader_at(self, location: Location | None) -> Loader | None:
+        """Return the first loader that is made at a line; ``None``: none was recorded there."""
+        return next((loader for loader in self.loaders if loader.location == location), None)

@@ -121,14 +121,7 @@ def _make_offer(prices: Prices, effects: Effects, request: FixRequest, proposal:
 def _bound_gain(prices: Prices, proposal: Proposal) -> Estimate | None:
     """Return what a proposal is worth if nothing is left of the stages that it makes shorter."""
     stages = STAGES_AT_BEST.get(proposal.fix)
-    loader = next(
-        (
-            loader
-            for loader in prices.evidence.facts.loaders
-            if loader.location == proposal.location
-        ),
-        None,
-    )
+    loader = prices.evidence.facts.find_loader_at(proposal.location)
     if stages is None or loader is None:
         return None
     change = LoaderChange(loader.id, stages=dict.fromkeys(stages, 0.0))

@@ -23,13 +23,11 @@ def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
 
     Of a function of the user's it is not known how much of its time asks for memory.
     """
-    loaders = (loader for loader in evidence.facts.loaders if loader.location == proposal.location)
-    loader = next(loaders, None)
+    loader = evidence.facts.find_loader_at(proposal.location)
     loading = None if loader is None else find_loading(evidence, loader)
     if loading is None or not asks_for_memory(loading) or not is_torch_collate(loading.loader):
         return None
-    n_samples = (loading.workers.samples or 0) / max(1, loading.workers.fetches)
-    collate_ns = n_samples * next(
+    collate_ns = loading.n_samples * next(
         (stage.wall_ns for stage in loading.stages() if stage.name == _STAGE), 0.0
     )
     if collate_ns <= loading.min_batch_ns:

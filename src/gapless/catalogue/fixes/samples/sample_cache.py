@@ -39,8 +39,7 @@ def _kept_ns(loading: Loading) -> float:
 
 def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:
     """Return what is left of making samples: taking each from memory, and copying it once."""
-    loaders = (loader for loader in evidence.facts.loaders if loader.location == proposal.location)
-    loader = next(loaders, None)
+    loader = evidence.facts.find_loader_at(proposal.location)
     loading = None if loader is None else find_loading(evidence, loader)
     if loading is None:
         return None
