@@ -39,6 +39,7 @@ _COMPARED: Final = {
     "decode": "as now, alone",
     "shrink": "as now, alone",
     "hand-over": "from a worker",
+    "touch": "from a worker",
 }
 _FIXES: Final = {  # by way
     "read ahead, cold": "read-ahead",
@@ -67,6 +68,7 @@ _STAGES: Final = (
     "sample",
     "collate",
     "hand-over",
+    "touch",
     "pin",
     "copy",
 )

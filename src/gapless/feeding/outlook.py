@@ -15,6 +15,7 @@ from gapless.wire import STAGES
 # Stages as the payload calls them, and as a replay knows them.
 _REPLAYED: Final = {**{stage: stage for stage in STAGES}, "rest": "other", "hand-over": "hand-over"}
 _SAMPLE: Final = "sample"
+_TOUCH: Final = "touch"
 _SAMPLE_STAGES: Final = tuple(stage for stage in STAGES if stage != "collate")  # of making one
 _COLD: Final = "cold"
 _NOW: Final = "now"
@@ -40,7 +41,10 @@ def predict_steps(
         if not factors:
             foretold.append(cost)
             continue
-        prediction = price_changes(prices, [LoaderChange(loader.id, stages=factors)])
+        change = LoaderChange(
+            loader.id, stages=factors, freed_ns=find_freed_ns(cost.way, costs, loader)
+        )
+        prediction = price_changes(prices, [change])
         reason = reason or prediction.refused
         foretold.append(_add_step(cost, prediction.speedup, prices.evidence.step_ns))
     return tuple(foretold), reason
@@ -103,6 +107,22 @@ def _find_read_factor(
     if cost.speedup is None or run_read_ns is None or len(reads_ns) < 2:  # noqa: PLR2004 - both
         return {}
     return {"read": 1 / cost.speedup.mid} if run_read_ns > sum(reads_ns) / 2 else {}
+
+
+def find_freed_ns(way: str, costs: Sequence[StageCost], loader: Loader) -> int | None:
+    """Return what the training thread has less to do for a batch; ``None``: nothing, or not known.
+
+    It is the first to touch the memory of a batch, and lets go of it; where a thread pins batches,
+    that one does.
+    """
+    ns = {
+        cost.way: cost.sample_ns.mid
+        for cost in costs
+        if cost.stage == _TOUCH and cost.sample_ns is not None
+    }
+    if loader.pin_memory or not loader.batch_size or _NOW not in ns or way not in ns:
+        return None
+    return round((ns[_NOW] - ns[way]) * loader.batch_size)
 
 
 def _find_shrink_factor(way: str, costs: Sequence[StageCost]) -> Mapping[str, float]:
