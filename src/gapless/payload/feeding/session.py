@@ -197,6 +197,7 @@ class _Session:
         if self._has_device and way not in (batches.TENSORS, batches.RECYCLED):
             is_pinned = bool(self._loader.pin_memory)
             figures.update(device.time_copies(batch, samples, is_pinned=is_pinned, variant=way))
+            figures.update(device.time_floats(batch, samples) if way == batches.NOW else {})
         start = time.monotonic_ns()
         del batch
         figures[batches.TOUCH, variant] = (touch_ns + time.monotonic_ns() - start) / samples
