@@ -21,8 +21,8 @@ MAKERS: dict[str, Callable[[], object]] = {
         activities=[torch.profiler.ProfilerActivity.CPU]
     ),
     "autograd": lambda: autograd_profiler.profile(use_kineto=True),
-    "nvtx": lambda: autograd_profiler.emit_nvtx(),
-    "itt": lambda: autograd_profiler.emit_itt(),
+    "nvtx": autograd_profiler.emit_nvtx,
+    "itt": autograd_profiler.emit_itt,
     "legacy": lambda: importlib.import_module("torch.autograd.profiler_legacy").profile(),
 }
 
