@@ -158,7 +158,8 @@ def test_a_training_is_measured_in_the_place_of_its_steps(tmp_path: Path) -> Non
     assert costs.subject.location is not None
     assert Path(costs.subject.location.file).name == "inputs.py"
     assert 0 < costs.samples <= 48
-    assert all("is broken" in note for note in costs.notes)
+    expected_notes = ("is broken", "the time was over")  # the latter on a busy machine
+    assert all(any(words in note for words in expected_notes) for note in costs.notes), costs.notes
     assert any(speed.bytes_per_s for speed in costs.storage)
 
 

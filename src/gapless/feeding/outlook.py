@@ -6,6 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.catalogue.queries import windows
+from gapless.catalogue.rules.needless.padded_batches import changes_when_shorter
 from gapless.model.change import LoaderChange
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import NotObservedError
@@ -19,6 +20,7 @@ _REPLAYED: Final = {**{stage: stage for stage in STAGES}, "rest": "other", "hand
 _SAMPLE: Final = "sample"
 _TOUCH: Final = "touch"
 _FLOATS: Final = "floats"
+BY_LENGTH: Final = "batches by length"
 FLOATS_ON_HOST: Final = "made on the host"
 FLOATS_ON_DEVICE: Final = "made on the device"
 _MIN_GROWTH: Final = 2  # bytes that are copied, by those of a batch of bytes: floats are four times
@@ -54,6 +56,20 @@ def predict_steps(
         reason = reason or prediction.refused
         foretold.append(_add_step(cost, prediction.speedup, prices.evidence.step_ns))
     return tuple(foretold), reason
+
+
+def predict_buckets(prices: Prices, loader: Loader) -> StageCost | None:
+    """Return the step with batches of similar lengths; ``None``: nothing to price is known.
+
+    By what of the run's computing goes over the padding that its batches were seen to have.
+    """
+    if loader.padding is None or loader.texts is None:
+        return None
+    changes = changes_when_shorter(prices.evidence, loader.padding)
+    speedup = price_changes(prices, changes).speedup
+    return _add_step(
+        StageCost("padding", BY_LENGTH, is_now=False), speedup, prices.evidence.step_ns
+    )
 
 
 def _add_step(cost: StageCost, speedup: Estimate | None, step_ns: float | None) -> StageCost:
