@@ -33,7 +33,7 @@ _STEP: Final = Estimate(8_000.0, 20_000.0, 50_000.0)
 _STEP_OF_ADAM: Final = Estimate(120_000.0, 200_000.0, 400_000.0)
 # What a looked-up row takes, of what it takes in a dense pass over tables. SparseAdam allocates and
 # passes over these rows some fifteen times, where one fused call reads and writes each number once:
-# 9 to 25 times as long, timed in 1,000 to 100,000 rows.
+# 8 to 22 times as long (benchmarks/sparse_adam.py), and 1.3 to 3.2 times a call for each table.
 _ROWS: Final = Estimate(0.5, 1.0, 2.0)
 _ROWS_OF_ADAM: Final = Estimate(1.0, 2.5, 5.0)
 _ROWS_OF_FUSED_ADAM: Final = Estimate(6.0, 12.0, 25.0)
