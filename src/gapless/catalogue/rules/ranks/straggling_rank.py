@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_marks, rank_waits
+from gapless.catalogue.queries.ranks.laden_rank import find_laden_rank
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.model.change import Drop
 from gapless.model.edit import Location
@@ -135,6 +136,9 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     largest = [excess for excess in excesses if excess[1] >= _MIN_SURPLUS_SHARE * surplus][
         :2
     ] or excesses[:1]
+    laden = find_laden_rank(evidence) if largest[0][0] == _COMPUTING else None
+    if laden is not None and laden.rank.rank == straggler.rank:
+        return None  # named as uneven batches
     wait_ns = rank_waits.mean_straggler_wait(ranks, straggler)
     others_wait = "the other waits" if len(ranks) == 2 else "the others wait"  # noqa: PLR2004
     detection = straggling_rank.detection(
