@@ -60,7 +60,7 @@ _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be 
 # of a step: above that, more work of the thread means less waiting
 _MIN_HIDDEN_SHARE: Final = 0.005
 _DATA: Final = "idle.data"
-_EXCHANGE: Final = ("comm.", "idle.comm.")
+_EXCHANGE: Final = "comm."
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
 
@@ -293,11 +293,7 @@ def _is_sampled(change: Change) -> bool:
 
 def _is_sampled_exchange(change: Change) -> bool:
     """Return whether samples of all ranks show what a change takes from their exchanges."""
-    return (
-        isinstance(change, HostChange)
-        and change.sampled
-        and all(leaf.startswith(_EXCHANGE) for leaf in change.leaves)
-    )
+    return isinstance(change, HostChange) and change.sampled and _EXCHANGE in change.leaves
 
 
 def _atypical_steps(evidence: Evidence) -> UnlikeSteps | None:

@@ -2,13 +2,10 @@
 
 from typing import Final
 
-from msgspec.structs import astuple
-
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
-from gapless.model.change import ZERO_FACTOR, Change, HostChange
-from gapless.model.edit import Location
+from gapless.model.change import ZERO_FACTOR
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
@@ -20,9 +17,7 @@ _MIN_CALLS: Final = 0.9  # a step
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MARKS: Final = ("gloo:", "nccl:")  # of transfers, on the threads that carry them out
 _MET: Final = ("barrier", "all_gather")
-_FOLDER: Final = "torch/distributed/"  # where they are called; modules' forward is elsewhere
 _WRAPPED: Final = "ddp"  # which exchanges gradients without a call of the user's
-_STANDARD_ERRORS: Final = 1.64  # ends of a 90 % interval
 _SHARDED: Final = "fsdp"
 
 
@@ -73,13 +68,14 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
     By the barriers and gatherings of a step in windows, as their part of all collectives, counted
     and by the time that transfers take, and by the account: transfers that no computing hides, and
     the host's time to start them. Without a device, beside DistributedDataParallel, they take at
-    least what samples of the whole run show at the lines that call them, on every rank. Waits for a late rank are another cause: they move to the next
-    collective.
+    least what samples of the whole run show at the lines that call them, on every rank. Waits for a
+    late rank are another cause: they move to the next collective.
     """
     if world.ranks < 2:  # noqa: PLR2004
         return _lone_detection(evidence)
     if any(module.kind == _SHARDED for module in evidence.facts.parallel):
         return None
+    is_wrapped = any(module.kind == _WRAPPED for module in evidence.facts.parallel)
     n_barriers = windows.sum_calls(evidence, _BARRIER).count
     n_gatherings = windows.sum_calls(evidence, _GATHER).count
     n_met, n_all = n_barriers + n_gatherings, collectives.count_collectives(evidence)
@@ -97,9 +93,13 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
         f"Ranks meet {count(n_met)} times a step besides exchanging gradients, in {kinds}: "
         f"{count(n_met)} of {count(n_all)} collectives, and what no computing hides of all takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        _change(evidence, _estimate_remaining(evidence, share)),
+        collectives.change_called(
+            evidence,
+            _estimate_remaining(evidence, share),
+            collectives.sampled_share(evidence, collectives.BY_NAME) if is_wrapped else None,
+        ),
         location=windows.find_calling_function(evidence, _BARRIER, _GATHER)
-        or _calling_line(evidence),
+        or collectives.find_calling_line(evidence),
         measures=(
             Measure("barriers, a step", n_barriers, ""),
             Measure("gatherings, a step", n_gatherings, ""),
@@ -123,53 +123,13 @@ def _lone_detection(evidence: Evidence) -> Detection | None:
         f"{windows.format_count(n_all)} in each step: "
         f"{windows.format_step_part(evidence, lost_ns)}.",
         collectives.change_exposed(evidence, ZERO_FACTOR),
-        location=_calling_line(evidence),
+        location=collectives.find_calling_line(evidence),
         measures=(
             Measure("collectives, a step", n_all, ""),
             Measure("exposed, a step", lost_ns, "ns"),
         ),
         no_remedy="make no group, and wrap no model, where there is one process only",
     )
-
-
-def _calling_line(evidence: Evidence) -> Location | None:
-    """Return the line that was sampled most in a call that makes ranks meet."""
-    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
-    call = max(calls, key=lambda call: call.share, default=None)
-    return call and Location(call.file, call.line, call.function)
-
-
-def _change(evidence: Evidence, remaining: Estimate) -> Change:
-    """Return what goes with the meetings: by windows, and at least what samples show."""
-    sampled, step_ns = _sampled_share(evidence), evidence.step_ns
-    if sampled is None or not step_ns:
-        return collectives.change_exposed(evidence, remaining)
-    exposed_share = collectives.exposed_ns(evidence) / step_ns
-    kept_shares = (
-        min(kept, max(0.0, 1 - share / exposed_share))
-        for kept, share in zip(astuple(remaining), reversed(astuple(sampled)), strict=True)
-    )
-    leaves = (collectives.TRANSFER_LEAF, collectives.ISSUE_LEAVES)
-    return HostChange(leaves, Estimate(*kept_shares), sampled=True)
-
-
-def _sampled_share(evidence: Evidence) -> Estimate | None:
-    """Return the share of the run that each rank was sampled in its calls; ``None``: not known."""
-    lines_by_rank = evidence.recorded.rank_lines
-    is_wrapped = any(module.kind == _WRAPPED for module in evidence.facts.parallel)
-    if evidence.on_device or not is_wrapped or len(lines_by_rank) < evidence.facts.world.ranks:
-        return None
-    places = {
-        (call.file, call.line) for call in evidence.call_lines if _FOLDER in call.callee_file
-    }
-    called_lines = [
-        [line for line in lines if line.thread == "training" and (line.file, line.line) in places]
-        for lines in lines_by_rank.values()
-    ]
-    share = min(sum(line.share for line in lines) for lines in called_lines)
-    count = sum(line.count for lines in called_lines for line in lines)
-    error = _STANDARD_ERRORS * share / count**0.5 if count else 0.0
-    return Estimate(max(0.0, share - error), share, share + error)
 
 
 def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:
