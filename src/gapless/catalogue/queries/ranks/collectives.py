@@ -27,7 +27,7 @@ BY_NAME: Final = ("torch/distributed/c10d_logger.py", "torch/distributed/distrib
 BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
 _STANDARD_ERRORS: Final = 1.64  # ends of a 90 % interval
 _ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
-_MAX_SAMPLED_SHARE: Final = 0.95  # of the step: something remains
+_MIN_KEPT_SHARE: Final = 0.05  # of the step: something remains
 _UNEXCHANGED: Final = ("c10d::send", "c10d::recv_*")
 
 
@@ -94,10 +94,13 @@ def change_called(evidence: Evidence, remaining: Estimate, sampled: Estimate | N
     if sampled is None or not evidence.step_ns:
         return change_exposed(evidence, remaining)
     exposed_share = exposed_ns(evidence) / evidence.step_ns
-    kept_shares = (
-        max(1 - _MAX_SAMPLED_SHARE, 1 - max(share, exposed_share * (1 - kept)))
-        for share, kept in zip(reversed(astuple(sampled)), astuple(remaining), strict=True)
-    )
+    windowed = [exposed_share * (1 - kept) for kept in reversed(astuple(remaining))]
+    return change_joint_step(Estimate(*map(max, astuple(sampled), windowed)))
+
+
+def change_joint_step(lost_share: Estimate) -> HostChange:
+    """Return the change that takes shares of a step from all ranks, known of the whole run."""
+    kept_shares = (max(_MIN_KEPT_SHARE, 1 - share) for share in reversed(astuple(lost_share)))
     return HostChange(_ALL_LEAVES, Estimate(*kept_shares), sampled=True)
 
 

@@ -6,10 +6,11 @@ from msgspec import Struct
 
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.catalogue.queries.ranks.rank_steps import Rank
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 
 _MAX_EVEN_SHARE: Final = 0.9  # of the most samples: loaders' last batches vary
-_COMPUTING: Final = "busy."
+_WORK: Final = ("busy.", "idle.data")  # that grows with the samples
 
 
 class LadenRank(Struct, frozen=True):
@@ -18,14 +19,15 @@ class LadenRank(Struct, frozen=True):
     rank: Rank
     samples: float  # a step
     most_of_others: float  # samples a step
-    excess_ns: float  # that it computes longer for them than the others, a step; may be negative
+    excess_ns: Estimate  # that it works longer for them than the others, a step
 
 
 def find_laden_rank(evidence: Evidence) -> LadenRank | None:
     """Return the rank whose steps hold most samples.
 
-    ``None`` if others hold about as many, if their number is not known, or if no window shows what
-    each rank computes.
+    What it works longer: at most in proportion to its samples, at least by what its fastest step
+    differs from the others'; others on the machine only slow steps down. ``None`` if others hold
+    about as many, if their number is not known, or if no window shows what each rank does.
     """
     ranks, steps = rank_waits.find_ranks(evidence), evidence.run_steps
     if steps is None or not ranks or any(rank.rank not in steps.rank_rates for rank in ranks):
@@ -36,17 +38,19 @@ def find_laden_rank(evidence: Evidence) -> LadenRank | None:
     most_of_others = max(samples[:index] + samples[index + 1 :])
     if most_of_others > _MAX_EVEN_SHARE * most:
         return None
-    others_ns = [rank.mean(_COMPUTING) for rank in ranks if rank is not ranks[index]]
-    own_ns = ranks[index].mean(_COMPUTING)
-    longer_ns = own_ns - sum(others_ns) / len(others_ns)
-    excess_ns = min(longer_ns, (1 - most_of_others / most) * own_ns)
+    work_ns = [rank.sums(_WORK) for rank in ranks]
+    own_ns = work_ns.pop(index)
+    expected_share = 1 - most_of_others / most
+    longer_ns = max(0.0, float(own_ns.min()) - max(float(other_ns.min()) for other_ns in work_ns))
+    low_ns = min(longer_ns, expected_share * float(own_ns.min()))
+    expected_ns = expected_share * float(own_ns.mean())
+    excess_ns = Estimate(low_ns, (low_ns + expected_ns) / 2, expected_ns)
     return LadenRank(ranks[index], most, most_of_others, excess_ns)
 
 
 def laden_excess_share(evidence: Evidence) -> float:
-    """Return the share of a step that the laden rank computes longer, as a mean of all ranks."""
+    """Return the share of a step that the laden rank works longer at most, as a mean of all."""
     laden = find_laden_rank(evidence)
     if laden is None or not evidence.step_ns:
         return 0.0
-    n_ranks = len(rank_waits.find_ranks(evidence))
-    return max(0.0, laden.excess_ns) / evidence.step_ns / n_ranks
+    return laden.excess_ns.high / evidence.step_ns / len(rank_waits.find_ranks(evidence))
