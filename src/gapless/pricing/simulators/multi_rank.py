@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
-from gapless.model.change import Bucket, Change, Prediction
+from gapless.model.change import Bucket, Change, HostChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.run import ProcessTime
@@ -17,6 +17,7 @@ from gapless.recorded.steps.account import LUMP_LEAVES
 
 # On two H200s it was foretold as 1.68 and 1.30, and measured to be 1.14 and 1.08.
 _UNKNOWN_OVERLAP = "how much of its reductions the backward pass would hide is not known: try it"
+_EXCHANGE = "comm."
 _ONE_RANK_NOTE = "windows show only one rank: another may be the one that decides"
 
 
@@ -46,6 +47,11 @@ def refuse_overlap(changes: Sequence[Change]) -> Prediction | None:
     if any(isinstance(change, Bucket) for change in changes):
         return Prediction(None, "replay", refused=_UNKNOWN_OVERLAP)
     return None
+
+
+def is_sampled_exchange(change: Change) -> bool:
+    """Return whether samples of all ranks show what a change takes from their exchanges."""
+    return isinstance(change, HostChange) and change.sampled and _EXCHANGE in change.leaves
 
 
 def qualify_one_rank(prediction: Prediction) -> Prediction:

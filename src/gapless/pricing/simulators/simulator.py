@@ -60,7 +60,6 @@ _MIN_WAIT_SHARE: Final = 0.05  # of a step, for workers: above that they may be 
 # of a step: above that, more work of the thread means less waiting
 _MIN_HIDDEN_SHARE: Final = 0.005
 _DATA: Final = "idle.data"
-_EXCHANGE: Final = "comm."
 _UNSPLIT: Final = "step"  # the leaf of steps that no window holds
 _MIN_GAIN: Final = 0.02  # of a gain that is checked again, with the loader
 
@@ -171,7 +170,7 @@ class RunSimulator(Struct, frozen=True):
             return multi_rank.qualify_one_rank(account_model.predict_by_account(thread, changes))
         if self.plain is not None and all(map(_is_sampled, changes)):
             return account_model.predict_by_account(self.plain, changes)
-        is_known = _is_sampled_exchange if self.is_joint else _is_of_account
+        is_known = multi_rank.is_sampled_exchange if self.is_joint else _is_of_account
         if thread is not None and (
             windows is None or self.is_weighed or all(map(is_known, changes))
         ):
@@ -289,11 +288,6 @@ def _is_of_account(change: Change) -> bool:
 
 def _is_sampled(change: Change) -> bool:
     return isinstance(change, HostChange) and change.sampled
-
-
-def _is_sampled_exchange(change: Change) -> bool:
-    """Return whether samples of all ranks show what a change takes from their exchanges."""
-    return isinstance(change, HostChange) and change.sampled and _EXCHANGE in change.leaves
 
 
 def _atypical_steps(evidence: Evidence) -> UnlikeSteps | None:

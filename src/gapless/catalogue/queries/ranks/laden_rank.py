@@ -46,11 +46,3 @@ def find_laden_rank(evidence: Evidence) -> LadenRank | None:
     expected_ns = expected_share * float(own_ns.mean())
     excess_ns = Estimate(low_ns, (low_ns + expected_ns) / 2, expected_ns)
     return LadenRank(ranks[index], most, most_of_others, excess_ns)
-
-
-def laden_excess_share(evidence: Evidence) -> float:
-    """Return the share of a step that the laden rank works longer at most, as a mean of all."""
-    laden = find_laden_rank(evidence)
-    if laden is None or not evidence.step_ns:
-        return 0.0
-    return laden.excess_ns.high / evidence.step_ns / len(rank_waits.find_ranks(evidence))
