@@ -93,7 +93,7 @@ class RowsAtOnce(Rows):
         return self.rows[indices], torch.tensor(indices) % 16
 
 
-def keep_batch(batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def keep_batch(batch: Any) -> Any:
     return batch
 
 
