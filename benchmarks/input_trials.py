@@ -36,7 +36,7 @@ TRAININGS: Final = {
     "mounted": Training(
         "fed", ("--kind", "mounted", "--epochs", "10"), ("file-cache={folder}/near",)
     ),
-    "cold": Training("fed", ("--kind", "cold", "--epochs", "20"), ("read-ahead",)),
+    "cold": Training("fed", ("--kind", "cold", "--epochs", "8"), ("read-ahead",)),
     "padded": Training("fed", ("--kind", "padded", "--epochs", "30"), ("length-buckets",)),
     "jpegs": Training("fed", ("--kind", "jpegs", "--epochs", "2"), ("decode-by-dali",)),
     "bytes": Training(
@@ -45,7 +45,7 @@ TRAININGS: Final = {
     "handmade": Training(
         "fed", ("--kind", "handmade", "--device", "cuda", "--epochs", "20"), ("uint8-by-hand",)
     ),
-    "pictures": Training("pictures", ("--workers", "8", "--steps", "400")),
+    "pictures": Training("pictures", ("--workers", "8", "--steps", "250")),
 }
 CPU_TRAININGS: Final = ("photos", "arrays", "mounted", "cold", "padded")
 WORKERS: Final = ("batch_size=16, shuffle=True)", "batch_size=16, shuffle=True, num_workers=2)")

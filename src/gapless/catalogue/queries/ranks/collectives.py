@@ -12,6 +12,7 @@ from gapless.model.change import Change, HostChange, Scale
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.host_code import CallLine
 from gapless.model.tables import CollectiveRow
 
 REDUCE_CALL: Final = "c10d::allreduce_"
@@ -54,10 +55,15 @@ def change_exposed(evidence: Evidence, remaining: Estimate) -> Change:
     return HostChange((TRANSFER_LEAF, ISSUE_LEAVES), remaining)
 
 
+def find_call(evidence: Evidence) -> CallLine | None:
+    """Return the call of a collective that was sampled most; ``None``: in none."""
+    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
+    return max(calls, key=lambda call: call.share, default=None)
+
+
 def find_calling_line(evidence: Evidence) -> Location | None:
     """Return the line that was sampled most in a call of a collective; ``None``: in none."""
-    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
-    call = max(calls, key=lambda call: call.share, default=None)
+    call = find_call(evidence)
     return call and Location(call.file, call.line, call.function)
 
 
