@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import astuple
 
-from gapless.catalogue.queries import windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.edit import Location
@@ -26,7 +26,6 @@ _UNKNOWN_HALF: Final = 0.75  # of the time: between the two bounds
 _FOLDER: Final = "torch/distributed/"
 BY_NAME: Final = ("torch/distributed/c10d_logger.py", "torch/distributed/distributed_c10d.py")
 BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
-_STANDARD_ERRORS: Final = 1.64  # ends of a 90 % interval
 _ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
 _MIN_KEPT_SHARE: Final = 0.05  # of the step: something remains
 _UNEXCHANGED: Final = ("c10d::send", "c10d::recv_*")
@@ -85,10 +84,7 @@ def sampled_share(evidence: Evidence, files: tuple[str, ...]) -> Estimate | None
     ]
     share = min(sum(line.share for line in lines) for lines in called_lines)
     count = sum(line.count for lines in called_lines for line in lines)
-    if not share or not count:
-        return None
-    error = _STANDARD_ERRORS * share * (max(0.0, 1 - share) / count) ** 0.5
-    return Estimate(max(0.0, share - error), share, min(1.0, share + error))
+    return samples.estimate_share(share, max(1, round(count / share))) if share else None
 
 
 def change_called(evidence: Evidence, remaining: Estimate, sampled: Estimate | None) -> Change:

@@ -93,7 +93,10 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
 def _sampled_share(evidence: Evidence, ratio: float) -> Estimate | None:
     """Return the share of the run in these collectives: forward as sampled, backward as many."""
     sampled = collectives.sampled_share(evidence, collectives.BY_AUTOGRAD)
-    return sampled and Estimate(sampled.low, ratio * sampled.mid, ratio * sampled.high)
+    if sampled is None:
+        return None
+    both_share = ratio * sampled.mid
+    return Estimate(sampled.low, both_share, both_share + sampled.high - sampled.mid)
 
 
 def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:
