@@ -1,11 +1,17 @@
 """How much of a step a device waits for what is done at a line."""
 
 from pathlib import PurePath
+from typing import Final
 
 from gapless.catalogue.queries import step_lines
 from gapless.catalogue.queries.samples import HOST_LEAVES, is_function_of
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.evidence import Evidence
+
+_DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.", "idle.graph")
+_DATA: Final = "idle.data."
+# Of its work: a device whose host is far ahead is idle for so long, between what it does.
+_MIN_GAPS_SHARE: Final = 0.05
 
 
 def exposed_share(evidence: Evidence, line: StepLine) -> float:
@@ -29,3 +35,24 @@ def exposed_share(evidence: Evidence, line: StepLine) -> float:
         or (PurePath(site.file).name, site.function) not in training_names
     )
     return share * exposed_ns / sum(site.ns for site in sites)
+
+
+def freed_leaves(evidence: Evidence) -> tuple[str, ...]:
+    """Return the leaves of waits that go where the thread has less to do, and launches earlier.
+
+    What it loads itself it loads earlier, too; workers are waited for all the same.
+    """
+    loads_itself = not any(
+        use.workers and use.workers.processes and use.share for use in evidence.loader_uses
+    )
+    return (*HOST_LEAVES, _DATA) if loads_itself else HOST_LEAVES
+
+
+def idle_share(evidence: Evidence) -> float:
+    """Return how much of a step a device idles that a thread with less to do may save.
+
+    Windows slow the thread, so they do not tell which of its lines a device waits for in plain
+    steps. But where the thread launches ahead of its device, a step is as long as the device works.
+    """
+    work_share = (1 + _MIN_GAPS_SHARE) * evidence.share(*_DEVICE_WORK)
+    return max(0.0, min(1 - work_share, evidence.share(*freed_leaves(evidence))))

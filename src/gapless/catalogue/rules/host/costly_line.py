@@ -175,8 +175,10 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     price is that of the step without the line: whether the step needs it cannot be seen from
     outside. A cause that is named at the same lines takes precedence.
     With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
-    do not count; the device has to wait for the host in the step, and a line is worth no more than
-    it waits in the line's function, as stacks of a window show. Recordings that do not tell such
+    do not count; the device has to wait for the host in the step. A line is surely worth no more
+    than it waits in the line's function, as stacks of a window show, and likely no more than it
+    idles for the host, and for batches that the thread loads itself: without the line, the thread
+    launches ahead. Recordings that do not tell such
     calls count as if the line had waited as long as the device works.
     """
     step_ns = evidence.step_ns
@@ -202,11 +204,18 @@ def _shown_share(evidence: Evidence) -> float:
     return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
 
 
+def _freed_share(evidence: Evidence, exposed_share: float) -> float:
+    """Return what a line is worth at most in the middle: all for which the device idles."""
+    if not evidence.on_device:
+        return exposed_share
+    return max(exposed_share, device_waits.idle_share(evidence))
+
+
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     share, step_ns = line.share, evidence.step_ns or 0
     exposed_share = device_waits.exposed_share(evidence, line) if evidence.on_device else 1.0
     sure_share = min(share.low, exposed_share) * _shown_share(evidence)
-    likely_share = max(sure_share, min(share.mid, exposed_share))
+    likely_share = max(sure_share, min(share.mid, _freed_share(evidence, exposed_share)))
     passed_share = graph_passes.backward_share(evidence, line)
     passed_figures = (Measure("its part of the backward pass", passed_share.mid, "share"),)
     place_words = "beside the forward and the backward pass, the optimizer and the loader"
@@ -220,6 +229,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
                 likely_share + passed_share.mid,
                 share.high + passed_share.high,
             ),
+            device_waits.freed_leaves(evidence) if evidence.on_device else None,
         ),
         location=line.location,
         measures=(
