@@ -1,8 +1,11 @@
 # pyright: reportPrivateUsage=false
 """A time limit of the user's, a handler that raises TimeoutError, is never lost in what is ours."""
 
+import contextlib
+import gc
 import os
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -54,6 +57,34 @@ def test_it_passes(name: str, call: Callable[[], object], monkeypatch: pytest.Mo
         patch.setattr(name, interrupt)
         with pytest.raises(TimeoutError, match="the user's"):
             call()
+
+
+class Tensor:
+    """What a caller holds."""
+
+
+@pytest.mark.parametrize(
+    ("name", "call"), CALLS, ids=[f"{name}-{index}" for index, (name, _) in enumerate(CALLS)]
+)
+def test_what_the_system_refuses_keeps_nothing_of_the_callers(
+    name: str, call: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink.log, "fd", 0)
+
+    def hold() -> "weakref.ref[Tensor]":
+        tensor = Tensor()
+        with contextlib.suppress(OSError):
+            call()
+        return weakref.ref(tensor)
+
+    gc.disable()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(name, refuse)
+            held = hold()
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_what_the_system_refuses_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,21 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Actions]:
     return train_rank
 
 
+def test_a_closed_window_holds_no_event_of_the_device(
+    train: Callable[..., Actions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows: list[open_window.OpenWindow] = []
+
+    def keep(kind: str, number: int, step: int, steps: int) -> open_window.OpenWindow:
+        windows.append(open_window.OpenWindow(kind, number, step, steps))
+        return windows[-1]
+
+    monkeypatch.setattr(session, "OpenWindow", keep)
+    train(Rank(3, 400), (), check=True)
+    assert windows
+    assert all(window.reached is None for window in windows)
+
+
 def test_a_window_tells_that_its_profiler_was_detached(train: Callable[..., Actions]) -> None:
     rank = Rank(0, 400)
     train(rank, (), check=True)

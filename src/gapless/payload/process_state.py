@@ -88,6 +88,16 @@ STATE = ProcessState()
 keep = STATE.keep
 
 
+def hold_for_good(value: Any) -> None:
+    """Have an object outlive the interpreter: in a child to free it would ask the parent's device.
+
+    A child that ends as scripts do takes its modules apart, with all that they hold.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
 def keep_fields(**values: Any) -> Any:
     """Return a part of these fields, which a child has as its parent left it."""
     return keep(SimpleNamespace(**values))

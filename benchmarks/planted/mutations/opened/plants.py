@@ -3,15 +3,30 @@
 from typing import Final
 
 from benchmarks.planted.mutations.opened import decoys, harmless
-from benchmarks.planted.mutations.opened.chores import errands, host, occasions, reports, routines
+from benchmarks.planted.mutations.opened.chores import (
+    errands,
+    host,
+    notes,
+    occasions,
+    reports,
+    routines,
+)
 from benchmarks.planted.mutations.opened.computing import (
+    comparisons,
     modules,
     operands,
     products,
     quantities,
     tensors,
+    watches,
 )
-from benchmarks.planted.mutations.opened.feeding import features, readings, samples, signals
+from benchmarks.planted.mutations.opened.feeding import (
+    features,
+    readings,
+    samples,
+    signals,
+    structures,
+)
 from benchmarks.planted.mutations.plant import Plant
 
 PLANTS: Final[tuple[Plant, ...]] = (
@@ -19,5 +34,6 @@ PLANTS: Final[tuple[Plant, ...]] = (
     *(*features.PLANTS, *errands.PLANTS, *products.PLANTS),
     *(*readings.PLANTS, *routines.PLANTS, *operands.PLANTS),
     *(*reports.PLANTS, *signals.PLANTS, *quantities.PLANTS),
+    *(*structures.PLANTS, *notes.PLANTS, *comparisons.PLANTS, *watches.PLANTS),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (*decoys.HARMLESS, *harmless.HARMLESS)

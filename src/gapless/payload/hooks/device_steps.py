@@ -19,7 +19,7 @@ from typing import Any
 
 from ... import wire
 from .. import declare, patching, recorder
-from ..process_state import keep
+from ..process_state import hold_for_good, keep
 
 _MAX_WAITING = 256  # events that the device may be behind; more are not put
 _MAX_SKIPPED_EDGES = 63  # edges passed over between two pairs
@@ -35,7 +35,6 @@ class _DeviceEvents:
     """The events that the device has yet to pass, and those to be used again."""
 
     def __init__(self) -> None:
-        self.inherited: list[Any] = []
         self.is_chain = False  # edges are marked as a chain
         self.forget()
 
@@ -49,8 +48,8 @@ class _DeviceEvents:
         self.is_chain_lost = False  # then the arm is timed on the host
 
     def fork(self) -> None:
-        """Keep the parent's events in a forked child, unused: to free one would ask the device."""
-        self.inherited.append((self.waiting, self.free))
+        """Hold the parent's events in a forked child, unused: to free one would ask the device."""
+        hold_for_good((self.waiting, self.free))
         self.forget()
 
 

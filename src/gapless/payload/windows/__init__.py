@@ -15,7 +15,7 @@ from typing import Any, Callable
 
 from ... import wire
 from .. import declare, recorder, tracebacks
-from ..process_state import keep
+from ..process_state import hold_for_good, keep
 from . import cupti
 from .save import IN_PLACE
 from .session import Session
@@ -28,7 +28,6 @@ class _Windows:
         self.session: Session | None = None
         self.is_closed = False  # the process ends, or the recorder was taken out
         self.is_watched = False
-        self.inherited: Session | None = None
 
     def before_fork(self) -> None:
         """Close the window: a child would go on recording into its own memory, for nobody."""
@@ -37,7 +36,9 @@ class _Windows:
 
     def fork(self) -> None:
         """Forget the parent's windows; what they hold stays where it is, unfreed."""
-        self.inherited, self.session = self.session, None
+        session, self.session = self.session, None
+        if session is not None:
+            hold_for_good(session)
 
 
 _windows = keep(_Windows())

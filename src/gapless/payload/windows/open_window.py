@@ -74,7 +74,12 @@ class OpenWindow:
             self.repeats = repeats.watch()
 
     def end_ranges(self) -> None:
-        """End the ranges that last: the window closes."""
+        """End the ranges that last: the window closes.
+
+        And let go of the event on the device here, in the process whose it is: in a forked child
+        that frees it, be it as garbage, torch ends the process.
+        """
+        self.reached = None
         if self.repeats is not None:
             self.repeats.end()
         self.end_evaluation()

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what the host does beside a step: rule makers do not read it."""
+"""Faults in what the host writes down and works out beside a step."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how samples are made: rule makers do not read it."""
+"""Faults in how joints, trees, molecules and boards of a sample are made."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what a step computes with tensors: rule makers do not read it."""
+"""Faults in what a step compares and computes, in bulk or in many pieces."""
 
 from typing import Final
 
