@@ -136,7 +136,10 @@ def _charge_trace(
         return _LedgerParts(rows, [_charge_host(host_side, steps, arrivals)], notes)
     rows, slabs = list[Row](), list[_Slab]()
     odd_windows = find_incomplete(steps.boundaries, trace, acts)
-    odd_windows |= find_searching(steps.boundaries, trace, acts)
+    searching_windows = find_searching(steps.boundaries, trace, acts)
+    count = len(steps.boundaries) - 1
+    if len(irregular_windows(count) | odd_windows | searching_windows) < count:
+        odd_windows |= searching_windows
     for device, bounds, batches in _charge_devices(
         host_side, acts, steps, arrivals, facets_job.result()
     ):
