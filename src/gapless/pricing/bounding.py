@@ -20,7 +20,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.model.change import Change, Prediction
+from gapless.catalogue.queries.device_waits import DEVICE_WORK, min_step_share
+from gapless.model.change import Change, Drop, HostChange, LoaderChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Finding
@@ -100,16 +101,34 @@ def bound_by_account(
     if by_hand:
         limit = replace(limit, high=raise_gain(limit.high))
     bound = prediction.at_most and _cap(prediction.at_most, limit)
+    if speedup is not None and speedup.low <= 1 < limit.middle < speedup.mid:
+        return replace(prediction, speedup=None, refused=_VAGUE)
+    limit = _limit_by_device(evidence, changes, limit)
     if speedup is None or (speedup.mid <= limit.middle and speedup.high <= limit.high):
         return prediction if bound == prediction.at_most else replace(prediction, at_most=bound)
-    if speedup.low <= 1 < limit.middle < speedup.mid:
-        return replace(prediction, speedup=None, refused=_VAGUE)
     notes = prediction.notes
     if speedup.low > limit.middle:
         notes += (
             f"{_NOTE}: at most {limit.middle:.2f}×, where its replay said {speedup.mid:.2f}×",
         )
     return replace(prediction, speedup=_cap(speedup, limit), at_most=bound, notes=notes)
+
+
+def _limit_by_device(evidence: Evidence, changes: Sequence[Change], limit: GainLimit) -> GainLimit:
+    """Return limits whose middle leaves a step as long as its device works.
+
+    Only where nothing of that work changes: steps that are not all alike are as long all the same.
+    """
+    keeps_work = all(
+        isinstance(change, LoaderChange)
+        or (
+            isinstance(change, Drop | HostChange)
+            and not any(leaf.startswith(DEVICE_WORK) for leaf in change.leaves)
+        )
+        for change in changes
+    )
+    step_share = min_step_share(evidence) if keeps_work else 0.0
+    return replace(limit, middle=min(limit.middle, 1 / step_share)) if step_share else limit
 
 
 def bound_finding(evidence: Evidence, finding: Finding) -> Finding:

@@ -8,10 +8,12 @@ from gapless.catalogue.queries.samples import HOST_LEAVES, is_function_of
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.evidence import Evidence
 
-_DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.", "idle.graph")
+DEVICE_WORK: Final = (
+    *("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph"),
+)
 _DATA: Final = "idle.data."
-# Of its work: a device whose host is far ahead is idle for so long, between what it does.
-_MIN_GAPS_SHARE: Final = 0.05
+# Times its work: a device whose host is ahead is idle between what it does, all the same.
+_MIN_STEP: Final = 1.05
 
 
 def exposed_share(evidence: Evidence, line: StepLine) -> float:
@@ -54,5 +56,9 @@ def idle_share(evidence: Evidence) -> float:
     Windows slow the thread, so they do not tell which of its lines a device waits for in plain
     steps. But where the thread launches ahead of its device, a step is as long as the device works.
     """
-    work_share = (1 + _MIN_GAPS_SHARE) * evidence.share(*_DEVICE_WORK)
-    return max(0.0, min(1 - work_share, evidence.share(*freed_leaves(evidence))))
+    return max(0.0, min(1 - min_step_share(evidence), evidence.share(*freed_leaves(evidence))))
+
+
+def min_step_share(evidence: Evidence) -> float:
+    """Return how long a step is at least while its device does the same work, as a share of it."""
+    return min(1.0, _MIN_STEP * evidence.share(*DEVICE_WORK)) if evidence.on_device else 0.0
