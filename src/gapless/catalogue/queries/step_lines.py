@@ -80,9 +80,14 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     do not count. Where those were not told from others, any line may have waited for all that the
     device worked.
     """
-    recorded = evidence.recorded
     if evidence.on_device and evidence.share(*HOST_LEAVES) < _MIN_HOST_SHARE:
         return ()
+    return find_step_lines(evidence)
+
+
+def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
+    """Return the same, however seldom a device waits for the thread."""
+    recorded = evidence.recorded
     looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:
         return ()
