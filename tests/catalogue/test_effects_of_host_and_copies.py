@@ -211,7 +211,7 @@ def test_copies_are_changed_as_the_fix_says(fix: str, facts: Facts, change: Chan
 
 def test_without_workers_the_training_thread_pins() -> None:
     changes = find_effect(evidence_of(example_facts.gpu(), WORK), "pin-memory")
-    assert changes == (CopyChange(pinned=True), Delay(7_600_000))
+    assert changes == (CopyChange(pinned=True), Delay(950_000))
 
 
 def test_where_most_that_is_copied_are_no_batches_pinning_them_is_not_foretold() -> None:

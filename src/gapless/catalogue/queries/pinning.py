@@ -10,6 +10,7 @@ from gapless.replay.loader.costs import PINNED
 
 # Times what batches hold: beyond that most of what is copied is made by the step itself.
 _MIN_OTHER: Final = 2.0
+_MAX_THREADS: Final = 8  # that copy together: more wait for memory
 
 
 def copies_others(evidence: Evidence) -> bool:
@@ -28,10 +29,10 @@ def pinning_delay(evidence: Evidence, loader: Loader | None) -> tuple[Delay, ...
     """Return what the training thread does longer in each step if a loader pins its batches.
 
     Without workers that thread pins by itself: it copies each batch into pinned memory, where the
-    driver has copied it so far. With workers another thread does.
+    driver has copied it so far; but with all of torch's threads, while a driver has one. With
+    workers another thread does.
     """
     if loader is None or loader.num_workers or loader.pin_memory or not loader.batch_bytes:
         return ()
-    series = evidence.constants.series("copy.pin") if evidence.constants else ()
-    ns_per_byte = series[-1][1] / series[-1][0] if series else PINNED.mid
-    return (Delay(round(ns_per_byte * loader.batch_bytes)),)
+    n_threads = min(_MAX_THREADS, evidence.facts.machine.intra_op_threads or 1)
+    return (Delay(round(PINNED.mid * loader.batch_bytes / n_threads)),)
