@@ -1,12 +1,14 @@
-"""Four small trainings, each of which one drop-in is for: by ``--kind``.
+"""Small trainings, each of which one drop-in is for: by ``--kind``.
 
 ``mounted``: files of a mount that takes some milliseconds to open one. ``padded``: texts that are
 padded to the longest of their batch. ``bytes``: pictures that become floats before they are copied.
-``jpegs``: files that torchvision's transforms crop and flip.
+``handmade``: the same, made by the data set's own code. ``jpegs``: files that torchvision's
+transforms crop and flip. ``cold``: files that are out of memory whenever an epoch begins.
 """
 
 import argparse
 import builtins
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,26 @@ class Mounted(Dataset[Tensor]):
             return torch.frombuffer(bytearray(file.read(256)), dtype=torch.uint8) / 255
 
 
+class Cold(Dataset[Tensor]):
+    def __init__(self) -> None:
+        Path("cold").mkdir(exist_ok=True)
+        self.files = [Path("cold") / f"{number}.bin" for number in range(1024)]
+        for number, file in enumerate(self.files):
+            file.write_bytes(bytes([number % 256]) * 100_000)
+        os.sync()
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.frombuffer(bytearray(self.files[index].read_bytes()), dtype=torch.uint8)[:256]
+
+    def drop(self) -> None:
+        for path in self.files:
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 class Padded(Dataset[Tensor]):
     def __init__(self) -> None:
         self.texts = ["word " * (4 + number * 37 % 97) for number in range(2048)]
@@ -61,6 +83,11 @@ class Bytes(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         return self.pictures[index % len(self.pictures)]
+
+
+class Handmade(Bytes):
+    def __getitem__(self, index: int) -> Tensor:
+        return (super().__getitem__(index).float() / 255 - 0.5) / 0.25
 
 
 def open_jpegs() -> Dataset[Any]:
@@ -104,7 +131,8 @@ def pad(samples: list[Tensor]) -> Tensor:
 def main() -> None:
     """Train for some epochs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", choices=("mounted", "padded", "bytes", "jpegs"), required=True)
+    kinds = ("mounted", "cold", "padded", "bytes", "handmade", "jpegs")
+    parser.add_argument("--kind", choices=kinds, required=True)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
@@ -120,15 +148,21 @@ def main() -> None:
     elif options.kind == "jpegs":
         loader = DataLoader(open_jpegs(), 16, shuffle=True, num_workers=2)
         model = Convolutional()
+    elif options.kind == "cold":
+        loader = DataLoader(Cold(), 16, shuffle=True, num_workers=2)
+        model = nn.Sequential(nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 1))
     else:
-        loader = DataLoader(Bytes(), 64, shuffle=True, num_workers=4)
+        pictures = Handmade() if options.kind == "handmade" else Bytes()
+        loader = DataLoader(pictures, 64, shuffle=True, num_workers=4)
         model = Convolutional()
     model.to(options.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in range(options.epochs):
+        if isinstance(loader.dataset, Cold):
+            loader.dataset.drop()
         for batch in loader:
             x = batch[0] if options.kind == "jpegs" else batch
-            x = x.float() / 255 - 0.5 if options.kind == "bytes" else x
+            x = x.float() / 255 - 0.5 if x.dtype == torch.uint8 else x
             wanted = torch.randn(len(x), 1).to(options.device)
             loss = nn.functional.mse_loss(model(x.to(options.device)), wanted)
             optimizer.zero_grad()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gapless.catalogue.examples import example_facts
 from gapless.errors import GaplessError
 from gapless.feeding import arm, measuring, outlook
 from gapless.feeding.estimates import estimate_speedup, estimate_time
@@ -94,6 +95,22 @@ def test_samples_that_are_kept_take_the_place_of_all_stages_of_making_them() -> 
     assert factors == pytest.approx(
         dict.fromkeys(("read", "decode", "augment", "tokenise", "other"), 1 / 8)
     )
+
+
+def test_memory_that_is_used_again_frees_the_training_thread_unless_another_pins() -> None:
+    touch = {"now": [9e4] * 3, "recycled buffer": [1e4] * 3}
+    costs = measuring.list_costs(document_of(touch=touch))
+    loader = example_facts.loader(batch_size=16, pin_memory=False)
+    assert outlook.find_freed_ns("recycled buffer", costs, loader) == 16 * 8e4
+    assert outlook.find_freed_ns("uint8 batch", costs, loader) is None
+    loader = example_facts.loader(batch_size=16, pin_memory=True)
+    assert outlook.find_freed_ns("recycled buffer", costs, loader) is None
+    floats = {"made on the host": [9e4] * 3, "made on the device": [2e4] * 3}
+    costs = measuring.list_costs(document_of(floats=floats))
+    assert outlook.find_freed_ns("made on the device", costs, loader) == 16 * 7e4
+    (cost,) = [cost for cost in costs if cost.speedup is not None]
+    assert cost.speedup is not None
+    assert cost.speedup.mid == pytest.approx(4.5)
 
 
 def test_reading_ahead_helps_a_run_whose_files_were_cold() -> None:

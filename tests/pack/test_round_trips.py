@@ -89,8 +89,8 @@ def test_files_of_images_come_back_as_they_were(photos: Path, kind: str, tmp_pat
         ((photos / name).read_bytes(), label) for name, label in packed.samples
     ]
     assert result.notes == [
-        f"left out, since they are in no class: images directly in {photos}: 1",
-        "left out, since their names are of no images: files: 2",
+        f"images directly in {photos} are left out, since they are in no class: 1",
+        "files that are left out, since their names are of no images: 2 (.txt)",
     ]
     images = PackedDataset(tmp_path / "target", transform=lambda image: image.getpixel((0, 0)))
     assert (images[0], images[4]) == (((5, 6, 7), 0), ((1, 2, 3), 1))  # in RGB

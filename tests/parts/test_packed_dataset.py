@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import pickle
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -95,6 +98,24 @@ def test_packed_data_behind_an_url_are_copied_shard_by_shard_and_once(
             memory.rm(file)
     assert PackedDataset(url, cache=tmp_path)[63][0][0] == 63, "a later run has the copies"
     assert PackedDataset(folder.as_uri())[5][0][0] == 5
+
+
+def test_packed_data_of_a_web_server_are_copied_and_missing_ones_said_to_be(
+    folder: Path, tmp_path: Path
+) -> None:
+    if folder.name not in ("packed", "lmdb"):
+        pytest.skip("files are copied alike")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        packed = PackedDataset(url, cache=tmp_path)
+        loader = DataLoader(packed, 8, num_workers=1, multiprocessing_context="fork")
+        assert [int(row[0]) for rows, _ in loader for row in rows] == [*range(64)]
+        with pytest.raises(FileNotFoundError, match="nothing was packed there"):
+            PackedDataset(f"{url}/elsewhere", cache=tmp_path)
+        server.shutdown()
+    assert packed[63][0][0] == 63, "of the copies"
 
 
 def test_an_url_needs_a_folder_for_copies() -> None:

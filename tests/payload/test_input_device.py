@@ -15,8 +15,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     pinning = sys.modules["torch.utils.data._utils.pin_memory"]
 
-    def copy(tensor: torch.Tensor, *, non_blocking: bool) -> torch.Tensor:
-        assert non_blocking
+    def copy(tensor: torch.Tensor, *, non_blocking: bool = False) -> torch.Tensor:
+        assert non_blocking or tensor.dim() == 4
         asked.append("copy")
         return tensor.clone()
 
@@ -40,6 +40,14 @@ def test_the_loader_s_own_way_is_now_and_the_other_one_beside_it(calls: list[str
     assert list(as_bytes) == [("pin", batches.BYTES), ("copy", batches.BYTES)]
     assert calls[:7] == ["pin", "wait", "copy", "wait", "wait", "copy", "wait"]
     assert all(ns > 0 for figures in (pinned, plain, as_bytes) for ns in figures.values())
+
+
+def test_floats_of_pictures_are_made_before_and_after_the_copy(calls: list[str]) -> None:
+    batch = [torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.zeros(2)]
+    figures = device.time_floats(batch, 2)
+    assert list(figures) == [("floats", "made on the host"), ("floats", "made on the device")]
+    assert calls.count("copy") == 2
+    assert device.time_floats(batch[1:], 2) == {}
 
 
 def test_without_a_device_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

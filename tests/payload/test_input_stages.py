@@ -5,7 +5,7 @@ import io
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +14,10 @@ from PIL import Image
 from torch.utils.data import (
     DataLoader,
     Dataset,
-    IterableDataset,
-    default_collate,  # pyright: ignore[reportUnknownVariableType]
+    IterableDataset,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from gapless.payload.feeding import collating, decoders, file_reads, pixels
+from gapless.payload.feeding import collating, decoders, file_reads, kept, pixels
 from gapless.payload.feeding.batches import BYTES, NOW, RECYCLED, TENSORS, HeldBatch
 from gapless.payload.feeding.maker import AHEAD, Maker
 from gapless.payload.feeding.observation import Observation
@@ -101,7 +100,7 @@ def test_what_a_sample_reads_decodes_and_shrinks_is_seen_and_nothing_stays_repla
 
 
 def test_a_sample_that_raises_is_left_out_and_each_stage_has_a_figure(folder: Path) -> None:
-    maker = Maker(source_of(Pictures(folder, broken=2)), is_worker=False)
+    maker = Maker(source_of(Pictures(folder, broken=2)), is_worker=True)
     reports = [report for _ in range(4) if (report := maker.add_group(3)) is not None]
     assert sum(report.samples for report in reports) == COUNT - 1
     assert [report.raised for report in reports if report.raised] == [
@@ -155,27 +154,27 @@ def test_many_samples_that_raise_end_it() -> None:
         list(reports)
 
 
-class Pair(NamedTuple):
-    """A sample as users write them."""
+def test_kept_samples_cost_what_a_process_makes_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = source_of(torch.rand(COUNT, 5), num_workers=2)
+    assert source.process_samples == COUNT / 2
+    kept_samples = kept.KeptSamples(source)
+    kept_samples.begin()
+    assert kept_samples.keep([0, 1], source.fetch([0, 1])) == [0, 1]
+    monkeypatch.setattr(kept, "monotonic_ns", iter((0, 100, 1000, 1600)).__next__)
+    assert kept_samples.time([0, 1]) == pytest.approx(50 + 600 * (1 / 32 + 4 / 6))
 
-    x: Any
-    y: Any
 
+def test_a_byte_of_each_page_of_a_batch_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
 
-def test_recycled_batches_are_equal_and_take_the_same_memory() -> None:
-    def make(number: float) -> Any:  # noqa: ANN401
-        parts = {"a": torch.full((2, 3), number), "b": [np.full(4, number), "name"]}
-        return Pair(parts, (int(number), number))
+    def clone(tensor: torch.Tensor) -> None:
+        copied.append(tensor.numel())
 
-    samples = [make(number) for number in (1.0, 2.0, 3.0)]
-    collate = collating.RecyclingCollate(shared=True)
-    batch, expected = collate(samples), default_collate(samples)
-    assert type(batch) is type(expected)
-    for one, two in zip(collating.leaves(batch), collating.leaves(expected), strict=True):
-        assert type(one) is type(two)
-        assert torch.equal(one, two) if isinstance(one, torch.Tensor) else one == two
-    assert batch.x["a"].is_shared()
-    assert collate(samples[::-1]).x["a"].data_ptr() == batch.x["a"].data_ptr()
+    monkeypatch.setattr(torch.Tensor, "clone", clone)
+    collating.touch({"x": [torch.zeros(2, 4096), torch.zeros(3, dtype=torch.bool)], "name": "a"})
+    assert copied == [8, 1]
 
 
 def test_bytes_are_exact_where_a_channel_has_so_few_values() -> None:
@@ -192,14 +191,13 @@ def test_ways_to_hand_a_batch_over_are_those_that_it_has() -> None:
     def as_arrays(samples: list[Any]) -> Any:  # noqa: ANN401
         return {"x": np.stack([np.asarray(sample) for sample in samples]), "n": len(samples)}
 
-    held = HeldBatch(source_of(torch.rand(8, 5), collate_fn=as_arrays), is_worker=False)
+    held = HeldBatch(source_of(torch.rand(8, 5), collate_fn=as_arrays), is_worker=True)
     held.hold(list(torch.rand(8, 5)))
     described = held.describe()
-    assert described["ways"] == [NOW, TENSORS]
+    assert described["ways"] == [NOW, TENSORS, RECYCLED]
     assert (described["samples"], described["types"]) == (4, ["float32 4×5", "int"])
     assert isinstance(held.make(TENSORS)["x"], torch.Tensor)
-    held.cells()
-    assert held.absent == {RECYCLED: "the collate function is the training's own"}
+    assert held.cells()["collate, recycled"]()["collate", RECYCLED] > 0
 
 
 def test_a_mapped_file_is_not_called_cold(tmp_path: Path) -> None:

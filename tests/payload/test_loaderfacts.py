@@ -12,6 +12,7 @@ from torch.utils.data import (
     DistributedSampler,
     RandomSampler,
     SequentialSampler,
+    Subset,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
@@ -94,6 +95,11 @@ THREE: TensorDataset = TensorDataset(torch.ones(3, 1))
 
 class InOrder(BatchSampler):
     """Batches of a sampler that somebody made himself."""
+
+
+def test_a_part_of_a_data_set_is_named_with_it() -> None:
+    name = loader_facts.name_dataset(Subset(Subset(THREE, [0, 1]), [0]))
+    assert name == "Subset of Subset of torch.utils.data.dataset.TensorDataset"
 
 
 LOADERS: list[tuple[dict[str, Any], bool]] = [

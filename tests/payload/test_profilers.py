@@ -21,8 +21,8 @@ MAKERS: dict[str, Callable[[], object]] = {
         activities=[torch.profiler.ProfilerActivity.CPU]
     ),
     "autograd": lambda: autograd_profiler.profile(use_kineto=True),
-    "nvtx": lambda: autograd_profiler.emit_nvtx(enabled=False),
-    "itt": lambda: autograd_profiler.emit_itt(enabled=False),
+    "nvtx": autograd_profiler.emit_nvtx,
+    "itt": autograd_profiler.emit_itt,
     "legacy": lambda: importlib.import_module("torch.autograd.profiler_legacy").profile(),
 }
 
@@ -41,6 +41,17 @@ def test_we_make_way_before_the_users_profiler_is_made(name: str) -> None:
     assert order == ["ours ends", "theirs is made"]
     (mark,) = recorder.marks_of(wire.USER_PROFILER)
     assert mark.start == mark.end
+
+
+def test_a_profiler_that_is_switched_off_is_none() -> None:
+    with hooking.install_hooks("profilers") as recorder:
+        for profile in (autograd_profiler.profile, autograd_profiler.emit_nvtx):
+            with profile(False):  # noqa: FBT003 - as scripts give it
+                torch.ones(2).add(1)
+            with profile(enabled=False):
+                torch.ones(2).add(1)
+        assert not hooking.hook_module("profilers").user_profiler()
+    assert recorder.marks_of(wire.USER_PROFILER) == []
 
 
 def test_the_cuda_profiler_is_seen_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,6 +178,16 @@ def test_the_first_looks_at_a_training_come_more_often(monkeypatch: pytest.Monke
     assert pause(0.1, 0) == pytest.approx(0.1)
 
 
+def test_waiting_for_crowded_processors_is_a_quarter_of_what_a_look_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = stacks._count_cost  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    for looking_ns, ran_ns, cost_s in ((160_000, 160_000, 1e-5), (1_600_000, 160_000, 2.5e-5)):
+        monkeypatch.setattr(_STATE, "looking_s", 0.0)
+        count(looking_ns, ran_ns)
+        assert _STATE.looking_s == pytest.approx(cost_s)
+
+
 def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(
     looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,7 +82,13 @@ def test_what_sparse_gradients_take_themselves_stays() -> None:
     assert plain(STEP).mid == pytest.approx(0.004 + 2 * 20_000 / 1e6)
     assert plain(UNRELATED) == plain(LOOKUP) == NO_CHANGE
     adam = sparse_factor(tables, None, on_device=False, adam=True)
-    assert adam(STEP).mid == pytest.approx(0.004 + 2 * 200_000 / 1e6)
+    assert adam(STEP).mid == pytest.approx(2.5 * 0.004 + 2 * 200_000 / 1e6)
+
+
+def test_rows_cost_more_than_in_a_pass_that_is_fused() -> None:
+    fused = example_work("aten::_fused_adam_", (TABLE,), 10, "busy.optimizer", launches=0)
+    factor = sparse_factor(find_tables(LOOKUP, BACK, fused), None, on_device=False, adam=True)
+    assert factor(fused).mid == pytest.approx(12 * 0.004 + 2 * 200_000 / 1e7)
 
 
 def test_a_momentum_goes_over_the_whole_table_all_the_same() -> None:

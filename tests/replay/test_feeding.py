@@ -152,6 +152,14 @@ def test_a_delay_of_fetches_costs_what_workers_do_not_hide(workers: int, host: i
     assert (true_speedup < 0.95) == (host < 100)
 
 
+def test_a_training_thread_that_is_freed_of_something_takes_a_shorter_step() -> None:
+    fetch, host = draw_lengths(8 * MS), 20 * MS
+    estimate = predict_speedup(make_inputs(2, fetch, host), LoaderChange(1, freed_ns=4 * MS))
+    true_speedup = true_step(2, fetch, host) / true_step(2, fetch, host - 4 * MS)
+    assert true_speedup > 1.15
+    assert estimate.mid == pytest.approx(true_speedup, rel=0.03)
+
+
 def test_workers_where_there_were_none_are_predicted_within_an_interval() -> None:
     fetch, host = draw_lengths(60 * MS), 12 * MS
     inputs = make_inputs(0, fetch, host)

@@ -44,7 +44,7 @@ def packed_lines(request: "PackRequest", result: "PackOutcome", pen: "Pen") -> I
     for note in result.notes:
         yield from fold(clean(f"note: {note}"), pen.width, style="bright_black")
     yield Text("")
-    yield from fold(clean(f"read it back, {_describe_place(request)}:"), pen.width)
+    yield from fold(clean(f"read it back, {_describe_place(request, result)}:"), pen.width)
     for line in reading_lines(result):
         yield Text(f"{_INDENT}{line}", style="cyan")
     if request.source.kind == "images" or request.source.is_code:
@@ -81,7 +81,9 @@ def _sentences(result: "PackOutcome") -> Iterator[str]:
         yield f"all {result.n_verified:,} samples were compared with the source: equal"
 
 
-def _describe_place(request: "PackRequest") -> str:
+def _describe_place(request: "PackRequest", result: "PackOutcome") -> str:
+    if request.source.kind == "images" and result.manifest.classes is None:
+        return "as a data set of images without labels"
     if request.source.kind == "images":
         return f"in place of ImageFolder({request.source.path!r}, transform)"
     if request.source.is_code:

@@ -1,6 +1,6 @@
 """The whole measurement: the command as far as its loader, its storage, its steps by replay."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +39,8 @@ _COMPARED: Final = {
     "decode": "as now, alone",
     "shrink": "as now, alone",
     "hand-over": "from a worker",
+    "touch": "from a worker",
+    "floats": outlook.FLOATS_ON_HOST,
 }
 _FIXES: Final = {  # by way
     "read ahead, cold": "read-ahead",
@@ -46,6 +48,7 @@ _FIXES: Final = {  # by way
     "pictures kept": "picture-cache",
     "recycled buffer": "recycled-collate",
     "uint8 batch": "uint8-to-device",
+    outlook.FLOATS_ON_DEVICE: "uint8-in-loop",
     "nvJPEG on the GPU": "decode-on-device",
     "DALI": "decode-by-dali",
     "simplejpeg": "jpeg-decoder=simplejpeg",
@@ -53,6 +56,7 @@ _FIXES: Final = {  # by way
     "PyTurboJPEG": "jpeg-decoder=turbojpeg",
     "torchvision.io": "jpeg-decoder=torchvision",
 }
+_OTHER_FIXES: Final = {"uint8-to-device": "uint8-by-hand"}  # the same, for other data sets
 _DRAFT: Final = "Pillow, draft"
 _COLD_READ: Final = "now, cold"
 _COLD: Final = ", cold"
@@ -67,8 +71,10 @@ _STAGES: Final = (
     "sample",
     "collate",
     "hand-over",
+    "touch",
     "pin",
     "copy",
+    "floats",
 )
 
 Progress = Callable[[str], None]
@@ -171,14 +177,16 @@ def _name_fixes(costs: tuple[StageCost, ...], recording: Recording) -> tuple[Sta
     }
     return tuple(
         replace(cost, fix=name, is_risky=classes[name.partition("=")[0]] is Applicability.RISKY)
-        if (name := _name_fix(cost.way)) is not None and name.partition("=")[0] in classes
+        if (name := _name_fix(cost.way, classes)) is not None
         else cost
         for cost in costs
     )
 
 
-def _name_fix(way: str) -> str | None:
-    return "reduced-decoding" if way.startswith(_DRAFT) else _FIXES.get(way)
+def _name_fix(way: str, fitting: Container[str]) -> str | None:
+    name = "reduced-decoding" if way.startswith(_DRAFT) else _FIXES.get(way, "")
+    names = (name, _OTHER_FIXES.get(name, ""))
+    return next((name for name in names if name.partition("=")[0] in fitting), None)
 
 
 # ── From the payload's document to costs ────────────────────────────────────────────────────────

@@ -5,8 +5,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gapless.catalogue.queries import windows
 from gapless.model.change import LoaderChange
 from gapless.model.estimate import Estimate
+from gapless.model.evidence import NotObservedError
 from gapless.model.facts import Loader
 from gapless.model.input_costs import StageCost
 from gapless.pricing.price import Prices, price_changes
@@ -15,6 +17,11 @@ from gapless.wire import STAGES
 # Stages as the payload calls them, and as a replay knows them.
 _REPLAYED: Final = {**{stage: stage for stage in STAGES}, "rest": "other", "hand-over": "hand-over"}
 _SAMPLE: Final = "sample"
+_TOUCH: Final = "touch"
+_FLOATS: Final = "floats"
+FLOATS_ON_HOST: Final = "made on the host"
+FLOATS_ON_DEVICE: Final = "made on the device"
+_MIN_GROWTH: Final = 2  # bytes that are copied, by those of a batch of bytes: floats are four times
 _SAMPLE_STAGES: Final = tuple(stage for stage in STAGES if stage != "collate")  # of making one
 _COLD: Final = "cold"
 _NOW: Final = "now"
@@ -37,10 +44,13 @@ def predict_steps(
     run_read_ns = _measure_run_read(prices, loader)
     for cost in costs:
         factors = find_factors(cost, costs, run_read_ns)
-        if not factors:
+        freed_ns = find_freed_ns(cost.way, costs, loader)
+        is_in_loop = cost.way == FLOATS_ON_DEVICE and _copies_floats(prices, loader)
+        if not factors and not is_in_loop:
             foretold.append(cost)
             continue
-        prediction = price_changes(prices, [LoaderChange(loader.id, stages=factors)])
+        change = LoaderChange(loader.id, stages=factors, freed_ns=freed_ns)
+        prediction = price_changes(prices, [change])
         reason = reason or prediction.refused
         foretold.append(_add_step(cost, prediction.speedup, prices.evidence.step_ns))
     return tuple(foretold), reason
@@ -103,6 +113,34 @@ def _find_read_factor(
     if cost.speedup is None or run_read_ns is None or len(reads_ns) < 2:  # noqa: PLR2004 - both
         return {}
     return {"read": 1 / cost.speedup.mid} if run_read_ns > sum(reads_ns) / 2 else {}
+
+
+def find_freed_ns(way: str, costs: Sequence[StageCost], loader: Loader) -> int | None:
+    """Return what the training thread has less to do for a batch; ``None``: nothing, or not known.
+
+    It is the first to touch the memory of a batch, and lets go of it; where a thread pins batches,
+    that one does. Floats may be made by it.
+    """
+    stage, base = (_FLOATS, FLOATS_ON_HOST) if way == FLOATS_ON_DEVICE else (_TOUCH, _NOW)
+    ns = {
+        cost.way: cost.sample_ns.mid
+        for cost in costs
+        if cost.stage == stage and cost.sample_ns is not None
+    }
+    is_anothers = loader.pin_memory and stage == _TOUCH
+    if is_anothers or not loader.batch_size or base not in ns or way not in ns:
+        return None
+    return round((ns[base] - ns[way]) * loader.batch_size)
+
+
+def _copies_floats(prices: Prices, loader: Loader) -> bool:
+    """Return whether the loop makes floats of a batch of bytes, and copies these."""
+    try:
+        copied_bytes = windows.sum_copies(prices.evidence, "HtoD").bytes
+    except NotObservedError:
+        return False
+    batch_bytes = loader.batch_bytes if loader.byte_pictures else None
+    return batch_bytes is not None and (copied_bytes or 0.0) > _MIN_GROWTH * batch_bytes
 
 
 def _find_shrink_factor(way: str, costs: Sequence[StageCost]) -> Mapping[str, float]:

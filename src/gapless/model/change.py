@@ -109,6 +109,7 @@ class LoaderChange(msgspec.Struct, frozen=True, tag="feed", tag_field="kind"):
     wait: bool = True  # False: the loader is never waited for
     pin_memory: bool | None = None  # the thread that pins batches; for copies: ``CopyChange``
     delay_ns: int | None = None  # each fetch takes so much longer, off a processor
+    freed_ns: int | None = None  # of the training thread's own time, for each batch
 
 
 class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):

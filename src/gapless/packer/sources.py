@@ -24,6 +24,7 @@ IMAGE_SUFFIXES = (
 )
 _PAIR = 2  # an input and its label
 _MAX_LABEL = 1 << 62
+_MAX_SUFFIXES = 4  # that are named
 
 
 class SourceError(Exception):
@@ -54,9 +55,9 @@ class ImageFolder:
         self.notes: list[str] = []
         folders = sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
         self._files: list[tuple[str, int | None]] = []  # below the folder, and the label
-        n_others = 0
+        others: list[str] = []
         for label, folder in enumerate(folders):
-            n_others += self._add_files(folder, label)
+            others += self._add_files(folder, label)
         self.classes: list[str] | None = folders if self._files else None
         loose = sorted(entry.name for entry in os.scandir(path) if entry.is_file())
         images = [name for name in loose if _is_image(name)]
@@ -64,27 +65,31 @@ class ImageFolder:
             self._files = [(name, None) for name in images]
         elif images:
             self.notes.append(
-                f"left out, since they are in no class: images directly in {path}: {len(images)}"
+                f"images directly in {path} are left out, since they are in no class: {len(images)}"
             )
-        n_others += len(loose) - len(images)
+        others += [name for name in loose if not _is_image(name)]
         if not self._files:
             raise SourceError(
                 f"{path} holds no images: none in folders of classes, and none beside one another "
                 f"({', '.join(IMAGE_SUFFIXES)})"
             )
-        if n_others:
-            self.notes.append(f"left out, since their names are of no images: files: {n_others}")
+        if others:
+            suffixes = sorted({os.path.splitext(name)[1] or name for name in others})
+            self.notes.append(
+                f"files that are left out, since their names are of no images: {len(others)} "
+                f"({', '.join(suffixes[:_MAX_SUFFIXES])})"
+            )
 
-    def _add_files(self, folder: str, label: int) -> int:
-        """Add the images of a class; return how many files are none."""
-        n_others = 0
+    def _add_files(self, folder: str, label: int) -> list[str]:
+        """Add the images of a class; return the names of files that are none."""
+        others: list[str] = []
         top = os.path.join(self.path, folder)
         for root, _, names in sorted(os.walk(top, followlinks=True)):
             below = os.path.relpath(root, self.path)
             images = [name for name in sorted(names) if _is_image(name)]
             self._files += [(os.path.join(below, name), label) for name in images]
-            n_others += len(names) - len(images)
-        return n_others
+            others += [name for name in names if not _is_image(name)]
+        return others
 
     def __len__(self) -> int:
         """Return the number of images."""

@@ -20,8 +20,8 @@ from .packed_shards import (
     check_size,
     find_file,
     is_url,
+    open_far,
     parse_members,
-    read_far,
 )
 from .sample_codec import decode, rebuild
 
@@ -230,7 +230,7 @@ def open_manifest(path: str, cache: str | None) -> tuple[dict[str, Any], str | N
     if is_url(path) and cache is None:
         raise ValueError(f"{path} is an URL: a folder for copies of its files is needed, cache=…")
     try:
-        text = read_far(f"{path}/{MANIFEST}") if is_url(path) else _read(path)
+        text = _read(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: nothing was packed there: no {MANIFEST}") from None
     manifest = json.loads(text)
@@ -250,5 +250,6 @@ def open_manifest(path: str, cache: str | None) -> tuple[dict[str, Any], str | N
 
 
 def _read(folder: str) -> bytes:
-    with open(os.path.join(folder, MANIFEST), "rb") as file:
+    path = os.path.join(folder, MANIFEST)
+    with open_far(path) if is_url(path) else open(path, "rb") as file:
         return file.read()

@@ -10,11 +10,17 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import shutil
 import struct
+from http import HTTPStatus
 from importlib import import_module
 from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 NO_LABEL = -(1 << 63)
+_CHUNK = 1 << 20  # bytes that are copied at a time
+_TIMEOUT_S = 60.0  # of a server that says nothing
 ROW = struct.Struct("<qqq")  # offset, bytes, label
 LMDB_KEY = struct.Struct(">q")  # the number of a record in its shard
 PACKAGES = {"lmdb": "lmdb", "hdf5": "h5py"}  # what a format is read with
@@ -30,14 +36,23 @@ SUFFIXES = {
 
 
 def is_url(path: str) -> bool:
-    """Return whether packed data are behind an URL that fsspec reads."""
+    """Return whether packed data are behind an URL."""
     return "://" in path
 
 
-def read_far(url: str) -> bytes:
-    """Return a file behind an URL. Raises ``ImportError`` without fsspec, and what that raises."""
-    with import_module("fsspec").open(url, "rb") as file:
-        return file.read()
+def open_far(url: str) -> Any:
+    """Open a file behind an URL: of the web by Python itself, else by fsspec.
+
+    Raises ``FileNotFoundError``, ``ImportError`` without fsspec, and what either raises.
+    """
+    if url.startswith(("http://", "https://")):
+        try:
+            return urlopen(url, timeout=_TIMEOUT_S)  # noqa: S310 - of the web alone
+        except HTTPError as error:
+            if error.code == HTTPStatus.NOT_FOUND:
+                raise FileNotFoundError(url) from None
+            raise
+    return import_module("fsspec").open(url, "rb").open()
 
 
 def find_file(path: str, name: str, cache: str | None, n_bytes: int) -> str:
@@ -51,8 +66,8 @@ def find_file(path: str, name: str, cache: str | None, n_bytes: int) -> str:
     if not os.path.exists(copy) or os.path.getsize(copy) != n_bytes:
         os.makedirs(cache, exist_ok=True)
         unfinished = f"{copy}.{os.getpid()}.part"
-        system, place = import_module("fsspec").url_to_fs(path)
-        system.get_file(f"{place}/{name}", unfinished)
+        with open_far(f"{path}/{name}") as source, open(unfinished, "wb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
         check_size(unfinished, n_bytes)
         os.replace(unfinished, copy)
     return copy

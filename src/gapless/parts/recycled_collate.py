@@ -74,12 +74,15 @@ class RecycledCollate:
 
     def __call__(self, samples: Any) -> Any:
         """Return the batch of these samples; in a worker, what becomes the batch when it comes."""
-        collate = self.collate_fn or torch.utils.data.default_collate
         if _is_sending[0] or not _is_called_by_worker():
-            return collate(samples)
+            return (self.collate_fn or torch.utils.data.default_collate)(samples)
+        return self.send(samples)
+
+    def send(self, samples: Any) -> Any:
+        """Return the batch of these samples as a worker, which this process is, sends it."""
         if self._ring is None or self._ring.token[0] != os.getpid():
             self._ring = PieceRing(self.max_batches)
-        return _send(self._ring, collate, samples)
+        return _send(self._ring, self.collate_fn or torch.utils.data.default_collate, samples)
 
     def __getattr__(self, name: str) -> Any:
         """Return the collate function's attribute."""
@@ -257,6 +260,12 @@ class SentBatch:
 
     def __init__(self, token: Any, data: bytes, blocks: list[Any], dropped: list[int]) -> None:
         self.token, self.data, self.blocks, self.dropped = token, data, blocks, dropped
+
+    def give_back(self) -> None:
+        """Let the worker have its pieces again: it is not sent after all."""
+        for block in self.blocks:
+            if not isinstance(block, bytes):
+                block.give_back()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send pieces of memory by their numbers."""

@@ -252,12 +252,11 @@ def _charge_loader(evidence: Evidence, change: LoaderChange) -> Charge:
     if is_compute and change.num_workers is None and not evidence.on_device:
         return Charge(_common_share(evidence, "busy."), 1.0)  # these threads compute operators
     uses = _loader_uses(evidence, change)
-    max_shares = (
-        []
-        if is_compute or change.loader == NO_LOADER
-        else [_max_wait_share(evidence, use) for use in uses]
-    )
-    return Charge(_wait_share(evidence, change, uses), max(max_shares, default=1.0))
+    is_known = not is_compute and change.loader != NO_LOADER
+    max_shares = [_max_wait_share(evidence, use) for use in uses if is_known]
+    freed_share = (change.freed_ns or 0) / (evidence.step_ns or float("inf"))
+    max_share = min(1.0, max(max_shares, default=1.0) + freed_share)
+    return Charge(_wait_share(evidence, change, uses) + freed_share, max_share)
 
 
 def _loader_uses(evidence: Evidence, change: LoaderChange) -> list[LoaderUse]:

@@ -24,7 +24,7 @@ _MIN_WIDE: Final = 100  # cells, for all columns
 _MIN_INTERVALS: Final = 114  # likewise, with the intervals of ratios
 _MIN_GAIN: Final = 1.02  # of a step: less is not worth a change
 _NOT_ONE: Final = frozenset(
-    {"sample", "shrink", "pin", "copy", "hand-over"}
+    {"sample", "shrink", "pin", "copy", "hand-over", "touch", "floats"}
 )  # no part of making samples
 _NAMES: Final = {"sample": "all of it", "rest": "the rest"}
 _STATES: Final = {

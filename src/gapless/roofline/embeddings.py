@@ -24,12 +24,19 @@ _LOOKUP: Final = re.compile(r"::_?embedding(_bag)?(_forward_only)?$|::(index_sel
 _BACKWARD: Final = re.compile(r"embedding.*backward")
 _PRODUCT: Final = re.compile(r"::(addmm|mm|bmm|baddbmm|matmul|linear|_addmm_activation)$")
 _OPTIMIZER: Final = "busy.optimizer"
+_FUSED_ADAM: Final = "_fused_adam"
 _MOMENTUM: Final = re.compile(r"mul_$|_fused_sgd")
 _MAX_ROW_SHARE: Final = 0.25  # of the rows of a table: with more, sparse gradients hardly pay
 # What sparse gradients take of a processor, in ns, of each table and step.
 _GRADIENT: Final = Estimate(15_000.0, 50_000.0, 120_000.0)
 _STEP: Final = Estimate(8_000.0, 20_000.0, 50_000.0)
 _STEP_OF_ADAM: Final = Estimate(120_000.0, 200_000.0, 400_000.0)
+# What a looked-up row takes, of what it takes in a dense pass over tables. SparseAdam allocates and
+# passes over these rows some fifteen times, where one fused call reads and writes each number once:
+# 9 to 25 times as long, timed in 1,000 to 100,000 rows.
+_ROWS: Final = Estimate(0.5, 1.0, 2.0)
+_ROWS_OF_ADAM: Final = Estimate(1.0, 2.5, 5.0)
+_ROWS_OF_FUSED_ADAM: Final = Estimate(6.0, 12.0, 25.0)
 # Kernels that sparse gradients take more than dense ones, of each table and step.
 LAUNCHES: Final = Estimate(2.0, 5.0, 12.0)
 LAUNCHES_OF_ADAM: Final = Estimate(12.0, 25.0, 45.0)
@@ -117,6 +124,8 @@ def sparse_factor(
     row_ids = set(map(id, tables.rows))
     optimizer_rows = [row for row in tables.rows if row.leaf == _OPTIMIZER]
     optimizer_ns = sum(row.ns * tables.table_share(row) for row in optimizer_rows)
+    is_fused = any(_FUSED_ADAM in row.operator for row in optimizer_rows)
+    adam_rows = _ROWS_OF_FUSED_ADAM if is_fused else _ROWS_OF_ADAM
     has_momentum = not adam and any(_MOMENTUM.search(row.operator) for row in optimizer_rows)
 
     def factor(work: Work) -> Estimate:
@@ -134,7 +143,9 @@ def sparse_factor(
                 if backward
                 else _cost_share(_STEP, 0, 1)
             )
-        remaining = _remaining_share(tables.row_share, fixed, tables.table_share(work))
+        is_adam_step = adam and work.leaf == _OPTIMIZER and not on_device
+        rows = _scale(adam_rows if is_adam_step else _ROWS, tables.row_share)
+        remaining = _remaining_share(rows, fixed, tables.table_share(work))
         if has_momentum and work.leaf == _OPTIMIZER:  # a momentum is moved in all rows, as before
             return Estimate(remaining.low, remaining.mid, max(1.0, remaining.high))
         return remaining
@@ -144,15 +155,19 @@ def sparse_factor(
 
 def _cost_share(cost: Estimate, count: int, ns: float) -> Estimate:
     """Return a number of fixed costs as a share of a time."""
-    return Estimate(*(end * count / max(ns, 1.0) for end in (cost.low, cost.mid, cost.high)))
+    return _scale(cost, count / max(ns, 1.0))
 
 
-def _remaining_share(row_share: float, fixed: Estimate, table_share: float) -> Estimate:
+def _scale(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(*(end * factor for end in (estimate.low, estimate.mid, estimate.high)))
+
+
+def _remaining_share(rows: Estimate, fixed: Estimate, table_share: float) -> Estimate:
     """Return what remains of a row: of the part that passes over tables; the rest is unchanged.
 
     At the low end half of the rows that are looked up are the same.
     """
-    ends = (row_share / 2 + fixed.low, row_share + fixed.mid, 2 * row_share + fixed.high)
+    ends = (rows.low + fixed.low, rows.mid + fixed.mid, rows.high + fixed.high)
     return Estimate(*(1 - table_share * (1 - end) for end in ends))
 
 

@@ -118,6 +118,14 @@ def estimate_share(hit_share: float, looks: int) -> Estimate:
     return Estimate(max(0.0, min(share, centre - error)), share, max(share, centre + error))
 
 
+def estimate_call_share(evidence: Evidence, call: CallLine | None) -> Estimate:
+    """Return the share of the thread's time in calls of a line; 0 where none was sampled."""
+    looks = sum(line.count for line in evidence.recorded.lines if line.thread == "training")
+    if call is None or not looks:
+        return Estimate(0.0, 0.0, 0.0)
+    return estimate_share(call.share, looks)
+
+
 def _operators_ns(evidence: Evidence, code: HostCode) -> int:
     """Sum the operators that a function calls, as stacks of a window show (nested ones twice)."""
     sites = (site for site in evidence.study.sites if is_site_of(site, code))

@@ -100,6 +100,11 @@ class MemoryStore:
         """Keep nothing any more, and give nothing, in any process."""
         self._words[0] = 1
 
+    def unmap(self) -> None:
+        """Let this process find every page again, as one does that has just been started."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._memory.madvise(mmap.MADV_DONTNEED)
+
     def is_ended(self) -> bool:
         """Return whether some process ended it."""
         return bool(self._words[0])

@@ -137,6 +137,11 @@ class CachedSamples:
             self.on_refused(why)
 
 
+def find_check_share(process_samples: float) -> float:
+    """Return the share of samples that are made all the same; ``process_samples``: of a process."""
+    return min(1.0, 1 / _CHECK_EVERY + _FIRST_CHECKS / process_samples)
+
+
 def encode_sample(sample: Any) -> bytes | None:
     """Return a sample as bytes; None: it has parts of which that cannot be made."""
     try:

@@ -46,7 +46,8 @@ def _try(find: Any, library: str, shrink: int) -> tuple[list[Decoder], str | Non
     except ImportError:
         return [], "not installed"
     except Exception as error:
-        return [], f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+        sentence = " ".join(str(error).split()).partition(". ")[0]
+        return [], f"{type(error).__name__}: {sentence[:100]}"
     return alternatives, None
 
 

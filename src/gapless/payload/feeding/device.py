@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 from time import monotonic_ns
-from typing import Any
+from typing import Any, Callable
 
 from . import batches, collating, decoders
 
 PIN, COPY = "pin", "copy"
 PINNED, PAGEABLE = "pinned", "pageable"
 NVJPEG = "nvJPEG on the GPU"
+FLOATS, ON_HOST, ON_DEVICE = "floats", "made on the host", "made on the device"
+_PICTURES_DIMENSIONS = 4  # of a batch
 _MAX_COMPARED = 16  # pictures
 
 
@@ -50,13 +52,31 @@ def time_copies(
     }
 
 
-def _time_copy(torch: Any, batch: Any) -> int:
-    def to_device(leaf: Any) -> Any:
+def time_floats(batch: Any, samples: int) -> dict[tuple[str, str], float]:
+    """Time pictures of bytes made floats on the host and copied, and copied and made floats there.
+
+    Either may be what the loop does with them; nothing, where a batch holds none.
+    """
+    torch = sys.modules["torch"]
+    pictures = [
+        leaf
+        for leaf in collating.leaves(batch)
+        if getattr(leaf, "dtype", None) is torch.uint8 and leaf.dim() == _PICTURES_DIMENSIONS
+    ]
+    if not pictures:
+        return {}
+    copy_ns = _time_copy(torch, pictures, lambda leaf: (leaf.float() / 255).cuda())
+    bytes_ns = _time_copy(torch, pictures, lambda leaf: leaf.cuda().float() / 255)
+    return {(FLOATS, ON_HOST): copy_ns / samples, (FLOATS, ON_DEVICE): bytes_ns / samples}
+
+
+def _time_copy(torch: Any, batch: Any, to_device: Callable[[Any], Any] | None = None) -> int:
+    def copy(leaf: Any) -> Any:
         return leaf.cuda(non_blocking=True) if isinstance(leaf, torch.Tensor) else leaf
 
     torch.cuda.synchronize()
     start = monotonic_ns()
-    copied = collating.map_leaves(batch, to_device)
+    copied = collating.map_leaves(batch, to_device or copy)
     torch.cuda.synchronize()
     took = monotonic_ns() - start
     del copied

@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..overlay import iterations
+
+if TYPE_CHECKING:
+    from .source import SampleSource
 
 SAMPLES, PICTURES = "samples kept", "pictures kept"
 _MAX_BYTES = 64 << 20  # of all samples that are kept
@@ -17,40 +20,51 @@ _MAX_PICTURES = 32  # of a group
 class KeptSamples:
     """Samples as ``sample-cache`` keeps them, as far as that can be."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: SampleSource) -> None:
         self.why: str | None = None  # no more are kept
+        self._source = source
         self._caching = iterations.import_part("caches.sample_cache")
+        self._store = self._caching.MemoryStore(len(source.units), 1, _MAX_BYTES)
         self._before: Any = None
-        self._room = _MAX_BYTES
 
     def begin(self) -> None:
         """Look at the random generators, before samples are made."""
         self._before = self._caching.random_state()
 
-    def keep(self, samples: list[Any]) -> list[bytes]:
-        """Return samples just made as bytes; none, where they must not or cannot be kept."""
+    def keep(self, units: list[Any], samples: list[Any]) -> list[Any]:
+        """Keep samples just made; return those of which that must and can be done."""
         if not self._caching.are_equal(self._before, self._caching.random_state()):
             self.why = "making samples draws random numbers: each is another every time"
-        encoded: list[bytes] = []
-        for sample in samples if self.why is None else ():
+        kept: list[Any] = []
+        for unit, sample in zip(units, samples) if self.why is None else ():
             data = self._caching.encode_sample(sample)
             if data is None:
                 self.why = "samples hold objects of a kind that cannot be kept"
                 return []
-            if len(data) > self._room:
+            if not self._store.put(_key(unit), data):
                 break
-            self._room -= len(data)
-            encoded.append(data)
-        return encoded
+            kept.append(unit)
+        return kept
+
+    def time(self, units: list[Any]) -> float:
+        """Return the ns that a sample takes from memory, as many at a time as are given.
+
+        All are held, as those of a batch are: memory that is let go of at once is there again. Each
+        process finds the pages for itself, and makes some of the samples all the same.
+        """
+        self._store.unmap()
+        start = monotonic_ns()
+        samples = [self._caching.decode(bytearray(self._store.get(_key(unit)))) for unit in units]
+        kept_ns = (monotonic_ns() - start) / len(units)
+        del samples
+        start = monotonic_ns()
+        self._caching.encode_sample(self._source.fetch(units[:1])[0])
+        made_ns = monotonic_ns() - start
+        return kept_ns + made_ns * self._caching.find_check_share(self._source.process_samples)
 
 
-def time_samples(encoded: list[bytes]) -> float:
-    """Return the ns that a sample takes from memory."""
-    codec = iterations.import_part("sample_codec")
-    start = monotonic_ns()
-    for data in encoded:
-        codec.decode(bytearray(data))
-    return (monotonic_ns() - start) / len(encoded)
+def _key(unit: Any) -> bytes:
+    return repr(unit).encode()
 
 
 def time_pictures(encoded: list[bytes]) -> float:
@@ -61,6 +75,8 @@ def time_pictures(encoded: list[bytes]) -> float:
         with Image.open(io.BytesIO(data)) as picture:
             pixels.append((picture.mode, picture.size, picture.tobytes()))
     start = monotonic_ns()
-    for mode, size, data in pixels:
+    pictures = [
         Image.frombytes(mode, size, bytes(memoryview(data))).convert("RGB")
-    return (monotonic_ns() - start) / len(pixels)
+        for mode, size, data in pixels
+    ]
+    return (monotonic_ns() - start) / len(pictures)

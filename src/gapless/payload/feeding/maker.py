@@ -43,7 +43,7 @@ class SampleGroup(NamedTuple):
     samples: int
     files: list[str]
     encoded: list[bytes]
-    samples_kept: list[bytes]  # as a cache would keep them
+    kept_units: list[Any]  # whose samples a cache would keep
 
 
 class GroupReport(NamedTuple):
@@ -67,7 +67,7 @@ class Maker:
         self._decoders: list[decoders.Decoder] = []
         self._absent: dict[str, dict[str, str]] = {"read": {}, "decode": {}, "sample": {}}
         has_numbers = source.makes_batches and not source.is_iterable
-        self._keeping = kept.KeptSamples() if has_numbers else None
+        self._keeping = kept.KeptSamples(source) if has_numbers else None
         self._raised: list[str] = []
         self._shrink: int | None = None
         self._shrinks: list[Any] = []
@@ -125,20 +125,20 @@ class Maker:
         files = list(dict.fromkeys(observation.files))
         n_samples = len(made_units) * self.source.unit_samples()
         group = SampleGroup(
-            made_units, n_samples, files, observation.encoded, self._keep_samples(samples)
+            made_units, n_samples, files, observation.encoded, self._keep(made_units, samples)
         )
         if made_units:
             self._groups.append(group)
         cells = list(self._cells(group)) if made_units else []
         return GroupReport(group.samples, files, len(group.encoded), self._raised[n_raised:], cells)
 
-    def _keep_samples(self, samples: list[Any]) -> list[bytes]:
+    def _keep(self, units: list[Any], samples: list[Any]) -> list[Any]:
         if self._keeping is None:
             return []
-        encoded = self._keeping.keep(samples)
+        kept_units = self._keeping.keep(units, samples)
         if self._keeping.why is not None:
             self._absent["sample"][kept.SAMPLES] = self._keeping.why
-        return encoded
+        return kept_units
 
     def _take_units(self, groups: int) -> list[Any]:
         """Return the next units: an even share of all, as far as that takes some 1.5 s."""
@@ -190,8 +190,8 @@ class Maker:
                 cells["stages, read ahead"] = bind(self._time_ahead, group)
             cells["raw"] = bind(self._time_raw, group, is_cold=False)
             cells["raw, cold"] = bind(self._time_raw, group, is_cold=True)
-        if group.samples_kept and self._keeping is not None and self._keeping.why is None:
-            cells["samples, kept"] = bind(_time_kept_samples, group)
+        if group.kept_units and self._keeping is not None and self._keeping.why is None:
+            cells["samples, kept"] = bind(self._time_kept, group)
         if group.encoded and self._library == "Pillow":
             cells["pictures, kept"] = bind(_time_kept_pictures, group)
         for decoder in self._decoders if group.encoded else ():
@@ -237,6 +237,10 @@ class Maker:
             iterations.import_part("read_ahead").advise(path)
         advice_ns = monotonic_ns() - start
         return {("read", AHEAD): (advice_ns + self._watch(group)[READ]) / group.samples}
+
+    def _time_kept(self, group: SampleGroup) -> dict[tuple[str, str], float]:
+        assert self._keeping is not None  # noqa: S101 - the cell is there with it
+        return {("sample", kept.SAMPLES): self._keeping.time(group.kept_units)}
 
     def _watch(self, group: SampleGroup) -> list[int]:
         watch = Stopwatch()
@@ -313,12 +317,8 @@ class Maker:
         return {
             "library": self._library,
             "shrink": self._shrink or 1,
-            "absent": {**self._absent, "collate": self._batch.absent},
+            "absent": self._absent,
         }
-
-
-def _time_kept_samples(group: SampleGroup) -> dict[tuple[str, str], float]:
-    return {("sample", kept.SAMPLES): kept.time_samples(group.samples_kept)}
 
 
 def _time_kept_pictures(group: SampleGroup) -> dict[tuple[str, str], float]:

@@ -131,6 +131,7 @@ def _serve(maker: Any, loader: Any, pipe: Any, batches: Any) -> None:
                 batch = maker.make_batch(*values)
                 put_ns = monotonic_ns()
                 batches.put(batch)
+                del batch  # as a worker does: whoever has it last frees its memory
                 pipe.send(("value", put_ns))
             else:
                 pipe.send(("value", getattr(maker, name)(*values)))

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ..loading import loader_facts
-from . import batches, device, maker
+from . import batches, collating, device, maker
 from .remote import LocalMaker, RaisedError, RemoteMaker, WorkerDiedError
 from .result import Result, describe_error
 from .source import SampleSource
@@ -190,14 +190,17 @@ class _Session:
         took, batch = self._remote.hand_over(way)
         samples = self._batch["samples"]
         variant = FROM_WORKER if not self._has_workers and way == batches.NOW else way
+        start = time.monotonic_ns()
+        collating.touch(batch)
+        touch_ns = time.monotonic_ns() - start
         figures = {(batches.HAND_OVER, variant): took / samples}
-        if self._has_device:
+        if self._has_device and way not in (batches.TENSORS, batches.RECYCLED):
             is_pinned = bool(self._loader.pin_memory)
-            figures.update(
-                device.time_copies(batch, samples, is_pinned=is_pinned, variant=way)
-                if way != batches.TENSORS
-                else {}
-            )
+            figures.update(device.time_copies(batch, samples, is_pinned=is_pinned, variant=way))
+            figures.update(device.time_floats(batch, samples) if way == batches.NOW else {})
+        start = time.monotonic_ns()
+        del batch
+        figures[batches.TOUCH, variant] = (touch_ns + time.monotonic_ns() - start) / samples
         return figures
 
     def _decode_on_gpu(self, group: int) -> dict[tuple[str, str], float]:

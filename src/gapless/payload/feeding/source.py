@@ -22,6 +22,9 @@ class SampleSource:
         self.makes_batches = bool(loader._auto_collation)
         self._iterator: Any = None
         self.batch_units = 1
+        self.process_samples = float("inf")  # that a process makes until it ends
+        if loader.num_workers and not loader.persistent_workers and not self.is_iterable:
+            self.process_samples = max(1.0, len(self.dataset) / loader.num_workers)
         if self.is_iterable:
             self.batch_units = int(loader.batch_size or 1)
             count = max(samples, self.batch_units)

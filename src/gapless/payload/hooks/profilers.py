@@ -103,10 +103,19 @@ def _around_creation() -> Any:
     return calls.around("profilers", _before_creation)
 
 
-def _before_creation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - the form of `around`
-    if not (user_profiler() or calls.is_ours()):
+def _before_creation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if not (user_profiler() or calls.is_ours() or _is_off(args, kwargs)):
         profiler = args[0] if args else None
         make_way("torch.cuda.profiler" if profiler is None else type(profiler).__qualname__)
+
+
+def _is_off(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a profiler is made or entered that is not to profile: ``enabled=False``.
+
+    Scripts wrap their loop in one that an option of theirs switches on.
+    """
+    made = args[1] if len(args) > 1 else kwargs.get("enabled")
+    return (getattr(args[0], "enabled", None) if args and made is None else made) is False
 
 
 def _before_start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -58,7 +58,7 @@ def values(loader: Any) -> dict[str, Any]:
         facts["batch_size"] = _plain(own_attributes(loader.batch_sampler).get("batch_size"))
     facts.update(
         shuffle=_shuffles(loader),
-        dataset=qualified_name(type(dataset)),
+        dataset=name_dataset(dataset),
         iterable=loader._dataset_kind != 0,
         length=find_length(dataset),
         collate=qualified_name(loader.collate_fn),
@@ -75,7 +75,7 @@ def of_stand_in(loader: Any) -> dict[str, Any]:
     """
     facts = {name: _setting(loader, name) for name in _SETTINGS}
     facts.update(
-        dataset=qualified_name(type(loader.dataset)),
+        dataset=name_dataset(loader.dataset),
         iterable=loader._dataset_kind != 0,
         length=find_length(loader.dataset),
         collate=qualified_name(loader.collate_fn),
@@ -121,6 +121,14 @@ def qualified_name(definition: Any) -> str:
     if not hasattr(definition, "__qualname__"):
         definition = type(definition)
     return f"{definition.__module__}.{definition.__qualname__}"
+
+
+def name_dataset(dataset: Any) -> str:
+    """Return the qualified name of a data set's class; of a part of another, that one's behind."""
+    name = qualified_name(type(dataset))
+    is_part = name == "torch.utils.data.dataset.Subset"
+    inner = own_attributes(dataset).get("dataset") if is_part else None
+    return name if inner is None else f"Subset of {name_dataset(inner)}"
 
 
 def _plain(value: Any) -> int | None:

@@ -39,6 +39,7 @@ NEVER_NS = 1 << 62  # set-up is written when it is over
 SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
 MAX_REPORTED = {"setup": 200, "training": 200, "worker": 40}
+CROWDED_FACTOR = 4  # times its processor time: so long may a look take on crowded processors
 COST_LOOKS = 16  # over about so many the cost of a look is averaged
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
@@ -166,9 +167,9 @@ def _watch(alarm: Any, period: float) -> None:
             snapshot = snapshots.take(ident)
         finally:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
-        now = time.monotonic_ns()
+        now, ran_ns = time.monotonic_ns(), time.thread_time_ns()
         _look(now - before, ran, (native, snapshot))
-        _count_cost(time.monotonic_ns() - now)
+        _count_cost(time.monotonic_ns() - now, time.thread_time_ns() - ran_ns)
         before = now
         looks += 1
         if now - _state.reported > _state.wait_ns:
@@ -192,9 +193,13 @@ def _pause_s(period: float, looks: int) -> float:
     return period * _jitter()
 
 
-def _count_cost(looking_ns: int) -> None:
-    """Follow what a look takes; a single one may have stood still for others."""
-    _state.looking_s += (looking_ns / 1e9 - _state.looking_s) / COST_LOOKS
+def _count_cost(looking_ns: int, ran_ns: int) -> None:
+    """Follow what a look takes; a single one may have stood still for others.
+
+    Where others take the processors, most of it is waiting for these, which the training does, too.
+    """
+    cost_ns = max(ran_ns, looking_ns / CROWDED_FACTOR)
+    _state.looking_s += (cost_ns / 1e9 - _state.looking_s) / COST_LOOKS
 
 
 def _wait_for_stop(alarm: Any, until_ns: int) -> Any:

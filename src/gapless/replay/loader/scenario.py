@@ -52,7 +52,8 @@ def make_scenario(baseline: LoaderBaseline, change: LoaderChange) -> LoaderScena
         _single_thread_factors(baseline, base_demand) if change.worker_threads == 1 else (1.0, 1.0)
     )
     on, off = on * team, off * barriers
-    host = steady.host * _compute_factor(inputs, threads, draw)
+    host = steady.host * _compute_factor(inputs, threads, draw) - (change.freed_ns or 0)
+    host = np.maximum(0.0, host)
     run_ns = float((baseline.fetch[0] + baseline.fetch[1]).mean())
     demand = replace(
         base_demand,

@@ -25,6 +25,7 @@ _MAX_REMOVED_SHARE: Final = 0.98  # of these leaves
 _MIN_LATE_SHARE: Final = 0.3
 _LATE_FACTOR: Final = 2  # times the mean step: from then on it is late (payload/stacks/stacks.py)
 _MIN_LATE_PART: Final = 0.6  # of the time of a line: what is done in each step is late seldom
+_COUNTED_STEP: Final = "wrapper"  # what schedulers put around an optimizer's step, to count them
 _LUMPS: Final = "idle.io_main"  # checkpoints, evaluations, loggers: of rules of their own
 _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long steps: a logarithm
 
@@ -66,6 +67,9 @@ _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long step
     # The optimizer, which is last in a step that something else held up
     make_example(CallLine("train.py", 41, "train", "torch/optim/adam.py", "Adam.step", 0.25,
       late=0.2))
+    # The same, below a scheduler that counts its steps
+    make_example(CallLine("train.py", 41, "train", "torch/optim/lr_scheduler.py",
+      "LRScheduler.__init__.wrap_step.wrapper", 0.25, late=0.2))
     # Late wherever they are: others use the machine
     make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.05),
       CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.06))
@@ -204,7 +208,8 @@ def _other_calls(recorded: RecordedRun) -> list[CallLine]:
 def _is_of_optimizer(call: CallLine) -> bool:
     """Return whether it is an optimizer's: last in a step, and late if that was held up."""
     file = call.callee_file.replace("\\", "/")
-    return "torch/optim/" in file and "lr_scheduler" not in file
+    is_scheduler = "lr_scheduler" in file and not call.callee.endswith(_COUNTED_STEP)
+    return "torch/optim/" in file and not is_scheduler
 
 
 def _late_part(long_steps: LongSteps) -> float:
