@@ -2,7 +2,7 @@
 
 from gapless.catalogue.declare.fix import Changes, Effect
 from gapless.catalogue.effects.loaders import loader_changes
-from gapless.catalogue.queries.pinning import copies_others, pinning_delay
+from gapless.catalogue.queries.input.pinning import copies_others, pinning_delay
 from gapless.model.change import CopyChange, LoaderChange
 from gapless.model.edit import Proposal
 from gapless.model.evidence import Evidence

@@ -9,7 +9,7 @@ from gapless.catalogue.fixes.input.non_blocking import non_blocking
 from gapless.catalogue.fixes.input.pin_memory import pin_memory
 from gapless.catalogue.fixes.samples.uint8_in_loop import request_bytes_of_batches
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.pinning import copies_others, pinning_delay
+from gapless.catalogue.queries.input.pinning import copies_others, pinning_delay
 from gapless.model.change import CopyChange, Delay
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader

@@ -6,7 +6,6 @@ from typing import Final
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries import (
-    device_lines,
     device_waits,
     graph_passes,
     samples,
@@ -213,7 +212,7 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
 
 def _device_detections(evidence: Evidence) -> Sequence[Detection]:
     """Return the line at which a device that hardly waits computes what trains nothing."""
-    line = device_lines.find_device_line(evidence)
+    line = device_waits.find_device_line(evidence)
     if line is None or line.share < _MIN_DEVICE_SHARE:
         return ()
     time_words = windows.format_step_part(evidence, line.share * (evidence.step_ns or 0))
