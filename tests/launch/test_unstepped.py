@@ -122,7 +122,7 @@ def test_a_check_ends_where_nothing_steps_and_says_what_it_saw(tmp_path: Path) -
     assert process.returncode == 2
     output = process.stderr.decode()
     assert "nothing has ended a step yet; the check ends 2 s after PyTorch was loaded" in output
-    assert "nothing was recorded: PyTorch was loaded, but no optimizer stepped" in output
+    assert "nothing was recorded: PyTorch was loaded, but no step ended" in output
     assert (
         "(sim.py): with PyTorch for 40 s, 1.0 processors busy; its main thread stood at" in output
     )

@@ -6,7 +6,13 @@ from msgspec.structs import replace
 from gapless.catalogue.examples.work import example_work
 from gapless.model.facts import PaddingStats
 from gapless.model.work import Work
-from gapless.roofline.padding import is_looked_up, length_target, rows_with_length, shorten_factor
+from gapless.roofline.padding import (
+    find_host_factor,
+    is_looked_up,
+    length_target,
+    rows_with_length,
+    shorten_factor,
+)
 from gapless.roofline.roofline import NO_CHANGE
 
 PADDING = PaddingStats(
@@ -40,6 +46,17 @@ def test_without_strides_a_shorter_size_is_no_length() -> None:
     assert rows_with_length((SHORT,), PADDING) == ()
     full = example_work("aten::mm", ((4800, 64), (64, 256)), 5, "busy.math")
     assert rows_with_length((full, SHORT), PADDING) == (full,)
+
+
+def test_what_a_recurrent_network_does_at_each_position_is_done_less_often() -> None:
+    layer = example_work("aten::gru", ((8, 600, 64), (1, 8, 32)), 5, "busy.other", calls=1)
+    backward = example_work("aten::mm", ((96, 8), (8, 32)), 5, "busy.math", calls=600)
+    once = example_work("aten::mm", ((8, 32), (32, 1)), 5, "busy.math", calls=4)
+    rows = (layer, backward, once)
+    assert rows_with_length(rows, PADDING) == (layer, backward)
+    assert shorten_factor(rows, PADDING, None)(backward).low == pytest.approx(0.2)
+    assert find_host_factor(rows, PADDING).low == pytest.approx(1 - 0.8 * 600 / 605)
+    assert find_host_factor((backward, once), PADDING) == NO_CHANGE
 
 
 def test_packed_rows_are_left_alone() -> None:

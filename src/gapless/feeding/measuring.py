@@ -49,6 +49,7 @@ _FIXES: Final = {  # by way
     "recycled buffer": "recycled-collate",
     "uint8 batch": "uint8-to-device",
     outlook.FLOATS_ON_DEVICE: "uint8-in-loop",
+    outlook.BY_LENGTH: "length-buckets",
     "nvJPEG on the GPU": "decode-on-device",
     "DALI": "decode-by-dali",
     "simplejpeg": "jpeg-decoder=simplejpeg",
@@ -162,8 +163,11 @@ def _foretell(
     step_ns = prices.evidence.step_ns
     if step_ns is None:
         return costs, None, "the recorded run has no steps"
-    costs = _name_fixes(costs, recording)
     foretold, why = outlook.predict_steps(costs, prices, loader)
+    buckets = outlook.predict_buckets(prices, loader)
+    if buckets is not None and buckets.step_ns is not None:
+        foretold = (*foretold, buckets)
+    foretold = _name_fixes(foretold, recording)
     has_any = any(cost.step_ns is not None for cost in foretold)
     return foretold, step_ns, None if has_any or why is None else why
 

@@ -127,7 +127,7 @@ def _table_lines(costs: InputCosts, pen: Pen) -> Iterator[Text]:
     for stage, rows in groupby(costs.costs, key=_stage_of):
         label = _NAMES.get(stage, stage)
         for cost in rows:
-            if cost.sample_ns is None:
+            if cost.sample_ns is None and cost.step_ns is None:
                 continue
             cells = zip(columns, cells_of(cost), strict=True)
             figures = "".join(

@@ -3,7 +3,9 @@
 What passes over a batch of padded rows has their length among its sizes, or what strided
 convolutions have left of it, along with the batch (or both in one dimension). A part of its calls'
 time is fixed, the rest is proportional to the length; what has the length twice (attention's
-scores), to its square. Rows that were packed into one have neither, and are left alone.
+scores), to its square. Rows that were packed into one have neither, and are left alone. What a
+recurrent network does outside of its own operator, as on the CPU when it goes back, is done once a
+position: there are fewer calls, each as long as it was.
 """
 
 import re
@@ -11,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.estimate import Estimate
 from gapless.model.facts import PaddingStats
@@ -18,6 +21,7 @@ from gapless.model.work import Work
 from gapless.roofline.roofline import NO_CHANGE
 
 _STRIDES: Final = (1, 2, 4, 8, 16)
+_RECURRENT: Final = re.compile(r"^aten::(gru|lstm|rnn_tanh|rnn_relu)$")
 _STRIDED: Final = re.compile(r"conv|pool|stft|unfold")
 _MIN_LENGTH: Final = 8  # positions: below, any size may be one by chance
 _MAX_CUT: Final = 2  # positions that kernels without padding at the ends cut off
@@ -65,6 +69,8 @@ def shorten_factor(
         times = lengths.times(work)
         if not times or not work.ns:
             return NO_CHANGE
+        if lengths.is_per_position(work):
+            return target.linear
         call_ns = work.launches * (kernel_ns or 0.0) if work.launches else work.calls * _CALL_NS
         fixed = min(_MAX_FIXED_SHARE, call_ns / work.ns)
         remaining = target.squared if times > 1 else target.linear
@@ -82,6 +88,14 @@ def rows_with_length(rows: Sequence[Work], padding: PaddingStats) -> tuple[Work,
     """Return the rows of work that go over padded batches."""
     lengths = _lengths_of(rows, padding)
     return tuple(row for row in rows if lengths.times(row))
+
+
+def find_host_factor(rows: Sequence[Work], padding: PaddingStats) -> Estimate:
+    """Return what would be left of the host's time for calls, as far as there would be fewer."""
+    lengths, linear = _lengths_of(rows, padding), length_target(padding).linear
+    n_calls = sum(row.calls for row in rows)
+    share = sum(row.calls for row in rows if lengths.is_per_position(row)) / max(1, n_calls)
+    return Estimate(*(1 - share * (1 - left_share) for left_share in _points(linear)))
 
 
 def is_looked_up(rows: Sequence[Work], padding: PaddingStats) -> bool:
@@ -106,11 +120,18 @@ class _Lengths(Struct, frozen=True):
     rows: int
     lengths: frozenset[int]
     parameters: frozenset[tuple[int, ...]]  # tensors of such sizes do not count
+    min_calls: int = 0  # of what is done once a position; 0: nothing is
+
+    def is_per_position(self, work: Work) -> bool:
+        """Return whether a recurrent network does this for each position."""
+        return 0 < self.min_calls <= work.calls and work.leaf != _OPTIMIZER
 
     def times(self, work: Work) -> int:
         """Count how often the length is among the sizes of a tensor that holds the batch, too."""
         if work.leaf == _OPTIMIZER:
             return 0
+        if self.is_per_position(work):
+            return 1
         sizes = (size for size in sizes_of(work) if size not in self.parameters)
         count = max((self._count_in(size) for size in sizes), default=0)
         return 2 if count and "attention" in work.operator else count
@@ -140,9 +161,11 @@ def _lengths_of(rows: Sequence[Work], padding: PaddingStats) -> _Lengths:
         if extent >= _MIN_LENGTH
     )
     parameter_sizes = {size for row in rows if row.leaf == _OPTIMIZER for size in sizes_of(row)}
-    return _Lengths(
+    sizes = _Lengths(
         padding.rows, lengths, frozenset(parameter_sizes | {size[::-1] for size in parameter_sizes})
     )
+    n_passes = sum(row.calls for row in rows if _RECURRENT.match(row.operator) and sizes.times(row))
+    return replace(sizes, min_calls=n_passes * min(padding.lengths))
 
 
 def _nearby(length: int, away: int) -> range:

@@ -24,7 +24,7 @@ _OTHER_PATH: Final = (
     "gapless (PYTHONPATH=FOLDER gapless run …)"
 )
 _NO_STEPS: Final = (
-    "PyTorch was loaded, but no optimizer stepped, no backward pass or module was called and no "
+    "PyTorch was loaded, but no step ended: no optimizer stepped, no backward pass ran and no "
     "DataLoader was read; a loop of another kind says where its steps end: gapless.step()"
 )
 _WITH_VALUE: Final = "WX"  # options that take a value, in the same word or in the next

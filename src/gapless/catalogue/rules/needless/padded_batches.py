@@ -6,17 +6,24 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.samples.length_buckets import find_bucket_obstacle, length_buckets
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.compute import ns_per_window_step, roof_of, work_of
-from gapless.model.change import Change, Scale
+from gapless.model.change import Change, HostChange, Scale
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader, PaddingStats
 from gapless.model.finding import Detection, Measure
-from gapless.roofline.padding import is_looked_up, length_target, rows_with_length, shorten_factor
-from gapless.roofline.roofline import scale_changes
+from gapless.roofline.padding import (
+    find_host_factor,
+    is_looked_up,
+    length_target,
+    rows_with_length,
+    shorten_factor,
+)
+from gapless.roofline.roofline import NO_CHANGE, scale_changes
 
 _FULL: Final = 0.85  # partial sorting by length leaves as much padding
 _MIN_STEP_SHARE: Final = 0.02  # of the step, for work that scales with the length
+_CALLS: Final = ("idle.host.dispatch", "idle.host.engine", "idle.launch")  # what each costs
 _REACH: Final = 0.95  # of the length: if all rows end earlier, it is fixed
 
 
@@ -108,7 +115,12 @@ def changes_when_shorter(evidence: Evidence, filling: PaddingStats) -> tuple[Cha
     factor = shorten_factor(evidence.study.work, filling, kernel_ns)
     linear = length_target(filling).linear
     copies = Scale(Estimate(linear.low, linear.mid, 1.0), leaves=("copy.h2d",))
-    return (*scale_changes(evidence.study.work, factor), *((copies,) if evidence.on_device else ()))
+    host_factor = find_host_factor(evidence.study.work, filling)
+    return (
+        *scale_changes(evidence.study.work, factor),
+        *((HostChange(_CALLS, host_factor),) if host_factor != NO_CHANGE else ()),
+        *((copies,) if evidence.on_device else ()),
+    )
 
 
 def _can_be_sorted(loader: Loader, filling: PaddingStats) -> bool:
