@@ -70,7 +70,7 @@ def price_detection(prices: Prices, detection: Detection) -> Finding:
     """Price a loss."""
     prediction = price_changes(prices, detection.changes)
     if goes_altogether(detection):
-        prediction = add_aftermath(prediction)
+        prediction = add_aftermath(prediction, detection.changes)
     step, speedup = prices.evidence.step_ns, prediction.speedup
     cost = None if step is None or speedup is None else round(step * (1 - 1 / speedup.mid))
     return Finding(detection, prediction, cost)
