@@ -110,8 +110,8 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     is that of this rank being as fast as the next slowest, which then decides; extra computing is
     not saved but shared among all ranks. Without a device it is at least what samples of the whole
     run show in functions in which this rank alone stands. Waits for one another by chance remain.
-    Its excess is found by comparing its steps with the others', and its line is the one at which its training
-    thread was sampled more often than theirs.
+    Its excess is found by comparing its steps with the others', and its line is the one at which
+    its training thread was sampled more often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
