@@ -16,8 +16,6 @@ DEVICE_WORK: Final = (
     *("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph"),
 )
 _DATA: Final = "idle.data."
-# Times its work: a device whose host is ahead is idle between what it does, all the same.
-_MIN_STEP: Final = 1.05
 # Copies and numbers that are read have causes of their own.
 _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "contiguous", "clone", "detach")
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
@@ -69,7 +67,7 @@ def idle_share(evidence: Evidence) -> float:
 
 def min_step_share(evidence: Evidence) -> float:
     """Return how long a step is at least while its device does the same work, as a share of it."""
-    return min(1.0, _MIN_STEP * evidence.share(*DEVICE_WORK)) if evidence.on_device else 0.0
+    return min(1.0, evidence.share(*DEVICE_WORK)) if evidence.on_device else 0.0
 
 
 class DeviceLine(Struct, frozen=True):

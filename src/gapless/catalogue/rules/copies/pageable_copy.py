@@ -20,7 +20,9 @@ _MANUAL_REMEDY: Final = (
     "put what is copied into pinned memory (tensor.pin_memory(), or torch.empty(…, "
     "pin_memory=True) that is reused) and copy it with non_blocking=True"
 )
-_OTHERS_REMEDY: Final = "most of it is no batch: make it on the device (device=…); else "
+_OTHERS_REMEDY: Final = (
+    "most of it is no batch as a loader makes it: make it on the device, or change it there; else "
+)
 
 
 @rule(
