@@ -18,49 +18,52 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from benchmarks.machine import machine, write_result
 from gapless.parts.caches.sample_cache import attach_cache
 
-_SAMPLES: Final = 10_000
+_MAX_SAMPLES: Final = 10_000
+_MAX_NUMBERS: Final = 120_000_000  # of all samples
 _BATCH: Final = 50
 _ROUNDS: Final = 5
-_SIZES: Final = (16, 784, 12_288)  # numbers of a sample, 4 bytes each
+_SIZES: Final = (16, 784, 12_288, 65_536)  # numbers of a sample, 4 bytes each
 _RESULT: Final = Path(__file__).parent / "results" / "kept_samples.json"
 
 
 class _Pairs(Dataset[Any]):
     def __init__(self, size: int) -> None:
-        self.pairs = [(torch.rand(size), index) for index in range(_SAMPLES)]
+        count = min(_MAX_SAMPLES, _MAX_NUMBERS // size // 2)
+        self.pairs = [(torch.rand(size), index) for index in range(count)]
 
     def __len__(self) -> int:
-        return _SAMPLES
+        return len(self.pairs)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         return self.pairs[index]
 
 
-def _least_us(call: Callable[[], object]) -> float:
+def _least_us(count: int, call: Callable[[], object]) -> float:
     """Return the least time of a call, in µs of the processor a sample."""
     rounds: list[float] = []
     for _ in range(_ROUNDS):
         begin = time.process_time()
         call()
         rounds.append(time.process_time() - begin)
-    return round(min(rounds) / _SAMPLES * 1e6, 2)
+    return round(min(rounds) / count * 1e6, 2)
 
 
 def _measure(size: int) -> dict[str, float]:
     """Return µs a sample: by index, in batches, and in batches of kept samples."""
-    rows = TensorDataset(torch.rand(_SAMPLES, size), torch.zeros(_SAMPLES))
     pairs = _Pairs(size)
+    count = len(pairs)
+    rows = TensorDataset(torch.rand(count, size), torch.zeros(count))
     loader = DataLoader(pairs, batch_size=_BATCH)
-    listed_us = _least_us(lambda: [pairs[index] for index in range(_SAMPLES)])
-    plain_us = _least_us(lambda: [None for _ in loader])
+    listed_us = _least_us(count, lambda: [pairs[index] for index in range(count)])
+    plain_us = _least_us(count, lambda: [None for _ in loader])
     attach_cache(loader, None)
     for _ in loader:
         pass
-    kept_us = _least_us(lambda: [None for _ in loader])
+    kept_us = _least_us(count, lambda: [None for _ in loader])
     return {
         "numbers": size,
         "listed": listed_us,
-        "by_index": _least_us(lambda: [rows[index] for index in range(_SAMPLES)]),
+        "by_index": _least_us(count, lambda: [rows[index] for index in range(count)]),
         "batched": plain_us,
         "batched_kept": kept_us,
         "kept": round(kept_us - plain_us, 2),

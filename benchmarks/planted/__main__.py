@@ -82,6 +82,9 @@ _THREADS: Final = (
     "of a tensor operation (default: as many as a lane has processors); one fewer leaves others\n"
     "a processor where a machine is shared: one that takes a thread's makes all of them wait"
 )
+_CORES: Final = (
+    "(default: 2), and behind how many lanes one is left to nobody (default: behind none)"
+)
 _GPU_LANES: Final = (
     "of both devices, the lanes that are the GPU's (default: 1); they measure by turns,\n"
     "and record so, each alone on the GPU while the next one starts"
@@ -105,7 +108,7 @@ def _options() -> argparse.Namespace:
     add("--lanes", type=int, default=1, help="cases at a time")
     add("--gpu-lanes", type=int, default=1, help=_GPU_LANES)
     add("--gpus", type=int, default=1, help="among which the GPU's lanes are divided")
-    add("--cores-per-lane", type=int, default=2)
+    add("--cores-per-lane", type=int, nargs="+", default=[2], help=_CORES)
     add("--threads", type=int, default=0, help=_THREADS)
     add("--sources", type=Path, help="clones to read the scripts from")
     add("--out", type=Path, required=True)
@@ -149,12 +152,13 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
 
 def _lanes(options: argparse.Namespace) -> list[Lane]:
     cores = whole_cores(os.sched_getaffinity(0))
-    n_cores = options.cores_per_lane
+    n_cores, *groups = options.cores_per_lane
     gpu_lanes = {"cpu": 0, "both": options.gpu_lanes, "cuda": options.lanes}[options.device]
     gpu_locks = [threading.Lock() for _ in range(options.gpus)]
     lanes: list[Lane] = []
     for number in range(options.lanes):
-        lane_cores = tuple(cores[number * n_cores : (number + 1) * n_cores])
+        first = number * n_cores + sum(number // size for size in groups)
+        lane_cores = tuple(cores[first : first + n_cores])
         device = "cuda" if number < gpu_lanes else "cpu"
         folder = options.work.resolve() / f"lane{number}"
         folder.mkdir(parents=True, exist_ok=True)

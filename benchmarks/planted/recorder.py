@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from benchmarks.machine import PACKAGES, machine, versions
@@ -22,6 +23,7 @@ def recorder(lane: Lane) -> dict[str, Any]:
     }
 
 
+@cache
 def _gpu() -> str:
     nvidia_smi = shutil.which("nvidia-smi")
     if nvidia_smi is None:

@@ -45,7 +45,7 @@ _T: Final[dict[int, float]] = dict(
     )
 )
 _READY_STEPS: Final = 6  # steps before a side is ready …
-_READY_SLOW: Final = (3, 3.0)  # … or so many, and seconds between the first and the last of them
+_READY_SLOW: Final = (4, 3.0)  # … or so many, and seconds between the first and the last of them
 _STARTING_S: Final = 150.0  # until a side is ready
 _TURN_S: Final = {"cpu": 1.0, "cuda": 1.2}  # of the faster side
 _SKIPPED_SHARE: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
@@ -211,7 +211,7 @@ def measure_truth(
 ) -> Truth:
     """Run both in turns until the verdict is clear, or as many pairs, or seconds, are over.
 
-    ``on`` is the device, and what is held while turns are measured: both start without it.
+    ``on`` is the device, and what is held from the second step on: both start without it.
     Raises ``RunError`` where one of them ended before there were four pairs.
     """
     start_s = time.monotonic()
@@ -241,12 +241,13 @@ def measure_step(
     """
     side = _Side(live)
     try:
-        side.wait_ready()
-        kind = 0 if side.stream.marks[0] else 1
-        step_s = side.stream.step_s(kind)
-        first_step = len(side.stream.marks[kind])
-        steps = max(_MIN_COUNTED, math.ceil(seconds / step_s))
+        side.wait_begun()
         with exclusive:
+            side.wait_ready()
+            kind = 0 if side.stream.marks[0] else 1
+            step_s = side.stream.step_s(kind)
+            first_step = len(side.stream.marks[kind])
+            steps = max(_MIN_COUNTED, math.ceil(seconds / step_s))
             is_done = side.work(kind, first_step + steps, max(_MIN_TURN_LIMIT_S, 2 * seconds))
         if not is_done:
             raise RunError(f"its steps could not be counted: {live.output_tail or 'too slow'}")
@@ -269,8 +270,9 @@ def _measure_start(
         sides.append(_Side(healthy()))
         sides.append(_Side(planted()))
         with ThreadPoolExecutor(len(sides)) as pool:
+            list(pool.map(_Side.wait_begun, sides))
+        with exclusive, ThreadPoolExecutor(len(sides) if device == "cpu" else 1) as pool:
             list(pool.map(_Side.wait_ready, sides))
-        with exclusive:
             pairs, steps = _measure_in_turns(sides, device, limits)
         printed = " | ".join(side.live.output_tail for side in sides if side.live.has_ended)
     finally:
@@ -404,11 +406,19 @@ class _Side:
         self.blocks: list[tuple[float, float]] = []
         self.foreign = 0.0  # share of the processors that others took in the last turn
 
+    def wait_begun(self) -> None:
+        """Wait for its first step, and stop it: on a GPU others measure. Raises ``RunError``."""
+        self._wait_stepped(1, (1, 0.0))
+
     def wait_ready(self) -> None:
-        """Wait until it steps, and stop it. Raises ``RunError``."""
+        """Let it go on until its steps take their usual time, and stop it. Raises ``RunError``."""
+        self.live.resume()
+        self._wait_stepped(_READY_STEPS, _READY_SLOW)
+
+    def _wait_stepped(self, min_steps: int, slow: tuple[int, float]) -> None:
         until = time.monotonic() + _STARTING_S
         begin = time.perf_counter()
-        while not self.stream.has_stepped(_READY_STEPS, _READY_SLOW):
+        while not self.stream.has_stepped(min_steps, slow):
             if self.live.has_ended:
                 raise RunError(f"it ended before it stepped: {self.live.output_tail}")
             if time.monotonic() > until:

@@ -67,6 +67,16 @@ def test_waiting_without_a_frame_is_for_the_last_rank_and_then_for_the_transfer(
     assert set(ledger.facets.peer[~waits].tolist()) == {-1}
 
 
+def test_in_its_own_exchange_a_thread_waits_for_the_other_rank() -> None:
+    sends = [op(0, 5 * MS), gloo(5 * MS, 70 * MS, "main", "send"), op(70 * MS, 80 * MS)]
+    receives = [op(0, 50 * MS), gloo(50 * MS, 70 * MS, "main", "recv"), op(70 * MS, 80 * MS)]
+    early, late = draw_rank(0, sends, 0, 80 * MS), draw_rank(1, receives, 0, 80 * MS)
+    leaves = account_leaves(early, late)
+    assert leaves["comm.straggler_wait"] == 45 * MS
+    assert leaves["comm.exposed"] == 20 * MS
+    assert "idle.comm.host" not in leaves
+
+
 def test_one_rank_alone_estimates_by_the_same_place_in_other_steps() -> None:
     frames = [op(0, MS), gloo(MS, 30 * MS), gloo(30 * MS, 31 * MS), op(31 * MS, 40 * MS)]
     frames += [op(40 * MS, 41 * MS), gloo(41 * MS, 51 * MS), gloo(51 * MS, 57 * MS)]

@@ -2,13 +2,16 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from gapless.accounting import partition
-from gapless.accounting.device.windows import irregular_windows
+from gapless.accounting.device.activities import collect_activities
+from gapless.accounting.device.windows import find_searching, irregular_windows
+from gapless.accounting.host.threads import sort_threads
 from gapless.model import category
 from gapless.model.ledger import Ledger
-from tests.accounting.drawing import Act, Drawing, Frame, draw
+from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
 
 
 def make_ledger(frames: list[Frame], steps: list[tuple[int, int]] | None = None) -> Ledger:
@@ -182,6 +185,35 @@ def test_a_capture_of_points_gives_no_rows() -> None:
 )
 def test_irregular_steps_are_left_out(count: int, aside: tuple[int, ...]) -> None:
     assert irregular_windows(count) == set(aside)
+
+
+@pytest.mark.parametrize(
+    ("n_launched", "n_operators", "searching"),
+    [
+        ((9, 9, 200), (5, 5, 3), (2,)),  # the last batch is smaller, and its kernels are tried
+        ((9, 9, 200), (5, 5, 90), ()),  # more is done in it
+        ((9, 9, 40), (5, 5, 5), ()),  # few launches
+        ((9, 200, 200), (5, 5, 5), ()),  # most steps are like that
+    ],
+)
+def test_steps_that_launch_more_for_no_more_operators_search_kernels(
+    n_launched: tuple[int, ...], n_operators: tuple[int, ...], searching: tuple[int, ...]
+) -> None:
+    steps = range(0, 3000, 1000)
+    acts = [
+        Act(f"k{at}", at, at + 1, Call(at, at + 1))
+        for start, count in zip(steps, n_launched, strict=True)
+        for at in range(start, start + 4 * count, 4)
+    ]
+    frames = [
+        Frame("op", at, at + 3)
+        for start, count in zip(steps, n_operators, strict=True)
+        for at in range(start, start + 10 * count, 10)
+    ]
+    threads = sort_threads(draw(Drawing(acts, frames)).trace)
+    bounds = np.array([*steps, 3000], np.int64)
+    activities = collect_activities(threads.trace, threads)
+    assert find_searching(bounds, threads.trace, activities) == set(searching)
 
 
 def test_the_training_thread_steps_else_runs_most() -> None:

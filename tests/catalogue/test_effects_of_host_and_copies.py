@@ -6,10 +6,17 @@ from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.listing import EFFECTS
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.parts import example_use, example_workers, kernel, operator
+from gapless.catalogue.examples.parts import (
+    example_copies,
+    example_use,
+    example_workers,
+    kernel,
+    operator,
+)
 from gapless.model.change import (
     Change,
     CopyChange,
+    Delay,
     Drop,
     HostChange,
     LoaderChange,
@@ -177,11 +184,14 @@ def test_gradients_exchanged_once_in_four_leave_a_quarter_of_the_communication()
     assert on_cpu == (HostChange(("comm.", "idle.comm."), Estimate(0.0, 0.25, 0.375)),)
 
 
+WORKING = example_facts.loader(num_workers=2)
+
+
 @pytest.mark.parametrize(
     ("fix", "facts", "change"),
     [
-        ("pin-memory", example_facts.gpu(), CopyChange(pinned=True)),
-        ("non-blocking", example_facts.gpu(), CopyChange(pinned=True, non_blocking=True)),
+        ("pin-memory", example_facts.gpu(WORKING), CopyChange(pinned=True)),
+        ("non-blocking", example_facts.gpu(WORKING), CopyChange(pinned=True, non_blocking=True)),
         (
             "non-blocking",
             example_facts.gpu(example_facts.loader(pin_memory=True)),
@@ -189,7 +199,7 @@ def test_gradients_exchanged_once_in_four_leave_a_quarter_of_the_communication()
         ),
         (
             "device-prefetcher",
-            example_facts.gpu(),
+            example_facts.gpu(WORKING),
             CopyChange(pinned=True, non_blocking=True, ahead=True),
         ),
         ("no-synchronize", example_facts.gpu(synchronize=300), Omit(("*DeviceSynchronize",))),
@@ -199,8 +209,19 @@ def test_copies_are_changed_as_the_fix_says(fix: str, facts: Facts, change: Chan
     assert find_effect(evidence_of(facts, WORK), fix) == (change,)
 
 
+def test_without_workers_the_training_thread_pins() -> None:
+    changes = find_effect(evidence_of(example_facts.gpu(), WORK), "pin-memory")
+    assert changes == (CopyChange(pinned=True), Delay(950_000))
+
+
+def test_where_most_that_is_copied_are_no_batches_pinning_them_is_not_foretold() -> None:
+    copies = example_copies("HtoD", "pageable", calls=60, ms=4, mib=36)
+    small = example_facts.gpu(example_facts.loader(batch_bytes=400_000))
+    assert find_effect(evidence_of(small, WORK, copies), "pin-memory") is None
+
+
 def test_a_loader_that_is_made_to_pin_is_replayed_with_its_thread_where_it_is_known() -> None:
-    loader = example_facts.loader()
+    loader = example_facts.loader(num_workers=2)
     use = example_use(loader, {"decode": 4}, example_workers(0, {"decode": 0.06}))
     changes = find_effect(evidence_of(example_facts.gpu(loader), WORK, use), "pin-memory")
     assert changes == (CopyChange(pinned=True), LoaderChange(loader.id, pin_memory=True))
@@ -208,6 +229,6 @@ def test_a_loader_that_is_made_to_pin_is_replayed_with_its_thread_where_it_is_kn
         example_facts.gpu(loader), WORK, example_use(loader, {"decode": 4})
     )
     assert find_effect(without_workers, "pin-memory") == (CopyChange(pinned=True),)
-    other_loader = example_facts.loader(id=1, location=example_facts.OPTIMIZER_LINE)
+    other_loader = example_facts.loader(id=1, num_workers=2, location=example_facts.OPTIMIZER_LINE)
     two_loaders = evidence_of(example_facts.gpu(loader, other_loader), WORK, use)
     assert find_effect(two_loaders, "non-blocking") == (CopyChange(pinned=True, non_blocking=True),)

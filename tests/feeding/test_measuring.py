@@ -3,15 +3,20 @@
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
 from gapless.errors import GaplessError
 from gapless.feeding import arm, measuring, outlook
 from gapless.feeding.estimates import estimate_speedup, estimate_time
+from gapless.model.change import Prediction
+from gapless.model.estimate import Estimate
+from gapless.model.facts import PaddingStats
 from gapless.model.input_costs import InputCosts
 
 SCRIPT = Path(__file__).parent / "inputs.py"
@@ -106,11 +111,31 @@ def test_memory_that_is_used_again_frees_the_training_thread_unless_another_pins
     loader = example_facts.loader(batch_size=16, pin_memory=True)
     assert outlook.find_freed_ns("recycled buffer", costs, loader) is None
     floats = {"made on the host": [9e4] * 3, "made on the device": [2e4] * 3}
-    costs = measuring.list_costs(document_of(floats=floats))
-    assert outlook.find_freed_ns("made on the device", costs, loader) == 16 * 7e4
+    costs = measuring.list_costs(document_of(copy={"now": [1e4] * 3}, floats=floats))
+    assert outlook.find_freed_ns("made on the device", costs, loader) == 16 * 5e4  # less copies
     (cost,) = [cost for cost in costs if cost.speedup is not None]
     assert cost.speedup is not None
     assert cost.speedup.mid == pytest.approx(4.5)
+
+
+def test_batches_by_length_are_a_step_of_the_run_and_nothing_that_was_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    def price(_prices: object, changes: object) -> Prediction:
+        asked.append(changes)
+        return Prediction(Estimate(1.0, 1.25, 2.0), "feed")
+
+    monkeypatch.setattr(outlook, "price_changes", price)
+    prices: Any = SimpleNamespace(evidence=evidence_of(example_facts.cpu(), {"busy.math": 10.0}))
+    filling = PaddingStats(9, 8, 64, (64,), 0.5, 1.0, 0.3, True, True, "int", 2)  # noqa: FBT003
+    loader = example_facts.loader(padding=filling, texts="lines")
+    cost = outlook.predict_buckets(prices, loader)
+    assert cost is not None
+    assert (cost.sample_ns, cost.step_speedup) == (None, Estimate(1.0, 1.25, 2.0))
+    assert len(asked) == 1
+    assert outlook.predict_buckets(prices, example_facts.loader(texts="lines")) is None
 
 
 def test_reading_ahead_helps_a_run_whose_files_were_cold() -> None:

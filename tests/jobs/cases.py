@@ -28,7 +28,7 @@ _VIEW: Final = m.named_fix(
     "ddp-bucket-view", m.REMEDY, m.argument(m.DDP, "gradient_as_bucket_view", value=True)
 )
 _COMPRESSED: Final = m.named_fix("ddp-bf16", WRONG, m.wrap(m.DDP, "bf16-hook"))
-_PLAIN: Final = {"packed": 1, "wait_ms": 0, "notes": 0, "litter": 0, "longer": 1}
+_PLAIN: Final = {"packed": 1, "wait_ms": 0, "notes": 0, "litter": 0}
 _STEPS: Final = {"c": 100, "g": 400}  # of a recorded run
 
 
@@ -57,10 +57,15 @@ def _sized_case(
 
 
 def _late(
-    name: str, planted: str, options: Mapping[str, Any], *functions: str, ranks: int = 2
+    name: str,
+    planted: str,
+    options: Mapping[str, Any],
+    *functions: str,
+    ranks: int = 2,
+    plain: Mapping[str, Any] | None = None,
 ) -> tuple[Case, Truth]:
     """Return a training whose last rank is late, and what must be named of it."""
-    plain = {key: least for key, least in _PLAIN.items() if key in options}
+    plain = plain or {key: least for key, least in _PLAIN.items() if key in options}
     menu = (m.variant("delay"), _BUCKETS)
     case = _sized_case(name, (planted,), options, menu, {"delay": plain}, ranks=ranks)
     return case, Truth(("G601",), ranks - 1, functions)
@@ -81,10 +86,9 @@ def _exchange(
 
 
 def _sound(name: str, options: Mapping[str, Any], ranks: int = 2) -> tuple[Case, Truth]:
-    menu = (_BUCKETS, _STATIC)
-    case = Case(
-        name, FAMILY, name[-1], HEALTHY, (), options, menu, ranks=ranks, steps=_STEPS[name[-1]]
-    )
+    menu = (_BUCKETS,) if "accumulate" in options else (_BUCKETS, _STATIC)  # torch fails with both
+    options, steps = {**options, "at_once": True}, _STEPS[name[-1]]
+    case = Case(name, FAMILY, name[-1], HEALTHY, (), options, menu, ranks=ranks, steps=steps)
     return case, Truth(())
 
 
@@ -97,7 +101,10 @@ _CASES: Final = (
         "jobs-sharded-c", "one rank's host work, parameters in parts",
         {"notes": 60_000, "sharded": True}, "take_notes",
     ),
-    _late("jobs-uneven-samples-c", "one rank's samples", {"longer": 2}),
+    _late(
+        "jobs-uneven-samples-c", "one rank's samples", {"longer": 2},
+        plain={"longer": 1, "batch": 144},  # as many samples, dealt out evenly
+    ),
     _exchange(
         "jobs-by-hand-c", "all-reduce by hand", {**_DEEP, "by_hand": True}, "G603",
         plain={"by_hand": False},
@@ -162,6 +169,11 @@ _CASES: Final = (
         plain={"by_hand": False},
     ),
     _exchange(
+        "jobs-by-hand-many-g", "all-reduce by hand, of many parameters",
+        {**_GPU, "wide": 1024, "layers": 24, "batch": 64, "by_hand": True}, "G603",
+        plain={"by_hand": False},
+    ),
+    _exchange(
         "jobs-gloo-g", "gloo between GPUs", {**_GPU, "wide": 2048, "backend": "gloo"}, "G609",
         plain={"backend": None},
     ),
@@ -179,8 +191,8 @@ _CASES: Final = (
     ),
     _sound("jobs-lean-g", {**_HALF, "batch": 8192, "bucket_view": True}),
     _late(
-        "jobs-uneven-samples-g", "one rank's samples",
-        {**_HALF, "longer": 2},
+        "jobs-uneven-samples-g", "one rank's samples", {**_HALF, "longer": 2},
+        plain={"longer": 1, "batch": 6144},
     ),
     _exchange(
         "jobs-tiny-buckets-g", "tiny buckets",

@@ -1,6 +1,7 @@
 """Train a case on several ranks: ``torchrun --nproc-per-node 2 tests/jobs/run.py CASE``."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -17,7 +18,8 @@ def main() -> None:
     parser.add_argument("case", choices=sorted(CASES))
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--variant", help="the name of one of the case's variants")
+    variant = os.environ.get("JOBS_VARIANT")  # for a trial: --set env.JOBS_VARIANT=NAME
+    parser.add_argument("--variant", default=variant, help="the name of one of the variants")
     options = parser.parse_args()
     job = make(CASES[options.case], options.device, options.variant)
     training = job.train(job)

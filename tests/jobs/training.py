@@ -39,6 +39,7 @@ USUAL: dict[str, Any] = {
     "notes": 0,  # words that the late rank goes through in Python in each step
     "litter": 0,  # objects among which the late rank collects garbage in each step
     "longer": 1,  # times as many rows in the late rank's batches
+    "at_once": False,  # rows are read by the batch, not one by one
     "by_hand": False,
     "bucket_mb": 25.0,
     "bucket_view": False,
@@ -85,6 +86,17 @@ class Rows(Dataset[tuple[Tensor, int]]):
         time.sleep(self.options.wait_ms / self.options.batch / 1000)
 
 
+class RowsAtOnce(Rows):
+    """The same rows, those of a batch asked for at once."""
+
+    def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
+        return self.rows[indices], torch.tensor(indices) % 16
+
+
+def keep_batch(batch: Any) -> Any:
+    return batch
+
+
 class SyncedNorm(nn.Module):
     """A norm whose statistics are those of all ranks' batches."""
 
@@ -109,7 +121,7 @@ def make_job(options: Namespace, device: torch.device) -> Job:
     torch.manual_seed(0)
     if not distributed.is_initialized():
         start_group("nccl" if device.type == "cuda" else "gloo")
-    data = Rows(options, is_late=is_late())
+    data = (RowsAtOnce if options.at_once else Rows)(options, is_late=is_late())
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
@@ -207,8 +219,9 @@ def batches(job: Job) -> Iterator[tuple[Tensor, Tensor]]:
             for start in range(0, job.options.count - size + 1, size):
                 yield job.data.rows[start : start + size], labels
     sampler: DistributedSampler[tuple[Tensor, int]] = DistributedSampler(job.data)
+    collate = keep_batch if job.options.at_once else None
     while True:
-        yield from DataLoader(job.data, size, sampler=sampler, drop_last=True)
+        yield from DataLoader(job.data, size, sampler=sampler, drop_last=True, collate_fn=collate)
 
 
 def work_late(options: Namespace, litter: list[list[int]]) -> None:

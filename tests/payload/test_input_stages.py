@@ -173,7 +173,9 @@ def test_a_byte_of_each_page_of_a_batch_is_touched(monkeypatch: pytest.MonkeyPat
         copied.append(tensor.numel())
 
     monkeypatch.setattr(torch.Tensor, "clone", clone)
-    collating.touch({"x": [torch.zeros(2, 4096), torch.zeros(3, dtype=torch.bool)], "name": "a"})
+    sparse = torch.eye(4).to_sparse()
+    dense = torch.zeros(2, 4096), torch.zeros(3, dtype=torch.bool)
+    collating.touch({"x": [*dense, sparse], "name": "a"})
     assert copied == [8, 1]
 
 

@@ -153,10 +153,10 @@ def test_what_may_be_nothing_or_more_than_is_charged_is_no_price() -> None:
     )
     assert sure.speedup is not None
     bounded = bound_by_account(
-        evidence, (Drop(("idle.gc",)),), Prediction(Estimate(0.9, 1.2, 2.0), "tail")
+        evidence, (Drop(("idle.gc",)),), Prediction(Estimate(0.9, 1.15, 2.0), "tail")
     )
     assert bounded.speedup is not None
-    assert (bounded.speedup.low, bounded.speedup.mid) == (0.9, 1.2)
+    assert (bounded.speedup.low, bounded.speedup.mid) == (0.9, 1.15)
     refusal = Prediction(None, "tail", refused="why")
     assert bound_by_account(evidence, (Drop(("idle.gc",)),), refusal) is refusal
 

@@ -29,6 +29,7 @@ from gapless.pricing.bounding import (
     bound_finding,
     goes_altogether,
     limit_gain,
+    max_aftermath,
 )
 from gapless.pricing.charged import charge_changes
 from gapless.pricing.conclude import conclude
@@ -232,7 +233,7 @@ def assert_bounded(
     max_gain = 1 + SLACK * (1 / max(1 - share, 1 / MAX_GAIN) - 1)
     max_high = max_gain / (1 - EXPECTED.get(prediction.family, 0.0))
     if by_hand:
-        max_high = 1 + AFTERMATH.high * (max_high - 1)
+        max_high = 1 + max_aftermath(changes) * (max_high - 1)
     for estimate in filter(None, (prediction.speedup, prediction.at_most)):
         assert estimate.low <= estimate.mid <= estimate.high
         assert estimate.mid <= max_gain * ROUNDING, (changes, share)

@@ -17,13 +17,16 @@ from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
 from gapless.catalogue.rules import RULES
-from gapless.model.change import Drop
+from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
+from gapless.model.change import Drop, Prediction
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 from gapless.model.run import CpuContention
 from gapless.pricing.charged import charge_changes
 from gapless.pricing.diagnose import run_rules
 from gapless.pricing.simulators.late_rank import name_late_rank
+from gapless.pricing.simulators.multi_rank import raise_by_samples
 
 WORLD = (ddp(), world(ranks=2))
 ALIKE: Leaves = {"busy.math": 30, "comm.exposed": 5, "idle.data.main": 5}
@@ -147,3 +150,24 @@ def test_what_all_ranks_have_is_no_cause_of_one() -> None:
     iterator = operator(IN_PROCESS_ITERATOR, calls=1, host_ms=45)
     detections = detect(evidence_of_ranks(None, other, late, parts=(iterator,)))
     assert {row.code: row.rank for row in detections} == {"G601": 1, "G101": None}
+
+
+def test_evening_out_gives_at_least_what_samples_show_unless_another_rank_decides() -> None:
+    evidence = with_rank_lines(
+        evidence_of_ranks(
+            cpu(*WORLD), {**ALIKE, "comm.straggler_wait": 40}, {**ALIKE, "idle.host.python": 40}
+        ),
+        (hot_line(77, 1.0),),
+        (hot_line(77, 0.6), replace(hot_line(90, 0.4), function="take_notes")),
+    )
+    detection = replace(straggling_rank.detection("", Drop((STRAGGLER_WAIT,))), rank=1)
+    low_price = Prediction(Estimate(1.0, 1.1, 1.2), "host")
+    raised = raise_by_samples(evidence, detection, low_price).speedup
+    assert raised is not None
+    assert raised.mid == pytest.approx(1 / 0.6)
+    alone = with_rank_lines(
+        evidence, (hot_line(77, 1.0),), (replace(hot_line(90, 1.0), function="f"),)
+    )
+    raised = raise_by_samples(alone, detection, low_price).speedup
+    assert raised is not None
+    assert raised.mid == pytest.approx(2.0)

@@ -46,6 +46,14 @@ def test_the_dearest_cause_by_hand_near_a_line_takes_its_price() -> None:
     assert priced[2].detection.code == "G202"
 
 
+def test_what_is_most_of_a_line_is_the_line_measured_twice() -> None:
+    most = finding("G202", 12, 1.2, 1.45)
+    priced = take_line_prices([most, LINE], STEP_NS)[0].prediction.speedup
+    assert priced is not None
+    assert 1.45 < priced.mid < 1.6
+    assert (priced.low, priced.high) == (1.4, 1.5 * 1.6)
+
+
 def test_what_has_a_fix_keeps_its_price() -> None:
     rival = finding("G214", 12, 1.1, 1.2, fix="no-logging")
     assert take_line_prices([rival, LINE], STEP_NS) == [rival, LINE]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.model.study import GRAPH_MADE, GRAPH_PASSED
+from gapless.model.study import GRAPH_MADE, GRAPH_PASSED, ON_DEVICE
 from gapless.model.tables import Operator
 from tests.study import writing
 from tests.study.writing import activity, annotation, call, kernel, memory, op, python, training
@@ -279,3 +279,32 @@ def test_a_functions_own_operators_are_told_with_their_part_of_the_backward_pass
         for site in sites
         if site.name in {GRAPH_MADE, GRAPH_PASSED}
     } == {(GRAPH_MADE, "penalty", 20 * US, 1), (GRAPH_PASSED, "penalty", 30 * US, 2)}
+
+
+def test_a_functions_own_operators_without_a_graph_are_told_with_their_time_on_the_device(
+    tmp_path: Path,
+) -> None:
+    node = "autograd::engine::evaluate_function: PowBackward0"
+    events = [
+        *training(),
+        python("train.py(30): penalty", 2700, 2780),
+        writing.host("cpu_op", "aten::logsumexp", 2701, 2720, **{"Sequence number": 7}),
+        writing.host("cpu_op", "aten::exp", 2705, 2715, **{"Sequence number": 7}),
+        call(501, 2706, 2708),
+        kernel("k", 501, 2800, 2840),
+        writing.host("cpu_op", "aten::pow", 2730, 2740, **{"Sequence number": 7}),
+        call(502, 2732, 2734),
+        kernel("k", 502, 2845, 2860),
+        python("torch/nn/functional.py(3000): relu", 2750, 2770),
+        writing.host("cpu_op", "aten::relu", 2751, 2769, **{"Sequence number": 8}),
+        call(503, 2752, 2754),
+        kernel("k", 503, 2860, 2880),
+        writing.host("cpu_op", node, 2800, 2820, **{"Sequence number": 7}),
+    ]
+    sites = open_events(tmp_path, events).sites
+    own = [
+        (site.name, site.ns, site.calls)
+        for site in sites
+        if site.name.startswith(ON_DEVICE) and site.function == "penalty"
+    ]
+    assert own == [(f"{ON_DEVICE}aten::logsumexp", 40 * US, 1)]

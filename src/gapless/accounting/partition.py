@@ -22,7 +22,12 @@ from gapless.accounting.device.facets import (
     find_phases,
     recompute_flags,
 )
-from gapless.accounting.device.windows import device_windows, find_incomplete, irregular_windows
+from gapless.accounting.device.windows import (
+    device_windows,
+    find_incomplete,
+    find_searching,
+    irregular_windows,
+)
 from gapless.accounting.host.host import HostSide, prepare_host
 from gapless.accounting.host.host_row import host_pieces
 from gapless.accounting.host.input_stages import find_input_stages
@@ -130,14 +135,18 @@ def _charge_trace(
         rows = _make_rows(trace, None, steps.boundaries, steps)
         return _LedgerParts(rows, [_charge_host(host_side, steps, arrivals)], notes)
     rows, slabs = list[Row](), list[_Slab]()
-    lost_windows = find_incomplete(steps.boundaries, trace, acts)
+    odd_windows = find_incomplete(steps.boundaries, trace, acts)
+    searching_windows = find_searching(steps.boundaries, trace, acts)
+    count = len(steps.boundaries) - 1
+    if len(irregular_windows(count) | odd_windows | searching_windows) < count:
+        odd_windows |= searching_windows
     for device, bounds, batches in _charge_devices(
         host_side, acts, steps, arrivals, facets_job.result()
     ):
         for slab in batches:
             slab["row"] += len(rows)
             slabs.append(slab)
-        rows += _make_rows(trace, device, bounds, steps, lost_windows)
+        rows += _make_rows(trace, device, bounds, steps, odd_windows)
     return _LedgerParts(rows, slabs, notes)
 
 
@@ -258,12 +267,12 @@ def _make_rows(
     device: int | None,
     bounds: Int64,
     steps: StepBounds,
-    lost_windows: frozenset[int] = frozenset(),
+    odd_windows: frozenset[int] = frozenset(),
 ) -> list[Row]:
     """Return the rows of a device: one a window, marked where it is no regular step."""
     numbers = steps.numbers
     irregular = (
-        irregular_windows(len(numbers)) | lost_windows if numbers is not None else frozenset[int]()
+        irregular_windows(len(numbers)) | odd_windows if numbers is not None else frozenset[int]()
     )
     return [
         Row(

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.rules.needless.padded_batches import changes_when_shorter
-from gapless.model.change import LoaderChange
+from gapless.model.change import Change, LoaderChange, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import NotObservedError
 from gapless.model.facts import Loader
@@ -20,6 +20,10 @@ _REPLAYED: Final = {**{stage: stage for stage in STAGES}, "rest": "other", "hand
 _SAMPLE: Final = "sample"
 _TOUCH: Final = "touch"
 _FLOATS: Final = "floats"
+_COPY: Final = "copy"
+_BYTES: Final = "uint8 batch"
+_COPIES: Final = "copy.h2d"
+_FLOAT_BYTES: Final = 4
 BY_LENGTH: Final = "batches by length"
 FLOATS_ON_HOST: Final = "made on the host"
 FLOATS_ON_DEVICE: Final = "made on the device"
@@ -51,8 +55,11 @@ def predict_steps(
         if not factors and not is_in_loop:
             foretold.append(cost)
             continue
-        change = LoaderChange(loader.id, stages=factors, freed_ns=freed_ns)
-        prediction = price_changes(prices, [change])
+        changes: list[Change] = [LoaderChange(loader.id, stages=factors, freed_ns=freed_ns)]
+        copying = _find_copy_factor(cost.way, costs)
+        if copying is not None and prices.evidence.on_device:
+            changes.append(Scale(copying, leaves=(_COPIES,)))
+        prediction = price_changes(prices, changes)
         reason = reason or prediction.refused
         foretold.append(_add_step(cost, prediction.speedup, prices.evidence.step_ns))
     return tuple(foretold), reason
@@ -146,7 +153,21 @@ def find_freed_ns(way: str, costs: Sequence[StageCost], loader: Loader) -> int |
     is_anothers = loader.pin_memory and stage == _TOUCH
     if is_anothers or not loader.batch_size or base not in ns or way not in ns:
         return None
+    if stage == _FLOATS:  # copies are priced for themselves
+        copy_ns = [cost.sample_ns for cost in costs if (cost.stage, cost.way) == (_COPY, _NOW)]
+        copied_ns = copy_ns[0].mid if copy_ns and copy_ns[0] is not None else 0.0
+        return round(max(0.0, ns[base] - _FLOAT_BYTES * copied_ns) * loader.batch_size)
     return round((ns[base] - ns[way]) * loader.batch_size)
+
+
+def _find_copy_factor(way: str, costs: Sequence[StageCost]) -> Estimate | None:
+    """Return what is left of copies to the device; ``None``: all, or it is not known."""
+    if way == FLOATS_ON_DEVICE:
+        return Estimate(*(1 / _FLOAT_BYTES,) * 3)
+    speedups = [cost.speedup for cost in costs if (cost.stage, cost.way) == (_COPY, way)]
+    if way != _BYTES or not speedups or speedups[0] is None:
+        return None
+    return Estimate(1 / speedups[0].high, 1 / speedups[0].mid, 1 / speedups[0].low)
 
 
 def _copies_floats(prices: Prices, loader: Loader) -> bool:

@@ -16,7 +16,8 @@ class PixelDifference(Struct, frozen=True):
 class StageCost(Struct, frozen=True):
     """One stage as it is (``is_now``), or another way to do it; ``None``: not measured.
 
-    A way that was not measured has its reason (``why``) in place of figures.
+    A way that was not measured has its reason (``why``) in place of figures; batches by length have
+    only a step.
     """
 
     stage: str  # "read", "decode", "augment", "tokenise", "rest", "collate", "hand-over", …

@@ -103,6 +103,7 @@ class RunSteps(Struct, frozen=True):
     # Backward passes that make one step of the optimizer, where each of them ends a step.
     passes: int | None = None
     update_ns: int = 0  # then: that step's own call, on the host, as a rule
+    rank_rates: Mapping[int, float] = field(default_factory=dict[int, float])  # samples per second
 
 
 class OptimizerUse(Struct, frozen=True):

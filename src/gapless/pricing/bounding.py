@@ -20,7 +20,16 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.model.change import Change, Prediction
+from gapless.catalogue.queries.device_waits import DEVICE_WORK, min_step_share
+from gapless.model.change import (
+    Change,
+    CopyChange,
+    Drop,
+    HostChange,
+    LoaderChange,
+    Prediction,
+    Scale,
+)
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Finding
@@ -30,6 +39,10 @@ from gapless.replay.predict.calibration import EXPECTED
 SLACK: Final = 1.1  # times what all of it would give beyond 1: steps are not all alike
 # Times the gain beyond 1 of what goes by hand.
 AFTERMATH: Final = Estimate(1.0, 1.1, 1.4)
+# The same, at the upper end, of copies from or to memory of the host that is not pinned: megabytes
+# that pass through its caches, and whose pages are made anew, slow what comes behind them. Two such
+# copies that were planted cost 1.5 and 2.2 times their own gain.
+COPY_AFTERMATH: Final = 2.0
 MAX_GAIN: Final = 50.0  # what is charged the whole step, or may be, leaves a fiftieth of it
 _VAGUE: Final = (
     "the replay shows no more than the account: the gain is anything from nothing to all of it"
@@ -65,16 +78,25 @@ def goes_altogether(detection: Detection) -> bool:
     return all(request.fix == _SAMPLE_CACHE for request in detection.helps)
 
 
-def add_aftermath(prediction: Prediction) -> Prediction:
+def add_aftermath(prediction: Prediction, changes: Sequence[Change] = ()) -> Prediction:
     """Return the price of a cause that goes altogether, its middle and upper end raised."""
     speedup = prediction.speedup
     if speedup is None:
         return prediction
     mid, high = (
         raise_gain(gain, factor) if gain > 1 else gain
-        for gain, factor in ((speedup.mid, AFTERMATH.mid), (speedup.high, AFTERMATH.high))
+        for gain, factor in ((speedup.mid, AFTERMATH.mid), (speedup.high, max_aftermath(changes)))
     )
     return replace(prediction, speedup=replace(speedup, mid=mid, high=high))
+
+
+def max_aftermath(changes: Sequence[Change]) -> float:
+    """Return how many times its own gain removing something by hand may give."""
+    for change in changes:
+        leaves = change.leaves if isinstance(change, Scale) else ()
+        if isinstance(change, CopyChange) or any(leaf.startswith("copy.") for leaf in leaves):
+            return COPY_AFTERMATH
+    return AFTERMATH.high
 
 
 def raise_gain(gain: float, factor: float = AFTERMATH.high) -> float:
@@ -98,18 +120,36 @@ def bound_by_account(
     max_share = charge_changes(evidence, changes).max_share
     limit, speedup = limit_gain(max_share, prediction.family), prediction.speedup
     if by_hand:
-        limit = replace(limit, high=raise_gain(limit.high))
+        limit = replace(limit, high=raise_gain(limit.high, max_aftermath(changes)))
     bound = prediction.at_most and _cap(prediction.at_most, limit)
+    if speedup is not None and speedup.low <= 1 < limit.middle < speedup.mid:
+        return replace(prediction, speedup=None, refused=_VAGUE)
+    limit = _limit_by_device(evidence, changes, limit)
     if speedup is None or (speedup.mid <= limit.middle and speedup.high <= limit.high):
         return prediction if bound == prediction.at_most else replace(prediction, at_most=bound)
-    if speedup.low <= 1 < limit.middle < speedup.mid:
-        return replace(prediction, speedup=None, refused=_VAGUE)
     notes = prediction.notes
     if speedup.low > limit.middle:
         notes += (
             f"{_NOTE}: at most {limit.middle:.2f}×, where its replay said {speedup.mid:.2f}×",
         )
     return replace(prediction, speedup=_cap(speedup, limit), at_most=bound, notes=notes)
+
+
+def _limit_by_device(evidence: Evidence, changes: Sequence[Change], limit: GainLimit) -> GainLimit:
+    """Return limits whose middle leaves a step as long as its device works.
+
+    Only where nothing of that work changes: steps that are not all alike are as long all the same.
+    """
+    keeps_work = all(
+        isinstance(change, LoaderChange)
+        or (
+            isinstance(change, Drop | HostChange)
+            and not any(leaf.startswith(DEVICE_WORK) for leaf in change.leaves)
+        )
+        for change in changes
+    )
+    step_share = min_step_share(evidence) if keeps_work else 0.0
+    return replace(limit, middle=min(limit.middle, 1 / step_share)) if step_share else limit
 
 
 def bound_finding(evidence: Evidence, finding: Finding) -> Finding:

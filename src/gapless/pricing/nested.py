@@ -139,7 +139,8 @@ def take_line_prices(findings: Sequence[Finding], step_ns: float | None) -> list
     """Return findings in their order; at each line the dearest by hand has the price of the line.
 
     The line's own finding, which yields to it, stays as it is. The price rests on what the line
-    takes, so the changes are the line's, too. One that is dearer alone is worth as much at least.
+    takes, so the changes are the line's, too. One that is dearer alone is worth as much at least,
+    and what takes most of a line is worth the mean of both.
     """
     priced = list(findings)
     for line in findings:
@@ -180,11 +181,11 @@ def _price_as_line(finding: Finding, line: Finding, step_ns: float | None) -> Fi
             else replace(own_speedup, low=low)
         )
         return _with_price(finding, speedup, step_ns)
-    speedup = Estimate(
-        max(own_speedup.low, line_speedup.low),
-        line_speedup.mid,
-        max(own_speedup.high, line_speedup.high),
-    )
+    # What is most of a line is the line, measured twice: by windows, and by samples.
+    is_most = 1 - 1 / own_speedup.mid >= _MIN_LINES_SHARE * (1 - 1 / line_speedup.mid)
+    mid = _weigh(own_speedup, line_speedup).mid if is_most else line_speedup.mid
+    low = min(mid, max(own_speedup.low, line_speedup.low))
+    speedup = Estimate(low, mid, max(own_speedup.high, line_speedup.high))
     note = f"with all that its line takes; what was recognised there alone: {own_speedup.mid:.2f}×"
     priced = _with_price(finding, speedup, step_ns)
     return replace(

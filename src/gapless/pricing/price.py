@@ -20,7 +20,7 @@ from gapless.model.finding import Detection, Finding
 from gapless.pricing.bounding import add_aftermath, bound_by_account, goes_altogether
 from gapless.pricing.ceilings import Ceilings
 from gapless.pricing.simulators.loader_marks import apply_marks
-from gapless.pricing.simulators.multi_rank import marked_share
+from gapless.pricing.simulators.multi_rank import marked_share, raise_by_samples
 from gapless.pricing.simulators.protocol import Simulator
 from gapless.replay.predict.calibration import calibrate
 
@@ -69,8 +69,9 @@ class Prices(Struct, frozen=True):
 def price_detection(prices: Prices, detection: Detection) -> Finding:
     """Price a loss."""
     prediction = price_changes(prices, detection.changes)
+    prediction = raise_by_samples(prices.evidence, detection, prediction)
     if goes_altogether(detection):
-        prediction = add_aftermath(prediction)
+        prediction = add_aftermath(prediction, detection.changes)
     step, speedup = prices.evidence.step_ns, prediction.speedup
     cost = None if step is None or speedup is None else round(step * (1 - 1 / speedup.mid))
     return Finding(detection, prediction, cost)

@@ -49,6 +49,8 @@ _CONVOLVED: Final = Estimate(0.6, 0.3, 0.1)  # of the peak, of convolutions on t
 _TENSOR_CORES: Final = Estimate(0.85, 1.0, 1.05)  # of convolutions that use them already
 _TURNS: Final = re.compile(r"nchwToNhwc|nhwcToNchw|NCHW|NHWC|transpose", re.IGNORECASE)
 
+_SINGLE_CHANNEL: Final = re.compile(r"\[\d+, 1, \d+, \d+\]")  # of images, and of their filters
+
 
 def tf32_changes(
     rows: Sequence[Work], roof: Roof | None, *, convolutions: bool
@@ -124,6 +126,8 @@ def channels_last_changes(
     """
 
     def factor(work: Work) -> Estimate:
+        if convolves_single_channel(work):
+            return NO_CHANGE
         if work.leaf == "busy.layout":
             return _TURNED if _TURNS.search(work.kernel or "") else NO_CHANGE
         if not work.channels_first or roof is None:
@@ -133,6 +137,11 @@ def channels_last_changes(
         return _stream_factor(work, roof) if _IMAGE_KERNELS.search(work.operator) else NO_CHANGE
 
     return scale_changes(rows, factor)
+
+
+def convolves_single_channel(work: Work) -> bool:
+    """Return whether a row convolves images of one channel, of which both layouts are the same."""
+    return len(_SINGLE_CHANNEL.findall(work.inputs or "")) > 1
 
 
 def _convolution_factor(work: Work, roof: Roof, *, half: bool, tf32: bool) -> Estimate:

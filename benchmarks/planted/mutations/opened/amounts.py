@@ -48,7 +48,7 @@ def seldom(text: str, unit_us: Unit, share: Share, top: str) -> ChangeOf:
 
 
 def computed(
-    text: str, unit_us: Unit, share: float, top: str, size: tuple[int, float] = (1, 1.0)
+    text: str, unit_us: Unit, share: Share, top: str, size: tuple[int, float] = (1, 1.0)
 ) -> ChangeOf:
     """Compute ``{r}`` times with ``{n}`` rows, of a width each, what costs a share of a step.
 
@@ -85,7 +85,7 @@ def in_samples(text: str, unit_us: float, share: Share, top: str) -> ChangeOf:
     return change
 
 
-def on_output(text: str, unit_us: tuple[float, float], share: float, imports: str = "") -> ChangeOf:
+def on_output(text: str, unit_us: tuple[float, float], share: Share, imports: str = "") -> ChangeOf:
     """Compute from what the model gave what costs a share of a step."""
 
     def change(site: Site) -> Sequence[Change] | None:

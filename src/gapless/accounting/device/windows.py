@@ -12,6 +12,9 @@ _MIN_STEPS, _MIN_STEPS_BOTH = (3, 6)
 # Of a window's launch calls: with so many more without an activity than elsewhere it is not whole
 # (of few calls: half of them).
 _MAX_LOST_SHARE, _MIN_LOST_CALLS = 0.05, 8
+# A library that tries its kernels launches so many times as many, and so many more, for no more
+# operators (within this share) than other windows have.
+_MIN_TRIED_RATIO, _MIN_TRIED, _MORE_OPERATORS_SHARE = 2, 64, 0.1
 
 
 def device_windows(boundaries: Int64, acts: Activities) -> Int64:
@@ -51,6 +54,25 @@ def find_incomplete(boundaries: Int64, trace: Trace, acts: Activities) -> frozen
     min_share = share[regular].min() if regular else 0.0
     threshold = np.maximum(_MAX_LOST_SHARE * n_calls, np.minimum(_MIN_LOST_CALLS, n_calls / 2))
     return frozenset(np.flatnonzero(n_lost - min_share * n_calls > threshold).tolist())
+
+
+def find_searching(boundaries: Int64, trace: Trace, acts: Activities) -> frozenset[int]:
+    """Return the windows in which libraries try out kernels for a shape that they first meet.
+
+    With ``cudnn.benchmark`` the last, smaller batch of the first epoch takes a second where others
+    take 20 ms, once. There the operators of other windows launch many times what they do there.
+    Where half of the windows search, they are what steps are like.
+    """
+    events, count = trace.events, len(boundaries) - 1
+    operators = events.start[events.category == category.CPU_OP]
+    n_operators, n_launched = (
+        np.bincount(np.searchsorted(boundaries, starts, side="right"), minlength=count + 2)[1:-1]
+        for starts in (operators, acts.call_start)
+    )
+    usual = int(np.sort(n_launched)[(count - 1) // 2])
+    has_no_more = n_operators <= (1 + _MORE_OPERATORS_SHARE) * np.median(n_operators)
+    is_more = (n_launched >= _MIN_TRIED_RATIO * usual) & (n_launched >= usual + _MIN_TRIED)
+    return frozenset(np.flatnonzero(has_no_more & is_more & (usual > 0)).tolist())
 
 
 def irregular_windows(count: int) -> frozenset[int]:

@@ -26,7 +26,7 @@ from gapless.accounting.host.tags import COLLECTIVE_FUNCTION
 from gapless.accounting.host.threads import Threads
 from gapless.accounting.intervals import NO_LANE, Lane, cover
 from gapless.accounting.ranks.collectives import NO_ARRIVALS, Arrivals
-from gapless.accounting.ranks.gloo import host_collectives, split_waits
+from gapless.accounting.ranks.gloo import HostCollectives, host_collectives, split_waits
 from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64
@@ -60,18 +60,21 @@ def host_pieces(host: HostSide, boundaries: Int64, arrivals: Arrivals = NO_ARRIV
     """Tile the windows of the training thread: operators are its busy time, all else is φ.
 
     Where the training thread has no frame, an autograd thread of the process is looked at in its
-    place, and then the collectives that it may have waited for.
+    place, and then the collectives that it may have waited for. In its own exchanges with another
+    rank it has none either.
     """
-    main = host.threads.main
+    main, collectives = host.threads.main, host_collectives(host.threads)
     lo, hi = boundaries[:1], boundaries[-1:]
     parts, owners = list[Charges](), list[int]()
     holes = make_charges(lo, hi, 0)
     for track in (main, *_engine_threads(host.threads)):
         lane = host.lanes.get(track, NO_CHARGED_LANE)
-        thread_charges, holes = lane.take(lane.leaf != LEAF["idle.host.unframed"]).answer(holes)
+        is_silent = np.isin(lane.lane.owner, collectives.event)
+        is_silent |= lane.leaf == LEAF["idle.host.unframed"]
+        thread_charges, holes = lane.take(~is_silent).answer(holes)
         parts.append(_charge_operators(host.threads, track, thread_charges))
         owners += [track] * len(parts[-1])
-    comm, holes = _charge_collectives(host.threads, holes, arrivals)
+    comm, holes = _charge_collectives(collectives, holes, arrivals)
     phi_charges = host.phi(np.full(len(holes), main), holes.start, holes.end)
     if len(comm):  # what is left of a silence may be too short to be called one
         is_short = (phi_charges.leaf == LEAF["idle.host.unframed"]) & (
@@ -97,10 +100,9 @@ def find_roots(threads: Threads) -> tuple[Int64, Int64]:
 
 
 def _charge_collectives(
-    threads: Threads, holes: Charges, arrivals: Arrivals
+    collectives: HostCollectives, holes: Charges, arrivals: Arrivals
 ) -> tuple[Charges, Charges]:
     """Charge the waits of main for collectives, and return what is left of its holes."""
-    collectives = host_collectives(threads)
     waits, remaining = split_waits(collectives, holes)
     transfers = find_transfers(
         (collectives.event, collectives.start, collectives.end), collectives.alike_rows, arrivals

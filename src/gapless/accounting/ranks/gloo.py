@@ -1,7 +1,8 @@
 """Collectives that threads of the host carry out, where there is no device (docs: the account, 10).
 
 gloo marks each of them on the thread that carries it out. The training thread waits without a
-frame, and what it waits for ends about when it goes on.
+frame, and what it waits for ends about when it goes on. What it sends to one other rank, or
+receives from it, it waits for in the mark itself.
 """
 
 import re
@@ -19,12 +20,13 @@ from gapless.model.leaf import LEAF
 from gapless.model.trace import Collective, Int64
 
 _GLOO_RANGE: Final = re.compile(r"^gloo:")
+_EXCHANGES: Final = ("gloo:send", "gloo:recv")
 # Assumed: who waits may go on before the mark ends (2.7 ms was seen).
 _MAX_LATE_NS: Final = 5_000_000
 
 
 class HostCollectives(Struct, frozen=True):
-    """Collectives on threads other than main, in order of start."""
+    """Collectives on threads other than main, and its own exchanges, in order of start."""
 
     event: Int64
     start: Int64
@@ -38,7 +40,8 @@ def host_collectives(threads: Threads) -> HostCollectives:
     """Return the collectives that the threads of a capture carried out."""
     events = threads.trace.events
     rows = user_ranges(threads.trace, _GLOO_RANGE)
-    rows = rows[events.track[rows] != threads.main]
+    is_exchange = np.array([name in _EXCHANGES for name in threads.trace.names], bool)
+    rows = rows[(events.track[rows] != threads.main) | is_exchange[events.name[rows]]]
     names: list[int] = events.name[rows].tolist()
     start, end = events.start[rows], events.end[rows]
     calls = tuple(Collective(threads.trace.names[name]) for name in names)

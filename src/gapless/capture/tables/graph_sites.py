@@ -1,4 +1,4 @@
-"""What operators that a function calls itself cost again in the backward pass.
+"""What operators that a function calls itself cost: again in the backward pass, or on a device.
 
 Autograd numbers the nodes of its graph as a thread makes them. The profiler notes with each
 operator the number that comes next as it begins, and with each node that a backward pass evaluates
@@ -68,6 +68,26 @@ def find_graph_calls(view: CaptureView, trace_stacks: Stacks) -> tuple[OwnCalls,
     )
 
 
+def find_device_calls(view: CaptureView, trace_stacks: Stacks) -> OwnCalls:
+    """Return outermost operators without a graph, called by the user's functions themselves.
+
+    ``length`` is the device's time of all that they launch.
+    """
+    events, rows = view.trace.events, view.counted_events(category.CPU_OP)
+    is_node = _begins_with(view, _NODE)[events.name[rows]]
+    operators = rows[_begins_with(view, _OPERATOR)[events.name[rows]]]
+    if not len(view.acts) or not len(operators):
+        return NO_CALLS
+    operators = _outside(view, operators, rows[is_node])
+    makers, roots = _find_makers(view, operators)
+    is_made = np.isin(events.correlation[makers], events.correlation[rows[is_node]])
+    is_made &= events.correlation[makers] >= 0
+    alone = np.setdiff1d(_find_roots(view, operators)[1], roots[is_made])
+    alone = alone[_is_called_by_user(view, trace_stacks, alone)]
+    device_ns = view.device_ns(alone)
+    return NO_CALLS if device_ns is None else OwnCalls(alone, device_ns)
+
+
 def _begins_with(view: CaptureView, prefix: str) -> Bool:
     return np.array([name.startswith(prefix) for name in view.trace.names], bool)
 
@@ -92,14 +112,20 @@ def _outside(view: CaptureView, rows: Int64, nodes: Int64) -> Int64:
 def _find_makers(view: CaptureView, rows: Int64) -> tuple[Int64, Int64]:
     """Return the last operator to begin with each number, and the outermost one around it."""
     events = view.trace.events
-    rows = rows[np.lexsort((-events.end[rows], events.start[rows]))]
-    reach = np.maximum.accumulate(events.end[rows])
-    is_root = np.append([True], events.start[rows][1:] >= reach[:-1])[: len(rows)]
-    roots = rows[np.flatnonzero(is_root)[np.cumsum(is_root) - 1]]
+    rows, roots = _find_roots(view, rows)
     order = np.argsort(events.correlation[rows], kind="stable")
     numbers = events.correlation[rows][order]
     is_last = np.append(numbers[1:] != numbers[:-1], [True])[: len(rows)]
     return rows[order[is_last]], roots[order[is_last]]
+
+
+def _find_roots(view: CaptureView, rows: Int64) -> tuple[Int64, Int64]:
+    """Return operators of a thread as they begin, and the outermost one around each."""
+    events = view.trace.events
+    rows = rows[np.lexsort((-events.end[rows], events.start[rows]))]
+    reach = np.maximum.accumulate(events.end[rows])
+    is_root = np.append([True], events.start[rows][1:] >= reach[:-1])[: len(rows)]
+    return rows, rows[np.flatnonzero(is_root)[np.cumsum(is_root) - 1]]
 
 
 def _is_called_by_user(view: CaptureView, trace_stacks: Stacks, rows: Int64) -> Bool:

@@ -17,7 +17,7 @@ from gapless.accounting.host.nesting import find_parents
 from gapless.accounting.host.threads import Bool
 from gapless.capture.columns import group_rows
 from gapless.capture.source_lines import Stacks, is_recorder, stacks
-from gapless.capture.tables.graph_sites import find_graph_calls
+from gapless.capture.tables.graph_sites import find_device_calls, find_graph_calls
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.leaf import LEAVES
@@ -27,6 +27,7 @@ from gapless.model.study import (
     GRAPH_MADE,
     GRAPH_PASSED,
     IN_LOADING,
+    ON_DEVICE,
     Site,
 )
 from gapless.model.trace import Int64
@@ -68,6 +69,7 @@ def site_table(view: CaptureView) -> tuple[Site, ...]:
         *_leaf_sites(view, trace_stacks),
         *_call_sites(view, trace_stacks),
         *_graph_sites(view, trace_stacks),
+        *_device_sites(view, trace_stacks),
         *_chore_sites(view, trace_stacks),
         *_file_sites(view, trace_stacks),
         *_loading_sites(view, trace_stacks),
@@ -104,6 +106,16 @@ def _graph_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
             calls.length,
         )
     )
+
+
+def _device_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
+    """Return the functions that call operators without a graph, which a device carries out."""
+    calls = find_device_calls(view, trace_stacks)
+    codes = view.trace.events.name[calls.rows].astype(np.int64)
+    names = tuple(f"{ON_DEVICE}{name}" for name in view.trace.names)
+    functions = _user_functions(view, trace_stacks, calls.rows)
+    sites = _build_sites(trace_stacks, functions, (codes, names), calls.length)
+    return tuple(site for site in sites if site.ns)
 
 
 def _chore_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:

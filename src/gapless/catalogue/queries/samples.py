@@ -192,9 +192,15 @@ def suggest_remedy(code: HostCode | None) -> str:
     return _REMEDIES["python" if code is None else code.kind]
 
 
-def remove_share(evidence: Evidence, lost_share: Estimate) -> HostChange:
-    """Return what remains of the thread's time if such shares of a step are removed."""
-    leaves = HOST_LEAVES if evidence.on_device else thread_leaves(evidence)
+def remove_share(
+    evidence: Evidence, lost_share: Estimate, leaves: tuple[str, ...] | None = None
+) -> HostChange:
+    """Return what remains of some leaves if such shares of a step are removed.
+
+    Without leaves: of the thread's time, or of the waits of a device for it.
+    """
+    if leaves is None:
+        leaves = HOST_LEAVES if evidence.on_device else thread_leaves(evidence)
     thread_share = evidence.share(*leaves)
     shares = (lost_share.high, lost_share.mid, lost_share.low)
     return HostChange(

@@ -80,9 +80,14 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     do not count. Where those were not told from others, any line may have waited for all that the
     device worked.
     """
-    recorded = evidence.recorded
     if evidence.on_device and evidence.share(*HOST_LEAVES) < _MIN_HOST_SHARE:
         return ()
+    return find_step_lines(evidence)
+
+
+def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
+    """Return the same, however seldom a device waits for the thread."""
+    recorded = evidence.recorded
     looks = sum(code.looks for code in recorded.host_code[:1])
     if not looks:
         return ()
@@ -187,27 +192,9 @@ def _last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> fl
     return max(lines, default=inf)
 
 
-def _is_forward(call: CallLine) -> bool:
+def is_forward(call: CallLine) -> bool:
+    """Return whether a call is a pass through a module."""
     return call.callee.rpartition(".")[2] == _FORWARD
-
-
-def own_forwards(calls: Sequence[CallLine]) -> tuple[CallLine, ...]:
-    """Return the calls of modules that each step needs: the longest before a backward pass."""
-    backwards = [call for call in calls if call.callee == BACKWARD]
-    forwards = [
-        max(before, key=lambda call: call.share)
-        for backward in backwards
-        if (
-            before := [
-                call
-                for call in calls
-                if _is_forward(call)
-                and (call.file, call.function) == (backward.file, backward.function)
-                and call.line < backward.line
-            ]
-        )
-    ]
-    return tuple(forwards)
 
 
 def _model_ends(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
@@ -215,7 +202,7 @@ def _model_ends(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
 
     That is each that runs one, where no module is called.
     """
-    if any(map(_is_forward, calls)):
+    if any(map(is_forward, calls)):
         return {}
     passes = sorted(
         (call for call in calls if call.callee == BACKWARD), key=lambda call: call.share
@@ -274,11 +261,6 @@ def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> s
         if callers <= functions:
             return functions
         functions = functions | callers
-
-
-def is_loading(call: CallLine) -> bool:
-    """Return whether a call asks for the next batch."""
-    return call.callee.endswith("__next__") or "torch/utils/data/" in call.callee_file
 
 
 def _is_training(call: CallLine) -> bool:

@@ -94,6 +94,7 @@ from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.catalogue.rules.ranks.synced_statistics import synced_statistics
+from gapless.catalogue.rules.ranks.uneven_batches import uneven_batches
 from gapless.catalogue.rules.ranks.unhidden_collectives import unhidden_collectives
 
 _LISTED: Final[tuple[Rule, ...]] = (
@@ -174,6 +175,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     copied_buckets,
     slow_backend,
     one_process_for_gpus,
+    uneven_batches,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

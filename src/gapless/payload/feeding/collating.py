@@ -31,7 +31,10 @@ def touch(batch: Any) -> None:
     """Read a byte of each page of a batch."""
     torch = sys.modules["torch"]
     for leaf in leaves(batch):
-        if isinstance(leaf, torch.Tensor) and leaf.is_contiguous() and not leaf.is_cuda:
+        if isinstance(leaf, torch.Tensor):
+            is_here = leaf.layout is torch.strided and not leaf.is_cuda
+            if not is_here or not leaf.is_contiguous():
+                continue
             leaf.view(-1)[:: max(1, _PAGE // leaf.element_size())].clone()
         elif type(leaf).__module__ == "numpy" and getattr(leaf, "shape", None):
             leaf.reshape(-1)[:: max(1, _PAGE // leaf.itemsize)].copy()

@@ -8,15 +8,20 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from gapless.catalogue.queries.ranks import rank_waits
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
-from gapless.model.change import Bucket, Change, Prediction
+from gapless.model.change import Bucket, Change, HostChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.finding import Detection
 from gapless.model.run import ProcessTime
 from gapless.recorded.steps.account import LUMP_LEAVES
+from gapless.replay.edits.evening import evened_keep
 
 # On two H200s it was foretold as 1.68 and 1.30, and measured to be 1.14 and 1.08.
 _UNKNOWN_OVERLAP = "how much of its reductions the backward pass would hide is not known: try it"
+_EXCHANGE = "comm."
+_MIN_REMAINING = 0.05  # of the step
 _ONE_RANK_NOTE = "windows show only one rank: another may be the one that decides"
 
 
@@ -46,6 +51,11 @@ def refuse_overlap(changes: Sequence[Change]) -> Prediction | None:
     if any(isinstance(change, Bucket) for change in changes):
         return Prediction(None, "replay", refused=_UNKNOWN_OVERLAP)
     return None
+
+
+def is_sampled_exchange(change: Change) -> bool:
+    """Return whether samples of all ranks show what a change takes from their exchanges."""
+    return isinstance(change, HostChange) and change.sampled and _EXCHANGE in change.leaves
 
 
 def qualify_one_rank(prediction: Prediction) -> Prediction:
@@ -87,3 +97,27 @@ def _stepping_share(process: ProcessTime, leaf: str) -> float:
     total_ns = sum(process.stepping.values())
     leaf_ns = sum(ns for name, ns in process.stepping.items() if LUMP_LEAVES.get(name) == leaf)
     return leaf_ns / total_ns if total_ns else 0.0
+
+
+def raise_by_samples(
+    evidence: Evidence, detection: Detection, prediction: Prediction
+) -> Prediction:
+    """Return the price of evening out a rank: at least what samples of the whole run show.
+
+    They show functions in which it alone stands: without these another rank decides. Windows of a
+    few steps may have less of them than the run. Only without a device: for that a host may wait.
+    """
+    ranks, speedup = find_ranks(evidence), prediction.speedup
+    late = next((rank for rank in ranks if rank.rank == detection.rank), None)
+    keep = evened_keep(detection.changes)
+    if late is None or keep is None or speedup is None or evidence.on_device:
+        return prediction
+    sampled = rank_waits.find_own_share(evidence, late.rank)
+    others_ns = [float(rank.own_lengths.mean()) for rank in ranks if rank is not late]
+    remaining_share = max(others_ns) / float(late.lengths.mean())
+    low, mid = (
+        1 / max(remaining_share, 1 - (1 - keep) * share, _MIN_REMAINING)
+        for share in (sampled.low, sampled.mid)
+    )
+    raised = Estimate(max(speedup.low, low), max(speedup.mid, mid), max(speedup.high, mid))
+    return replace(prediction, speedup=raised)

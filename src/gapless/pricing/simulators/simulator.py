@@ -170,8 +170,9 @@ class RunSimulator(Struct, frozen=True):
             return multi_rank.qualify_one_rank(account_model.predict_by_account(thread, changes))
         if self.plain is not None and all(map(_is_sampled, changes)):
             return account_model.predict_by_account(self.plain, changes)
+        is_known = multi_rank.is_sampled_exchange if self.is_joint else _is_of_account
         if thread is not None and (
-            windows is None or self.is_weighed or all(map(_is_of_account, changes))
+            windows is None or self.is_weighed or all(map(is_known, changes))
         ):
             prediction = account_model.predict_by_account(thread, changes)
             if windows is None or prediction.speedup is not None:
@@ -229,7 +230,7 @@ def build_simulator(
         atypical=_atypical_steps(evidence),
     )
     if is_joint_run:
-        return RunSimulator(loaders, windows, is_joint=True)
+        return RunSimulator(loaders, windows, is_joint=True, thread=_sole_thread(evidence))
     return RunSimulator(
         loaders,
         windows,

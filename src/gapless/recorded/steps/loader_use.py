@@ -21,7 +21,7 @@ from gapless.recorded.training.edges import fact_of, loader_kind
 from gapless.recorded.training.processes import Training, calls_within, counted_lane
 
 TrainingWaits = tuple[Training, tuple[Waits, ...]]
-_LineKey = tuple[int, str | None, int | None]
+_LineKey = tuple[int, str | None, int | None, object]
 
 
 class _RankLoader(Struct, frozen=True):
@@ -35,9 +35,10 @@ class _RankLoader(Struct, frozen=True):
 
     @property
     def line_key(self) -> _LineKey:
-        """Return the key that other ranks' loaders share: the same number, created in one line."""
-        fact = self.fact
-        return (self.loader, fact.file, fact.line) if fact else (self.loader, None, None)
+        """Return the key that other ranks' loaders share: number, line, and size of a batch."""
+        if self.fact is None:
+            return self.loader, None, None, None
+        return self.loader, self.fact.file, self.fact.line, self.fact.values.get("batch_size")
 
 
 def loader_uses(training_waits: Sequence[TrainingWaits]) -> tuple[LoaderUse, ...]:

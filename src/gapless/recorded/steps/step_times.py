@@ -119,6 +119,7 @@ def run_steps(
     wall_ns = sum(
         int(np.diff(training.edges.ends)[counted_steps(training)].sum()) for training in trainings
     )
+    rates = _rank_rates(trainings, training_waits)
     return RunSteps(
         count=max(training.edges.count for training in trainings),
         regular=n_steps,
@@ -132,7 +133,8 @@ def run_steps(
         )
         if with_noise
         else None,
-        samples_per_s=_samples_per_s(trainings, training_waits),
+        samples_per_s=sum(rates.values()) or None,
+        rank_rates=rates,
         device_median_ns=_device_median_ns(trainings),
         rule=first_training.edges.rule,
         anchor=first_training.edges.anchor,
@@ -192,18 +194,19 @@ def _mean_step_ns(training: Training) -> Int64:
     return np.diff(training.edges.ends)[rows] // training.edges.step_counts[rows]
 
 
-def _samples_per_s(
+def _rank_rates(
     trainings: Sequence[Training], training_waits: Sequence[TrainingWaits]
-) -> float | None:
-    """Add up the samples per second of all ranks; ``None`` if one of them is not known."""
+) -> dict[int, float]:
+    """Return the samples per second of each rank; of none if one of them is not known."""
     training_ids = {id(training) for training in trainings}
-    rates = [
-        _rank_rate(training, waits)
-        for training, waits in training_waits
+    rates = {
+        -1 - index if training.process.rank is None else training.process.rank: rate
+        for index, (training, waits) in enumerate(training_waits)
         if id(training) in training_ids
-    ]
-    known_rates = [rate for rate in rates if rate is not None]
-    return sum(known_rates) if known_rates and len(known_rates) == len(rates) else None
+        for rate in (_rank_rate(training, waits),)
+    }
+    known_rates = {rank: rate for rank, rate in rates.items() if rate is not None}
+    return known_rates if len(known_rates) == len(rates) else {}
 
 
 def _rank_rate(training: Training, waits: Sequence[Waits]) -> float | None:

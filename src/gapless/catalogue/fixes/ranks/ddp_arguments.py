@@ -29,6 +29,7 @@ class _Argument(Struct, frozen=True):
     unit: str | None = None  # of a number, as ``--fix NAME=UNIT`` takes it
     applicability: Applicability = Applicability.RISKY
     effect: Effect | None = None  # None: it has to be tried
+    accumulates: str | None = None  # why not where a step has several passes; None: it may
 
 
 _ARGUMENTS: Final = (
@@ -56,11 +57,13 @@ _ARGUMENTS: Final = (
         summary="Tell DDP that each step uses the same parameters in the same order.",
         details="It then keeps the order of exchanges of the first step, and looks for unused "
         "parameters in that alone.",
-        precondition="A model in DistributedDataParallel, whose graph is the same in each step.",
+        precondition="A model in DistributedDataParallel, whose graph is the same in each step; "
+        "one pass a step.",
         safety="Risky: if the graph does change, training stops with an error or, worse, continues "
         "with wrong gradients.",
         risk="wrong if the graph changes from step to step",
         effect=drop_search,
+        accumulates="torch stops with an internal error where the first pass is in no_sync",
     ),
     _Argument(
         "ddp-bucket-view",
@@ -113,10 +116,17 @@ gpu(ddp({row.name}={row.value}))
 gpu()
 """
 
+_ACCUMULATED: Final = """# Passes accumulate
+> refused: {row.accumulates}
+gpu(ddp(), world(ranks=2, micro_batches=4.0))
+"""
+
 
 def _declare(row: _Argument) -> Fix:
     page = fold_page(_PAGE.format(row=row))
     cases = _CASES.format(row=row, initial=_old_text(row, row.initial))
+    if row.accumulates:
+        cases += _ACCUMULATED.format(row=row)
 
     @fix(row.fix, value=row.unit, cases=cases, effect=row.effect, doc=page)
     def ddp_argument(facts: Facts, option: Option) -> tuple[Proposal, ...]:
@@ -127,6 +137,8 @@ def _declare(row: _Argument) -> Fix:
             if old_value == new_value:
                 reason = f"{row.name} is already {new_value} at {line_ref}"
                 return ddp_argument.no_change(reason, module.location)
+            if row.accumulates and (facts.world.micro_batches or 1) > 1:
+                return ddp_argument.refusal(row.accumulates, module.location)
             return ddp_argument.proposal(
                 f"{row.name} {_old_text(row, old_value)} → {new_value} at {line_ref}",
                 SetArgument(DDP, row.name, new_value, module.location),

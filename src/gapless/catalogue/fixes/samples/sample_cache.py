@@ -16,7 +16,12 @@ from gapless.model.facts import Facts, Loader
 NAME: Final = "sample-cache"
 _MAX_MEMORY_SHARE: Final = 0.5  # of what is free
 _MIN_KEPT_SHARE: Final = 0.25  # of the samples
-_KEPT_NS: Final = 20_000.0  # taken from memory: 14 to 30 µs (benchmarks/kept_samples.py)
+# A sample, and a byte of it, taken from memory (benchmarks/kept_samples.py).
+_KEPT_NS: Final = 15_000.0
+_KEPT_BYTE_NS: Final = 0.34
+# Samples that are made all the same, to be compared: so many of a process, and a share of others.
+_FIRST_CHECKS: Final = 4
+_CHECK_SHARE: Final = 1 / 32
 _SAMPLE_STAGES: Final = (
     "read",
     "decode",
@@ -33,8 +38,16 @@ def _made_ns(loading: Loading) -> float:
 
 
 def _kept_ns(loading: Loading) -> float:
-    """Return how long a batch of kept samples takes: each is looked up, decoded and copied."""
-    return loading.min_batch_ns + _KEPT_NS * loading.n_samples
+    """Return how long a batch of kept samples takes: each is looked up and copied, some made."""
+    loader = loading.loader
+    first_share = 0.0
+    if loader.num_workers and not loader.persistent_workers and loader.length:
+        first_share = _FIRST_CHECKS * loader.num_workers / loader.length
+    return (
+        _KEPT_NS * loading.n_samples
+        + _KEPT_BYTE_NS * (loader.batch_bytes or 0)
+        + min(1.0, _CHECK_SHARE + first_share) * _made_ns(loading)
+    )
 
 
 def _predict_changes(evidence: Evidence, proposal: Proposal) -> Changes | None:

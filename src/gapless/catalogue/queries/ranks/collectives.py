@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from msgspec.structs import astuple
 
-from gapless.catalogue.queries import windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.change import Change, HostChange, Scale
+from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.host_code import CallLine
 from gapless.model.tables import CollectiveRow
 
 REDUCE_CALL: Final = "c10d::allreduce_"
@@ -20,6 +23,11 @@ _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to par
 _MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number
 _UNKNOWN_HALF: Final = 0.75  # of the time: between the two bounds
+_FOLDER: Final = "torch/distributed/"
+BY_NAME: Final = ("torch/distributed/c10d_logger.py", "torch/distributed/distributed_c10d.py")
+BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
+_ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
+_MIN_KEPT_SHARE: Final = 0.05  # of the step: something remains
 _UNEXCHANGED: Final = ("c10d::send", "c10d::recv_*")
 
 
@@ -44,6 +52,58 @@ def change_exposed(evidence: Evidence, remaining: Estimate) -> Change:
     if evidence.on_device:
         return Scale(remaining, leaves=(TRANSFER_LEAF,))
     return HostChange((TRANSFER_LEAF, ISSUE_LEAVES), remaining)
+
+
+def find_call(evidence: Evidence) -> CallLine | None:
+    """Return the call of a collective that was sampled most; ``None``: in none."""
+    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
+    return max(calls, key=lambda call: call.share, default=None)
+
+
+def find_calling_line(evidence: Evidence) -> Location | None:
+    """Return the line that was sampled most in a call of a collective; ``None``: in none."""
+    call = find_call(evidence)
+    return call and Location(call.file, call.line, call.function)
+
+
+def sampled_share(evidence: Evidence, files: tuple[str, ...]) -> Estimate | None:
+    """Return the share of the run that every rank was sampled in its calls of collectives.
+
+    ``files``: the ends of the names of those that define what is called. ``None`` where a device
+    carries collectives out, which a host does not wait for, or where ranks were not sampled.
+    """
+    lines_by_rank = evidence.recorded.rank_lines
+    places = {
+        (call.file, call.line) for call in evidence.call_lines if call.callee_file.endswith(files)
+    }
+    if evidence.on_device or not places or len(lines_by_rank) < evidence.facts.world.ranks:
+        return None
+    called_lines = [
+        [line for line in lines if line.thread == "training" and (line.file, line.line) in places]
+        for lines in lines_by_rank.values()
+    ]
+    share = min(sum(line.share for line in lines) for lines in called_lines)
+    count = sum(line.count for lines in called_lines for line in lines)
+    return samples.estimate_share(share, max(1, round(count / share))) if share else None
+
+
+def change_called(evidence: Evidence, remaining: Estimate, sampled: Estimate | None) -> Change:
+    """Return the change that leaves so much of collectives that lines of the user's call.
+
+    As windows show it, and no less than goes of the share of the run that is sampled there:
+    ``sampled``, if it is known.
+    """
+    if sampled is None or not evidence.step_ns:
+        return change_exposed(evidence, remaining)
+    exposed_share = exposed_ns(evidence) / evidence.step_ns
+    windowed = [exposed_share * (1 - kept) for kept in reversed(astuple(remaining))]
+    return change_joint_step(Estimate(*map(max, astuple(sampled), windowed)))
+
+
+def change_joint_step(lost_share: Estimate) -> HostChange:
+    """Return the change that takes shares of a step from all ranks, known of the whole run."""
+    kept_shares = (max(_MIN_KEPT_SHARE, 1 - share) for share in reversed(astuple(lost_share)))
+    return HostChange(_ALL_LEAVES, Estimate(*kept_shares), sampled=True)
 
 
 def remains_of_fewer(evidence: Evidence, n_calls: float, n_after: float) -> Estimate | None:

@@ -10,9 +10,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from gapless.catalogue.queries import samples
 from gapless.catalogue.queries.ranks import rank_marks
 from gapless.catalogue.queries.ranks.rank_steps import Rank
 from gapless.model.account import RowAccount
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.host_code import HotLine
 
@@ -190,6 +192,24 @@ def is_surplus_sampled(evidence: Evidence, rank: int) -> bool:
     return line.share - other_share >= _MIN_STANDARD_ERRORS * error > 0
 
 
+def find_own_share(evidence: Evidence, rank: int) -> Estimate:
+    """Return the share of the run in functions of the training in which one rank alone stands."""
+    shares: dict[tuple[str, str], dict[int, float]] = {}
+    for number, lines in evidence.recorded.rank_lines.items():
+        for line in lines:
+            by_rank = shares.setdefault((line.file, line.function), {})
+            if line.thread == "training":
+                by_rank[number] = by_rank.get(number, 0.0) + line.share
+    share = sum(
+        by_rank.pop(rank, 0.0)
+        for by_rank in shares.values()
+        if max((other for key, other in by_rank.items() if key != rank), default=0.0) < _MAX_COMMON
+    )
+    looks = sum(line.count for line in evidence.recorded.rank_lines.get(rank, ()))
+    return samples.estimate_share(share, looks) if looks else Estimate(0.0, 0.0, 0.0)
+
+
+_MAX_COMMON: Final = 0.02  # of another rank's samples, in functions that it has not
 _MIN_SURPLUS: Final = 0.1  # of the samples
 _MIN_STANDARD_ERRORS: Final = 2.6  # 99 %: the line is the largest surplus of several
 

@@ -43,6 +43,12 @@ _MIN_STEP_SHARE: Final = 0.02  # of the step
     example_work("aten::native_batch_norm", ((16, 64, 256, 256), (64,)), 5, "busy.norm_reduce",
       dtype="bf16", channels_first=False)
     h200()
+    # Texts as images of one channel
+    gpu(amp)
+    busy.layout 10, busy.tc_math 15
+    example_work("aten::cudnn_convolution", ((1024, 1, 32, 300), (256, 1, 4, 300)), 10,
+      "busy.layout", dtype="bf16", calls=10, kernel="nchwToNhwcKernel", channels_first=True)
+    h200()
     # No images
     gpu(model(convolutions=0, channels_last=None))
     busy.tc_math 20
@@ -59,14 +65,15 @@ def channels_first(evidence: Evidence, model: Model) -> Detection | None:
 
     ## How it is measured
     By the strides of the operators' inputs, by kernels that transpose images, and by how far norms
-    and pooling are from the memory bandwidth.
+    and pooling are from the memory bandwidth. Of images of one channel both layouts are the same.
     """
     facts = evidence.facts
     if not evidence.on_device or not model.convolutions or model.channels_last:
         return None
     rows = work_of(evidence)
-    layout_ns = sum(row.ns for row in rows if row.leaf == "busy.layout")
-    images_ns = sum(row.ns for row in rows if row.channels_first and row.leaf != "busy.layout")
+    laid_out = [row for row in rows if not formats.convolves_single_channel(row)]
+    layout_ns = sum(row.ns for row in laid_out if row.leaf == "busy.layout")
+    images_ns = sum(row.ns for row in laid_out if row.channels_first and row.leaf != "busy.layout")
     if window_share(evidence, layout_ns + images_ns) < _MIN_STEP_SHARE:
         return None
     return channels_first.detection(

@@ -5,8 +5,15 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.queries import device_waits, graph_passes, samples, step_lines, windows
+from gapless.catalogue.queries import (
+    device_waits,
+    graph_passes,
+    samples,
+    step_lines,
+    windows,
+)
 from gapless.catalogue.queries.step_lines import StepLine
+from gapless.model.change import Omit
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
@@ -18,6 +25,7 @@ _REMEDY: Final = (
     "if training does not need it: leave it out, or do it every hundredth step; if it does: in one "
     "call on whole tensors (torch._foreach_*, stacked), or in the loader's workers"
 )
+_PLACE: Final = "beside the forward and the backward pass, the optimizer and the loader"
 _GRADIENT_REMEDY: Final = (
     "gradients that are only looked at: read them from .grad after backward(), without a pass of "
     "their own; those of several losses: one backward() of their sum; else: not in every step"
@@ -149,6 +157,15 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     backward, host_code, operator("aten::_local_scalar_dense", calls=1, host_ms=6)
     HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.29)
     HotLine("training", "train.py", 36, "train", 100, 0.25)
+    # A device that hardly waits computes figures for a log
+    > The device computes aten::logsumexp 1× for train.py:34, which takes 8.0 ms of each 20.0 ms
+      step, beside the forward and the backward pass, the optimizer and the loader.
+    gpu()
+    busy.math 19, idle.host.python 1
+    backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    operator("aten::logsumexp", calls=1, host_ms=1, device_ms=8)
+    Site("aten::logsumexp", "train.py", 20, "train", MS * STEPS, STEPS)
+    Site(f"{ON_DEVICE}aten::logsumexp", "train.py", 20, "train", 8 * MS * STEPS, STEPS)
     # With a device that hardly waits for its host
     gpu()
     busy.math 18, idle.host.python 2
@@ -175,17 +192,43 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     price is that of the step without the line: whether the step needs it cannot be seen from
     outside. A cause that is named at the same lines takes precedence.
     With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
-    do not count; the device has to wait for the host in the step, and a line is worth no more than
-    it waits in the line's function, as stacks of a window show. Recordings that do not tell such
-    calls count as if the line had waited as long as the device works.
+    do not count; the device has to wait for the host in the step. A line is surely worth no more
+    than it waits in the line's function, as stacks of a window show, and likely no more than it
+    idles for the host, and for batches that the thread loads itself: without the line, the thread
+    launches ahead. Where the device hardly waits, what it works for operators without a graph that
+    the function calls itself counts, if most samples outside training are at one line. Recordings
+    that do not tell calls that may wait count as if lines had waited as long as the device works.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
+    if not lines and evidence.on_device:
+        return _device_detections(evidence)
     return [
         _line_detection(evidence, line)
         for line in lines[:_MAX_LINES]
         if line.share.low >= _min_share(evidence, line)
     ]
+
+
+def _device_detections(evidence: Evidence) -> Sequence[Detection]:
+    """Return the line at which a device that hardly waits computes what trains nothing."""
+    line = device_waits.find_device_line(evidence)
+    if line is None or line.share < _MIN_DEVICE_SHARE:
+        return ()
+    time_words = windows.format_step_part(evidence, line.share * (evidence.step_ns or 0))
+    calls_words = f"{line.operator} {windows.format_count(line.calls)}×"
+    return (
+        costly_line.detection(
+            f"The device computes {calls_words} for {name_line(line.location)}, which takes "
+            f"{time_words}, {_PLACE}.",
+            Omit((line.operator,)),
+            location=line.location,
+            measures=(Measure("the device's time for the line", line.share, "share"),),
+            no_remedy=_REMEDY,
+            unless=SAME_LINE,
+            inferred=True,
+        ),
+    )
 
 
 def _min_share(evidence: Evidence, line: StepLine) -> float:
@@ -202,17 +245,23 @@ def _shown_share(evidence: Evidence) -> float:
     return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
 
 
+def _freed_share(evidence: Evidence, exposed_share: float) -> float:
+    """Return what a line is worth at most in the middle: all for which the device idles."""
+    if not evidence.on_device:
+        return exposed_share
+    return max(exposed_share, device_waits.idle_share(evidence))
+
+
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     share, step_ns = line.share, evidence.step_ns or 0
     exposed_share = device_waits.exposed_share(evidence, line) if evidence.on_device else 1.0
     sure_share = min(share.low, exposed_share) * _shown_share(evidence)
-    likely_share = max(sure_share, min(share.mid, exposed_share))
+    likely_share = max(sure_share, min(share.mid, _freed_share(evidence, exposed_share)))
     passed_share = graph_passes.backward_share(evidence, line)
     passed_figures = (Measure("its part of the backward pass", passed_share.mid, "share"),)
-    place_words = "beside the forward and the backward pass, the optimizer and the loader"
     return costly_line.detection(
         f"{name_line(line.location)} takes "
-        f"{windows.format_step_part(evidence, share.mid * step_ns)}, {place_words}.",
+        f"{windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
         samples.remove_share(
             evidence,
             Estimate(
@@ -220,6 +269,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
                 likely_share + passed_share.mid,
                 share.high + passed_share.high,
             ),
+            device_waits.freed_leaves(evidence) if evidence.on_device else None,
         ),
         location=line.location,
         measures=(

@@ -1,5 +1,6 @@
 """Work in a few steps that takes a large part of the training's time."""
 
+from collections.abc import Sequence
 from math import log
 from typing import Final
 
@@ -200,7 +201,7 @@ def _other_calls(recorded: RecordedRun) -> list[CallLine]:
         if (call.file, call.function) in training_functions
         and (call.callee_file, call.callee) not in training_functions
         and call.callee != step_lines.BACKWARD
-        and not step_lines.is_loading(call)
+        and not _is_loading(call)
         and not _is_of_optimizer(call)
     ]
 
@@ -241,7 +242,7 @@ def _find_line(evidence: Evidence, share: float, late_part: float) -> Location |
             if is_own and not _measure_mismatch(line.share.mid, share, looks):
                 return line.location
     if nearest.late < _MIN_LATE_SHARE * share:
-        own_forwards = step_lines.own_forwards(recorded.call_lines)
+        own_forwards = _own_forwards(recorded.call_lines)
         knows_late = any(call.late for call in recorded.call_lines)
         min_part = _MIN_LATE_SHARE * late_part if knows_late else 0.0
         calls = [
@@ -261,3 +262,27 @@ def _measure_mismatch(sampled_share: float, share: float, looks: int) -> float:
     sampled = estimate_share(sampled_share, looks)
     nearest = min(max(share, sampled.low), sampled.high)
     return abs(log(nearest / share)) if nearest and share else float("inf")
+
+
+def _own_forwards(calls: Sequence[CallLine]) -> tuple[CallLine, ...]:
+    """Return the calls of modules that each step needs: the longest before a backward pass."""
+    backwards = [call for call in calls if call.callee == step_lines.BACKWARD]
+    forwards = [
+        max(before, key=lambda call: call.share)
+        for backward in backwards
+        if (
+            before := [
+                call
+                for call in calls
+                if step_lines.is_forward(call)
+                and (call.file, call.function) == (backward.file, backward.function)
+                and call.line < backward.line
+            ]
+        )
+    ]
+    return tuple(forwards)
+
+
+def _is_loading(call: CallLine) -> bool:
+    """Return whether a call asks for the next batch."""
+    return call.callee.endswith("__next__") or "torch/utils/data/" in call.callee_file

@@ -6,7 +6,6 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.ranks import collectives
 from gapless.model.change import ZERO_FACTOR, Change
-from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
@@ -18,7 +17,7 @@ _MIN_CALLS: Final = 0.9  # a step
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MARKS: Final = ("gloo:", "nccl:")  # of transfers, on the threads that carry them out
 _MET: Final = ("barrier", "all_gather")
-_FOLDER: Final = "torch/distributed/"
+_WRAPPED: Final = "ddp"  # which exchanges gradients without a call of the user's
 _SHARDED: Final = "fsdp"
 
 
@@ -35,6 +34,14 @@ _SHARDED: Final = "fsdp"
     rank busy.math 36, comm.exposed 3, idle.comm.host 1
     operator(_BARRIER, calls=2, host_ms=1), operator(_GATHER, calls=2 * 2, host_ms=1)
     operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    # Samples of the whole run, at the line that calls them
+    > Ranks meet 3 times a step besides exchanging gradients, in 1 barrier and 2 gatherings: 3 of 4
+      collectives, and what no computing hides of all takes 4.0 ms of each 40.0 ms step.
+    with_rank_lines(evidence_of_ranks(cpu(the_world, ddp()), {"busy.math": 36, "comm.exposed": 4},
+      {"busy.math": 36, "comm.exposed": 4}, parts=(operator(_BARRIER, calls=2, host_ms=1),
+      operator(_GATHER, calls=4, host_ms=1), operator(collectives.REDUCE_CALL, calls=2, host_ms=1),
+      CallLine("train.py", 77, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.1))),
+      (hot_line(77, 0.1),), (hot_line(77, 0.12),))
     # A group of one process, whose gradients are reduced one by one
     > Collectives of a group of one process exchange nothing; there are 132 in each step: 4.0 ms of
       each 40.0 ms step.
@@ -68,13 +75,16 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
     ## How it is measured
     By the barriers and gatherings of a step in windows, as their part of all collectives, counted
     and by the time that transfers take, and by the account: transfers that no computing hides, and
-    the host's time to start them. Waits for a late rank are another cause: they move to the next
-    collective. In a group of one process, samples of the line that calls them tell what goes, too.
+    the host's time to start them. Without a device, beside DistributedDataParallel, they take at
+    least what samples of the whole run show at the lines that call them, on every rank. Waits for a
+    late rank are another cause: they move to the next collective. In a group of one process,
+    samples of the line that calls them tell what goes, too.
     """
     if world.ranks < 2:  # noqa: PLR2004
         return _lone_detection(evidence)
     if any(module.kind == _SHARDED for module in evidence.facts.parallel):
         return None
+    is_wrapped = any(module.kind == _WRAPPED for module in evidence.facts.parallel)
     n_barriers = windows.sum_calls(evidence, _BARRIER).count
     n_gatherings = windows.sum_calls(evidence, _GATHER).count
     n_met, n_all = n_barriers + n_gatherings, collectives.count_collectives(evidence)
@@ -92,8 +102,13 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
         f"Ranks meet {count(n_met)} times a step besides exchanging gradients, in {kinds}: "
         f"{count(n_met)} of {count(n_all)} collectives, and what no computing hides of all takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        collectives.change_exposed(evidence, _estimate_remaining(evidence, share)),
-        location=windows.find_calling_function(evidence, _BARRIER, _GATHER),
+        collectives.change_called(
+            evidence,
+            _estimate_remaining(evidence, share),
+            collectives.sampled_share(evidence, collectives.BY_NAME) if is_wrapped else None,
+        ),
+        location=windows.find_calling_function(evidence, _BARRIER, _GATHER)
+        or collectives.find_calling_line(evidence),
         measures=(
             Measure("barriers, a step", n_barriers, ""),
             Measure("gatherings, a step", n_gatherings, ""),
@@ -110,8 +125,7 @@ def _lone_detection(evidence: Evidence) -> Detection | None:
     """Return the detection that a group of one process exchanges something with itself."""
     n_all, step_ns = collectives.count_collectives(evidence), evidence.step_ns
     lost_ns = collectives.exposed_ns(evidence)
-    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
-    call = max(calls, key=lambda call: call.share, default=None)
+    call = collectives.find_call(evidence)
     if n_all < _MIN_CALLS or not step_ns or lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
     change: Change = collectives.change_exposed(evidence, ZERO_FACTOR)
@@ -128,7 +142,7 @@ def _lone_detection(evidence: Evidence) -> Detection | None:
         f"{windows.format_count(n_all)} in each step: "
         f"{windows.format_step_part(evidence, lost_ns)}.",
         change,
-        location=call and Location(call.file, call.line, call.function),
+        location=collectives.find_calling_line(evidence),
         measures=(
             Measure("collectives, a step", n_all, ""),
             Measure("they take, a step", lost_ns, "ns"),

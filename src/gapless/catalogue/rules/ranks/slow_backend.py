@@ -11,6 +11,7 @@ from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
+_HELD_UP: Final = ("idle.sync", "idle.host", "idle.launch", "idle.unknown")
 
 
 @rule(
@@ -43,7 +44,8 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
     ## How it is measured
     By the backend of the group that DistributedDataParallel exchanges gradients in, and by the
     account: transfers that no computing hides, and the host's time to carry them out. What NCCL
-    takes for them here is not known, so that all of that is the most that it can give.
+    takes for them here is not known: all of that is the most that it can give, with the copies
+    and with what the device waits for its host, which does not wait for exchanges then.
     """
     is_by_gloo = parallel.settings.get("backend") == "gloo" and evidence.on_device
     if parallel.kind != "ddp" or world.ranks < 2 or not is_by_gloo:  # noqa: PLR2004
@@ -55,8 +57,8 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
         f"Gradients of GPUs are exchanged over {world.ranks} ranks by gloo, through the memory of "
         "the host, where NCCL copies from GPU to GPU: that takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        Scale(ZERO_FACTOR, leaves=(collectives.TRANSFER_LEAF,)),
-        HostChange((collectives.ISSUE_LEAVES,), ZERO_FACTOR),
+        Scale(ZERO_FACTOR, leaves=(collectives.TRANSFER_LEAF, "copy.")),
+        HostChange((collectives.ISSUE_LEAVES, *_HELD_UP), ZERO_FACTOR),
         location=parallel.location,
         measures=(Measure("exposed, a step", lost_ns, "ns"),),
         no_remedy='init_process_group("nccl") exchanges gradients from GPU to GPU',

@@ -7,7 +7,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
-from gapless.model.change import Bucket
+from gapless.model.change import Bucket, Change, Omit
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
@@ -54,7 +54,8 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     By the size that the wrapper was given, the exchanges that windows show, and the account:
     transfers that no computing hides, and the host's time to start them. Fewer buckets save the
     latency of each: without a device, where each has fewer than 256 KiB, that is nearly all of it.
-    Elsewhere what they save is not foretold: a trial shows it.
+    On a device the calls that there would be fewer of are left out of the replayed windows, with
+    what they launch. Elsewhere what they save is not foretold: a trial shows it.
     """
     cap_mib = parallel.settings.get("bucket_cap_mb")
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
@@ -69,16 +70,12 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
         or lost_ns < _MIN_STEP_SHARE * step_ns
     ):
         return None
-    # What starting many exchanges takes the host of a device is not known.
-    remaining = (
-        None if evidence.on_device else collectives.remains_of_fewer(evidence, n_calls, n_usual)
-    )
     return small_buckets.detection(
         f"Gradients are exchanged over {world.ranks} ranks in {windows.format_count(n_calls)} "
         f"buckets of at most {cap_mib:.2g} MiB a step: what no computing hides of that takes "
         f"{windows.format_step_part(evidence, lost_ns)}; buckets of {_USUAL_MIB:g} MiB would be "
         f"{n_usual}.",
-        Bucket(n_usual) if remaining is None else collectives.change_exposed(evidence, remaining),
+        _change_buckets(evidence, n_calls, n_usual),
         location=parallel.location,
         measures=(
             Measure("buckets, a step", n_calls, ""),
@@ -87,3 +84,11 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
         ),
         helps=(_BUCKETS.request(round(_USUAL_MIB)),),
     )
+
+
+def _change_buckets(evidence: Evidence, n_calls: float, n_usual: int) -> Change:
+    """Return what goes with the buckets that are too many."""
+    if evidence.on_device:
+        return Omit((collectives.REDUCE_CALL,), keep=n_usual / n_calls)
+    remaining = collectives.remains_of_fewer(evidence, n_calls, n_usual)
+    return Bucket(n_usual) if remaining is None else collectives.change_exposed(evidence, remaining)

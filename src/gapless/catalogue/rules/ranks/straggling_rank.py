@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import rank_marks, rank_waits
+from gapless.catalogue.queries.ranks.laden_rank import find_laden_rank
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.model.change import Drop
 from gapless.model.edit import Location
@@ -107,9 +108,10 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     longer is not blamed, nor one whose host only takes longer at no line of its own; nor is one
     that in windows is later than a step takes without them: tracing slows ranks unequally. The gain
     is that of this rank being as fast as the next slowest, which then decides; extra computing is
-    not saved but shared among all ranks. Waits for one another by chance remain. Its excess is
-    found by comparing its steps with the others', and its line is the one at which its training
-    thread was sampled more often than theirs.
+    not saved but shared among all ranks. Without a device it is at least what samples of the whole
+    run show in functions in which this rank alone stands. Waits for one another by chance remain.
+    Its excess is found by comparing its steps with the others', and its line is the one at which
+    its training thread was sampled more often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
@@ -135,6 +137,9 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     largest = [excess for excess in excesses if excess[1] >= _MIN_SURPLUS_SHARE * surplus][
         :2
     ] or excesses[:1]
+    laden = find_laden_rank(evidence) if largest[0][0] == _COMPUTING else None
+    if laden is not None and laden.rank.rank == straggler.rank:
+        return None  # named as uneven batches
     wait_ns = rank_waits.mean_straggler_wait(ranks, straggler)
     others_wait = "the other waits" if len(ranks) == 2 else "the others wait"  # noqa: PLR2004
     detection = straggling_rank.detection(

@@ -51,7 +51,8 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
     ## How it is measured
     By the calls of ``SyncBatchNorm`` and of differentiable collectives in windows, and by the
     account: the transfers that no computing hides, and the host's time to start them, in proportion
-    to their part of all collectives of a step; without a device, of the time that these take.
+    to their part of all collectives of a step; without a device, of the time that these take, and
+    at least what samples of the whole run show at the lines of differentiable collectives.
     """
     if world.ranks < 2:  # noqa: PLR2004 - no other rank
         return None
@@ -69,8 +70,13 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
         f"{count(n_backward)} times the backward pass: these are {count(n_forward + n_backward)} "
         f"of {count(n_all)} collectives, and what no computing hides of all takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        collectives.change_exposed(evidence, _estimate_remaining(evidence, share)),
-        location=windows.find_calling_function(evidence, _NORM, *_FUNCTIONS),
+        collectives.change_called(
+            evidence,
+            _estimate_remaining(evidence, share),
+            _sampled_share(evidence, (n_forward + n_backward) / n_forward),
+        ),
+        location=windows.find_calling_function(evidence, _NORM, *_FUNCTIONS)
+        or collectives.find_calling_line(evidence),
         measures=(
             Measure("collectives of the forward pass, a step", n_forward, ""),
             Measure("collectives, a step", n_all, ""),
@@ -82,6 +88,15 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
             "several layers in one call"
         ),
     )
+
+
+def _sampled_share(evidence: Evidence, ratio: float) -> Estimate | None:
+    """Return the share of the run in these collectives: forward as sampled, backward as many."""
+    sampled = collectives.sampled_share(evidence, collectives.BY_AUTOGRAD)
+    if sampled is None:
+        return None
+    both_share = ratio * sampled.mid
+    return Estimate(sampled.low, both_share, both_share + sampled.high - sampled.mid)
 
 
 def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:
