@@ -180,8 +180,10 @@ def prepared(pictures: Tensor) -> Tensor:
 def slices(job: Job) -> Batches:
     """Return batches out of pinned memory, again and again."""
     decoded = job.data.decoded
-    numbers = torch.stack([prepared(one[None])[0] for one in decoded]).pin_memory()
-    labels = (torch.arange(len(numbers)) % 100).pin_memory()
+    numbers = torch.stack([prepared(one[None])[0] for one in decoded])
+    labels = torch.arange(len(numbers)) % 100
+    if job.device.type == "cuda":  # without a device nothing can be pinned
+        numbers, labels = numbers.pin_memory(), labels.pin_memory()
     for at in itertools.cycle(range(0, len(numbers), job.options.batch)):
         part = slice(at, at + job.options.batch)
         yield numbers[part], labels[part]
@@ -209,7 +211,7 @@ def train(job: Job) -> Steps:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4)
     batches: Iterable[tuple[Tensor, Tensor]]
     batches = slices(job) if options.resident else DataLoader(job.data, **job.loader)
-    if options.ahead:
+    if options.ahead and device.type == "cuda":
         batches = copied_ahead(iter(batches), device)
     model.train()
     while True:
