@@ -103,6 +103,17 @@ class Pictures(Dataset[Any]):
         return (pixels().roll(index).float() / 255 - MEAN) / STD, index
 
 
+def test_a_worker_does_not_ask_for_the_device_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: object) -> bool:
+        raise RuntimeError("CUDA error: initialization error")
+
+    monkeypatch.setattr(torch.Tensor, "is_pinned", fail)
+    pixels = torch.randint(0, 256, (3, 16, 16), dtype=torch.uint8)
+    assert torch.equal(handwritten_floats.make_later(pixels).floats(), pixels.float())
+
+
 def test_workers_send_bytes() -> None:
     told: list[None] = []
     handwritten_floats.on_first_by_hand.append(lambda: told.append(None))

@@ -100,7 +100,9 @@ def make_later(tensor: Any) -> Any:
     ramp = torch.arange(256, dtype=torch.uint8).to(torch.float64).to(torch.float32)
     table = _intern(ramp.expand(tensor.size(-3), 256).reshape(-1))
     view = tensor.movedim(-3, -1)
-    pixels = torch.empty(view.shape, dtype=torch.uint8, pin_memory=tensor.is_pinned())
+    # Not in a worker that was forked beside CUDA: to ask there is an error.
+    is_pinned = torch.cuda.is_initialized() and tensor.is_pinned()
+    pixels = torch.empty(view.shape, dtype=torch.uint8, pin_memory=is_pinned)
     return Uint8Picture(pixels.copy_(view), table)
 
 
