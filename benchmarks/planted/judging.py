@@ -297,12 +297,21 @@ def result(out: Path, halves: Sequence[str], previous: Path, machine: Json) -> d
         if side == "open":
             families = sorted({name for case in judged for name in case.families})
             row["families"] = {
-                name: figures([case for case in judged if name in case.families])
+                name: _figures_of_any([case for case in judged if name in case.families])
                 for name in families
             }
         sides[side] = row
     order = [side for side in ("unseen", "open") if side in sides]
     return {"version": 1, "halves": {side: sides[side] for side in order}}
+
+
+def _figures_of_any(judged: Sequence[JudgedCase]) -> dict[str, Any]:
+    """Return the figures that cases have anything for: of one family most have nothing."""
+    return {
+        name: value
+        for name, value in figures(judged).items()
+        if (any(value.values()) if isinstance(value, dict) else value)
+    }
 
 
 def listing(out: Path, side: str) -> list[str]:
