@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from gapless.catalogue.queries import step_lines, windows
-from gapless.catalogue.queries.samples import HOST_LEAVES, is_function_of
+from gapless.catalogue.queries.samples import HOST_LEAVES, find_called_line, is_function_of
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
@@ -19,7 +19,7 @@ _DATA: Final = "idle.data."
 # Copies and numbers that are read have causes of their own.
 _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "contiguous", "clone", "detach")
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
-_MIN_CALLS_SHARE: Final = 0.9  # of an operator's calls: others belong to the model
+_MIN_CALLS_SHARE: Final = 0.9  # of an operator's calls, or time: others belong to the model
 
 
 def exposed_share(evidence: Evidence, line: StepLine) -> float:
@@ -71,29 +71,41 @@ def min_step_share(evidence: Evidence) -> float:
 
 
 class DeviceLine(Struct, frozen=True):
-    """A line, and the operator that it calls."""
+    """A line, or only a function by that where it begins, and the operator that it calls."""
 
     location: Location
+    is_exact: bool  # a sample of that call shows the line
     operator: str
     calls: float  # a step
     share: float  # of a step, that the device works for it
+    kept_share: float  # of what the device works for the operator: that of other calls
 
 
 def find_device_line(evidence: Evidence) -> DeviceLine | None:
-    """Return the line with most of such work; ``None``: there is none, or no line is known.
+    """Return the line with most of such work; ``None``: there is none, or it is spread.
 
     Lines are sampled where operators are launched, and where the thread waits as the queue of its
-    device is full: most of the function's time outside training has to be at that line.
+    device is full: most of the function's time outside training has to be at one line. That one may
+    do something else, beside the device: only a sample of the call itself tells its line.
     """
     step_ns = evidence.step_ns
     site = max(_own_sites(evidence), key=lambda site: site.ns, default=None)
-    line = None if site is None else _find_line(evidence, site)
-    if site is None or line is None or not step_ns:
+    if site is None or not step_ns or not _has_top_line(evidence, site):
         return None
     n_steps = windows.count_steps(evidence)
     operator = site.name.removeprefix(ON_DEVICE)
-    location = line.location
-    return DeviceLine(location, operator, site.calls / n_steps, site.ns / n_steps / step_ns)
+    function = Location(site.file, site.line, site.function)
+    location = find_called_line(evidence, function, operator.removeprefix("aten::"))
+    all_ns = windows.sum_calls(evidence, operator).device_ns * n_steps
+    own_share = site.ns / all_ns if all_ns else 1.0
+    return DeviceLine(
+        location,
+        location != function,
+        operator,
+        site.calls / n_steps,
+        site.ns / n_steps / step_ns,
+        0.0 if own_share >= _MIN_CALLS_SHARE else 1 - own_share,
+    )
 
 
 def _own_sites(evidence: Evidence) -> list[Site]:
@@ -121,13 +133,10 @@ def _is_elsewhere(evidence: Evidence, site: Site, name: str) -> bool:
     return own_calls < _MIN_CALLS_SHARE * sum(call.calls for call in calls)
 
 
-def _find_line(evidence: Evidence, site: Site) -> StepLine | None:
-    lines = [
-        line
+def _has_top_line(evidence: Evidence, site: Site) -> bool:
+    shares = [
+        line.share.mid
         for line in step_lines.find_step_lines(evidence)
         if is_function_of(site.file, site.function, line.location)
     ]
-    top = max(lines, key=lambda line: line.share.mid, default=None)
-    if top is None or top.share.mid < _MIN_LINE_SHARE * sum(line.share.mid for line in lines):
-        return None
-    return top
+    return bool(shares) and max(shares) >= _MIN_LINE_SHARE * sum(shares)

@@ -163,6 +163,16 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     gpu()
     busy.math 19, idle.host.python 1
     backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    CallLine("train.py", 34, "train", "torch/functional.py", "logsumexp", 0.01)
+    operator("aten::logsumexp", calls=1, host_ms=1, device_ms=8)
+    Site("aten::logsumexp", "train.py", 20, "train", MS * STEPS, STEPS)
+    Site(f"{ON_DEVICE}aten::logsumexp", "train.py", 20, "train", 8 * MS * STEPS, STEPS)
+    # The same, where no sample shows that the function's costliest line calls it
+    > The device computes aten::logsumexp 1× for `train` (train.py:20), which takes 8.0 ms of each
+      20.0 ms step, beside the forward and the backward pass, the optimizer and the loader.
+    gpu()
+    busy.math 19, idle.host.python 1
+    backward, host_code, HotLine("training", "train.py", 36, "train", 120, 0.3)
     operator("aten::logsumexp", calls=1, host_ms=1, device_ms=8)
     Site("aten::logsumexp", "train.py", 20, "train", MS * STEPS, STEPS)
     Site(f"{ON_DEVICE}aten::logsumexp", "train.py", 20, "train", 8 * MS * STEPS, STEPS)
@@ -196,8 +206,10 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     than it waits in the line's function, as stacks of a window show, and likely no more than it
     idles for the host, and for batches that the thread loads itself: without the line, the thread
     launches ahead. Where the device hardly waits, what it works for operators without a graph that
-    the function calls itself counts, if most samples outside training are at one line. Recordings
-    that do not tell calls that may wait count as if lines had waited as long as the device works.
+    the function calls itself counts, if most samples outside training are at one line; the line is
+    named if samples show that call there, else the function. What else calls such an operator keeps
+    its part of the device's time. Recordings that do not tell calls that may wait count as if lines
+    had waited as long as the device works.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
@@ -217,11 +229,14 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
         return ()
     time_words = windows.format_step_part(evidence, line.share * (evidence.step_ns or 0))
     calls_words = f"{line.operator} {windows.format_count(line.calls)}×"
+    place_words = name_line(line.location)
+    if not line.is_exact:
+        place_words = f"`{line.location.function}` ({place_words})"
     return (
         costly_line.detection(
-            f"The device computes {calls_words} for {name_line(line.location)}, which takes "
-            f"{time_words}, {_PLACE}.",
-            Omit((line.operator,)),
+            f"The device computes {calls_words} for {place_words}, which takes {time_words}, "
+            f"{_PLACE}.",
+            Omit((line.operator,), keep=line.kept_share),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
             no_remedy=_REMEDY,
