@@ -59,6 +59,18 @@ def test_what_a_recurrent_network_does_at_each_position_is_done_less_often() -> 
     assert find_host_factor((backward, once), PADDING) == NO_CHANGE
 
 
+def test_what_is_done_often_beside_a_recurrent_network_is_not_done_at_each_position() -> None:
+    lengths = replace(PADDING, rows=32, lengths=(9, 20, 70, 100))
+    layer = example_work("aten::gru", ((32, 100, 64), (1, 32, 32)), 5, "busy.other", calls=1)
+    pictures = ((32, 64, 56, 56), (64, 64, 3, 3))
+    encoder = example_work("aten::convolution", pictures, 50, "busy.math", calls=53)
+    added = example_work("aten::add_", pictures[:1], 5, "busy.elementwise", calls=53)
+    heads = example_work("aten::mm", ((32, 44), (44, 1)), 5, "busy.math", calls=30)
+    rows = (layer, encoder, added, heads)
+    assert rows_with_length(rows, lengths) == (layer,)
+    assert find_host_factor(rows, lengths) == NO_CHANGE
+
+
 def test_packed_rows_are_left_alone() -> None:
     packed_rows = example_work("aten::mm", ((963, 64), (64, 256)), 5, "busy.math")
     assert rows_with_length((packed_rows,), PADDING) == ()

@@ -10,6 +10,7 @@ position: there are fewer calls, each as long as it was.
 
 import re
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Final
 
 from msgspec import Struct
@@ -22,6 +23,13 @@ from gapless.roofline.roofline import NO_CHANGE
 
 _STRIDES: Final = (1, 2, 4, 8, 16)
 _RECURRENT: Final = re.compile(r"^aten::(gru|lstm|rnn_tanh|rnn_relu)$")
+# What its cells, and their backward passes, consist of.
+_CELL: Final = re.compile(
+    r"^aten::(unsafe_)?(linear|addmm|mm|matmul|sigmoid|tanh|relu|threshold|mul|add|sub|rsub|neg|sum"
+    r"|chunk|split|unbind|select|narrow|slice|cat|stack|t|transpose|view|expand|as_strided|copy"
+    r"|clone|fill|empty_like|empty_strided|resolve_conj)(_backward|_with_sizes)?_?$"
+)
+_PICTURES: Final = 4  # dimensions: a cell's tensors have fewer
 _STRIDED: Final = re.compile(r"conv|pool|stft|unfold")
 _MIN_LENGTH: Final = 8  # positions: below, any size may be one by chance
 _MAX_CUT: Final = 2  # positions that kernels without padding at the ends cut off
@@ -120,11 +128,16 @@ class _Lengths(Struct, frozen=True):
     rows: int
     lengths: frozenset[int]
     parameters: frozenset[tuple[int, ...]]  # tensors of such sizes do not count
-    min_calls: int = 0  # of what is done once a position; 0: nothing is
+    min_calls: float = 0.0  # of what is done once a position; 0: nothing is
 
     def is_per_position(self, work: Work) -> bool:
         """Return whether a recurrent network does this for each position."""
-        return 0 < self.min_calls <= work.calls and work.leaf != _OPTIMIZER
+        is_often = 0 < self.min_calls <= work.calls and work.leaf != _OPTIMIZER
+        return (
+            is_often
+            and _CELL.match(work.operator) is not None
+            and all(len(size) < _PICTURES for size in sizes_of(work))
+        )
 
     def times(self, work: Work) -> int:
         """Count how often the length is among the sizes of a tensor that holds the batch, too."""
@@ -165,7 +178,7 @@ def _lengths_of(rows: Sequence[Work], padding: PaddingStats) -> _Lengths:
         padding.rows, lengths, frozenset(parameter_sizes | {size[::-1] for size in parameter_sizes})
     )
     n_passes = sum(row.calls for row in rows if _RECURRENT.match(row.operator) and sizes.times(row))
-    return replace(sizes, min_calls=n_passes * min(padding.lengths))
+    return replace(sizes, min_calls=n_passes * median(padding.lengths))
 
 
 def _nearby(length: int, away: int) -> range:
