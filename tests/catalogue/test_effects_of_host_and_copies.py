@@ -27,6 +27,7 @@ from gapless.model.change import (
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
+from gapless.pricing.charged import charge_changes
 
 STEP = "Optimizer.step#AdamW.step"
 HOST_FIXES = ("fused", "foreach", "set-to-none", "collector", "debug-off", "no-sync")
@@ -212,6 +213,18 @@ def test_copies_are_changed_as_the_fix_says(fix: str, facts: Facts, change: Chan
 def test_without_workers_the_training_thread_pins() -> None:
     changes = find_effect(evidence_of(example_facts.gpu(), WORK), "pin-memory")
     assert changes == (CopyChange(pinned=True), Delay(950_000))
+
+
+def test_a_step_takes_a_batch_for_each_of_its_backward_passes() -> None:
+    facts = example_facts.gpu(
+        example_facts.loader(batch_bytes=9 << 20), example_facts.world(micro_batches=4.0)
+    )
+    copied = example_copies("HtoD", "pageable", calls=8, ms=4, mib=36)
+    evidence = evidence_of(facts, WORK, copied)
+    changes = find_effect(evidence, "pin-memory")
+    assert changes == (CopyChange(pinned=True), Delay(900_000))  # of 36 MiB
+    freed = LoaderChange(facts.loaders[0].id, freed_ns=1_000_000)
+    assert charge_changes(evidence, (freed,)).own_share == pytest.approx(4 / 24)
 
 
 def test_where_most_that_is_copied_are_no_batches_pinning_them_is_not_foretold() -> None:

@@ -64,11 +64,11 @@ def pageable_copy(evidence: Evidence) -> Detection | None:
     that call until the last piece is under way. Meanwhile nothing new is launched.
 
     ## How it is measured
-    By the kind of memory in the name of the copies, and their bytes: where batches hold less than
-    half of these, no loader's setting helps. A loader without workers pins in the training thread,
-    which takes as long as the driver's copy did, divided by torch's threads: that is taken off the
-    gain. The cost is what the device waits for in the account: copies that nothing overlaps, and
-    the host's time in their calls.
+    By the kind of memory in the name of the copies, and their bytes: where the batches of a step
+    hold less than half of these, no loader's setting helps. A loader without workers pins in the
+    training thread, which takes as long as the driver's copy did, divided by torch's threads: that
+    is taken off the gain. The cost is what the device waits for in the account: copies that nothing
+    overlaps, and the host's time in their calls.
     """
     copies = windows.sum_copies(evidence, "HtoD", "pageable")
     if not copies.ns or (copies.bytes is not None and copies.bytes < _MIN_SIZE):
