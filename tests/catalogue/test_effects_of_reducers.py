@@ -14,10 +14,14 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
+from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.model.change import Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.host_code import CallLine, HotLine
 from gapless.model.tables import CollectiveRow
+from gapless.pricing.diagnose import run_rules
+from gapless.pricing.simulators.account_model import predict_by_account
 
 WORK = {"busy.math": 30.0, "comm.exposed": 10.0}
 PARTS = (
@@ -112,6 +116,21 @@ def test_without_a_device_exchanges_of_few_bytes_are_latency(
 ) -> None:
     facts = example_facts.cpu(example_facts.optimizer(parameters=numbers))
     assert remains_of_fewer(evidence_of(facts, WORK), n_calls=8, n_after=2) == remaining
+
+
+def test_a_group_of_one_process_is_worth_its_transfers_too() -> None:
+    call = CallLine("train.py", 30, "f", "torch/distributed/c10d_logger.py", "wrapper", 0.8)
+    evidence = evidence_of(
+        example_facts.cpu(example_facts.world(ranks=1)),
+        {"busy.math": 10, "comm.exposed": 28, "idle.comm.host": 2},
+        operator(REDUCE_CALL, calls=132, host_ms=3),
+        call,
+        HotLine("training", "train.py", 30, "f", 400, 0.8),
+    )
+    (detection,), _ = run_rules(evidence, (meeting_in_step,))
+    speedup = predict_by_account(evidence, detection.changes).speedup
+    assert speedup is not None
+    assert speedup.mid == pytest.approx(1 / 0.2)
 
 
 @pytest.mark.slow

@@ -23,7 +23,6 @@ _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to par
 _MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number
 _UNKNOWN_HALF: Final = 0.75  # of the time: between the two bounds
-_FOLDER: Final = "torch/distributed/"
 BY_NAME: Final = ("torch/distributed/c10d_logger.py", "torch/distributed/distributed_c10d.py")
 BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
 _ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
@@ -56,7 +55,9 @@ def change_exposed(evidence: Evidence, remaining: Estimate) -> Change:
 
 def find_call(evidence: Evidence) -> CallLine | None:
     """Return the call of a collective that was sampled most; ``None``: in none."""
-    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
+    calls = (
+        call for call in evidence.call_lines if call.callee_file.endswith(BY_NAME + BY_AUTOGRAD)
+    )
     return max(calls, key=lambda call: call.share, default=None)
 
 
