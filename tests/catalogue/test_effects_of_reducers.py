@@ -15,7 +15,8 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
-from gapless.model.change import Change, Delay, HostChange, Omit, Scale
+from gapless.catalogue.rules.ranks.small_buckets import small_buckets
+from gapless.model.change import Bucket, Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HotLine
@@ -131,6 +132,26 @@ def test_a_group_of_one_process_is_worth_its_transfers_too() -> None:
     speedup = predict_by_account(evidence, detection.changes).speedup
     assert speedup is not None
     assert speedup.mid == pytest.approx(1 / 0.2)
+
+
+@pytest.mark.parametrize(
+    ("cap_mib", "exchanges", "change"),
+    [
+        (0.1, [], Omit((REDUCE_CALL,), keep=0.02)),
+        (5.0, [], Bucket(21)),
+        (5.0, [(1, 1000), (8, 8000)], Scale(Estimate(0.21, 1.0, 1.0), leaves=("comm.exposed",))),
+    ],
+)
+def test_fewer_buckets_of_a_device_carry_the_same_bytes(
+    cap_mib: float, exchanges: list[tuple[int, int]], change: Change
+) -> None:
+    facts = example_facts.gpu(
+        example_facts.ddp(bucket_cap_mb=cap_mib), example_facts.world(ranks=2)
+    )
+    calls = operator(REDUCE_CALL, calls=100, host_ms=3)
+    evidence = with_exchanges(evidence_of(facts, WORK, calls), *exchanges)
+    (detection,), _ = run_rules(evidence, (small_buckets,))
+    assert detection.changes == (change,)
 
 
 @pytest.mark.slow
