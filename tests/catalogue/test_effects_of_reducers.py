@@ -15,6 +15,7 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
+from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
 from gapless.model.change import Bucket, Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
@@ -152,6 +153,24 @@ def test_fewer_buckets_of_a_device_carry_the_same_bytes(
     evidence = with_exchanges(evidence_of(facts, WORK, calls), *exchanges)
     (detection,), _ = run_rules(evidence, (small_buckets,))
     assert detection.changes == (change,)
+
+
+@pytest.mark.parametrize(
+    ("work", "gone_share"),
+    [
+        ({"busy.tc_math": 30, "idle.host.python": 60, "idle.sync": 7, "comm.exposed": 3}, 0.1),
+        ({"busy.tc_math": 60, "copy.d2h": 5, "copy.h2d.pageable": 25, "comm.exposed": 10}, 0.2),
+    ],
+)
+def test_another_backend_saves_neither_python_nor_copies_of_batches(
+    work: dict[str, float], gone_share: float
+) -> None:
+    facts = example_facts.gpu(example_facts.ddp(backend="gloo"), example_facts.world(ranks=2))
+    evidence = evidence_of(facts, work)
+    (detection,), _ = run_rules(evidence, (slow_backend,))
+    speedup = predict_by_account(evidence, detection.changes).speedup
+    assert speedup is not None
+    assert speedup.mid == pytest.approx(1 / (1 - gone_share))
 
 
 @pytest.mark.slow
