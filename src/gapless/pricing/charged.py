@@ -254,7 +254,7 @@ def _charge_loader(evidence: Evidence, change: LoaderChange) -> Charge:
     uses = _loader_uses(evidence, change)
     is_known = not is_compute and change.loader != NO_LOADER
     max_shares = [_max_wait_share(evidence, use) for use in uses if is_known]
-    freed_share = (change.freed_ns or 0) / (evidence.step_ns or float("inf"))
+    freed_share = max(0.0, (change.freed_ns or 0) / (evidence.step_ns or float("inf")))
     max_share = min(1.0, max(max_shares, default=1.0) + freed_share)
     return Charge(_wait_share(evidence, change, uses) + freed_share, max_share)
 
