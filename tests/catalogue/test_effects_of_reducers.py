@@ -14,10 +14,16 @@ from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
-from gapless.model.change import Change, Delay, HostChange, Omit, Scale
+from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
+from gapless.catalogue.rules.ranks.slow_backend import slow_backend
+from gapless.catalogue.rules.ranks.small_buckets import small_buckets
+from gapless.model.change import Bucket, Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.host_code import CallLine, HotLine
 from gapless.model.tables import CollectiveRow
+from gapless.pricing.diagnose import run_rules
+from gapless.pricing.simulators.account_model import predict_by_account
 
 WORK = {"busy.math": 30.0, "comm.exposed": 10.0}
 PARTS = (
@@ -112,6 +118,59 @@ def test_without_a_device_exchanges_of_few_bytes_are_latency(
 ) -> None:
     facts = example_facts.cpu(example_facts.optimizer(parameters=numbers))
     assert remains_of_fewer(evidence_of(facts, WORK), n_calls=8, n_after=2) == remaining
+
+
+def test_a_group_of_one_process_is_worth_its_transfers_too() -> None:
+    call = CallLine("train.py", 30, "f", "torch/distributed/c10d_logger.py", "wrapper", 0.8)
+    evidence = evidence_of(
+        example_facts.cpu(example_facts.world(ranks=1)),
+        {"busy.math": 10, "comm.exposed": 28, "idle.comm.host": 2},
+        operator(REDUCE_CALL, calls=132, host_ms=3),
+        call,
+        HotLine("training", "train.py", 30, "f", 400, 0.8),
+    )
+    (detection,), _ = run_rules(evidence, (meeting_in_step,))
+    speedup = predict_by_account(evidence, detection.changes).speedup
+    assert speedup is not None
+    assert speedup.mid == pytest.approx(1 / 0.2)
+
+
+@pytest.mark.parametrize(
+    ("cap_mib", "exchanges", "change"),
+    [
+        (0.1, [], Omit((REDUCE_CALL,), keep=0.02)),
+        (5.0, [], Bucket(21)),
+        (5.0, [(1, 1000), (8, 8000)], Scale(Estimate(0.21, 1.0, 1.0), leaves=("comm.exposed",))),
+    ],
+)
+def test_fewer_buckets_of_a_device_carry_the_same_bytes(
+    cap_mib: float, exchanges: list[tuple[int, int]], change: Change
+) -> None:
+    facts = example_facts.gpu(
+        example_facts.ddp(bucket_cap_mb=cap_mib), example_facts.world(ranks=2)
+    )
+    calls = operator(REDUCE_CALL, calls=100, host_ms=3)
+    evidence = with_exchanges(evidence_of(facts, WORK, calls), *exchanges)
+    (detection,), _ = run_rules(evidence, (small_buckets,))
+    assert detection.changes == (change,)
+
+
+@pytest.mark.parametrize(
+    ("work", "gone_share"),
+    [
+        ({"busy.tc_math": 30, "idle.host.python": 60, "idle.sync": 7, "comm.exposed": 3}, 0.1),
+        ({"busy.tc_math": 60, "copy.d2h": 5, "copy.h2d.pageable": 25, "comm.exposed": 10}, 0.2),
+    ],
+)
+def test_another_backend_saves_neither_python_nor_copies_of_batches(
+    work: dict[str, float], gone_share: float
+) -> None:
+    facts = example_facts.gpu(example_facts.ddp(backend="gloo"), example_facts.world(ranks=2))
+    evidence = evidence_of(facts, work)
+    (detection,), _ = run_rules(evidence, (slow_backend,))
+    speedup = predict_by_account(evidence, detection.changes).speedup
+    assert speedup is not None
+    assert speedup.mid == pytest.approx(1 / (1 - gone_share))
 
 
 @pytest.mark.slow

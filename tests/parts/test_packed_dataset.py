@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import io
 import pickle
 import threading
 from pathlib import Path
@@ -73,6 +74,22 @@ def test_a_record_that_the_file_ends_before_is_an_error(folder: Path, tmp_path: 
     shard = packed_shards.SpanShard(str(short))
     with pytest.raises(EOFError, match="ends before the record at 1"):
         shard.read(0, packed_shards.IndexRow(1, 9, 0))
+
+
+def test_a_file_that_comes_cut_short_is_asked_for_again_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [b"abc", b"abcdef", b"abc", b"abc", b"abc"]
+
+    def answer(_: str) -> io.BytesIO:
+        return io.BytesIO(answers.pop(0))
+
+    monkeypatch.setattr(packed_shards, "open_far", answer)
+    copy = packed_shards.find_file("https://host", "whole", str(tmp_path), 6)
+    assert Path(copy).read_bytes() == b"abcdef"
+    with pytest.raises(OSError, match="https://host/short gave 3 bytes"):
+        packed_shards.find_file("https://host", "short", str(tmp_path), 6)
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 
 
 def test_where_nothing_was_packed_says_so(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import builtins
 import io
 import mmap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from torch.utils.data import (
     IterableDataset,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from gapless.payload.feeding import collating, decoders, file_reads, kept, pixels
+from gapless.payload.feeding import collating, decoders, file_reads, kept, pixels, remote
 from gapless.payload.feeding.batches import BYTES, NOW, RECYCLED, TENSORS, HeldBatch
 from gapless.payload.feeding.maker import AHEAD, Maker
 from gapless.payload.feeding.observation import Observation
@@ -216,3 +217,48 @@ def test_an_error_names_the_line_of_the_training() -> None:
     with pytest.raises(ValueError, match="broken") as raised:
         Pictures(Path(), broken=0)[0]
     assert describe_error(raised.value) == f"ValueError: broken ({__file__}:{_BROKEN_LINE})"
+
+
+class SlowBatch:
+    """A batch that takes a while to pickle; it becomes its number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        time.sleep(0.2 if self.number == 1 else 0.0)
+        return int, (self.number,)
+
+
+class CountingMaker:
+    number = 0
+
+    def begin(self, loader: object) -> None:
+        pass
+
+    def make_batch(self, way: str) -> SlowBatch:
+        del way
+        self.number += 1
+        return SlowBatch(self.number)
+
+
+def test_a_batch_that_is_slow_to_pickle_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_POLL_S", 0.02)
+    maker = remote.RemoteMaker(CountingMaker(), None)
+    try:
+        assert [maker.hand_over(NOW)[1] for _ in range(3)] == [1, 2, 3]
+    finally:
+        maker.close()
+
+
+class Unsized(Dataset[int]):
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_data_set_without_a_length_and_odd_batches_are_measured_all_the_same() -> None:
+    loader = DataLoader(Unsized(), sampler=iter([3, 1, 2]), num_workers=1)  # pyright: ignore[reportArgumentType]
+    assert SampleSource(loader, 2).process_samples == float("inf")
+    collating.touch(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    collating.touch(np.array(["", ""], dtype="U0"))

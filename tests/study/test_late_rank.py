@@ -14,7 +14,7 @@ from gapless.catalogue.examples.ranks import (
     with_rank_lines,
 )
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
-from gapless.catalogue.queries.ranks.rank_waits import find_ranks
+from gapless.catalogue.queries.ranks.rank_waits import find_own_share, find_ranks
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
 from gapless.catalogue.rules import RULES
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
@@ -150,6 +150,17 @@ def test_what_all_ranks_have_is_no_cause_of_one() -> None:
     iterator = operator(IN_PROCESS_ITERATOR, calls=1, host_ms=45)
     detections = detect(evidence_of_ranks(None, other, late, parts=(iterator,)))
     assert {row.code: row.rank for row in detections} == {"G601": 1, "G101": None}
+
+
+def test_samples_of_workers_make_a_rank_s_own_share_no_surer() -> None:
+    evidence = evidence_of_ranks(cpu(*WORLD), ALIKE, ALIKE)
+    own = (replace(hot_line(5, 0.2), function="take_notes"), hot_line(77, 0.8))
+    worker = replace(hot_line(9, 0.9), thread="worker", count=5000)
+    shares = [
+        find_own_share(with_rank_lines(evidence, (hot_line(77, 1.0),), lines), 1)
+        for lines in (own, (*own, worker))
+    ]
+    assert shares[0] == shares[1]
 
 
 def test_evening_out_gives_at_least_what_samples_show_unless_another_rank_decides() -> None:

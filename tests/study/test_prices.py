@@ -10,6 +10,7 @@ from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, worker_loader, world
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.queries.device_waits import min_step_share
 from gapless.model.change import (
     Change,
     CopyChange,
@@ -286,3 +287,12 @@ def test_what_is_measured_by_itself_is_worth_what_its_own_spread_leaves_of_it() 
     assert is_worth_naming(certain)
     assert not is_worth_naming(vague)
     assert bounds(vague)[0] < bounds(certain)[0]
+
+
+def test_waits_for_another_rank_make_no_step_as_long_as_they_are() -> None:
+    evidence = evidence_of_ranks(
+        gpu(ddp(), world(ranks=2)),
+        {"busy.tc_math": 40, "idle.host.python": 60},
+        {"busy.tc_math": 40, "comm.straggler_wait": 60},
+    )
+    assert min_step_share(evidence) == pytest.approx(0.4)

@@ -57,6 +57,10 @@ def make_plan(folder: Path, code: str, **changes: float) -> ArmPlan:
         ("print('one'); raise ValueError('no such file')", "ValueError: no such file"),
         ("import os; os._exit(4)", "it ended with exit code 4"),
         ("raise RuntimeError('a device failed\\nTry again')", "RuntimeError: a device failed"),
+        (
+            "raise SystemExit('[rank0]: OSError: lost\\n[rank0]: Try again')",
+            "[rank0]: OSError: lost",
+        ),
         ("import os; os.kill(os.getpid(), 15)", "ended by signal 15"),
         ("pass", NO_STEPS),
     ],

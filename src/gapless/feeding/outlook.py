@@ -21,6 +21,7 @@ _SAMPLE: Final = "sample"
 _TOUCH: Final = "touch"
 _FLOATS: Final = "floats"
 _COPY: Final = "copy"
+_PAGEABLE: Final = "pageable"
 _BYTES: Final = "uint8 batch"
 _COPIES: Final = "copy.h2d"
 _FLOAT_BYTES: Final = 4
@@ -154,8 +155,13 @@ def find_freed_ns(way: str, costs: Sequence[StageCost], loader: Loader) -> int |
     if is_anothers or not loader.batch_size or base not in ns or way not in ns:
         return None
     if stage == _FLOATS:  # copies are priced for themselves
-        copy_ns = [cost.sample_ns for cost in costs if (cost.stage, cost.way) == (_COPY, _NOW)]
-        copied_ns = copy_ns[0].mid if copy_ns and copy_ns[0] is not None else 0.0
+        copy_ns = {
+            cost.way: cost.sample_ns.mid
+            for cost in costs
+            if cost.stage == _COPY and cost.sample_ns is not None
+        }
+        # Floats that the loop makes are in no pinned memory, whatever the loader does.
+        copied_ns = copy_ns.get(_PAGEABLE, copy_ns.get(_NOW, 0.0))
         return round(max(0.0, ns[base] - _FLOAT_BYTES * copied_ns) * loader.batch_size)
     return round((ns[base] - ns[way]) * loader.batch_size)
 

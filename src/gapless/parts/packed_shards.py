@@ -14,12 +14,15 @@ import shutil
 import struct
 from http import HTTPStatus
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
+from urllib.parse import quote, urlsplit
 from urllib.request import urlopen
 
 NO_LABEL = -(1 << 63)
 _CHUNK = 1 << 20  # bytes that are copied at a time
+_ATTEMPTS = 3  # to copy a file whole
 _TIMEOUT_S = 60.0  # of a server that says nothing
 ROW = struct.Struct("<qqq")  # offset, bytes, label
 LMDB_KEY = struct.Struct(">q")  # the number of a record in its shard
@@ -41,13 +44,16 @@ def is_url(path: str) -> bool:
 
 
 def open_far(url: str) -> Any:
-    """Open a file behind an URL: of the web by Python itself, else by fsspec.
+    """Open a file behind an URL by fsspec; of the web by Python itself where that lacks a package.
 
     Raises ``FileNotFoundError``, ``ImportError`` without fsspec, and what either raises.
     """
-    if url.startswith(("http://", "https://")):
+    parts = urlsplit(url)
+    has_fsspec = all(find_spec(package) for package in ("fsspec", "aiohttp"))
+    if parts.scheme in ("http", "https") and not has_fsspec and parts.username is None:
+        plain_url = parts._replace(path=quote(parts.path, safe="/%")).geturl()
         try:
-            return urlopen(url, timeout=_TIMEOUT_S)  # noqa: S310 - of the web alone
+            return urlopen(plain_url, timeout=_TIMEOUT_S)  # noqa: S310 - of the web alone
         except HTTPError as error:
             if error.code == HTTPStatus.NOT_FOUND:
                 raise FileNotFoundError(url) from None
@@ -66,9 +72,18 @@ def find_file(path: str, name: str, cache: str | None, n_bytes: int) -> str:
     if not os.path.exists(copy) or os.path.getsize(copy) != n_bytes:
         os.makedirs(cache, exist_ok=True)
         unfinished = f"{copy}.{os.getpid()}.part"
-        with open_far(f"{path}/{name}") as source, open(unfinished, "wb") as target:
-            shutil.copyfileobj(source, target, _CHUNK)
-        check_size(unfinished, n_bytes)
+        for _ in range(_ATTEMPTS):
+            with open_far(f"{path}/{name}") as source, open(unfinished, "wb") as target:
+                shutil.copyfileobj(source, target, _CHUNK)
+            if os.path.getsize(unfinished) == n_bytes:
+                break
+        else:
+            size = os.path.getsize(unfinished)
+            os.unlink(unfinished)
+            raise OSError(
+                f"{path}/{name} gave {size} bytes, and was written with {n_bytes}, "
+                f"{_ATTEMPTS} times: it is cut short, or the data were packed anew"
+            )
         os.replace(unfinished, copy)
     return copy
 

@@ -255,7 +255,7 @@ def _charge_loader(evidence: Evidence, change: LoaderChange) -> Charge:
     is_known = not is_compute and change.loader != NO_LOADER
     max_shares = [_max_wait_share(evidence, use) for use in uses if is_known]
     freed_ns = (change.freed_ns or 0) * (evidence.facts.world.passes_a_step or 1.0)  # of batches
-    freed_share = freed_ns / (evidence.step_ns or float("inf"))
+    freed_share = max(0.0, freed_ns / (evidence.step_ns or float("inf")))
     max_share = min(1.0, max(max_shares, default=1.0) + freed_share)
     return Charge(_wait_share(evidence, change, uses) + freed_share, max_share)
 

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries.ranks import rank_steps
 from gapless.catalogue.queries.samples import HOST_LEAVES, find_called_line, is_function_of
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.edit import Location
@@ -66,8 +67,14 @@ def idle_share(evidence: Evidence) -> float:
 
 
 def min_step_share(evidence: Evidence) -> float:
-    """Return how long a step is at least while its device does the same work, as a share of it."""
-    return min(1.0, evidence.share(*DEVICE_WORK)) if evidence.on_device else 0.0
+    """Return how long a step is at least while its device does the same work, as a share of it.
+
+    Waits for other ranks are no work of the device: they go with what makes a rank late.
+    """
+    if not evidence.on_device:
+        return 0.0
+    work_share = evidence.share(*DEVICE_WORK) - evidence.share(*rank_steps.RANK_WAITS)
+    return min(1.0, max(0.0, work_share))
 
 
 class DeviceLine(Struct, frozen=True):

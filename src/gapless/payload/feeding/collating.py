@@ -32,9 +32,9 @@ def touch(batch: Any) -> None:
     torch = sys.modules["torch"]
     for leaf in leaves(batch):
         if isinstance(leaf, torch.Tensor):
-            is_here = leaf.layout is torch.strided and not leaf.is_cuda
+            is_here = leaf.layout is torch.strided and not (leaf.is_cuda or leaf.is_nested)
             if not is_here or not leaf.is_contiguous():
                 continue
             leaf.view(-1)[:: max(1, _PAGE // leaf.element_size())].clone()
-        elif type(leaf).__module__ == "numpy" and getattr(leaf, "shape", None):
+        elif type(leaf).__module__ == "numpy" and getattr(leaf, "shape", None) and leaf.itemsize:
             leaf.reshape(-1)[:: max(1, _PAGE // leaf.itemsize)].copy()

@@ -14,6 +14,7 @@ from time import monotonic_ns
 from typing import Any
 
 _PATIENCE_S = 600.0  # for one call
+_PICKLING_S = 60.0  # for a batch that was made
 _POLL_S = 0.5
 
 
@@ -46,22 +47,30 @@ class RemoteMaker:
         return self._receive()
 
     def hand_over(self, variant: str) -> tuple[int, Any]:
-        """Have a batch made and sent; return the ns from when it was put to when it is here."""
+        """Have a batch made and sent; return the ns from when it was put to when it is here.
+
+        The answer may come first: a thread of the queue pickles the batch meanwhile.
+        """
         self._send(("hand over", (variant,)))
         until = time.monotonic() + _PATIENCE_S
-        batch = None
-        while True:
-            try:
-                batch = self._batches.get(timeout=_POLL_S)
-                break
-            except queue.Empty:
-                if self._pipe.poll():
-                    break  # it raised
-                self._check_alive()
-                if time.monotonic() > until:
-                    raise WorkerDiedError(f"it gave no batch within {_PATIENCE_S:.0f} s") from None
-        now_ns = monotonic_ns()
-        return now_ns - self._receive(), batch
+        put_ns: int | None = None
+        while (arrived := self._poll_batch()) is None:
+            if put_ns is None and self._pipe.poll():
+                put_ns = self._receive()
+                until = time.monotonic() + _PICKLING_S
+            self._check_alive()
+            if time.monotonic() > until:
+                raise RaisedError("its batch did not come: can it be pickled?")
+        now_ns, batch = arrived
+        return now_ns - (self._receive() if put_ns is None else put_ns), batch
+
+    def _poll_batch(self) -> tuple[int, Any] | None:
+        """Return when a batch came, and the batch; ``None``: none came for a while."""
+        try:
+            batch = self._batches.get(timeout=_POLL_S)
+        except queue.Empty:
+            return None
+        return monotonic_ns(), batch
 
     def close(self) -> None:
         """End the process."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from .. import tracebacks
+
 MAX_UNITS = 100_000
 
 
@@ -24,7 +26,8 @@ class SampleSource:
         self.batch_units = 1
         self.process_samples = float("inf")  # that a process makes until it ends
         if loader.num_workers and not loader.persistent_workers and not self.is_iterable:
-            self.process_samples = max(1.0, len(self.dataset) / loader.num_workers)
+            with tracebacks.suppress(Exception):  # a sampler need not have a length
+                self.process_samples = max(1.0, len(loader.sampler) / loader.num_workers)
         if self.is_iterable:
             self.batch_units = int(loader.batch_size or 1)
             count = max(samples, self.batch_units)

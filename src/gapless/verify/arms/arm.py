@@ -33,7 +33,10 @@ OUTPUT: Final = "output.txt"  # of an arm, in its run folder
 _TAIL_BYTES: Final = 64 << 10  # bytes of the output that are looked at
 _MAX_REASON_LENGTH: Final = 300  # characters of a reason
 # The first line of an error: advice may follow it, as CUDA's "Compile with `TORCH_USE_CUDA_DSA` …".
-_ERROR_LINE: Final = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt)\b")
+_ERROR_LINE: Final = re.compile(
+    r"(?:\[rank\d+\]:\s*)?(?!.*ChildFailedError)[A-Za-z_][\w.]*(Error|Exception|Interrupt)\b"
+)
+_ADVICE_LINES: Final = 6  # after an error, at most
 _OUT_OF_MEMORY_TEXT: Final = re.compile(
     r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED"
     r"|^MemoryError|can't allocate memory|Cannot allocate memory",
@@ -239,7 +242,7 @@ def _explain_end(output_text: str, code: int, was_killed: bool) -> str:  # noqa:
     lines = [line.strip() for line in output_text.splitlines() if line.strip()]
     if code < 0:
         return f"ended by signal {-code}"
-    errors = [line for line in lines if _ERROR_LINE.match(line)] or lines
+    errors = [line for line in lines[-_ADVICE_LINES:] if _ERROR_LINE.match(line)] or lines
     return errors[-1][:_MAX_REASON_LENGTH] if errors else f"it ended with exit code {code}"
 
 

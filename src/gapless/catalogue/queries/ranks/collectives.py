@@ -20,10 +20,9 @@ TRANSFER_LEAF: Final = "comm.exposed"
 ISSUE_LEAVES: Final = "idle.comm."
 _CALLS: Final = "c10d::*"
 _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to part α from β
-_MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
+MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number
 _UNKNOWN_HALF: Final = 0.75  # of the time: between the two bounds
-_FOLDER: Final = "torch/distributed/"
 BY_NAME: Final = ("torch/distributed/c10d_logger.py", "torch/distributed/distributed_c10d.py")
 BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
 _ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
@@ -56,7 +55,9 @@ def change_exposed(evidence: Evidence, remaining: Estimate) -> Change:
 
 def find_call(evidence: Evidence) -> CallLine | None:
     """Return the call of a collective that was sampled most; ``None``: in none."""
-    calls = (call for call in evidence.call_lines if _FOLDER in call.callee_file)
+    calls = (
+        call for call in evidence.call_lines if call.callee_file.endswith(BY_NAME + BY_AUTOGRAD)
+    )
     return max(calls, key=lambda call: call.share, default=None)
 
 
@@ -121,7 +122,7 @@ def remains_of_fewer(evidence: Evidence, n_calls: float, n_after: float) -> Esti
         remaining = bytes_share + (1 - bytes_share) * kept_share
         return Estimate(kept_share * remaining, remaining, 1.0)
     n_bytes = _NUMBER_BYTES * sum(row.parameters or 0 for row in evidence.facts.optimizers)
-    if not n_bytes or n_bytes > _MAX_SMALL_BYTES * n_calls:
+    if not n_bytes or n_bytes > MAX_SMALL_BYTES * n_calls:
         return None
     return Estimate(0.0, kept_share, (1 + kept_share) / 2)
 

@@ -205,7 +205,8 @@ def find_own_share(evidence: Evidence, rank: int) -> Estimate:
         for by_rank in shares.values()
         if max((other for key, other in by_rank.items() if key != rank), default=0.0) < _MAX_COMMON
     )
-    looks = sum(line.count for line in evidence.recorded.rank_lines.get(rank, ()))
+    lines = evidence.recorded.rank_lines.get(rank, ())
+    looks = sum(line.count for line in lines if line.thread == "training")
     return samples.estimate_share(share, looks) if looks else Estimate(0.0, 0.0, 0.0)
 
 

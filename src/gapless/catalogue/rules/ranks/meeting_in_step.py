@@ -56,6 +56,14 @@ _SHARDED: Final = "fsdp"
     operator(collectives.REDUCE_CALL, calls=132, host_ms=3)
     CallLine("train.py", 30, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.4)
     HotLine("training", "train.py", 30, "train", 80, 0.4)
+    # A checkpoint of one process is no collective
+    > Collectives of a group of one process exchange nothing; there are 2 in each step: 1.0 ms of
+      each 40.0 ms step.
+    cpu(world(ranks=1))
+    busy.math 30, comm.exposed 1, idle.host.python 9
+    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    CallLine("train.py", 70, "save", "torch/distributed/checkpoint/saver.py", "save", 0.2)
+    HotLine("training", "train.py", 70, "save", 400, 0.2)
     # A barrier now and then
     cpu(the_world, ddp())
     rank busy.math 36, comm.exposed 4
@@ -134,8 +142,8 @@ def _lone_detection(evidence: Evidence) -> Detection | None:
         # Pickling, copies into lists, checks: no collective, and all that the line calls.
         low_share = max(sampled_share.low, lost_ns / step_ns)
         lost_ns = sampled_share.mid * step_ns
-        change = samples.remove_share(
-            evidence, Estimate(low_share, sampled_share.mid, sampled_share.high)
+        change = collectives.change_joint_step(
+            Estimate(low_share, sampled_share.mid, sampled_share.high)
         )
     return meeting_in_step.detection(
         "Collectives of a group of one process exchange nothing; there are "

@@ -6,12 +6,23 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
 from gapless.model.change import ZERO_FACTOR, HostChange, Scale
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
-_HELD_UP: Final = ("idle.sync", "idle.host", "idle.launch", "idle.unknown")
+_HELD_UP: Final = (  # while its thread waits in an exchange; Python holds it up by itself
+    "idle.sync",
+    "idle.host.optimizer",
+    "idle.host.dispatch",
+    "idle.host.engine",
+    "idle.host.unframed",
+    "idle.launch",
+    "idle.unknown",
+)
+_BACK: Final = "copy.d2h"
+_IN: Final = "copy.h2d."
 
 
 @rule(
@@ -44,8 +55,9 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
     ## How it is measured
     By the backend of the group that DistributedDataParallel exchanges gradients in, and by the
     account: transfers that no computing hides, and the host's time to carry them out. What NCCL
-    takes for them here is not known: all of that is the most that it can give, with the copies
-    and with what the device waits for its host, which does not wait for exchanges then.
+    takes for them here is not known: all of that is the most that it can give, with the copies to
+    the host, as many back, and what the device waits for its host, which does not wait for
+    exchanges then; but not where it runs Python.
     """
     is_by_gloo = parallel.settings.get("backend") == "gloo" and evidence.on_device
     if parallel.kind != "ddp" or world.ranks < 2 or not is_by_gloo:  # noqa: PLR2004
@@ -57,10 +69,18 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
         f"Gradients of GPUs are exchanged over {world.ranks} ranks by gloo, through the memory of "
         "the host, where NCCL copies from GPU to GPU: that takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        Scale(ZERO_FACTOR, leaves=(collectives.TRANSFER_LEAF, "copy.")),
+        Scale(ZERO_FACTOR, leaves=(collectives.TRANSFER_LEAF, _BACK)),
+        Scale(_estimate_copies_in(evidence), leaves=(_IN,)),
         HostChange((collectives.ISSUE_LEAVES, *_HELD_UP), ZERO_FACTOR),
         location=parallel.location,
         measures=(Measure("exposed, a step", lost_ns, "ns"),),
         no_remedy='init_process_group("nccl") exchanges gradients from GPU to GPU',
         to_try=True,
     )
+
+
+def _estimate_copies_in(evidence: Evidence) -> Estimate:
+    """Return what remains of copies to the device: all that are more than those from it."""
+    in_ns, back_ns = evidence.per_step(_IN), evidence.per_step(_BACK)
+    share = max(0.0, 1 - back_ns / in_ns) if in_ns else 0.0
+    return Estimate(share, share, share)

@@ -53,9 +53,10 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     ## How it is measured
     By the size that the wrapper was given, the exchanges that windows show, and the account:
     transfers that no computing hides, and the host's time to start them. Fewer buckets save the
-    latency of each: without a device, where each has fewer than 256 KiB, that is nearly all of it.
-    On a device the calls that there would be fewer of are left out of the replayed windows, with
-    what they launch. Elsewhere what they save is not foretold: a trial shows it.
+    latency of each: where each has fewer than 256 KiB, that is nearly all of it. On a device such
+    calls that there would be fewer of are left out of the replayed windows, with what they launch;
+    larger ones save the latency that is fitted to the sizes of exchanges. Elsewhere what they save
+    is not foretold: a trial shows it.
     """
     cap_mib = parallel.settings.get("bucket_cap_mb")
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
@@ -75,7 +76,7 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
         f"buckets of at most {cap_mib:.2g} MiB a step: what no computing hides of that takes "
         f"{windows.format_step_part(evidence, lost_ns)}; buckets of {_USUAL_MIB:g} MiB would be "
         f"{n_usual}.",
-        _change_buckets(evidence, n_calls, n_usual),
+        _change_buckets(evidence, cap_mib, n_calls, n_usual),
         location=parallel.location,
         measures=(
             Measure("buckets, a step", n_calls, ""),
@@ -86,9 +87,9 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     )
 
 
-def _change_buckets(evidence: Evidence, n_calls: float, n_usual: int) -> Change:
+def _change_buckets(evidence: Evidence, cap_mib: float, n_calls: float, n_usual: int) -> Change:
     """Return what goes with the buckets that are too many."""
-    if evidence.on_device:
+    if evidence.on_device and cap_mib * 2**20 <= collectives.MAX_SMALL_BYTES:
         return Omit((collectives.REDUCE_CALL,), keep=n_usual / n_calls)
     remaining = collectives.remains_of_fewer(evidence, n_calls, n_usual)
     return Bucket(n_usual) if remaining is None else collectives.change_exposed(evidence, remaining)

@@ -74,6 +74,12 @@ LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an ex
     rank busy.math 25, comm.exposed 5, comm.straggler_wait 50
     rank busy.math 25, comm.exposed 5, idle.data.main 50
     operator("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", calls=1, host_ms=25)
+    # On processors: few samples more do not explain it
+    > Rank 1 comes late to the collectives: the other waits 40.0 ms of each 70.0 ms step for it; by
+      itself it takes 40.0 ms longer than the next slowest, with 40.0 ms more computing.
+    with_steps(evidence_of_ranks(cpu(*the_world), {"busy.math": 20, "comm.exposed": 10,
+      "comm.straggler_wait": 40}, {"busy.math": 60, "comm.exposed": 10}),
+      rank_rates={0: 60 / 0.07, 1: 70 / 0.07})
     # Half of the steps, and most of the time
     > Rank 0 comes late to the collectives: the other waits 20.0 ms of each 60.0 ms step for it; by
       itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more on checkpoints.
