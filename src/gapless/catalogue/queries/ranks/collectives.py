@@ -8,6 +8,7 @@ from msgspec.structs import astuple
 
 from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.ranks import rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import RANK_WAITS
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -23,7 +24,8 @@ _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to par
 MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number
 _UNKNOWN_HALF: Final = 0.75  # of the time: between the two bounds
-BY_NAME: Final = ("torch/distributed/c10d_logger.py", "torch/distributed/distributed_c10d.py")
+_WRAPPER_FILE: Final = "torch/distributed/c10d_logger.py"
+BY_NAME: Final = (_WRAPPER_FILE, "torch/distributed/distributed_c10d.py")
 BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
 _ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
 _MIN_KEPT_SHARE: Final = 0.05  # of the step: something remains
@@ -67,38 +69,70 @@ def find_calling_line(evidence: Evidence) -> Location | None:
     return call and Location(call.file, call.line, call.function)
 
 
-def sampled_share(evidence: Evidence, files: tuple[str, ...]) -> Estimate | None:
-    """Return the share of the run that every rank was sampled in its calls of collectives.
+def sampled_share(
+    evidence: Evidence, files: tuple[str, ...], operations: tuple[str, ...], part: Estimate
+) -> Estimate | None:
+    """Return the share of the run that every rank was sampled in its calls of some collectives.
 
-    ``files``: the ends of the names of those that define what is called. ``None`` where a device
-    carries collectives out, which a host does not wait for, or where ranks were not sampled.
+    Less its waits for a late rank, which move to the next collective. ``files``: the ends of the
+    names of those that define what is called; ``operations``: the functions meant; ``part``: of
+    all, where only their common wrapper is known. ``None`` where a device carries collectives out,
+    which a host does not wait for, or where ranks were not sampled.
     """
-    lines_by_rank = evidence.recorded.rank_lines
-    places = {
-        (call.file, call.line) for call in evidence.call_lines if call.callee_file.endswith(files)
-    }
-    if evidence.on_device or not places or len(lines_by_rank) < evidence.facts.world.ranks:
+    lines_by_rank, step_ns = evidence.recorded.rank_lines, evidence.step_ns
+    calls = [
+        call
+        for call in evidence.call_lines
+        if call.callee_file.endswith(files)
+        and (_is_in_wrapper(call) or call.callee.rpartition(".")[2] in operations)
+    ]
+    if evidence.on_device or not step_ns or len(lines_by_rank) < evidence.facts.world.ranks:
         return None
+    places = {(call.file, call.line) for call in calls}
     called_lines = [
         [line for line in lines if line.thread == "training" and (line.file, line.line) in places]
         for lines in lines_by_rank.values()
     ]
-    share = min(sum(line.share for line in lines) for lines in called_lines)
-    count = sum(line.count for lines in called_lines for line in lines)
-    return samples.estimate_share(share, max(1, round(count / share))) if share else None
+    share, count = min(
+        (sum(line.share for line in lines), sum(line.count for line in lines))
+        for lines in called_lines
+    )
+    if not share:
+        return None
+    sampled = samples.estimate_share(share, max(1, round(count / share)))
+    waited = rank_waits.min_rank_ns(evidence, *RANK_WAITS) / step_ns
+    parts = astuple(part) if any(map(_is_in_wrapper, calls)) else (1.0, 1.0, 1.0)
+    return Estimate(
+        *(
+            factor * max(0.0, bound - waited)
+            for factor, bound in zip(parts, astuple(sampled), strict=True)
+        )
+    )
+
+
+def _is_in_wrapper(call: CallLine) -> bool:
+    """Return whether all that is known of a call is the wrapper that all collectives have."""
+    return call.callee_file.endswith(_WRAPPER_FILE)
 
 
 def change_called(evidence: Evidence, remaining: Estimate, sampled: Estimate | None) -> Change:
     """Return the change that leaves so much of collectives that lines of the user's call.
 
-    As windows show it, and no less than goes of the share of the run that is sampled there:
-    ``sampled``, if it is known.
+    As windows show it at least, and as goes of the share of the run that is sampled there if that
+    is more: ``sampled``, if it is known.
     """
     if sampled is None or not evidence.step_ns:
         return change_exposed(evidence, remaining)
     exposed_share = exposed_ns(evidence) / evidence.step_ns
-    windowed = [exposed_share * (1 - kept) for kept in reversed(astuple(remaining))]
-    return change_joint_step(Estimate(*map(max, astuple(sampled), windowed)))
+    low, mid, high = (exposed_share * gone for gone in astuple(gone_share(remaining)))
+    if sampled.mid <= mid:
+        return change_exposed(evidence, remaining)
+    return change_joint_step(Estimate(low, sampled.mid, max(sampled.high, high)))
+
+
+def gone_share(remaining: Estimate) -> Estimate:
+    """Return what goes where so much remains."""
+    return Estimate(*(1 - kept for kept in reversed(astuple(remaining))))
 
 
 def change_joint_step(lost_share: Estimate) -> HostChange:

@@ -13,6 +13,12 @@ from gapless.model.finding import Detection, Measure
 
 _BARRIER: Final = "c10d::barrier"
 _GATHER: Final = "c10d::allgather_"  # of tensors in a list: what objects are sent as
+_OPERATIONS: Final = (
+    "barrier",
+    "monitored_barrier",
+    "all_gather",
+    "all_gather_object",
+)
 _MIN_CALLS: Final = 0.9  # a step
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MARKS: Final = ("gloo:", "nccl:")  # of transfers, on the threads that carry them out
@@ -83,8 +89,9 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
     ## How it is measured
     By the barriers and gatherings of a step in windows, as their part of all collectives, counted
     and by the time that transfers take, and by the account: transfers that no computing hides, and
-    the host's time to start them. Without a device, beside DistributedDataParallel, they take at
-    least what samples of the whole run show at the lines that call them, on every rank. Waits for a
+    the host's time to start them. Without a device, beside DistributedDataParallel, they take what
+    samples of the whole run show at the lines that call them, on every rank, if that is more: their
+    part of it, where lines may call other collectives. Waits for a
     late rank are another cause: they move to the next collective. In a group of one process,
     samples of the line that calls them tell what goes, too.
     """
@@ -113,7 +120,7 @@ def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:
         collectives.change_called(
             evidence,
             _estimate_remaining(evidence, share),
-            collectives.sampled_share(evidence, collectives.BY_NAME) if is_wrapped else None,
+            _sampled_share(evidence, n_all - n_met, share) if is_wrapped else None,
         ),
         location=windows.find_calling_function(evidence, _BARRIER, _GATHER)
         or collectives.find_calling_line(evidence),
@@ -157,6 +164,16 @@ def _lone_detection(evidence: Evidence) -> Detection | None:
         ),
         no_remedy="make no group, and wrap no model, where there is one process only",
     )
+
+
+def _sampled_share(evidence: Evidence, n_others: float, count_share: float) -> Estimate | None:
+    """Return the share of the run in barriers and gatherings, by samples of the lines that call.
+
+    The wrapper calls one collective of a step, at least: what is more may be called by lines, too.
+    """
+    part = collectives.gone_share(_estimate_remaining(evidence, count_share))
+    part = Estimate(1.0, 1.0, 1.0) if n_others <= 1 / _MIN_CALLS else part
+    return collectives.sampled_share(evidence, collectives.BY_NAME, _OPERATIONS, part)
 
 
 def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:

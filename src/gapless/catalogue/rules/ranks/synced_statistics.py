@@ -12,6 +12,7 @@ from gapless.model.finding import Detection, Measure
 
 # Functions of autograd that exchange in the forward pass; backward they call themselves once more.
 _FUNCTIONS: Final = ("_AllReduce", "_AllGather", "_AllGatherBase")
+_OPERATIONS: Final = ("all_reduce", "all_gather", "_all_gather_base")
 _NORM: Final = "SyncBatchNorm"  # exchanges in its own way backward
 _MIN_CALLS: Final = 2.0  # a step
 _MIN_STEP_SHARE: Final = 0.05  # of the step
@@ -52,7 +53,7 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
     By the calls of ``SyncBatchNorm`` and of differentiable collectives in windows, and by the
     account: the transfers that no computing hides, and the host's time to start them, in proportion
     to their part of all collectives of a step; without a device, of the time that these take, and
-    at least what samples of the whole run show at the lines of differentiable collectives.
+    what samples of the whole run show at the lines of differentiable collectives, if that is more.
     """
     if world.ranks < 2:  # noqa: PLR2004 - no other rank
         return None
@@ -92,7 +93,9 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
 
 def _sampled_share(evidence: Evidence, ratio: float) -> Estimate | None:
     """Return the share of the run in these collectives: forward as sampled, backward as many."""
-    sampled = collectives.sampled_share(evidence, collectives.BY_AUTOGRAD)
+    sampled = collectives.sampled_share(
+        evidence, collectives.BY_AUTOGRAD, _OPERATIONS, Estimate(1.0, 1.0, 1.0)
+    )
     if sampled is None:
         return None
     both_share = ratio * sampled.mid

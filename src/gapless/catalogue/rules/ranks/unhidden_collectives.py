@@ -20,6 +20,7 @@ _BUCKET_BYTES: Final = 25 * 2**20  # of DistributedDataParallel; its first bucke
 _NUMBER_BYTES: Final = 4  # of a number
 # Of exchanges between GPUs that DistributedDataParallel carries out beside the backward pass.
 _UNHIDDEN: Final = Estimate(0.5, 0.7, 1.0)
+_OPERATIONS: Final = ("all_reduce", "all_reduce_coalesced")
 _WRAPPER_KINDS: Final = ("ddp", "fsdp")
 
 
@@ -59,10 +60,10 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     By the calls of ``all_reduce`` in a step without ``DistributedDataParallel``, and by the
     account: transfers that no computation overlaps, and the host's time to start them. Few calls
     save the latency of each, which is fitted to the sizes of exchanges; where these are not known,
-    or larger than 256 KiB without a device, nothing is foretold. Without a device, calls take at
-    least what samples of the whole run show at their lines, on every rank. Of the transfers between
-    GPUs the backward pass hid a quarter to a third in three trainings; without a device, none is
-    counted on.
+    or larger than 256 KiB without a device, nothing is foretold. Without a device, calls take what
+    samples of the whole run show at their lines, on every rank, if that is more; waits for a late
+    rank stay. Of the transfers between GPUs the backward pass hid a quarter to a third in three
+    trainings; without a device, none is counted on.
     """
     is_wrapped = any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
     if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - no other rank
@@ -114,7 +115,11 @@ def _gradient_bytes(evidence: Evidence) -> int:
 
 def _sampled_share(evidence: Evidence, remaining: Estimate) -> Estimate | None:
     """Return the share of the run in the latency that fewer calls save, by samples of the calls."""
-    sampled = collectives.sampled_share(evidence, collectives.BY_NAME)
+    n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+    share = min(1.0, n_calls / collectives.count_collectives(evidence))
+    sampled = collectives.sampled_share(
+        evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share)
+    )
     if sampled is None:
         return None
     return Estimate(
