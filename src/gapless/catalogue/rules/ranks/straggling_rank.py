@@ -80,6 +80,12 @@ LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an ex
     with_steps(evidence_of_ranks(cpu(*the_world), {"busy.math": 20, "comm.exposed": 10,
       "comm.straggler_wait": 40}, {"busy.math": 60, "comm.exposed": 10}),
       rank_rates={0: 60 / 0.07, 1: 70 / 0.07})
+    # Late in every second step: its samples, the same in each, do not explain it
+    > Rank 1 comes late to the collectives: the other waits 20.0 ms of each 40.0 ms step for it; by
+      itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more computing.
+    with_steps(evidence_of_ranks(cpu(*the_world), ({"busy.math": 20, "comm.straggler_wait": 40},
+      {"busy.math": 20}), ({"busy.math": 60}, {"busy.math": 20})),
+      rank_rates={0: 60 / 0.04, 1: 70 / 0.04})
     # Half of the steps, and most of the time
     > Rank 0 comes late to the collectives: the other waits 20.0 ms of each 60.0 ms step for it; by
       itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more on checkpoints.
