@@ -53,6 +53,13 @@ _FETCHES: Final = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.*"
     operator("aten::sub", calls=1, host_ms=6, device_ms=0)
     operator("aten::div", calls=1, host_ms=6, device_ms=0)
     operator("aten::convolution", calls=50, host_ms=3, device_ms=18)
+    # Such a loader stacks samples, and a model of many kernels also calls what launches nothing
+    gpu()
+    busy.tc_math 20, idle.host.dispatch 4, idle.data.main 10
+    replace(operator(fetch, calls=1, host_ms=10), host_self_ns=0)
+    operator("aten::stack", calls=1, host_ms=10, device_ms=0)
+    operator("aten::view", calls=1000, host_ms=3, device_ms=0)
+    kernel("nvjet_tst_128x256_64x4", calls=400, ms=20, leaf="busy.tc_math")
     # In the loader's workers
     gpu(worker_loader())
     busy.tc_math 20, idle.host.dispatch 0.3
@@ -72,7 +79,8 @@ def preprocessing_in_step(evidence: Evidence) -> Detection | None:
     By operators that launch nothing and take far longer on the host than dispatch does; at most the
     time that the device waited for operators of the training thread. What a loader computes in the
     training process counts as waiting for data, not here: of its operators, as large a part is
-    taken off as such long calls are of all that launch nothing.
+    taken off as such long calls are of all that launch nothing; what may be the loader's all the
+    same counts only as far as the device waits for longer than launching its kernels takes.
     """
     step_ns = evidence.step_ns
     if not step_ns or not evidence.on_device:
@@ -85,9 +93,10 @@ def preprocessing_in_step(evidence: Evidence) -> Detection | None:
     n_steps = windows.count_steps(evidence)
     spent_ns = sum(row.host_self_ns - row.calls * _DISPATCH_NS for row in rows) / n_steps
     work_share = _sum_self(rows) / max(1, _sum_self(host_rows))
-    spent_ns -= work_share * _fetched_ns(evidence) / n_steps
+    fetched_ns = _fetched_ns(evidence) / n_steps
+    sure_ns, spent_ns = spent_ns - fetched_ns, spent_ns - work_share * fetched_ns
     usual_ns = _DISPATCH_NS * windows.sum_kernels(evidence, "busy.").count
-    lost_ns = min(spent_ns, max(dispatch_ns - usual_ns, dispatch_ns / 2))
+    lost_ns = min(spent_ns, max(dispatch_ns - usual_ns, min(sure_ns, dispatch_ns / 2)))
     if lost_ns < _MIN_STEP_SHARE * step_ns:
         return None
     rows.sort(key=lambda row: -row.host_self_ns)
