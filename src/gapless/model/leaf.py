@@ -102,6 +102,15 @@ LEAVES: Final = (
     "idle.unrecorded",
     "idle.unknown",
 )
+# What a device works, and waits for itself: prefixes; a step is at least as long.
+DEVICE_WORK: Final = (
+    "busy.",
+    "copy.",
+    "comm.",
+    "idle.device.gap",
+    "idle.device.peer",
+    "idle.graph",
+)
 LEAF: Final = {name: code for code, name in enumerate(LEAVES)}
 
 _PREFIXES: Final = {

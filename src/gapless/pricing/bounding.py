@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.catalogue.queries.device_waits import DEVICE_WORK, min_step_share
+from gapless.catalogue.queries.device_waits import min_step_share
 from gapless.model.change import (
     Change,
     CopyChange,
@@ -33,6 +33,7 @@ from gapless.model.change import (
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Finding
+from gapless.model.leaf import DEVICE_WORK
 from gapless.pricing.charged import charge_changes
 from gapless.replay.predict.calibration import EXPECTED
 

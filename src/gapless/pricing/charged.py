@@ -36,11 +36,11 @@ from gapless.model.change import (
 )
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
+from gapless.model.leaf import DEVICE_WORK
 from gapless.model.run import LoaderUse
 from gapless.replay.loader.cores import pair_stretch
 
 _COPIES: Final = ("copy.h2d", "idle.h2d")
-_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph")
 _HOST: Final = (
     *("idle.sync", "idle.host", "idle.launch", "idle.alloc", "idle.h2d", "idle.compile"),
     *("idle.comm", "idle.unknown", "step"),
@@ -132,7 +132,7 @@ def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
 def _frees_host(evidence: Evidence, prefix: str) -> bool:
     """Return whether what goes frees a device's host, which was ahead by what may be hidden."""
     return evidence.on_device and not prefix.startswith(
-        (*_WORK, *_LUMPS, _DATA.rstrip("."), _OTHERS_LEAF)
+        (*DEVICE_WORK, *_LUMPS, _DATA.rstrip("."), _OTHERS_LEAF)
     )
 
 
@@ -156,7 +156,8 @@ def _host_idle_share(evidence: Evidence) -> float:
     rows = evidence.study.account.leaves.items()
     windows_ns = sum(ns for leaf, ns in rows if leaf.startswith(_HOST))
     windows_share = _step_share(evidence, windows_ns) if windows_ns else 0.0
-    return max(evidence.share(*_HOST), min(windows_share, max(0.0, 1 - evidence.share(*_WORK))))
+    left_share = max(0.0, 1 - evidence.share(*DEVICE_WORK))
+    return max(evidence.share(*_HOST), min(windows_share, left_share))
 
 
 def _max_leaf_share(evidence: Evidence, prefix: str) -> float:

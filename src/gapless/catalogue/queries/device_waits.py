@@ -11,11 +11,9 @@ from gapless.catalogue.queries.samples import HOST_LEAVES, find_called_line, is_
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
+from gapless.model.leaf import DEVICE_WORK
 from gapless.model.study import ON_DEVICE, Site
 
-DEVICE_WORK: Final = (
-    *("busy.", "copy.", "comm.", "idle.device.gap", "idle.device.peer", "idle.graph"),
-)
 _DATA: Final = "idle.data."
 # Copies and numbers that are read have causes of their own.
 _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "contiguous", "clone", "detach")

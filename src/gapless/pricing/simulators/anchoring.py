@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from gapless.model.account import Account
 from gapless.model.evidence import Evidence
+from gapless.model.leaf import DEVICE_WORK
 from gapless.model.run import LoaderUse, RunSteps, StepAccount
 from gapless.model.study import Study
-from gapless.recorded.steps.account import DEVICE_WORK
 from gapless.replay.predict.alpha import PlainSteps
 
 _DATA: Final = "idle.data"

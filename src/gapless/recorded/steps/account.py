@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from gapless.model.account import Account
-from gapless.model.leaf import GROUPS, group_of
+from gapless.model.leaf import DEVICE_WORK, GROUPS, group_of
 from gapless.model.rounding import apportion
 from gapless.model.run import RunSteps, StepAccount
 from gapless.model.study import Study
@@ -31,14 +31,6 @@ LUMP_LEAVES: Final = {  # run leaf → leaf of the account
     "unknown": "idle.unknown",
 }
 _RUN_ROW_GROUPS: Final = ("data", "io", "observer")  # groups of a window that come from run rows
-DEVICE_WORK: Final = (
-    "busy.",
-    "copy.",
-    "comm.",
-    "idle.device.gap",
-    "idle.device.peer",
-    "idle.graph",
-)
 _UNKNOWN: Final = ("unknown", "idle.unknown")
 LeafKey = tuple[str, str]  # group, leaf
 
