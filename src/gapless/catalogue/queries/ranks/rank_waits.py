@@ -145,6 +145,17 @@ def marked_excess_share(evidence: Evidence) -> float:
     return max(0.0, excess_ns) / evidence.step_ns / len(ranks)
 
 
+def sampled_excess_share(evidence: Evidence) -> float:
+    """Return the share of a step that samples show the slowest rank to do alone, per rank.
+
+    Only without a device, for which a host may wait.
+    """
+    ranks = find_ranks(evidence)
+    if not ranks or evidence.on_device:
+        return 0.0
+    return find_own_share(evidence, find_slowest_rank(ranks)[0].rank).mid / len(ranks)
+
+
 def find_surpluses(
     ranks: tuple[Rank, ...], rank: Rank, groups: Mapping[str, tuple[str, ...]]
 ) -> list[tuple[str, float]]:
