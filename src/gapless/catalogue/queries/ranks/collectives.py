@@ -73,11 +73,17 @@ def find_calling_line(evidence: Evidence) -> Location | None:
 
 
 def sampled_share(
-    evidence: Evidence, files: tuple[str, ...], operations: tuple[str, ...], part: Estimate
+    evidence: Evidence,
+    files: tuple[str, ...],
+    operations: tuple[str, ...],
+    part: Estimate,
+    n_after: float,
 ) -> Estimate | None:
     """Return the share of the run that every rank was sampled in its calls of some collectives.
 
-    Less its waits for a late rank, which move to the next collective. ``files``: the ends of the
+    Less its waits for others, as far as they move to one of the ``n_after`` collectives of a step
+    that remain: by chance ranks wait for one another in turn, and such waits grow with the root of
+    how often they meet. ``files``: the ends of the
     names of those that define what is called; ``operations``: the functions meant; ``part``: of
     all, where only their common wrapper is known. ``None`` where a device carries collectives out,
     which a host does not wait for, or where ranks were not sampled.
@@ -103,7 +109,8 @@ def sampled_share(
     if not share:
         return None
     sampled = samples.estimate_share(share, max(1, round(count / share)))
-    waited = rank_waits.min_rank_ns(evidence, *RANK_WAITS) / step_ns
+    kept_meetings = min(1.0, max(1.0, n_after) / max(1.0, count_collectives(evidence)))
+    waited = kept_meetings**0.5 * rank_waits.min_rank_ns(evidence, *RANK_WAITS) / step_ns
     parts = astuple(part) if any(map(_is_in_wrapper, calls)) else (1.0, 1.0, 1.0)
     return Estimate(
         *(

@@ -89,7 +89,9 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         Bucket(n_buckets)
         if remaining is None
         else collectives.change_called(
-            evidence, _hide_part(evidence, remaining), _sampled_share(evidence, remaining)
+            evidence,
+            _hide_part(evidence, remaining),
+            _sampled_share(evidence, remaining, n_buckets),
         ),
         location=windows.find_calling_function(evidence, collectives.REDUCE_CALL, "c10d::*")
         or collectives.find_calling_line(evidence),
@@ -104,12 +106,12 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     )
 
 
-def _sampled_share(evidence: Evidence, remaining: Estimate) -> Estimate | None:
+def _sampled_share(evidence: Evidence, remaining: Estimate, n_buckets: int) -> Estimate | None:
     """Return the share of the run in the latency that fewer calls save, by samples of the calls."""
     n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
     share = min(1.0, n_calls / collectives.count_collectives(evidence))
     sampled = collectives.sampled_share(
-        evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share)
+        evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share), n_buckets
     )
     if sampled is None:
         return None
