@@ -41,6 +41,7 @@ def test_an_operator_within_one_of_its_name_is_no_call_of_others() -> None:
         Site(f"{ON_DEVICE}{name}", "train.py", 20, "train", 8 * MS * STEPS, 20 * STEPS),
     )
     (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
     assert detection.changes == (Omit((name,), keep=0.0),)
 
 
@@ -55,6 +56,7 @@ def test_a_device_no_longer_works_for_what_a_line_no_longer_calls() -> None:
             Site(f"{ON_DEVICE}aten::mm", "train.py", 20, "train", work_ms * MS * STEPS, STEPS),
         )
         (detection,) = costly_line(evidence)
+        assert isinstance(detection, Detection)
         (change,) = detection.changes
         assert isinstance(change, HostChange)
         return evidence.share(*change.leaves) * (1 - change.factor.mid)
