@@ -16,6 +16,7 @@ from gapless.catalogue.queries.samples import (
 )
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.leaf import DEVICE_WORK
 from gapless.model.study import ON_DEVICE, Site
@@ -72,14 +73,24 @@ def idle_share(evidence: Evidence) -> float:
     return max(0.0, min(1 - min_step_share(evidence), evidence.share(*freed_leaves(evidence))))
 
 
-def own_work_share(evidence: Evidence, line: StepLine) -> float:
+def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
     """Return how much of a step a device works for operators that a line calls: it goes with it.
 
     Of operators without a graph, as stacks of a window show them of the line's function: as much
-    as the line takes of the function's time outside training.
+    as the line takes of the function's time outside training. Without stacks up to all is possible
+    that the line launches, by samples beside Python.
     """
-    if not evidence.on_device or not evidence.step_ns or not evidence.study.sites:
-        return 0.0
+    if not evidence.on_device or not evidence.step_ns:
+        return Estimate(0.0, 0.0, 0.0)
+    busy_share = evidence.share("busy.")
+    if not evidence.study.sites:
+        python_share = sum(
+            code.share * code.inside
+            for code in evidence.host_code
+            if (code.file, code.line) == (line.location.file, line.location.line)
+        )
+        launched_share = max(0.0, line.share.mid - python_share) * busy_share
+        return Estimate(0.0, launched_share / 2, launched_share)
     work_ns = sum(
         site.ns
         for site in evidence.study.sites
@@ -92,8 +103,8 @@ def own_work_share(evidence: Evidence, line: StepLine) -> float:
         if is_function_of(other.location.file, other.location.function or "", line.location)
     ]
     part = line.share.mid / max(line.share.mid, sum(shares))
-    work_share = part * work_ns / windows.count_steps(evidence) / evidence.step_ns
-    return min(work_share, evidence.share("busy."))
+    share = min(busy_share, part * work_ns / windows.count_steps(evidence) / evidence.step_ns)
+    return Estimate(share, share, share)
 
 
 def min_step_share(evidence: Evidence) -> float:

@@ -295,12 +295,12 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     exposed_share = device_waits.exposed_share(evidence, line) if evidence.on_device else 1.0
     sure_share = min(share.low, exposed_share) * _shown_share(evidence)
     work_share = device_waits.own_work_share(evidence, line)
-    freed_share = _freed_share(evidence, exposed_share) + work_share
+    freed_share = _freed_share(evidence, exposed_share) + work_share.mid
     likely_share = max(sure_share, min(share.mid, freed_share))
     leaves = device_waits.freed_leaves(evidence) if evidence.on_device else None
     max_share = share.high
-    if leaves and work_share:
-        max_share = max(likely_share, min(max_share, evidence.share(*leaves) + work_share))
+    if leaves and work_share.high:
+        max_share = max(likely_share, min(max_share, evidence.share(*leaves) + work_share.high))
         leaves = (*leaves, _COMPUTING)
     passed_share = graph_passes.backward_share(evidence, line)
     passed_figures = (Measure("its part of the backward pass", passed_share.mid, "share"),)
