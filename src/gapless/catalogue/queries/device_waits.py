@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.ranks import rank_steps
 from gapless.catalogue.queries.samples import HOST_LEAVES, find_called_line, is_function_of
 from gapless.catalogue.queries.step_lines import StepLine
@@ -33,7 +34,7 @@ def exposed_share(evidence: Evidence, line: StepLine) -> float:
         return share
     training_names = {
         (PurePath(file).name, name.rpartition(".")[2])
-        for file, name in step_lines.find_training_functions(evidence.call_lines)
+        for file, name in training_calls.find_training_functions(evidence.call_lines)
     }
     exposed_ns = sum(
         site.ns
@@ -115,7 +116,7 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
 
 def _own_sites(evidence: Evidence) -> list[Site]:
     """Return the stepping functions' operators that are called hardly anywhere else."""
-    functions = step_lines.find_stepping_functions(evidence.call_lines)
+    functions = training_calls.find_stepping_functions(evidence.call_lines)
     sites: list[Site] = []
     for site in evidence.study.sites:
         name = site.name.removeprefix(ON_DEVICE)

@@ -107,6 +107,39 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     CallLine("train.py", 31, "train", scheduler, "wrap_step.wrapper", 0.2)
     HotLine("training", "train.py", 33, "train", 80, 0.2)
     CallLine("train.py", 33, "train", scheduler, "LRScheduler.step", 0.2)
+    # A network that only sums up for a log, called below the optimizer's step
+    > train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    CallLine("train.py", 31, "train", "torch/optim/optimizer.py", "wrapper", 0.1)
+    CallLine("train.py", 34, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.3)
+    # Gradients that are clipped, above the step
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 31, "train", 120, 0.3)
+    CallLine("train.py", 31, "train", "torch/nn/utils/convert_parameters.py", "vector", 0.3)
+    CallLine("train.py", 33, "train", "torch/optim/optimizer.py", "wrapper", 0.1)
+    # The network that trains acts below its step
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    CallLine("train.py", 25, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.2)
+    CallLine("train.py", 34, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.3)
+    # A loop of two lines, at whose head nothing was sampled
+    > train.py:37 takes 1.6 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 34, "train", 14, 0.035)
+    HotLine("training", "train.py", 37, "train", 18, 0.045)
+    # Two lines, and the optimizer's step between them
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 34, "train", 14, 0.035)
+    CallLine("train.py", 35, "train", "torch/optim/optimizer.py", "wrapper", 0.2)
+    HotLine("training", "train.py", 37, "train", 18, 0.045)
     # A model that is written out in the stepping function
     cpu()
     busy.math 14, idle.host.python 6
@@ -150,13 +183,13 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     backward, host_code, operator("aten::_local_scalar_dense", calls=1, host_ms=6)
     HotLine("training", "train.py", 34, "train", 120, 0.3)
     # A loss is read at one line, and a file is written at another
-    > train.py:36 takes 5.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+    > train.py:39 takes 5.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
     gpu()
     busy.math 12, idle.host.python 8
     backward, host_code, operator("aten::_local_scalar_dense", calls=1, host_ms=6)
     HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.29)
-    HotLine("training", "train.py", 36, "train", 100, 0.25)
+    HotLine("training", "train.py", 39, "train", 100, 0.25)
     # A device that hardly waits computes figures for a log
     > The device computes aten::logsumexp 1× for train.py:34, which takes 8.0 ms of each 20.0 ms
       step, beside the forward and the backward pass, the optimizer and the loader.
@@ -197,10 +230,11 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     functions of the script which do not call training code either; and the lines of hooks of
     modules and tensors, with all that they call. Making, copying and loading modules is no training
     code, nor are schedulers, nor gradients that are computed by another pass through a graph of
-    which there is but one, nor losses and distributions below the last backward pass. Where no
-    module is called, the lines before the backward pass are the model. Operators count, too. The
-    price is that of the step without the line: whether the step needs it cannot be seen from
-    outside. A cause that is named at the same lines takes precedence.
+    which there is but one, nor losses and distributions below the last backward pass, nor networks
+    of torch's that are called below the optimizer's step alone. Where no module is called, the
+    lines before the backward pass are the model. Operators count, too. The price is that of the
+    step without the line: whether the step needs it cannot be seen from outside. A cause that is
+    named at the same lines takes precedence.
     With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
     do not count; the device has to wait for the host in the step. A line is surely worth no more
     than it waits in the line's function, as stacks of a window show, and likely no more than it
