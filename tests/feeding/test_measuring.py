@@ -14,7 +14,7 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.errors import GaplessError
 from gapless.feeding import arm, measuring, outlook
 from gapless.feeding.estimates import estimate_speedup, estimate_time
-from gapless.model.change import Prediction
+from gapless.model.change import Change, CopyChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.facts import PaddingStats
 from gapless.model.input_costs import InputCosts
@@ -116,6 +116,29 @@ def test_memory_that_is_used_again_frees_the_training_thread_unless_another_pins
     (cost,) = [cost for cost in costs if cost.speedup is not None]
     assert cost.speedup is not None
     assert cost.speedup.mid == pytest.approx(4.5)
+
+
+def test_pinning_is_foretold_as_its_copies_and_what_pins_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[list[Change]] = []
+
+    def price(_prices: object, changes: list[Change]) -> Prediction:
+        asked.append(changes)
+        return Prediction(Estimate(1.1, 1.2, 1.3), "copied")
+
+    monkeypatch.setattr(outlook, "price_changes", price)
+    on_gpu = evidence_of(example_facts.gpu(), {"busy.tc_math": 10.0}, on_device=True)
+    prices: Any = SimpleNamespace(evidence=on_gpu)
+    costs = measuring.list_costs(document_of(copy={"now": [3e4] * 3, "pinned": [1e4] * 3}))
+    for n_workers, n_changes in ((0, 2), (2, 1)):  # without workers the training thread pins
+        loader = example_facts.loader(
+            num_workers=n_workers, batch_bytes=10_000_000, pin_memory=False
+        )
+        foretold, _ = outlook.predict_steps(costs, prices, loader)
+        assert [cost.step_speedup for cost in foretold] == [None, Estimate(1.1, 1.2, 1.3)]
+        assert asked[-1][0] == CopyChange(pinned=True, of_pageable=True)
+        assert len(asked[-1]) == n_changes
 
 
 def test_batches_by_length_are_a_step_of_the_run_and_nothing_that_was_timed(

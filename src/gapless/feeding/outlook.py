@@ -6,8 +6,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.input.pinning import pinning_delay
 from gapless.catalogue.rules.needless.padded_batches import changes_when_shorter
-from gapless.model.change import Change, LoaderChange, Scale
+from gapless.model.change import Change, CopyChange, LoaderChange, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import NotObservedError
 from gapless.model.facts import Loader
@@ -22,6 +23,7 @@ _TOUCH: Final = "touch"
 _FLOATS: Final = "floats"
 _COPY: Final = "copy"
 _PAGEABLE: Final = "pageable"
+_PINNED: Final = "pinned"
 _BYTES: Final = "uint8 batch"
 _COPIES: Final = "copy.h2d"
 _FLOAT_BYTES: Final = 4
@@ -53,10 +55,12 @@ def predict_steps(
         factors = find_factors(cost, costs, run_read_ns)
         freed_ns = find_freed_ns(cost.way, costs, loader)
         is_in_loop = cost.way == FLOATS_ON_DEVICE and _copies_floats(prices, loader)
-        if not factors and not is_in_loop:
+        changes: list[Change] = _list_pinning_changes(cost, prices, loader)
+        if not factors and not is_in_loop and not changes:
             foretold.append(cost)
             continue
-        changes: list[Change] = [LoaderChange(loader.id, stages=factors, freed_ns=freed_ns)]
+        if not changes:
+            changes.append(LoaderChange(loader.id, stages=factors, freed_ns=freed_ns))
         copying = _find_copy_factor(cost.way, costs)
         if copying is not None and prices.evidence.on_device:
             changes.append(Scale(copying, leaves=(_COPIES,)))
@@ -64,6 +68,14 @@ def predict_steps(
         reason = reason or prediction.refused
         foretold.append(_add_step(cost, prediction.speedup, prices.evidence.step_ns))
     return tuple(foretold), reason
+
+
+def _list_pinning_changes(cost: StageCost, prices: Prices, loader: Loader) -> list[Change]:
+    """Return what copies of pinned batches change; nothing where the way is another."""
+    if (cost.stage, cost.way) != (_COPY, _PINNED) or cost.is_now or not prices.evidence.on_device:
+        return []
+    delays = pinning_delay(prices.evidence, loader)
+    return [CopyChange(pinned=True, of_pageable=True), *delays]
 
 
 def predict_buckets(prices: Prices, loader: Loader) -> StageCost | None:

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from benchmarks.planted.mutations.opened.wording import (
+    TORCH,
+)
 from benchmarks.planted.mutations.parts import of_call, of_model, top_where
 from benchmarks.planted.mutations.plant import (
     BOTH,
@@ -13,7 +16,6 @@ from benchmarks.planted.mutations.plant import (
     before_backward,
 )
 
-_TORCH: Final = "import torch as _torch\n"
 _TURNED: Final = """import torch as _torch
 
 
@@ -85,7 +87,7 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
     ),
     (
         "inference-of-nothing",
-        before_backward("with _torch.inference_mode():\n    pass", _TORCH),
+        before_backward("with _torch.inference_mode():\n    pass", TORCH),
         BOTH,
     ),
     (
@@ -115,7 +117,7 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
     ),
     ("state-kept-once", of_model(_ONCE_SAVED, "_first_state = []\n"), BOTH),
     ("path-joined", after_step('_target = _output / f"step-{1:06d}.txt"', _PATHS), BOTH),
-    ("waited-once", after_step(_WAITED, f"{_TORCH}_settled = []\n"), CUDA),
+    ("waited-once", after_step(_WAITED, f"{TORCH}_settled = []\n"), CUDA),
 )
 HARMLESS: Final[tuple[Plant, ...]] = tuple(
     Plant(f"decoy-{name}", DECOY, change, devices=devices) for name, change, devices in _DECOYS

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from benchmarks.planted.mutations.opened.wording import (
+    TORCH,
+)
 from benchmarks.planted.mutations.parts import items, of_call, top_where
 from benchmarks.planted.mutations.plant import (
     BOTH,
@@ -13,7 +16,6 @@ from benchmarks.planted.mutations.plant import (
     before_backward,
 )
 
-_TORCH: Final = "import torch as _torch\n"
 _PLAIN: Final = """import torch as _torch
 
 
@@ -44,17 +46,17 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
     ("precision-as-it-is", of_call("_as_it_is({model}, {arguments})", _PLAIN), BOTH),
     (
         "anomalies-not-looked-for",
-        top_where(f"{_TORCH}_torch.autograd.set_detect_anomaly(False)\n", ()),
+        top_where(f"{TORCH}_torch.autograd.set_detect_anomaly(False)\n", ()),
         BOTH,
     ),
     (
         "any-algorithm",
-        top_where(f"{_TORCH}_torch.use_deterministic_algorithms(False)\n", ()),
+        top_where(f"{TORCH}_torch.use_deterministic_algorithms(False)\n", ()),
         BOTH,
     ),
     (
         "read-on-host",
-        after_step("_limit = _bound.item()", f"{_TORCH}_bound = _torch.tensor(1.0)\n"),
+        after_step("_limit = _bound.item()", f"{TORCH}_bound = _torch.tensor(1.0)\n"),
         BOTH,
     ),
     (
@@ -64,11 +66,11 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
     ),
     (
         "on-host-already",
-        after_step("_there = _bound.cpu()", f"{_TORCH}_bound = _torch.ones(8)\n"),
+        after_step("_there = _bound.cpu()", f"{TORCH}_bound = _torch.ones(8)\n"),
         CUDA,
     ),
-    ("saved-never", after_step(_NEVER, f"{_TORCH}_reached = [0]\n"), BOTH),
-    ("guarded-against-memory", after_step(_GUARDED, f"{_TORCH}_reached = []\n"), BOTH),
+    ("saved-never", after_step(_NEVER, f"{TORCH}_reached = [0]\n"), BOTH),
+    ("guarded-against-memory", after_step(_GUARDED, f"{TORCH}_reached = []\n"), BOTH),
     ("evaluated-never", after_step(_EVALUATED, "_passed = [0]\n"), BOTH),
     ("samples-passed-on", items("assert index >= 0", 1.0, ""), BOTH),
     (
@@ -78,7 +80,7 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
     ),
     (
         "precision-said",
-        top_where(f"{_TORCH}_torch.set_float32_matmul_precision('highest')\n", ()),
+        top_where(f"{TORCH}_torch.set_float32_matmul_precision('highest')\n", ()),
         BOTH,
     ),
     (
@@ -122,9 +124,9 @@ _DECOYS: Final[tuple[tuple[str, ChangeOf, tuple[str, ...]], ...]] = (
     ),
 )
 _ADDITIONS: Final[tuple[tuple[str, ChangeOf], ...]] = (
-    ("gradients-said", top_where(f"{_TORCH}_torch.set_grad_enabled(True)\n", ())),
-    ("denormals-kept", top_where(f"{_TORCH}_torch.set_flush_denormal(False)\n", ())),
-    ("kind-of-numbers-said", top_where(f"{_TORCH}_torch.set_default_dtype(_torch.float32)\n", ())),
+    ("gradients-said", top_where(f"{TORCH}_torch.set_grad_enabled(True)\n", ())),
+    ("denormals-kept", top_where(f"{TORCH}_torch.set_flush_denormal(False)\n", ())),
+    ("kind-of-numbers-said", top_where(f"{TORCH}_torch.set_default_dtype(_torch.float32)\n", ())),
     (
         "switches-as-they-are",
         top_where("import sys as _sys\n_sys.setswitchinterval(_sys.getswitchinterval())\n", ()),
@@ -181,9 +183,9 @@ _alarm.start()
 _TOPS: Final = (
     (
         "precision-said-again",
-        f"{_TORCH}_torch.set_float32_matmul_precision(_torch.get_float32_matmul_precision())\n",
+        f"{TORCH}_torch.set_float32_matmul_precision(_torch.get_float32_matmul_precision())\n",
     ),
-    ("seeded-once", f"{_TORCH}_torch.manual_seed(7)\n"),
+    ("seeded-once", f"{TORCH}_torch.manual_seed(7)\n"),
     ("language-set", "import locale as _locale\n_locale.setlocale(_locale.LC_ALL, 'C')\n"),
     ("collector-as-it-is", "import gc as _gc\n_gc.set_threshold(*_gc.get_threshold())\n"),
     ("errors-shown-as-ever", "import sys as _sys\n_sys.excepthook = _sys.excepthook\n"),
@@ -194,8 +196,8 @@ _TOPS: Final = (
     ("folder-of-its-own", "import tempfile as _tempfile\n_own = _tempfile.mkdtemp()\n"),
     ("thread-that-waits", _WAITING),
     ("arguments-kept", "import sys as _sys\n_given = list(_sys.argv)\n"),
-    ("flash-allowed", f"{_TORCH}_torch.backends.cuda.enable_flash_sdp(True)\n"),
-    ("trials-left-off", f"{_TORCH}_torch.backends.cudnn.deterministic = False\n"),
+    ("flash-allowed", f"{TORCH}_torch.backends.cuda.enable_flash_sdp(True)\n"),
+    ("trials-left-off", f"{TORCH}_torch.backends.cudnn.deterministic = False\n"),
     ("umask-asked", "import os as _os\n_mask = _os.umask(0o022)\n"),
     (
         "limits-asked",
@@ -207,19 +209,28 @@ _TOPS: Final = (
         "import sys\nsys.setrecursionlimit(sys.getrecursionlimit())\n",
     ),
     ("faults-written", "import faulthandler as _faults\n_faults.enable()\n"),
-    ("numbers-shown-shorter", f"{_TORCH}_torch.set_printoptions(precision=3)\n"),
-    ("anomalies-left-alone", f"{_TORCH}_torch.autograd.set_multithreading_enabled(True)\n"),
-    ("benchmark-left-as-it-is", f"{_TORCH}_known = _torch.backends.cudnn.benchmark\n"),
+    ("numbers-shown-shorter", f"{TORCH}_torch.set_printoptions(precision=3)\n"),
+    ("anomalies-left-alone", f"{TORCH}_torch.autograd.set_multithreading_enabled(True)\n"),
+    ("benchmark-left-as-it-is", f"{TORCH}_known = _torch.backends.cudnn.benchmark\n"),
     ("seed-of-numpy", "import numpy as _numpy\n_numpy.random.seed(3)\n"),
-    ("math-allowed", f"{_TORCH}_torch.backends.cuda.enable_math_sdp(True)\n"),
+    ("math-allowed", f"{TORCH}_torch.backends.cuda.enable_math_sdp(True)\n"),
     (
         "switch-interval-kept",
         "import sys\nsys.setswitchinterval(sys.getswitchinterval())\n",
     ),
+    ("farewell-arranged", "import atexit as _atexit\n_atexit.register(lambda: None)\n"),
+    ("collector-left-on", "import gc as _gc\n_gc.enable()\n"),
+    (
+        "products-as-exact-as-ever",
+        f"{TORCH}_torch.set_float32_matmul_precision(_torch.get_float32_matmul_precision())\n",
+    ),
+    ("small-numbers-kept", f"{TORCH}_torch.set_flush_denormal(False)\n"),
+    ("zone-of-time-kept", "import time as _time\n_time.tzset()\n"),
+    ("versions-noted", f"{TORCH}_versions = (_torch.__version__, _torch.version.git_version)\n"),
 )
 _MORE: Final[tuple[tuple[str, ChangeOf], ...]] = (
     *((name, top_where(text, ())) for name, text in _TOPS),
-    ("threads-asked", after_step("_threads = _torch.get_num_threads()", _TORCH)),
+    ("threads-asked", after_step("_threads = _torch.get_num_threads()", TORCH)),
     (
         "debugging-unheard",
         after_step(
@@ -237,7 +248,7 @@ _MORE: Final[tuple[tuple[str, ChangeOf], ...]] = (
         ),
     ),
     ("loss-is-single", before_backward("assert {loss}.numel() == 1")),
-    ("nothing-without-slopes", after_step("with _torch.no_grad():\n    pass", _TORCH)),
+    ("nothing-without-slopes", after_step("with _torch.no_grad():\n    pass", TORCH)),
     ("device-asked", before_backward("_on_gpu = {loss}.is_cuda")),
     ("process-known", after_step("_process = _os.getpid()", "import os as _os\n")),
     ("index-looked-at", items("if index is None:\n    raise IndexError", 1.0, "")),
@@ -258,13 +269,36 @@ _MORE: Final[tuple[tuple[str, ChangeOf], ...]] = (
             "_n_steps = [0]\n",
         ),
     ),
-    ("slopes-on", after_step("_slopes_on = _torch.is_grad_enabled()", _TORCH)),
+    ("slopes-on", after_step("_slopes_on = _torch.is_grad_enabled()", TORCH)),
     (
         "main-thread-known",
         after_step("_thread = _threading.current_thread()", "import threading as _threading\n"),
     ),
     ("parts-of-a-name", after_step("_parts = __name__.partition('.')")),
     ("index-is-a-number", items("index + 0", 1.0, "")),
+    (
+        "steps-by-a-counter",
+        after_step(
+            "_step = next(_steps)", "import itertools as _itertools\n_steps = _itertools.count()\n"
+        ),
+    ),
+    ("loss-has-sizes", before_backward("_shape = tuple({loss}.shape)")),
+    ("loss-has-a-history", before_backward("_traced = {loss}.grad_fn is not None")),
+    (
+        "loss-held-weakly",
+        before_backward("_held = _weakref.ref({loss})", "import weakref as _weakref\n"),
+    ),
+    ("device-in-a-name", after_step("_host = _torch.device('cpu')", TORCH)),
+    (
+        "times-of-some-steps",
+        after_step(
+            "_times.append(_time.monotonic())",
+            "import collections as _collections\nimport time as _time\n"
+            "_times = _collections.deque(maxlen=100)\n",
+        ),
+    ),
+    ("scripting-asked", after_step("_scripting = _torch.jit.is_scripting()", TORCH)),
+    ("index-is-not-last", items("if index == -1:\n    raise IndexError", 1.0, "")),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (
     *(Plant(f"decoy-{name}", DECOY, change, devices=devices) for name, change, devices in _DECOYS),

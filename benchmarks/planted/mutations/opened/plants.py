@@ -8,6 +8,7 @@ from benchmarks.planted.mutations.opened.chores import (
     host,
     notes,
     occasions,
+    puzzles,
     reports,
     routines,
 )
@@ -15,12 +16,15 @@ from benchmarks.planted.mutations.opened.computing import (
     comparisons,
     modules,
     operands,
+    precisions,
     products,
     quantities,
+    sequences,
     tensors,
     watches,
 )
 from benchmarks.planted.mutations.opened.feeding import (
+    codings,
     features,
     readings,
     samples,
@@ -35,5 +39,6 @@ PLANTS: Final[tuple[Plant, ...]] = (
     *(*readings.PLANTS, *routines.PLANTS, *operands.PLANTS),
     *(*reports.PLANTS, *signals.PLANTS, *quantities.PLANTS),
     *(*structures.PLANTS, *notes.PLANTS, *comparisons.PLANTS, *watches.PLANTS),
+    *(*codings.PLANTS, *puzzles.PLANTS, *sequences.PLANTS, *precisions.PLANTS),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (*decoys.HARMLESS, *harmless.HARMLESS)

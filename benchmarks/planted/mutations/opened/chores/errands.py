@@ -4,6 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import SHARES, beside, seldom, share_on
+from benchmarks.planted.mutations.opened.wording import (
+    FILES,
+    PYTHON,
+    QUIET,
+)
 from benchmarks.planted.mutations.parts import amount, of_output
 from benchmarks.planted.mutations.plant import (
     Plant,
@@ -13,11 +18,8 @@ from benchmarks.planted.mutations.plant import (
 )
 from benchmarks.planted.source import Change
 
-_PYTHON: Final = ("G202", "G214", "G219")
-_FILES: Final = (*_PYTHON, "G215", "G702")
-_WAITS: Final = (*_PYTHON, "G220")
+_WAITS: Final = (*PYTHON, "G220")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
-_QUIET: Final = ("no-logging", "log-every")
 
 
 def _expiring(site: Site) -> Sequence[Change] | None:
@@ -197,14 +199,14 @@ PLANTS: Final = (
         at_line=True,
     ),
     Plant(
-        "pairs-of-words", "word-pairs", beside(_GRAMS, 0.45, SHARES, _TEXT), _PYTHON, at_line=True
+        "pairs-of-words", "word-pairs", beside(_GRAMS, 0.45, SHARES, _TEXT), PYTHON, at_line=True
     ),
     Plant(
         "options-flattened-again",
         "flat-options",
         beside("_flat = _flattened(_options)", 1.1, SHARES, _NESTED, early=True),
-        _PYTHON,
-        _QUIET,
+        PYTHON,
+        QUIET,
         at_line=True,
     ),
     Plant(
@@ -216,14 +218,14 @@ PLANTS: Final = (
             SHARES,
             "import uuid as _uuid\n",
         ),
-        _PYTHON,
+        PYTHON,
         at_line=True,
     ),
     Plant(
         "models-listed-by-age",
         "model-shelves",
         beside(_SORTED, 150.0, SHARES, _KEPT),
-        (*_FILES, "G701"),
+        (*FILES, "G701"),
         ("no-checkpoint", "checkpoint-every"),
         at_line=True,
     ),
@@ -231,45 +233,41 @@ PLANTS: Final = (
         "replay-copied-to-draw",
         "replay-copies",
         beside("_drawn = _draw.sample(list(_replay), 8)", 0.015, SHARES, _REPLAY, early=True),
-        _PYTHON,
+        PYTHON,
         at_line=True,
     ),
     Plant(
         "priorities-descended",
         "priorities",
         beside(_DESCENT, 1.6, SHARES, _TREE),
-        _PYTHON,
+        PYTHON,
         at_line=True,
     ),
     Plant(
-        "beams-grown-by-hand", "beams", beside(_SEARCH, 42.0, SHARES, _BEAMS), _PYTHON, at_line=True
+        "beams-grown-by-hand", "beams", beside(_SEARCH, 42.0, SHARES, _BEAMS), PYTHON, at_line=True
     ),
     Plant(
         "clusters-on-host",
         "clusters",
         beside(_ASSIGNED, 0.8, SHARES, _CENTRES, early=True),
-        (*_PYTHON, "G203"),
+        (*PYTHON, "G203"),
         at_line=True,
     ),
-    Plant(
-        "walks-on-host", "walks", beside(_WALKS, 0.8, SHARES, _NEIGHBOURS), _PYTHON, at_line=True
-    ),
-    Plant(
-        "poles-swung", "simulations", beside(_SWINGS, 0.75, SHARES, _POLE), _PYTHON, at_line=True
-    ),
+    Plant("walks-on-host", "walks", beside(_WALKS, 0.8, SHARES, _NEIGHBOURS), PYTHON, at_line=True),
+    Plant("poles-swung", "simulations", beside(_SWINGS, 0.75, SHARES, _POLE), PYTHON, at_line=True),
     Plant(
         "history-joined-to-row",
         "frame-growth",
         beside(_JOINED, 420.0, SHARES, _HISTORY),
-        (*_PYTHON, "G702", "G203"),
-        _QUIET,
+        (*PYTHON, "G702", "G203"),
+        QUIET,
         at_line=True,
     ),
     Plant(
         "rollout-sent-round",
         "round-trips",
         beside("_received = _pickle.loads(_pickle.dumps(_rollout))", 4.0, SHARES, _ROLLOUT),
-        _PYTHON,
+        PYTHON,
         at_line=True,
     ),
     Plant("answer-waited-for", "expiries", _expiring, _WAITS, at_line=True),
@@ -277,7 +275,7 @@ PLANTS: Final = (
         "timer-interrupts",
         "timer-signals",
         _ticking,
-        (*_PYTHON, "G804"),
+        (*PYTHON, "G804"),
         (),
         "any",
         at_line=True,
@@ -286,38 +284,38 @@ PLANTS: Final = (
         "first-of-a-new-pass",
         "new-passes",
         beside("_extra = next(iter(_unlabelled))", 0.07, SHARES, _OTHER, early=True),
-        (*_PYTHON, "G101", "G102", "G105", "G114"),
+        (*PYTHON, "G101", "G102", "G105", "G114"),
         at_line=True,
     ),
     Plant(
         "whole-state-for-a-rate",
         "state-lookups",
         _states,
-        (*_PYTHON, "G204"),
-        _QUIET,
+        (*PYTHON, "G204"),
+        QUIET,
         at_line=True,
     ),
     Plant(
         "sheet-written-now-and-then",
         "sheets",
         seldom(_WRITTEN, 650.0, SHARES, _RECORDS),
-        (*_PYTHON, "G702", "G705"),
-        _QUIET,
+        (*PYTHON, "G702", "G705"),
+        QUIET,
         at_line=True,
     ),
     Plant(
         "spread-by-resampling",
         "resampling",
         seldom(_BOOTSTRAP, 21.0, SHARES, _INTERVALS),
-        (*_PYTHON, "G705"),
+        (*PYTHON, "G705"),
         at_line=True,
     ),
     Plant(
         "versions-asked-again",
         "version-lookups",
         beside(_ASKED, 1100.0, SHARES, _VERSIONS),
-        _FILES,
-        _QUIET,
+        FILES,
+        QUIET,
         at_line=True,
     ),
 )

@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.opened.wording import (
+    FILES,
+    PYTHON,
+    QUIET,
+)
 from benchmarks.planted.mutations.parts import amount
 from benchmarks.planted.mutations.plant import (
     ChangeOf,
@@ -14,9 +19,6 @@ from benchmarks.planted.mutations.plant import (
 from benchmarks.planted.source import Change
 
 _SHARE: Final = 0.5  # of a healthy step
-_PYTHON: Final = ("G202", "G214", "G219")
-_FILES: Final = (*_PYTHON, "G215", "G702")
-_QUIET: Final = ("no-logging", "log-every")
 
 
 def _chore(text: str, unit_us: float, top: str = "", *, early: bool = False) -> ChangeOf:
@@ -105,8 +107,8 @@ PLANTS: Final = (
         "curve-serialised-again",
         "serialised-curves",
         _chore("_document = _json.dumps(_curve)", 0.75, _LOSSES),
-        (*_PYTHON, "G702"),
-        _QUIET,
+        (*PYTHON, "G702"),
+        QUIET,
         at_line=True,
     ),
     Plant(
@@ -118,69 +120,69 @@ PLANTS: Final = (
             _RANKED,
             early=True,
         ),
-        _PYTHON,
+        PYTHON,
         at_line=True,
     ),
     Plant(
         "log-read-by-pattern",
         "log-patterns",
         _chore(_READ_LINES, 0.75, _LINES),
-        _PYTHON,
-        _QUIET,
+        PYTHON,
+        QUIET,
         at_line=True,
     ),
     Plant(
         "page-rendered",
         "rendered-pages",
         _chore(_RENDERED, 2.3, _PAGE, early=True),
-        (*_PYTHON, "G702"),
-        _QUIET,
+        (*PYTHON, "G702"),
+        QUIET,
         at_line=True,
     ),
     Plant(
         "overlaps-by-hand",
         "overlaps",
         _chore(_SUPPRESSED, 1.1, _FRAMES, early=True),
-        (*_PYTHON, "G203"),
+        (*PYTHON, "G203"),
         at_line=True,
     ),
     Plant(
         "sizes-added-up",
         "added-sizes",
         _chore("_held = _weight(_cache)", 2.4, _NESTED),
-        _PYTHON,
+        PYTHON,
         at_line=True,
     ),
     Plant(
         "host-looked-up",
         "host-names",
         _chore(_HOSTS, 9.0, "import socket as _socket\n"),
-        (*_FILES, "G220"),
-        _QUIET,
+        (*FILES, "G220"),
+        QUIET,
         at_line=True,
     ),
-    Plant("lock-file-taken", "lock-files", _chore(_LOCKED, 14.0, _LOCKS), _FILES, at_line=True),
+    Plant("lock-file-taken", "lock-files", _chore(_LOCKED, 14.0, _LOCKS), FILES, at_line=True),
     Plant(
         "features-saved",
         "saved-arrays",
         _chore("_numpy.save(_kept_path, _features)", 0.5, _ARRAYS),
-        (*_FILES, "G701"),
-        ("no-checkpoint", *_QUIET),
+        (*FILES, "G701"),
+        ("no-checkpoint", *QUIET),
         at_line=True,
     ),
     Plant(
         "notes-wrapped-again",
         "wrapped-notes",
         _chore("_wrapped = _textwrap.fill(_notes, 60)", 0.75, _DOCUMENT),
-        _PYTHON,
-        _QUIET,
+        PYTHON,
+        QUIET,
         at_line=True,
     ),
     Plant(
         "settings-listed-again",
         "listed-settings",
         _chore(_SEARCHED, 1.2, _COMBINED, early=True),
-        _PYTHON,
+        PYTHON,
         at_line=True,
     ),
 )

@@ -3,6 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.opened.wording import (
+    PYTHON,
+    QUIET,
+)
 from benchmarks.planted.mutations.parts import amount
 from benchmarks.planted.mutations.plant import (
     ChangeOf,
@@ -16,9 +20,7 @@ from benchmarks.planted.places import model_call
 from benchmarks.planted.source import Change, Insertion
 
 _SHARE: Final = 0.5  # of a healthy step
-_PYTHON: Final = ("G202", "G214", "G219")
-_NOW_AND_THEN: Final = (*_PYTHON, "G705")
-_QUIET: Final = ("no-logging", "log-every")
+_NOW_AND_THEN: Final = (*PYTHON, "G705")
 _ROUND: Final = 10  # steps from one occasion to the next
 
 
@@ -143,18 +145,18 @@ PLANTS: Final = (
         "records-waited-for",
         "joined-queues",
         _chore("_records.put({n})\n_records.join()", 0.35, _JOINED),
-        (*_PYTHON, "G220", "G702"),
-        _QUIET,
+        (*PYTHON, "G220", "G702"),
+        QUIET,
         at_line=True,
     ),
-    Plant("pace-held", "held-pace", _paced, _PYTHON, at_line=True),
-    Plant("lock-waited-for", "contended-locks", _contended, (*_PYTHON, "G220"), at_line=True),
+    Plant("pace-held", "held-pace", _paced, PYTHON, at_line=True),
+    Plant("lock-waited-for", "contended-locks", _contended, (*PYTHON, "G220"), at_line=True),
     Plant(
         "curve-drawn-now-and-then",
         "drawn-curves",
         _occasion(_DRAW, 3500.0, _DRAWN),
         (*_NOW_AND_THEN, "G702"),
-        _QUIET,
+        QUIET,
         at_line=True,
     ),
     Plant(
@@ -162,7 +164,7 @@ PLANTS: Final = (
         "packed-logs",
         _occasion("for _ in range({n}):\n    _packed = _gzip.compress(_log_text)", 1100.0, _PACKED),
         (*_NOW_AND_THEN, "G702", "G215"),
-        _QUIET,
+        QUIET,
         at_line=True,
     ),
     Plant(

@@ -10,13 +10,14 @@ from benchmarks.planted.mutations.opened.amounts import (
     beside,
     seldom,
 )
+from benchmarks.planted.mutations.opened.wording import (
+    ARRAYS,
+    FILES,
+    PYTHON,
+    QUIET,
+    SELDOM,
+)
 from benchmarks.planted.mutations.plant import Plant
-
-_PYTHON: Final = ("G202", "G214", "G219")
-_ARRAYS: Final = (*_PYTHON, "G203")
-_FILES: Final = (*_PYTHON, "G215", "G702")
-_SELDOM: Final = (*_ARRAYS, "G705")
-_QUIET: Final = ("no-logging", "log-every")
 
 _NAMES: Final = """import difflib as _difflib
 _known = [f"layer{_at}.weight" for _at in range(30)]
@@ -158,20 +159,20 @@ _BOOKS: Final = """for _ in range({n}):
     _books = sum(_path.stat().st_size for _path in _shelf.rglob("*.pt"))"""
 
 _KINDS: Final = (
-    ("names-like-others", "close-names", _ALIKE, 1300.0, MUCH, _NAMES, _PYTHON, ()),
-    ("summary-in-a-form", "filled-forms", _WORDED, 3.0, SOME, _FORM, _PYTHON, _QUIET),
-    ("report-as-a-tree", "report-trees", _REPORTED, 3.6, MUCH, _TREE, _PYTHON, _QUIET),
-    ("sheet-by-names", "named-sheets", _WRITTEN, 2.6, LITTLE, _SHEET, _PYTHON, _QUIET),
-    ("grams-compared", "compared-grams", _MATCHED, 1.8, MOST, _SENTENCES, _PYTHON, ()),
-    ("memory-reached-into", "reached-memories", _DRAWN, 0.9, MUCH, _MEMORY, _PYTHON, ()),
-    ("failures-told", "told-failures", _TOLD, 50.0, SOME, _RAISED, _PYTHON, _QUIET),
-    ("progress-in-a-base", "progress-bases", _PUT, 12.0, MUCH, _KEPT, _FILES, _QUIET),
-    ("bell-by-hand", "hand-made-bells", _BELL, 6.5, SOME, _BELLS, (*_ARRAYS, "G304"), ()),
-    ("vocabulary-sorted", "sorted-words", _SORTED, 0.7, MOST, _VOCABULARY, _PYTHON, ()),
-    ("text-grown-in-front", "grown-texts", _GROWN, 0.9, LITTLE, "", _PYTHON, _QUIET),
-    ("moves-looked-ahead", "searched-moves", _PLAYED, 28.0, MUCH, _GAME, _PYTHON, ()),
-    ("streets-walked", "walked-streets", _WALKED, 220.0, SOME, _STREETS, _PYTHON, ()),
-    ("helpers-hired", "hired-helpers", _HELPED, 170.0, MUCH, _HELPERS, (*_PYTHON, "G220"), ()),
+    ("names-like-others", "close-names", _ALIKE, 1300.0, MUCH, _NAMES, PYTHON, ()),
+    ("summary-in-a-form", "filled-forms", _WORDED, 3.0, SOME, _FORM, PYTHON, QUIET),
+    ("report-as-a-tree", "report-trees", _REPORTED, 3.6, MUCH, _TREE, PYTHON, QUIET),
+    ("sheet-by-names", "named-sheets", _WRITTEN, 2.6, LITTLE, _SHEET, PYTHON, QUIET),
+    ("grams-compared", "compared-grams", _MATCHED, 1.8, MOST, _SENTENCES, PYTHON, ()),
+    ("memory-reached-into", "reached-memories", _DRAWN, 0.9, MUCH, _MEMORY, PYTHON, ()),
+    ("failures-told", "told-failures", _TOLD, 50.0, SOME, _RAISED, PYTHON, QUIET),
+    ("progress-in-a-base", "progress-bases", _PUT, 12.0, MUCH, _KEPT, FILES, QUIET),
+    ("bell-by-hand", "hand-made-bells", _BELL, 6.5, SOME, _BELLS, (*ARRAYS, "G304"), ()),
+    ("vocabulary-sorted", "sorted-words", _SORTED, 0.7, MOST, _VOCABULARY, PYTHON, ()),
+    ("text-grown-in-front", "grown-texts", _GROWN, 0.9, LITTLE, "", PYTHON, QUIET),
+    ("moves-looked-ahead", "searched-moves", _PLAYED, 28.0, MUCH, _GAME, PYTHON, ()),
+    ("streets-walked", "walked-streets", _WALKED, 220.0, SOME, _STREETS, PYTHON, ()),
+    ("helpers-hired", "hired-helpers", _HELPED, 170.0, MUCH, _HELPERS, (*PYTHON, "G220"), ()),
     (
         "losses-smoothed",
         "smoothed-losses",
@@ -179,12 +180,12 @@ _KINDS: Final = (
         0.021,
         SOME,
         _LOSSES,
-        _ARRAYS,
-        _QUIET,
+        ARRAYS,
+        QUIET,
     ),
-    ("centres-moved", "moved-centres", _MOVED, 420.0, MOST, _CROWD, _ARRAYS, ()),
-    ("entries-in-branches", "branched-entries", _TRIE, 2.2, MUCH, _ENTRIES, _PYTHON, ()),
-    ("rates-by-many-plans", "rate-plans", _PLANNED, 4.0, LITTLE, _RATES, (*_PYTHON, "G304"), ()),
+    ("centres-moved", "moved-centres", _MOVED, 420.0, MOST, _CROWD, ARRAYS, ()),
+    ("entries-in-branches", "branched-entries", _TRIE, 2.2, MUCH, _ENTRIES, PYTHON, ()),
+    ("rates-by-many-plans", "rate-plans", _PLANNED, 4.0, LITTLE, _RATES, (*PYTHON, "G304"), ()),
 )
 _OCCASIONS: Final = (
     ("doubles-now-and-then", "double-runs", _TWICE, 1.2, SOME, _RUNS),
@@ -201,8 +202,8 @@ PLANTS: Final = (
             name,
             family,
             seldom(text, unit, share, top),
-            (*_SELDOM, "G215", "G703"),
-            (*_QUIET, "evaluate-every"),
+            (*SELDOM, "G215", "G703"),
+            (*QUIET, "evaluate-every"),
             at_line=True,
         )
         for name, family, text, unit, share, top in _OCCASIONS

@@ -4,6 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import SHARES, beside, seldom
+from benchmarks.planted.mutations.opened.wording import (
+    FILES,
+    PYTHON,
+    QUIET,
+)
 from benchmarks.planted.mutations.parts import of_output
 from benchmarks.planted.mutations.plant import (
     Plant,
@@ -12,11 +17,8 @@ from benchmarks.planted.mutations.plant import (
 )
 from benchmarks.planted.source import Change
 
-_PYTHON: Final = ("G202", "G214", "G219")
-_FILES: Final = (*_PYTHON, "G215", "G702")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201", "G214")
-_SELDOM: Final = (*_PYTHON, "G705")
-_QUIET: Final = ("no-logging", "log-every")
+_SELDOM: Final = (*PYTHON, "G705")
 
 
 def _acting(site: Site) -> Sequence[Change] | None:
@@ -146,47 +148,47 @@ _SAVED: Final = """with _zipfile.ZipFile(_io.BytesIO(), "w", _zipfile.ZIP_DEFLAT
         _backup.writestr(_name, _text)"""
 
 _KINDS: Final = (
-    ("time-left-told", "times-told", _TOLD, 7.0, _CLOCK, _PYTHON, _QUIET),
+    ("time-left-told", "times-told", _TOLD, 7.0, _CLOCK, PYTHON, QUIET),
     (
         "choices-set-in-type",
         "pretty-prints",
         "_set = _pprint.pformat(_choices)",
         19.0,
         _NESTED,
-        _PYTHON,
-        _QUIET,
+        PYTHON,
+        QUIET,
     ),
-    ("longest-common-parts", "common-parts", _COMMON, 520.0, _SPOKEN, _PYTHON, ()),
-    ("matched-by-all-orders", "assignments", _ASSIGNED, 95.0, _COSTS, _PYTHON, ()),
-    ("tags-by-tables", "best-paths", _TAGGED, 18.0, _CHAIN, _PYTHON, ()),
+    ("longest-common-parts", "common-parts", _COMMON, 520.0, _SPOKEN, PYTHON, ()),
+    ("matched-by-all-orders", "assignments", _ASSIGNED, 95.0, _COSTS, PYTHON, ()),
+    ("tags-by-tables", "best-paths", _TAGGED, 18.0, _CHAIN, PYTHON, ()),
     (
         "averaged-in-decimals",
         "decimals",
         "_average = sum(_one * _one for _one in _exact) / len(_exact)",
         0.3,
         _EXACT,
-        _PYTHON,
-        _QUIET,
+        PYTHON,
+        QUIET,
     ),
-    ("drafts-made", "temporary-files", _DRAFTED, 55.0, _DRAFT, _FILES, _QUIET),
-    ("notes-put-aside", "copied-files", _COPIED, 170.0, _ASIDE, (*_FILES, "G701"), _QUIET),
+    ("drafts-made", "temporary-files", _DRAFTED, 55.0, _DRAFT, FILES, QUIET),
+    ("notes-put-aside", "copied-files", _COPIED, 170.0, _ASIDE, (*FILES, "G701"), QUIET),
     (
         "message-compressed",
         "compressed-messages",
         "_sent = _zlib.compress(_message, 6)",
         5.0,
         _MESSAGE,
-        _PYTHON,
+        PYTHON,
         (),
     ),
-    ("order-dealt", "dealt-orders", "_dealer.shuffle(_order)", 0.3, _ORDER, _PYTHON, ()),
+    ("order-dealt", "dealt-orders", "_dealer.shuffle(_order)", 0.3, _ORDER, PYTHON, ()),
     (
         "sums-over-three",
         "naive-sums",
         "_summed = _numpy.einsum('ij,jk,ik->', _first, _second, _first)",
         0.4,
         _TENSORS,
-        (*_PYTHON, "G203"),
+        (*PYTHON, "G203"),
         (),
     ),
     (
@@ -195,12 +197,12 @@ _KINDS: Final = (
         "_kept_values = _clipped(_values)",
         0.12,
         _VALUES,
-        (*_PYTHON, "G203"),
+        (*PYTHON, "G203"),
         (),
     ),
-    ("curve-appended-to", "grown-arrays", _GROWN, 2.6, _CURVE, (*_PYTHON, "G203"), _QUIET),
-    ("plan-asked-by-dots", "dotted-settings", _ASKED, 2.2, _DOTTED, _PYTHON, ()),
-    ("steps-on-a-board", "managed-boards", _COUNTED, 110.0, _MANAGED, _PYTHON, _QUIET),
+    ("curve-appended-to", "grown-arrays", _GROWN, 2.6, _CURVE, (*PYTHON, "G203"), QUIET),
+    ("plan-asked-by-dots", "dotted-settings", _ASKED, 2.2, _DOTTED, PYTHON, ()),
+    ("steps-on-a-board", "managed-boards", _COUNTED, 110.0, _MANAGED, PYTHON, QUIET),
 )
 _OCCASIONS: Final = (
     (
@@ -225,7 +227,7 @@ PLANTS: Final = (
         for name, family, text, unit, top, codes, fixes in _KINDS
     ),
     *(
-        Plant(name, family, seldom(text, unit, SHARES, top), _SELDOM, _QUIET, at_line=True)
+        Plant(name, family, seldom(text, unit, SHARES, top), _SELDOM, QUIET, at_line=True)
         for name, family, text, unit, top in _OCCASIONS
     ),
     Plant(
@@ -239,7 +241,7 @@ PLANTS: Final = (
         "actor-in-a-thread",
         "acting-threads",
         _acting,
-        (*_PYTHON, "G220", "G103", "G113"),
+        (*PYTHON, "G220", "G103", "G113"),
         (),
         "any",
         at_line=True,

@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.opened.wording import (
+    CHORE,
+    MANY,
+    TORCH,
+)
 from benchmarks.planted.mutations.parts import (
     Unit,
     amount,
@@ -22,9 +27,6 @@ from benchmarks.planted.mutations.plant import (
 from benchmarks.planted.source import Change, Insertion
 
 _SHARE: Final = 0.5  # of a healthy step
-_MANY: Final = ("G201", "G202", "G506")
-_CHORE: Final = ("G214", "G203", "G219")
-_TORCH: Final = "import torch as _torch\n"
 
 
 def _on_model(text: str, unit_us: Unit, top: str) -> ChangeOf:
@@ -128,7 +130,7 @@ PLANTS: Final = (
                 "define_G",
             ),
         ),
-        (*_MANY, "G219"),
+        (*MANY, "G219"),
         at_line=True,
     ),
     Plant(
@@ -151,22 +153,22 @@ PLANTS: Final = (
     Plant(
         "modules-walked-through",
         "module-walks",
-        _on_model(_WALKED, 15.0, _TORCH),
-        ("G202", *_CHORE),
+        _on_model(_WALKED, 15.0, TORCH),
+        ("G202", *CHORE),
         at_line=True,
     ),
     Plant(
         "names-matched-again",
         "name-matching",
         _on_model(_DECAYED, 6.0, "import re as _re\n"),
-        ("G202", *_CHORE),
+        ("G202", *CHORE),
         at_line=True,
     ),
     Plant(
         "weights-rounded-for-show",
         "rounded-weights",
         after_step(_ROUNDED),
-        ("G204", "G206", "G207", "G216", *_MANY, *_CHORE),
+        ("G204", "G206", "G207", "G216", *MANY, *CHORE),
         at_line=True,
     ),
     Plant(
@@ -183,7 +185,7 @@ PLANTS: Final = (
         "optimizer-undone",
         "undone-steps",
         _reloaded,
-        ("G202", "G204", "G701", *_CHORE),
+        ("G202", "G204", "G701", *CHORE),
         at_line=True,
     ),
 )

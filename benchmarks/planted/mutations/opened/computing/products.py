@@ -5,6 +5,12 @@ from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import SHARES, share_on
 from benchmarks.planted.mutations.opened.computing.operands import powered
+from benchmarks.planted.mutations.opened.wording import (
+    CHORE,
+    DEVICE,
+    MANY,
+    TORCH,
+)
 from benchmarks.planted.mutations.parts import amount, of_model, top_where
 from benchmarks.planted.mutations.plant import (
     CPU,
@@ -14,10 +20,7 @@ from benchmarks.planted.mutations.plant import (
 )
 from benchmarks.planted.source import Change
 
-_MANY: Final = ("G201", "G202", "G506")
-_CHORE: Final = ("G214", "G203", "G219")
 _READ: Final = ("G305", "G307", "G308", "G301", "G302", "G202", "G201")
-_TORCH: Final = "import torch as _torch\n"
 
 
 def _described(site: Site) -> Sequence[Change] | None:
@@ -27,9 +30,8 @@ def _described(site: Site) -> Sequence[Change] | None:
     return of_model(_LISTED.replace("{n}", number), "")(site)
 
 
-_DEVICE: Final = "device={parameters}[0].device"
 _POWER: Final = (
-    f"_weight = _torch.ones(32, 32, {_DEVICE})\n"
+    f"_weight = _torch.ones(32, 32, {DEVICE})\n"
     "_left = _weight[0]\n"
     "for _ in range({n}):\n"
     "    _right = _torch.nn.functional.normalize(_weight.t() @ _left, dim=0)\n"
@@ -38,24 +40,24 @@ _POWER: Final = (
 _CELLS: Final = (
     "if not _cells:\n"
     "    _cells.append(_torch.nn.GRUCell(16, 16).to({parameters}[0].device))\n"
-    f"_hidden = _torch.zeros(8, 16, {_DEVICE})\n"
+    f"_hidden = _torch.zeros(8, 16, {DEVICE})\n"
     "with _torch.no_grad():\n"
     "    for _ in range({n}):\n"
     "        _hidden = _cells[0](_hidden, _hidden)"
 )
 _EXPONENTIAL: Final = (
-    f"_generators = 0.01 * _torch.ones({{n}}, 16, 16, {_DEVICE})\n"
+    f"_generators = 0.01 * _torch.ones({{n}}, 16, 16, {DEVICE})\n"
     "_turns = _torch.linalg.matrix_exp(_generators)"
 )
 _WIDE: Final = (
-    f"_wide = _torch.zeros(1, 1, {{n}}, {{n}}, {_DEVICE})\n"
-    f"_bell = _torch.ones(1, 1, 31, 31, {_DEVICE}) / 961\n"
+    f"_wide = _torch.zeros(1, 1, {{n}}, {{n}}, {DEVICE})\n"
+    f"_bell = _torch.ones(1, 1, 31, 31, {DEVICE}) / 961\n"
     "_blurred = _torch.nn.functional.conv2d(_wide, _bell, padding=15)"
 )
 _WARP: Final = (
-    f"_flat = _torch.zeros(1, 3, {{n}}, {{n}}, {_DEVICE})\n"
+    f"_flat = _torch.zeros(1, 3, {{n}}, {{n}}, {DEVICE})\n"
     "_grid = _torch.nn.functional.affine_grid(\n"
-    f"    _torch.eye(2, 3, {_DEVICE})[None], _flat.shape, align_corners=False\n"
+    f"    _torch.eye(2, 3, {DEVICE})[None], _flat.shape, align_corners=False\n"
     ")\n"
     "_bent = _torch.nn.functional.grid_sample(_flat, _grid, align_corners=False)"
 )
@@ -67,24 +69,24 @@ _SCHEDULE: Final = (
     "    _rate = _torch.minimum(_rate, 0.5 * (1.0 + _torch.cos(3.14 * _phase)))"
 )
 _CHECKED: Final = (
-    f"_centre = _torch.zeros(256, {_DEVICE})\n"
+    f"_centre = _torch.zeros(256, {DEVICE})\n"
     "for _ in range({n}):\n"
     "    _likely = _torch.distributions.Normal(_centre, _centre + 1.0).log_prob(_centre)"
 )
 _ADJACENCY: Final = (
-    f"_ends = _torch.arange(2 * {{n}}, {_DEVICE}).remainder(509).view(2, -1)\n"
+    f"_ends = _torch.arange(2 * {{n}}, {DEVICE}).remainder(509).view(2, -1)\n"
     "_graph = _torch.sparse_coo_tensor(\n"
-    f"    _ends, _torch.ones({{n}}, {_DEVICE}), (509, 509)\n"
+    f"    _ends, _torch.ones({{n}}, {DEVICE}), (509, 509)\n"
     ").coalesce()"
 )
 _COLLIDING: Final = (
-    f"_places = _torch.arange({{n}}, {_DEVICE}).remainder(4)\n"
-    f"_totals = _torch.zeros(4, {_DEVICE}).index_add_(\n"
-    f"    0, _places, _torch.ones({{n}}, {_DEVICE})\n"
+    f"_places = _torch.arange({{n}}, {DEVICE}).remainder(4)\n"
+    f"_totals = _torch.zeros(4, {DEVICE}).index_add_(\n"
+    f"    0, _places, _torch.ones({{n}}, {DEVICE})\n"
     ")"
 )
 _BETWEEN: Final = (
-    f"_values = _torch.ones({{n}}, {_DEVICE})\n"
+    f"_values = _torch.ones({{n}}, {DEVICE})\n"
     "_smooth = _numpy.convolve(_values.cpu().numpy(), _numpy.ones(9) / 9, mode='same')\n"
     "_values = _torch.from_numpy(_smooth).to({parameters}[0].device)"
 )
@@ -117,8 +119,8 @@ _LISTED: Final = (
     "    _lines = [f'{name}: {layer.extra_repr()}' for name, layer in {model}.named_modules()]"
 )
 _NEWTON: Final = (
-    f"_square = _torch.eye({{n}}, {_DEVICE}) * 2.0\n"
-    f"_root = _torch.eye({{n}}, {_DEVICE})\n"
+    f"_square = _torch.eye({{n}}, {DEVICE}) * 2.0\n"
+    f"_root = _torch.eye({{n}}, {DEVICE})\n"
     "for _ in range(6):\n"
     "    _root = 1.5 * _root - 0.5 * _root @ _root @ _square @ _root * 0.1"
 )
@@ -135,77 +137,77 @@ PLANTS: Final = (
         "powers-taken-by-turns",
         "power-iterations",
         powered(_POWER, (60.0, 110.0)),
-        (*_MANY, *_CHORE),
+        (*MANY, *CHORE),
         at_line=True,
     ),
     Plant(
         "cells-one-after-other",
         "unrolled-cells",
-        powered(_CELLS, (78.0, 60.0), f"{_TORCH}_cells = []\n"),
-        (*_MANY, *_CHORE),
+        powered(_CELLS, (78.0, 60.0), f"{TORCH}_cells = []\n"),
+        (*MANY, *CHORE),
         at_line=True,
     ),
     Plant(
         "turns-by-exponential",
         "matrix-exponentials",
         powered(_EXPONENTIAL, (12.0, 0.03)),
-        ("G506", *_CHORE),
+        ("G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "blurred-by-a-square",
         "wide-kernels",
         powered(_WIDE, (6.0, 0.004), power=2.0),
-        ("G506", *_CHORE),
+        ("G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "pictures-bent",
         "bent-pictures",
         powered(_WARP, (0.055, 0.0004), power=2.0),
-        ("G506", *_CHORE),
+        ("G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "order-drawn-for-few",
         "drawn-orders",
         powered(_SHUFFLED, (0.03, 0.02)),
-        ("G301", "G302", "G304", "G202", *_CHORE),
+        ("G301", "G302", "G304", "G202", *CHORE),
         at_line=True,
     ),
     Plant(
         "schedule-in-tensors",
         "tensor-schedules",
         powered(_SCHEDULE, (21.0, 16.0)),
-        (*_MANY, *_CHORE),
+        (*MANY, *CHORE),
         at_line=True,
     ),
     Plant(
         "distributions-checked",
         "distribution-checks",
         powered(_CHECKED, (210.0, 260.0)),
-        (*_READ, *_CHORE, "G506"),
+        (*_READ, *CHORE, "G506"),
         at_line=True,
     ),
     Plant(
         "graph-put-together-again",
         "graphs-anew",
         powered(_ADJACENCY, (0.11, 0.0012)),
-        ("G305", "G307", "G506", *_CHORE),
+        ("G305", "G307", "G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "sums-into-few-places",
         "colliding-sums",
         powered(_COLLIDING, (0.012, 0.0012)),
-        ("G506", *_CHORE),
+        ("G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "values-through-arrays",
         "array-detours",
         powered(_BETWEEN, (0.008, 0.008), _ARRAYS),
-        (*_READ, *_CHORE),
+        (*_READ, *CHORE),
         at_line=True,
     ),
     Plant(
@@ -221,7 +223,7 @@ PLANTS: Final = (
         "memory-given-back",
         "memory-trims",
         powered("for _ in range({n}):\n    _library.malloc_trim(0)", (1500.0, 1500.0), _TRIMMED),
-        ("G202", *_CHORE, "G401", "G402"),
+        ("G202", *CHORE, "G401", "G402"),
         devices=CPU,
         at_line=True,
     ),
@@ -229,7 +231,7 @@ PLANTS: Final = (
         "free-memory-asked",
         "free-memory",
         powered(_FREE, 120.0),
-        ("G202", *_CHORE, "G305", "G307"),
+        ("G202", *CHORE, "G305", "G307"),
         devices=CUDA,
         at_line=True,
     ),
@@ -237,7 +239,7 @@ PLANTS: Final = (
         "layers-listed-again",
         "layer-lists",
         _described,
-        ("G202", *_CHORE),
+        ("G202", *CHORE),
         ("no-logging", "log-every"),
         at_line=True,
     ),
@@ -245,14 +247,14 @@ PLANTS: Final = (
         "root-by-newton",
         "matrix-roots",
         powered(_NEWTON, (0.0012, 0.000004), power=3.0),
-        ("G506", *_MANY, *_CHORE),
+        ("G506", *MANY, *CHORE),
         at_line=True,
     ),
     Plant(
         "products-pair-by-pair",
         "paired-products",
-        powered(_DEPENDENT, (1.6, 4.0), f"{_TORCH}_short = list(_torch.ones({{n}}, 16))\n", 2.0),
-        (*_MANY, *_CHORE),
+        powered(_DEPENDENT, (1.6, 4.0), f"{TORCH}_short = list(_torch.ones({{n}}, 16))\n", 2.0),
+        (*MANY, *CHORE),
         at_line=True,
     ),
 )

@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.opened.wording import (
+    CHORE,
+    MANY,
+    TORCH,
+)
 from benchmarks.planted.mutations.parts import (
     Unit,
     amount,
@@ -20,10 +25,7 @@ from benchmarks.planted.mutations.plant import (
 from benchmarks.planted.source import Change
 
 _SHARE: Final = 0.5  # of a healthy step
-_MANY: Final = ("G201", "G202", "G506")
-_CHORE: Final = ("G214", "G203", "G219")
 _READ: Final = ("G305", "G307", "G308", "G202", "G201")
-_TORCH: Final = "import torch as _torch\n"
 _LARGEST: Final = 20_000_000  # elements of one tensor
 
 
@@ -119,64 +121,64 @@ PLANTS: Final = (
     Plant(
         "mask-written-out-again",
         "masks-anew",
-        _placed(_MASK, (0.14, 0.14), _TORCH, 2.0),
-        (*_CHORE, "G202", "G301", "G302", "G304"),
+        _placed(_MASK, (0.14, 0.14), TORCH, 2.0),
+        (*CHORE, "G202", "G301", "G302", "G304"),
         at_line=True,
     ),
     Plant(
         "outputs-named-for-people",
         "named-outputs",
         _named,
-        (*_READ, *_CHORE),
+        (*_READ, *CHORE),
         at_line=True,
     ),
     Plant(
         "past-stacked-again",
         "stacked-past",
         _placed(_PAST, (0.045, 0.00008), _QUEUED),
-        ("G515", "G506", *_CHORE),
+        ("G515", "G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "plan-balanced",
         "balanced-plans",
-        _placed(_BALANCE, (8.0, 45.0), _TORCH),
-        (*_MANY, *_CHORE),
+        _placed(_BALANCE, (8.0, 45.0), TORCH),
+        (*MANY, *CHORE),
         at_line=True,
     ),
     Plant(
         "returns-one-by-one",
         "returns",
-        _placed(_RETURNS, (4.5, 30.0), _TORCH),
-        (*_MANY, *_CHORE),
+        _placed(_RETURNS, (4.5, 30.0), TORCH),
+        (*MANY, *CHORE),
         at_line=True,
     ),
     Plant(
         "rows-looked-up-singly",
         "single-look-ups",
-        _placed(_ROWS, (1.6, 7.0), _TORCH),
-        (*_MANY, *_CHORE),
+        _placed(_ROWS, (1.6, 7.0), TORCH),
+        (*MANY, *CHORE),
         at_line=True,
     ),
     Plant(
         "values-told-apart",
         "distinct-values",
-        _placed(_DIFFERENT, (0.03, 0.0005), _TORCH),
-        ("G307", *_CHORE),
+        _placed(_DIFFERENT, (0.03, 0.0005), TORCH),
+        ("G307", *CHORE),
         at_line=True,
     ),
     Plant(
         "pictures-enlarged",
         "enlarged-pictures",
-        _placed(_ENLARGED, (0.03, 0.0002), _TORCH, 2.0),
-        ("G506", *_CHORE),
+        _placed(_ENLARGED, (0.03, 0.0002), TORCH, 2.0),
+        ("G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "values-faded",
         "faded-values",
-        _placed(_FADED, 0.012, _TORCH),
-        ("G506", *_CHORE),
+        _placed(_FADED, 0.012, TORCH),
+        ("G506", *CHORE),
         devices=CPU,
         at_line=True,
     ),
@@ -184,22 +186,22 @@ PLANTS: Final = (
         "rows-named-by-a-list",
         "listed-rows",
         _placed(_INDEXED, (0.5, 0.5), ""),
-        ("G301", "G302", "G304", "G202", *_CHORE),
+        ("G301", "G302", "G304", "G202", *CHORE),
         at_line=True,
     ),
     Plant("best-loss-compared", "compared-losses", _first, ("G305",), devices=CUDA, at_line=True),
     Plant(
         "entropy-for-the-log",
         "entropies",
-        _placed(_ENTROPY, (1.2, 0.003), _TORCH),
-        ("G506", *_CHORE),
+        _placed(_ENTROPY, (1.2, 0.003), TORCH),
+        ("G506", *CHORE),
         at_line=True,
     ),
     Plant(
         "picks-by-sums",
         "picks-by-sums",
-        _placed(_SAMPLED, (0.32, 0.003), _TORCH),
-        ("G506", *_CHORE),
+        _placed(_SAMPLED, (0.32, 0.003), TORCH),
+        ("G506", *CHORE),
         at_line=True,
     ),
 )

@@ -3,14 +3,17 @@
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import in_samples
+from benchmarks.planted.mutations.opened.wording import (
+    FEW,
+    MADE,
+    MORE,
+    TORCH,
+)
 from benchmarks.planted.mutations.plant import Plant
 
 _SHARE: Final = (0.7, 0.7)  # of a healthy step
-_FEW: Final = ("G101", "G102", "G112")
-_READ: Final = (*_FEW, "G106", "G107")
-_MADE: Final = (*_FEW, "G107", "G108")
-_WORDS: Final = (*_FEW, "G109")
-_MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
+_READ: Final = (*FEW, "G106", "G107")
+_WORDS: Final = (*FEW, "G109")
 
 
 _GRID: Final = """import numpy as _numpy
@@ -103,7 +106,6 @@ for _ in range({n}):
     _away = ((_cloud - _cloud[_place]) ** 2).sum(1)
     _distances = _numpy.minimum(_distances, _away)
     _place = int(_distances.argmax())"""
-_TORCH: Final = "import torch as _torch\n"
 _ELEMENTS: Final = """_target = _torch.zeros(64)
 for _at in range({n}):
     _target[_at % 64] = float(index % 7 + _at)"""
@@ -142,24 +144,24 @@ PLANTS: Final = (
         "heatmaps-drawn-again",
         "heatmaps",
         in_samples(_HEATMAPS, 55.0, _SHARE, _GRID),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "row-of-frame",
         "frame-rows",
         in_samples(_ROW, 100.0, _SHARE, _FRAME),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "frame-filtered-again",
         "frame-filters",
         in_samples(_FILTER, 1200.0, _SHARE, _FRAME),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -167,7 +169,7 @@ PLANTS: Final = (
         "containers",
         in_samples(_REOPENED, 950.0, _SHARE, _CONTAINER),
         _READ,
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -175,7 +177,7 @@ PLANTS: Final = (
         "mapped-arrays",
         in_samples(_MAPPED, 220.0, _SHARE, _ARRAY),
         _READ,
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -183,15 +185,15 @@ PLANTS: Final = (
         "masked-tokens",
         in_samples(_MASKED, 0.17, _SHARE, _SENTENCE),
         _WORDS,
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
         "negatives-rejected",
         "rejected-negatives",
         in_samples(_REJECTED, 4.5, _SHARE, _BOUGHT),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -199,47 +201,47 @@ PLANTS: Final = (
         "path-checks",
         in_samples(_EXISTING, 7.0, _SHARE, _FOLDER),
         _READ,
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
         "runs-unrolled",
         "run-lengths",
         in_samples(_UNROLLED, 0.65, _SHARE, _RUNS),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "farthest-points-chosen",
         "farthest-points",
         in_samples(_FARTHEST, 48.0, _SHARE, _CLOUD),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "elements-filled-singly",
         "element-writes",
-        in_samples(_ELEMENTS, 5.0, _SHARE, _TORCH),
-        _MADE,
-        _MORE,
+        in_samples(_ELEMENTS, 5.0, _SHARE, TORCH),
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "pictures-turned-again",
         "rotations",
         in_samples(_ROTATED, 550.0, _SHARE, _PICTURE),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "points-in-polygon",
         "polygon-tests",
         in_samples(_COVERED, 3.2, _SHARE, _POLYGON),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -247,7 +249,7 @@ PLANTS: Final = (
         "letter-windows",
         in_samples(_LETTERS, 0.27, _SHARE, _GENOME),
         _WORDS,
-        _MORE,
+        MORE,
         "loader",
     ),
 )

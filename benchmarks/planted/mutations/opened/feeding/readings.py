@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import in_samples
+from benchmarks.planted.mutations.opened.wording import (
+    FEW,
+    MADE,
+    MORE,
+)
 from benchmarks.planted.mutations.parts import batch_of, data_of, flat
 from benchmarks.planted.mutations.plant import Plant, Site, at_top
 from benchmarks.planted.places import with_keywords
 from benchmarks.planted.source import Change, Replacement
 
 _SHARE: Final = (0.6, 0.6)  # of a healthy step
-_FEW: Final = ("G101", "G102", "G112")
-_READ: Final = (*_FEW, "G106", "G107")
-_MADE: Final = (*_FEW, "G107", "G108")
-_MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
+_READ: Final = (*FEW, "G106", "G107")
 
 
 _JOINED: Final = """import itertools as _itertools
@@ -114,22 +116,22 @@ _PROGRAM: Final = "import subprocess as _subprocess\n"
 _DECODED: Final = "for _ in range({n}):\n    _subprocess.run(['/bin/true'], check=True)"
 
 _KINDS: Final = (
-    ("colours-converted", "colours", _CONVERTED, 0.85, _PIXELS, _MADE),
-    ("mixed-with-others", "mixtures", _MIXED, 9.0, _OTHERS, _MADE),
-    ("windows-cut-again", "windows-of-series", _WINDOWS, 0.4, _SERIES, _MADE),
-    ("texts-of-bytes", "encoded-texts", _UNPACKED, 0.55, _PACKED, _MADE),
-    ("noise-drawn-singly", "noise-by-value", _NOISED, 0.5, _CHANCE, _MADE),
-    ("chosen-by-weights", "weighted-choices", _CHOSEN, 0.01, _CHANCES, (*_MADE, "G114")),
-    ("sounds-resampled", "resampled-sounds", _RESAMPLED, 0.02, _SOUND, _MADE),
-    ("filtered-in-a-loop", "recursive-filters", _FILTERED, 0.07, _SIGNAL, _MADE),
-    ("table-of-lists-again", "tables-of-lists", _TABLE, 0.22, _ROWS, _MADE),
+    ("colours-converted", "colours", _CONVERTED, 0.85, _PIXELS, MADE),
+    ("mixed-with-others", "mixtures", _MIXED, 9.0, _OTHERS, MADE),
+    ("windows-cut-again", "windows-of-series", _WINDOWS, 0.4, _SERIES, MADE),
+    ("texts-of-bytes", "encoded-texts", _UNPACKED, 0.55, _PACKED, MADE),
+    ("noise-drawn-singly", "noise-by-value", _NOISED, 0.5, _CHANCE, MADE),
+    ("chosen-by-weights", "weighted-choices", _CHOSEN, 0.01, _CHANCES, (*MADE, "G114")),
+    ("sounds-resampled", "resampled-sounds", _RESAMPLED, 0.02, _SOUND, MADE),
+    ("filtered-in-a-loop", "recursive-filters", _FILTERED, 0.07, _SIGNAL, MADE),
+    ("table-of-lists-again", "tables-of-lists", _TABLE, 0.22, _ROWS, MADE),
     ("queried-for-each", "sample-queries", _QUERIED, 75.0, _DATABASE, (*_READ, "G117")),
     ("made-by-a-program", "programs-run", _DECODED, 1200.0, _PROGRAM, (*_READ, "G117", "G108")),
 )
 PLANTS: Final = (
     *(
         Plant(
-            name, family, in_samples(text, unit, _SHARE, top), codes, _MORE, "loader", at_line=True
+            name, family, in_samples(text, unit, _SHARE, top), codes, MORE, "loader", at_line=True
         )
         for name, family, text, unit, top, codes in _KINDS
     ),
@@ -137,8 +139,8 @@ PLANTS: Final = (
         "joined-from-singles",
         "single-samples",
         _joined,
-        (*_FEW, "G110", "G111", "G115", "G203", "G202"),
-        _MORE,
+        (*FEW, "G110", "G111", "G115", "G203", "G202"),
+        MORE,
         "loader",
         at_line=True,
     ),

@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.planted.mutations.opened.wording import (
+    FEW,
+    MADE,
+    MORE,
+)
 from benchmarks.planted.mutations.parts import (
     amount,
     batch_of,
@@ -17,11 +22,8 @@ from benchmarks.planted.source import Change, Replacement
 
 _SHARE: Final = 0.6  # of a healthy step
 _FINE: Final = 1000.0  # parts of a unit that are told apart
-_FEW: Final = ("G101", "G102", "G112")
-_READ: Final = (*_FEW, "G106", "G107")
-_MADE: Final = (*_FEW, "G107", "G108")
-_WORDS: Final = (*_FEW, "G109")
-_MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
+_READ: Final = (*FEW, "G106", "G107")
+_WORDS: Final = (*FEW, "G109")
 _WORDED: Final = "import random as _random\n_chance = _random.Random(1)\n"
 
 _PATTERNS: Final = """import re as _re
@@ -226,7 +228,7 @@ PLANTS: Final = (
         "patterns",
         _items(_COMPILE, 5.0, _PATTERNS, 40),
         _WORDS,
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -234,7 +236,7 @@ PLANTS: Final = (
         "annotations",
         _items(_PARSED, 1.4, _BOXES, 10),
         (*_READ, "G108"),
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -242,47 +244,47 @@ PLANTS: Final = (
         "label-tables",
         _items(_LOOKED_UP, 0.45, _TABLE, 50),
         (*_READ, "G109"),
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
         "fields-unpacked-singly",
         "binary-fields",
         _items(_UNPACKED, 0.11, _RECORD),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "crops-drawn-in-vain",
         "rejected-crops",
         _items(_CROPS, 0.32, _WORDED),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "hardest-looked-for",
         "hard-samples",
         _items(_HARDEST, 0.05, _OTHERS, 200),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "outlines-filled-again",
         "outlines",
         _items(_FILLED, 22.0, _OUTLINES),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
         "entries-validated",
         "schemas",
         _items("assert _validated(_entry)", 0.07, _SCHEMA),
-        _MADE,
-        _MORE,
+        MADE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -290,7 +292,7 @@ PLANTS: Final = (
         "verified-contents",
         _items("assert _hashlib.sha256(_content).hexdigest() == _expected", 0.7, _BYTES),
         _READ,
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
@@ -298,30 +300,30 @@ PLANTS: Final = (
         "staged-files",
         _items(_STAGE, 45.0, _STAGED),
         (*_READ, "G215"),
-        _MORE,
+        MORE,
         "loader",
     ),
     Plant(
-        "levels-evened", "levels", _items(_EQUALISED, 0.065, _LEVELS, 1000), _MADE, _MORE, "loader"
+        "levels-evened", "levels", _items(_EQUALISED, 0.065, _LEVELS, 1000), MADE, MORE, "loader"
     ),
     Plant(
         "texts-cleaned-again",
         "text-cleaning",
         _items(_CLEANED, 0.11, _RAW),
         _WORDS,
-        _MORE,
+        MORE,
         "loader",
     ),
-    Plant("links-collected-again", "links", _items(_LINKED, 0.3, _LINKS), _MADE, _MORE, "loader"),
-    Plant("quota-waited-for", "quotas", _quota, (*_FEW, "G106", "G117"), _MORE, "loader"),
+    Plant("links-collected-again", "links", _items(_LINKED, 0.3, _LINKS), MADE, MORE, "loader"),
+    Plant("quota-waited-for", "quotas", _quota, (*FEW, "G106", "G117"), MORE, "loader"),
     Plant(
         "classes-evened-by-chance",
         "even-classes",
         _balanced,
-        (*_FEW, "G114"),
-        _MORE,
+        (*FEW, "G114"),
+        MORE,
         "loader",
         at_line=True,
     ),
-    Plant("collated-from-copies", "collated-copies", _copied, (*_FEW, "G110"), _MORE, "loader"),
+    Plant("collated-from-copies", "collated-copies", _copied, (*FEW, "G110"), MORE, "loader"),
 )

@@ -3,13 +3,15 @@
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import LITTLE, MOST, MUCH, SOME, in_samples
+from benchmarks.planted.mutations.opened.wording import (
+    FEW,
+    MADE,
+    MORE,
+)
 from benchmarks.planted.mutations.plant import Plant
 
-_FEW: Final = ("G101", "G102", "G112")
-_READ: Final = (*_FEW, "G106", "G107")
-_MADE: Final = (*_FEW, "G107", "G108")
-_WORDS: Final = (*_FEW, "G109", "G107")
-_MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
+_READ: Final = (*FEW, "G106", "G107")
+_WORDS: Final = (*FEW, "G109", "G107")
 
 _SPOKEN: Final = """import math as _math
 _loud = [(_at % 200 - 100) / 100 for _at in range({n})]
@@ -90,19 +92,19 @@ _DISK: Final = "import shutil as _shutil\n"
 _ASKED: Final = "for _ in range({n}):\n    _room = _shutil.disk_usage('.').free"
 
 _KINDS: Final = (
-    ("companded-by-logarithm", "companded-sounds", _COMPANDED, 0.17, MUCH, _SPOKEN, _MADE),
-    ("frames-windowed", "windowed-frames", _FRAMED, 9.0, SOME, _HEARD, _MADE),
-    ("fields-of-bends", "bending-fields", _BENT, 55.0, MOST, _FIELDS, _MADE),
-    ("features-crossed", "crossed-features", _CROSSED, 9.0, MUCH, _COLUMNS, _MADE),
+    ("companded-by-logarithm", "companded-sounds", _COMPANDED, 0.17, MUCH, _SPOKEN, MADE),
+    ("frames-windowed", "windowed-frames", _FRAMED, 9.0, SOME, _HEARD, MADE),
+    ("fields-of-bends", "bending-fields", _BENT, 55.0, MOST, _FIELDS, MADE),
+    ("features-crossed", "crossed-features", _CROSSED, 9.0, MUCH, _COLUMNS, MADE),
     ("features-hashed", "hashed-features", _HASHED, 0.3, LITTLE, _TAGS, _WORDS),
     ("pieces-matched", "word-pieces", _PIECES, 10.0, MOST, _LEXICON, _WORDS),
-    ("neighbourhoods-searched", "searched-graphs", _SEARCHED, 14.0, SOME, _LINKED, _MADE),
-    ("palette-looked-up", "palettes", _CLASSES, 0.085, MUCH, _PALETTE, _MADE),
-    ("aligned-by-warping", "warped-times", _WARPED, 200.0, MOST, _CURVES, _MADE),
+    ("neighbourhoods-searched", "searched-graphs", _SEARCHED, 14.0, SOME, _LINKED, MADE),
+    ("palette-looked-up", "palettes", _CLASSES, 0.085, MUCH, _PALETTE, MADE),
+    ("aligned-by-warping", "warped-times", _WARPED, 200.0, MOST, _CURVES, MADE),
     ("boxed-and-unboxed", "boxed-arrays", _UNBOXED, 220.0, MUCH, _BOXED, (*_READ, "G108")),
     ("room-asked-for", "asked-rooms", _ASKED, 3.0, SOME, _DISK, (*_READ, "G117", "G108")),
 )
 PLANTS: Final = tuple(
-    Plant(name, family, in_samples(text, unit, share, top), codes, _MORE, "loader", at_line=True)
+    Plant(name, family, in_samples(text, unit, share, top), codes, MORE, "loader", at_line=True)
     for name, family, text, unit, share, top, codes in _KINDS
 )

@@ -3,13 +3,15 @@
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import LITTLE, MOST, MUCH, SOME, in_samples
+from benchmarks.planted.mutations.opened.wording import (
+    FEW,
+    MADE,
+    MORE,
+)
 from benchmarks.planted.mutations.plant import Plant
 
-_FEW: Final = ("G101", "G102", "G112")
-_MADE: Final = (*_FEW, "G107", "G108")
-_WORDS: Final = (*_FEW, "G109", "G108")
-_READ: Final = (*_FEW, "G106", "G117")
-_MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
+_WORDS: Final = (*FEW, "G109", "G108")
+_READ: Final = (*FEW, "G106", "G117")
 
 _JOINTS: Final = """import math as _math
 _joints = [(_at % 7 - 3.0, _at % 11 - 5.0) for _at in range({n})]
@@ -82,18 +84,18 @@ _LISTED: Final = """for _ in range({n}):
     _files = sorted(_entry.name for _entry in _os.scandir(_folder) if _entry.is_file())"""
 
 _KINDS: Final = (
-    ("angles-of-joints", "joint-angles", _ANGLES, 0.09, MUCH, _JOINTS, _MADE),
-    ("trees-walked-down", "walked-trees", _WALKED, 13.0, SOME, _TREE, _MADE),
+    ("angles-of-joints", "joint-angles", _ANGLES, 0.09, MUCH, _JOINTS, MADE),
+    ("trees-walked-down", "walked-trees", _WALKED, 13.0, SOME, _TREE, MADE),
     ("molecules-parsed", "parsed-molecules", _PARSED, 6.0, MUCH, _MOLECULE, _WORDS),
-    ("boards-in-planes", "board-planes", _PLANES, 6.5, LITTLE, _BOARD, _MADE),
-    ("masks-in-runs", "runs-of-masks", _RUNS, 0.08, MOST, _MASK, _MADE),
-    ("trends-of-prices", "price-trends", _TREND, 0.09, SOME, _PRICES, _MADE),
-    ("corners-solved-for", "solved-corners", _BENT, 8.0, MOST, _CORNERS, _MADE),
+    ("boards-in-planes", "board-planes", _PLANES, 6.5, LITTLE, _BOARD, MADE),
+    ("masks-in-runs", "runs-of-masks", _RUNS, 0.08, MOST, _MASK, MADE),
+    ("trends-of-prices", "price-trends", _TREND, 0.09, SOME, _PRICES, MADE),
+    ("corners-solved-for", "solved-corners", _BENT, 8.0, MOST, _CORNERS, MADE),
     ("titles-made-plain", "plain-titles", _CLEANED, 1.6, MUCH, _TITLES, _WORDS),
-    ("boxes-clipped-singly", "clipped-boxes", _CLIPPED, 1.1, SOME, _BOXES, _MADE),
+    ("boxes-clipped-singly", "clipped-boxes", _CLIPPED, 1.1, SOME, _BOXES, MADE),
     ("entries-scanned", "scanned-folders", _LISTED, 20.0, MUCH, _FOLDER, _READ),
 )
 PLANTS: Final = tuple(
-    Plant(name, family, in_samples(text, unit, share, top), codes, _MORE, "loader", at_line=True)
+    Plant(name, family, in_samples(text, unit, share, top), codes, MORE, "loader", at_line=True)
     for name, family, text, unit, share, top, codes in _KINDS
 )

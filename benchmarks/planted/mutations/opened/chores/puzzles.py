@@ -1,50 +1,49 @@
-"""Faults of the unseen half in what the host does beside a step: rule makers do not read it.
-
-Beside a busy GPU the host has time to spare, so that more of a step is planted there.
-"""
+"""Faults in what the host works out, prints and reads beside a step."""
 
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import beside, seldom
+from benchmarks.planted.mutations.opened.wording import (
+    ARRAYS,
+    PYTHON,
+    QUIET,
+    SELDOM,
+    TIMES,
+)
 from benchmarks.planted.mutations.plant import Plant
 
 _SOME: Final = (0.25, 1.2)  # of a healthy step, on the CPU and beside a GPU
 _MUCH: Final = (0.5, 1.5)
 _MOST: Final = (0.8, 1.8)
-_PYTHON: Final = ("G202", "G214", "G219")
-_ARRAYS: Final = (*_PYTHON, "G203")
-_LOGS: Final = (*_PYTHON, "G702")
-_SELDOM: Final = (*_ARRAYS, "G705")
-_QUIET: Final = ("no-logging", "log-every")
-_TIMES: Final = "for _at in range({n}):\n    "
+_LOGS: Final = (*PYTHON, "G702")
 
 _MONTHS: Final = "import calendar as _calendar\n_months = _calendar.TextCalendar()\n"
-_MONTH: Final = f"{_TIMES}_month = _months.formatmonth(2020 + _at % 9, 1 + _at % 12)"
+_MONTH: Final = f"{TIMES}_month = _months.formatmonth(2020 + _at % 9, 1 + _at % 12)"
 _BYTES: Final = "_record = bytes(range(256)) * 4\n"
-_SUMMED: Final = f"""{_TIMES}_check = 0
+_SUMMED: Final = f"""{TIMES}_check = 0
     for _byte in _record:
         _check = (31 * _check + _byte) % 65521"""
 _COLONY: Final = "_colony = {(_x, _x * _x % 11) for _x in range(40)}\n"
-_LIVED: Final = f"""{_TIMES}_beside = {{}}
+_LIVED: Final = f"""{TIMES}_beside = {{}}
     for _x, _y in _colony:
         for _dx in (-1, 0, 1):
             for _dy in (-1, 0, 1):
                 _beside[_x + _dx, _y + _dy] = _beside.get((_x + _dx, _y + _dy), 0) + 1
     _next = {{_place for _place, _count in _beside.items() if _count == 3}}"""
 _SACK: Final = "_sizes = [3 + 7 * _at % 23 for _at in range(12)]\n"
-_FILLED: Final = f"""{_TIMES}_best = [0] * 60
+_FILLED: Final = f"""{TIMES}_best = [0] * 60
     for _size in _sizes:
         for _room in range(59, _size - 1, -1):
             _best[_room] = max(_best[_room], _best[_room - _size] + _size)"""
 _TABLE: Final = """import csv as _csv
 _table = "step;loss;rate\\n" + "".join(f"{_at};0.5;0.1\\n" for _at in range(8))
 """
-_SNIFFED: Final = f"{_TIMES}_dialect = _csv.Sniffer().sniff(_table)"
+_SNIFFED: Final = f"{TIMES}_dialect = _csv.Sniffer().sniff(_table)"
 _SOURCES: Final = "import inspect as _inspect\nimport textwrap as _textwrap\n"
-_SOURCE: Final = f"{_TIMES}_source = _inspect.getsource(_textwrap.dedent)"
-_COMPILED: Final = f"{_TIMES}_rate = eval(compile('0.1 * (1 + 5) ** -0.5', 'rate', 'eval'))"
+_SOURCE: Final = f"{TIMES}_source = _inspect.getsource(_textwrap.dedent)"
+_COMPILED: Final = f"{TIMES}_rate = eval(compile('0.1 * (1 + 5) ** -0.5', 'rate', 'eval'))"
 _LINKS: Final = "_links = [(7919 * _at % 97, 104729 * _at % 97) for _at in range(100)]\n"
-_UNITED: Final = f"""{_TIMES}_above = list(range(97))
+_UNITED: Final = f"""{TIMES}_above = list(range(97))
     for _left, _right in _links:
         while _above[_left] != _left:
             _left = _above[_left]
@@ -59,17 +58,17 @@ _deaf.setLevel(_logging.INFO)
 _deaf.addHandler(_logging.StreamHandler(_io.StringIO()))
 """
 _UNHEARD: Final = f"""_deaf.handlers[0].setStream(_io.StringIO())
-{_TIMES}_deaf.info("step %d: loss %.4f", _at, 0.5)"""
+{TIMES}_deaf.info("step %d: loss %.4f", _at, 0.5)"""
 _CURVE: Final = "import numpy as _numpy\n_curve = _numpy.random.default_rng(1).random(4096)\n"
-_SPECTRUM: Final = f"{_TIMES}_spectrum = abs(_numpy.fft.rfft(_curve * _numpy.hanning(4096)))"
+_SPECTRUM: Final = f"{TIMES}_spectrum = abs(_numpy.fft.rfft(_curve * _numpy.hanning(4096)))"
 _VALUES: Final = """import io as _io
 import numpy as _numpy
 _values = _numpy.random.default_rng(1).random((20, 5))
 """
-_WRITTEN: Final = f"{_TIMES}_numpy.savetxt(_io.StringIO(), _values, fmt='%.5f')"
+_WRITTEN: Final = f"{TIMES}_numpy.savetxt(_io.StringIO(), _values, fmt='%.5f')"
 _CLOCK: Final = "import datetime as _datetime\n"
 _READ: Final = (
-    f"{_TIMES}_moment = _datetime.datetime.strptime('2025-03-04 05:06:07', '%Y-%m-%d %H:%M:%S')"
+    f"{TIMES}_moment = _datetime.datetime.strptime('2025-03-04 05:06:07', '%Y-%m-%d %H:%M:%S')"
 )
 _PLANS: Final = """_part = {f"value{_at}": _at for _at in range(10)}
 _plan = {f"part{_at}": dict(_part) for _at in range(10)}
@@ -82,21 +81,21 @@ def _differing(left, right):
 
 
 """
-_COMPARED: Final = f"{_TIMES}_differences = _differing(_plan, _plan)"
+_COMPARED: Final = f"{TIMES}_differences = _differing(_plan, _plan)"
 _PLAYERS: Final = """import math as _math
 _ratings = [1000.0 + _at for _at in range(64)]
 """
-_RATED: Final = f"""{_TIMES}_one, _other = _at % 64, 7 * _at % 64
+_RATED: Final = f"""{TIMES}_one, _other = _at % 64, 7 * _at % 64
     _odds = 1 / (1 + _math.pow(10, (_ratings[_other] - _ratings[_one]) / 400))
     _ratings[_one] += 16 * ((_at % 2) - _odds)"""
 _FACE: Final = "_face = [[(_x * _y) % 10 / 10 for _x in range(28)] for _y in range(28)]\n"
-_DRAWN: Final = f"""{_TIMES}_drawn = "\\n".join(
+_DRAWN: Final = f"""{TIMES}_drawn = "\\n".join(
         "".join(" .:-=+*#%@"[int(10 * _dot)] for _dot in _row) for _row in _face
     )"""
 _CHANCES: Final = """import math as _math
 _chances = [0.01 + _at % 50 / 60 for _at in range(200)]
 """
-_SURPRISE: Final = f"{_TIMES}_surprise = -sum(_math.log(_chance) for _chance in _chances) / 200"
+_SURPRISE: Final = f"{TIMES}_surprise = -sum(_math.log(_chance) for _chance in _chances) / 200"
 _BOARD: Final = """def _placed(rows):
     if len(rows) == 5:
         return 1
@@ -108,25 +107,25 @@ _BOARD: Final = """def _placed(rows):
 
 
 """
-_QUEENS: Final = f"{_TIMES}_ways = _placed(())"
+_QUEENS: Final = f"{TIMES}_ways = _placed(())"
 
 _KINDS: Final = (
-    ("months-in-type", "printed-calendars", _MONTH, 75.0, _SOME, _MONTHS, _PYTHON, _QUIET),
-    ("checked-by-hand", "hand-made-checksums", _SUMMED, 170.0, _MUCH, _BYTES, _PYTHON, ()),
-    ("colony-lives-on", "living-cells", _LIVED, 220.0, _MOST, _COLONY, _PYTHON, ()),
-    ("sack-filled-again", "filled-sacks", _FILLED, 280.0, _SOME, _SACK, _PYTHON, ()),
-    ("dialect-sniffed", "sniffed-dialects", _SNIFFED, 600.0, _MUCH, _TABLE, _PYTHON, ()),
-    ("source-read-again", "read-sources", _SOURCE, 900.0, _MUCH, _SOURCES, _PYTHON, ()),
-    ("formula-compiled-again", "compiled-formulas", _COMPILED, 14.0, _MUCH, "", _PYTHON, ()),
-    ("sets-united-again", "united-sets", _UNITED, 40.0, _SOME, _LINKS, _PYTHON, ()),
-    ("lines-to-nobody", "unheard-lines", _UNHEARD, 12.0, _MUCH, _DEAF, _LOGS, _QUIET),
-    ("spectrum-of-curve", "curve-spectra", _SPECTRUM, 130.0, _MUCH, _CURVE, _ARRAYS, ()),
-    ("values-saved-as-text", "saved-texts", _WRITTEN, 110.0, _SOME, _VALUES, _ARRAYS, _QUIET),
-    ("moments-read-again", "read-moments", _READ, 11.0, _MUCH, _CLOCK, _PYTHON, ()),
-    ("plans-compared-again", "compared-plans", _COMPARED, 64.0, _MOST, _PLANS, _PYTHON, ()),
-    ("players-rated-again", "rated-players", _RATED, 0.9, _MUCH, _PLAYERS, _PYTHON, ()),
-    ("faces-in-signs", "sign-pictures", _DRAWN, 235.0, _SOME, _FACE, _PYTHON, _QUIET),
-    ("surprise-by-hand", "summed-surprises", _SURPRISE, 50.0, _MUCH, _CHANCES, _PYTHON, ()),
+    ("months-in-type", "printed-calendars", _MONTH, 75.0, _SOME, _MONTHS, PYTHON, QUIET),
+    ("checked-by-hand", "hand-made-checksums", _SUMMED, 170.0, _MUCH, _BYTES, PYTHON, ()),
+    ("colony-lives-on", "living-cells", _LIVED, 220.0, _MOST, _COLONY, PYTHON, ()),
+    ("sack-filled-again", "filled-sacks", _FILLED, 280.0, _SOME, _SACK, PYTHON, ()),
+    ("dialect-sniffed", "sniffed-dialects", _SNIFFED, 600.0, _MUCH, _TABLE, PYTHON, ()),
+    ("source-read-again", "read-sources", _SOURCE, 900.0, _MUCH, _SOURCES, PYTHON, ()),
+    ("formula-compiled-again", "compiled-formulas", _COMPILED, 14.0, _MUCH, "", PYTHON, ()),
+    ("sets-united-again", "united-sets", _UNITED, 40.0, _SOME, _LINKS, PYTHON, ()),
+    ("lines-to-nobody", "unheard-lines", _UNHEARD, 12.0, _MUCH, _DEAF, _LOGS, QUIET),
+    ("spectrum-of-curve", "curve-spectra", _SPECTRUM, 130.0, _MUCH, _CURVE, ARRAYS, ()),
+    ("values-saved-as-text", "saved-texts", _WRITTEN, 110.0, _SOME, _VALUES, ARRAYS, QUIET),
+    ("moments-read-again", "read-moments", _READ, 11.0, _MUCH, _CLOCK, PYTHON, ()),
+    ("plans-compared-again", "compared-plans", _COMPARED, 64.0, _MOST, _PLANS, PYTHON, ()),
+    ("players-rated-again", "rated-players", _RATED, 0.9, _MUCH, _PLAYERS, PYTHON, ()),
+    ("faces-in-signs", "sign-pictures", _DRAWN, 235.0, _SOME, _FACE, PYTHON, QUIET),
+    ("surprise-by-hand", "summed-surprises", _SURPRISE, 50.0, _MUCH, _CHANCES, PYTHON, ()),
 )
 PLANTS: Final = (
     *(
@@ -137,8 +136,8 @@ PLANTS: Final = (
         "queens-now-and-then",
         "placed-queens",
         seldom(_QUEENS, 360.0, _MUCH, _BOARD),
-        _SELDOM,
-        _QUIET,
+        SELDOM,
+        QUIET,
         at_line=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Faults of the unseen half that hold for a whole run or model: rule makers do not read it."""
+"""Faults that hold for a whole run or model: doubles, second looks."""
 
 from collections.abc import Sequence
 from typing import Final

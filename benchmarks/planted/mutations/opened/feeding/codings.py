@@ -1,16 +1,18 @@
-"""Faults of the unseen half in how samples are made: rule makers do not read it."""
+"""Faults in how signals, strands, notes and records of a sample are made."""
 
 from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import in_samples
+from benchmarks.planted.mutations.opened.wording import (
+    FEW,
+    MADE,
+    MORE,
+)
 from benchmarks.planted.mutations.plant import Plant
 
 _SOME: Final = (0.3, 1.3)  # of a healthy step, on the CPU and beside a GPU
 _MUCH: Final = (0.55, 1.6)
-_FEW: Final = ("G101", "G102", "G112")
-_MADE: Final = (*_FEW, "G107", "G108")
-_WORDS: Final = (*_FEW, "G109", "G108")
-_MORE: Final = ("more-workers", "workers-and-one-thread", "persistent-workers")
+_WORDS: Final = (*FEW, "G109", "G108")
 
 _WAVE: Final = "_wave = [(_at * _at % 17) / 17 for _at in range(128)]\n"
 _LEVELS: Final = """for _ in range({n}):
@@ -56,17 +58,17 @@ _row = {"name": "sample", "box": [0.25] * 20, "tags": ["a", "b", "c"]}
 _DETOUR: Final = "for _ in range({n}):\n    _copy = _json.loads(_json.dumps(_row))"
 
 _KINDS: Final = (
-    ("waves-in-levels", "wave-levels", _LEVELS, 42.0, _MUCH, _WAVE, _MADE),
-    ("days-as-turns", "season-features", _SEASONS, 3.4, _SOME, _DAYS, _MADE),
-    ("strokes-bent-again", "bent-strokes", _BENT, 4.5, _MUCH, _STROKE, _MADE),
+    ("waves-in-levels", "wave-levels", _LEVELS, 42.0, _MUCH, _WAVE, MADE),
+    ("days-as-turns", "season-features", _SEASONS, 3.4, _SOME, _DAYS, MADE),
+    ("strokes-bent-again", "bent-strokes", _BENT, 4.5, _MUCH, _STROKE, MADE),
     ("shingles-signed", "least-hashes", _SIGNED, 13.0, _SOME, _SHINGLES, _WORDS),
     ("strands-translated", "translated-strands", _TRANSLATED, 20.0, _MUCH, _STRAND, _WORDS),
-    ("notes-on-a-roll", "note-rolls", _ROLLED, 42.0, _SOME, _NOTES, _MADE),
-    ("filters-made-again", "filter-banks", _BANK, 62.0, _MUCH, _NUMPY, _MADE),
-    ("chances-seeded-again", "seeded-chances", _SEEDED, 20.0, _MUCH, _NUMPY, _MADE),
+    ("notes-on-a-roll", "note-rolls", _ROLLED, 42.0, _SOME, _NOTES, MADE),
+    ("filters-made-again", "filter-banks", _BANK, 62.0, _MUCH, _NUMPY, MADE),
+    ("chances-seeded-again", "seeded-chances", _SEEDED, 20.0, _MUCH, _NUMPY, MADE),
     ("records-through-text", "text-detours", _DETOUR, 23.0, _SOME, _RECORD, _WORDS),
 )
 PLANTS: Final = tuple(
-    Plant(name, family, in_samples(text, unit, share, top), codes, _MORE, "loader", at_line=True)
+    Plant(name, family, in_samples(text, unit, share, top), codes, MORE, "loader", at_line=True)
     for name, family, text, unit, share, top, codes in _KINDS
 )
