@@ -8,6 +8,7 @@ outside. It may be a hand-written loss, so it must take much time before it is r
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -38,6 +39,8 @@ _READ: Final = "aten::_local_scalar_dense"
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.")
 _MIN_HOST_SHARE: Final = 0.15  # of a step: the device waits for the host so long
 _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
+# Of the step, by the low end of samples, for lines that are a cause: less may be the loss.
+MIN_CAUSE_SHARE: Final = 0.05
 _MAX_GAP: Final = 3  # lines between two of a loop, at which nothing was sampled
 
 
@@ -72,7 +75,7 @@ def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
         return ()
     passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
     blocks = (
-        *_group_lines(tuple(_other_lines(recorded, passes)), recorded),
+        *_group_lines(tuple(_other_lines(recorded, passes)), recorded, looks),
         *([line] for line in _helper_lines(recorded, looks)),
     )
     unseen_share = _unseen_waits(evidence)
@@ -203,33 +206,51 @@ def _outer_function(function: str) -> str:
     return function
 
 
-def _group_lines(lines: Sequence[HotLine], recorded: RecordedRun) -> Iterator[list[HotLine]]:
+def _group_lines(
+    lines: Sequence[HotLine], recorded: RecordedRun, looks: int
+) -> Iterator[list[HotLine]]:
     """Return groups of consecutive lines, such as those of a loop.
 
-    Lines between them at which nothing was sampled, such as the head of a loop, take no time.
+    Lines between them at which nothing was sampled, such as the head of a loop, take no time; but
+    what takes long on both sides of them are two things.
     """
     sorted_lines = sorted(
         (line for line in lines if _own_share(line) >= _MIN_LINE_SHARE),
         key=lambda line: (line.file, line.line),
     )
     sampled = {(line.file, line.line) for line in (*recorded.lines, *recorded.call_lines)}
-    block: list[HotLine] = []
+    blocks: list[list[HotLine]] = []
     for line in sorted_lines:
-        if block and not _follows(line, block[-1], sampled):
-            yield block
-            block = []
-        block.append(line)
-    if block:
-        yield block
+        if blocks and _gap(blocks[-1][-1], line) <= 0:
+            blocks[-1].append(line)
+        else:
+            blocks.append([line])
+    groups = blocks[:1]
+    for block in blocks[1:]:
+        if _is_same_loop(groups[-1], block, sampled, looks):
+            groups[-1] = [*groups[-1], *block]
+        else:
+            groups.append(block)
+    yield from groups
 
 
-def _follows(line: HotLine, earlier: HotLine, sampled: AbstractSet[tuple[str, int]]) -> bool:
-    """Return whether nothing was sampled between two lines of a file that are near each other."""
-    gap = range(earlier.line + 1, line.line)
+def _gap(earlier: HotLine, line: HotLine) -> float:
+    return line.line - earlier.line - 1 if line.file == earlier.file else inf
+
+
+def _is_same_loop(
+    earlier: Sequence[HotLine],
+    later: Sequence[HotLine],
+    sampled: AbstractSet[tuple[str, int]],
+    looks: int,
+) -> bool:
+    """Return whether nothing was sampled between lines, and one side is no cause by itself."""
+    first, last = earlier[-1], later[0]
+    least_share = min(sum(map(_own_share, block)) for block in (earlier, later))
     return (
-        line.file == earlier.file
-        and len(gap) <= _MAX_GAP
-        and not any((line.file, number) in sampled for number in gap)
+        _gap(first, last) <= _MAX_GAP
+        and estimate_share(least_share, looks).low < MIN_CAUSE_SHARE
+        and not any((first.file, number) in sampled for number in range(first.line + 1, last.line))
     )
 
 

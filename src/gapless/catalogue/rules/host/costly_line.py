@@ -18,7 +18,6 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
 
-_MIN_SHARE: Final = 0.05  # of the step, by the low end of samples: less may be the loss
 _MIN_DEVICE_SHARE: Final = 0.08  # with a device, where launching a loss takes longer than it does
 _MAX_LINES: Final = 3
 _REMEDY: Final = (
@@ -282,7 +281,7 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
 
 def _min_share(evidence: Evidence, line: StepLine) -> float:
     may_be_loss = evidence.on_device and not step_lines.follows_passes(line, evidence.call_lines)
-    return _MIN_DEVICE_SHARE if may_be_loss else _MIN_SHARE
+    return _MIN_DEVICE_SHARE if may_be_loss else step_lines.MIN_CAUSE_SHARE
 
 
 def _shown_share(evidence: Evidence) -> float:
