@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.lines import training_calls
-from gapless.catalogue.queries.samples import HOST_LEAVES, estimate_share
+from gapless.catalogue.queries.samples import estimate_share, removable_leaves
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -62,7 +62,7 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     do not count. Where those were not told from others, any line may have waited for all that the
     device worked.
     """
-    if evidence.on_device and evidence.share(*HOST_LEAVES) < _MIN_HOST_SHARE:
+    if evidence.on_device and evidence.share(*removable_leaves(evidence)) < _MIN_HOST_SHARE:
         return ()
     return find_step_lines(evidence)
 
@@ -75,7 +75,7 @@ def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
         return ()
     passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
     blocks = (
-        *_group_lines(tuple(_other_lines(recorded, passes)), recorded, looks),
+        *_group_lines(tuple(_other_lines(evidence, passes)), recorded, looks),
         *([line] for line in _helper_lines(recorded, looks)),
     )
     unseen_share = _unseen_waits(evidence)
@@ -92,7 +92,7 @@ def _has_repeated_passes(evidence: Evidence) -> bool:
     Passes for a gradient that is differentiated do, too; and there is a graph for each inner step
     of a training that learns to learn.
     """
-    if windows.sum_calls(evidence, *_DOUBLE_NODES).count:
+    if not evidence.study.account.steps or windows.sum_calls(evidence, *_DOUBLE_NODES).count:
         return False
     n_calls, n_nodes = (
         [windows.sum_calls(evidence, name).count for name in names]
@@ -120,22 +120,23 @@ def _unseen_waits(evidence: Evidence) -> float:
     return evidence.share(*_DEVICE_WORK) if is_reading else 0.0
 
 
-def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[HotLine]:
+def _other_lines(evidence: Evidence, passes: Sequence[CallLine]) -> Iterator[HotLine]:
     """Return the lines of the stepping function at which its thread was outside training code.
 
     Lines of hooks are included, with all that they call. Where no module is called the function is
-    the model itself: what it does before its backward pass may be needed for that.
+    the model itself: what it does before its backward pass may be needed for that. A process that
+    is alone exchanges nothing.
     """
+    recorded, is_alone = evidence.recorded, evidence.facts.world.ranks <= 1
     calls = recorded.call_lines
     steps = training_calls.find_stepping_functions(calls)
     model_ends = _model_ends(calls)
     training_shares: dict[tuple[str, int], float] = {}
     for call in calls:
-        if (
-            training_calls.is_training(call)
-            and call not in passes
-            and not training_calls.is_late(call, calls)
-        ):
+        is_aside = (is_alone and training_calls.is_collective(call)) or training_calls.is_late(
+            call, calls
+        )
+        if training_calls.is_training(call) and call not in passes and not is_aside:
             line_key = call.file, call.line
             training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
     yield from recorded.hook_lines

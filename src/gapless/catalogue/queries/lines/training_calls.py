@@ -21,11 +21,13 @@ _LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/dis
 _NETWORK_FILES: Final = "torch/nn/"
 _CLIPPING_FILE: Final = "torch/nn/utils/clip_grad"  # between the backward pass and the step
 _STEP_FILES: Final = ("torch/optim/", "torch/amp/")
+_COLLECTIVE_FILES: Final = ("torch/distributed/c10d_logger", "torch/distributed/distributed_c10d")
 _SCHEDULERS: Final = "torch/optim/lr_scheduler"  # it also wraps the optimizer's step
 # Modules and optimizers that are made, copied or written down: no pass through them.
 _UPKEEP_CALLS: Final = (
     *("__init__", "reset_parameters", "state_dict", "load_state_dict", "__deepcopy__", "to"),
     *("named_parameters", "named_modules", "named_buffers", "apply", "add_param_group"),
+    *("pad_sequence", "parameters_to_vector"),  # many tensors are put together in one
 )
 _INIT_FILE: Final = "torch/nn/init"  # first values of parameters
 _PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
@@ -102,6 +104,11 @@ def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
             for other in neighbours
         )
     )
+
+
+def is_collective(call: CallLine) -> bool:
+    """Return whether a call exchanges something with other processes."""
+    return any(pattern in call.callee_file.replace("\\", "/") for pattern in _COLLECTIVE_FILES)
 
 
 def last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> float:
