@@ -663,6 +663,29 @@ def test_what_is_done_again(again: set[str], failed: object, undecided: object) 
     assert drop_outdated({"truth": {"verdict": "undecided"}}, redo) == undecided
 
 
+def test_a_wide_truth_goes_on_where_it_ended() -> None:
+    earlier = truth_of_starts(1.0, 1.4)
+    kept = {"truth": earlier, "recorded": True}
+    wide = drop_outdated(kept, frozenset({"wide"}), 0.04)
+    assert wide == {"earlier": earlier, "recorded": True}
+    assert drop_outdated(kept, frozenset({"wide"}), 10.0) == kept
+    later = truth.Truth(
+        *(1.1, 1.2, 1.3, "faulty"),
+        healthy_s=(1.0,) * 4,
+        planted_s=(1.2,) * 4,
+        starts=(0, 0, 1, 1),
+        steps=5,
+        left_out=0,
+        foreign=0.0,
+        spent_s=9.0,
+    )
+    joined = truth.joined(earlier | {"left_out": 1, "spent_s": 1.0}, later)
+    assert joined["starts"] == (0, 0, 1, 1, 2, 2, 3, 3)
+    assert len(joined["healthy_s"]) == 8
+    assert (joined["left_out"], joined["spent_s"]) == (1, 10.0)
+    assert truth.half_width(joined) < truth.half_width(earlier)
+
+
 def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:
     options = PlantOptions(None, tmp_path, end=time.monotonic() + 300.0)
     assert options.may_begin("fault", "cpu")
