@@ -273,18 +273,19 @@ def test_a_script_is_healed_where_that_is_safe(before: str, after: str) -> None:
     assert all(f"{row.rsplit(maxsplit=1)[-1]}(" in after for row in imports)
 
 
-def test_two_starts_widen_an_interval() -> None:
-    def truth_of_starts(first_s: float, second_s: float) -> dict[str, Any]:
-        return {
-            "low": 1.18,
-            "mid": 1.2,
-            "high": 1.22,
-            "verdict": "faulty",
-            "healthy_s": [1.0] * 4,
-            "planted_s": [first_s, first_s, second_s, second_s],
-            "starts": [0, 0, 1, 1],
-        }
+def truth_of_starts(first_s: float, second_s: float) -> dict[str, Any]:
+    return {
+        "low": 1.18,
+        "mid": 1.2,
+        "high": 1.22,
+        "verdict": "faulty",
+        "healthy_s": [1.0] * 4,
+        "planted_s": [first_s, first_s, second_s, second_s],
+        "starts": [0, 0, 1, 1],
+    }
 
+
+def test_two_starts_widen_an_interval() -> None:
     assert truth.spread_of_starts([truth_of_starts(1.2, 1.2)] * 9) is None
     spread = truth.spread_of_starts([truth_of_starts(1.2, 1.3)] * 10)
     assert spread == pytest.approx(math.log(1.3 / 1.2) / 0.6745 / math.sqrt(2))
