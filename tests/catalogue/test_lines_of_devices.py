@@ -1,10 +1,12 @@
 """What a line is charged with that a device computes for it."""
 
+import pytest
+
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import gpu
 from gapless.catalogue.examples.parts import MS, STEPS, operator
 from gapless.catalogue.rules.host.costly_line import costly_line
-from gapless.model.change import Omit
+from gapless.model.change import HostChange, Omit
 from gapless.model.finding import Detection
 from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.study import ON_DEVICE, Site
@@ -24,3 +26,39 @@ def test_calls_of_the_model_stay_where_a_line_calls_the_same_operator() -> None:
     (detection,) = costly_line(evidence)
     assert isinstance(detection, Detection)
     assert detection.changes == (Omit(("aten::mul",), keep=0.6),)  # 5 of 12.5 ms go
+
+
+def test_an_operator_within_one_of_its_name_is_no_call_of_others() -> None:
+    name = "aten::logsumexp"
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 19, "idle.host.python": 1},
+        CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4),
+        HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+        HotLine("training", "train.py", 36, "train", 120, 0.3),
+        operator(name, calls=40, host_ms=2, device_ms=16),
+        Site(name, "train.py", 20, "train", 2 * MS * STEPS, 40 * STEPS),
+        Site(f"{ON_DEVICE}{name}", "train.py", 20, "train", 8 * MS * STEPS, 20 * STEPS),
+    )
+    (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
+    assert detection.changes == (Omit((name,), keep=0.0),)
+
+
+def test_a_device_no_longer_works_for_what_a_line_no_longer_calls() -> None:
+    def price(work_ms: int) -> float:
+        evidence = evidence_of(
+            gpu(),
+            {"busy.math": 10, "idle.host.dispatch": 10},
+            CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2),
+            HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+            HotLine("training", "train.py", 36, "train", 320, 0.8),
+            Site(f"{ON_DEVICE}aten::mm", "train.py", 20, "train", work_ms * MS * STEPS, STEPS),
+        )
+        (detection,) = costly_line(evidence)
+        assert isinstance(detection, Detection)
+        (change,) = detection.changes
+        assert isinstance(change, HostChange)
+        return evidence.share(*change.leaves) * (1 - change.factor.mid)
+
+    assert (price(0), price(4)) == pytest.approx((0.475, 0.7))

@@ -59,6 +59,12 @@ def test_what_was_seen_becomes_one_sentence(
     assert reason in reasons.explain_nothing(command, sightings)
 
 
+def test_a_command_that_failed_is_not_told_how_to_mark_its_steps() -> None:
+    sightings = reasons.Sightings(python=True, torch=True)
+    sentence = reasons.explain_nothing(["python"], sightings, has_failed=True)
+    assert sentence == "it loaded PyTorch, and ended before its first step did"
+
+
 REASONS = {
     "exec {} -I seen.py {}": "-I (isolated)",
     "env -i {} seen.py {}": "without the environment",

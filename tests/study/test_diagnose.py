@@ -114,10 +114,11 @@ class UnsureSimulator(ProductSimulator, frozen=True):
 
 @pytest.mark.parametrize(("mid", "is_named"), [(1.1, True), (1.03, False)])
 def test_what_may_be_part_of_it_is_mentioned(*, mid: float, is_named: bool) -> None:
-    evidence = evidence_of(cpu(), {"busy.math": 80, "idle.host.python": 20})
-    diagnosis = diagnose(Prices(evidence, UnsureSimulator(mid=mid), Ceilings()), (READ_RULE,))
-    assert not diagnosis.findings
-    assert str(diagnosis.outlook).endswith("; fault-g903 may be part of it") is is_named
+    for owner, words in (("host.python", "part of it"), ("data.read", "worth something")):
+        evidence = evidence_of(cpu(), {"busy.math": 40, f"idle.{owner}": 60})
+        diagnosis = diagnose(Prices(evidence, UnsureSimulator(mid=mid), Ceilings()), (READ_RULE,))
+        assert not diagnosis.findings
+        assert str(diagnosis.outlook).endswith(f"; fault-g903 may be {words}") is is_named
 
 
 def test_of_a_thread_that_no_rule_explains_the_sampled_lines_are_told() -> None:

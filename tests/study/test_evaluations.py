@@ -9,7 +9,7 @@ from gapless.recorded.facts import facts
 from gapless.recorded.steps.evaluations import passes_without_steps
 from gapless.recorded.training.processes import trainings
 from gapless.store.run.recordings import load
-from gapless.study import Options, open_run
+from gapless.study import Options, open_run, study_recording
 from tests.payload import loading
 
 TRAINING = """
@@ -108,6 +108,11 @@ def count_passes(tmp_path: Path, body: str) -> int:
 
 def test_a_whole_pass_over_data_between_two_steps_is_an_evaluation(tmp_path: Path) -> None:
     assert count_passes(tmp_path, TESTS) == 7  # the first lies before the first step
+    # Its batches are those of the training's own loader, and no samples that are trained on.
+    recorded = study_recording(load(tmp_path / "run")).recorded
+    assert recorded is not None
+    assert recorded.steps is not None
+    assert recorded.steps.samples_per_s == pytest.approx(4e9 / recorded.steps.mean_ns, rel=0.05)
 
 
 def test_a_pass_that_gathers_gradients_for_one_step_is_none(tmp_path: Path) -> None:

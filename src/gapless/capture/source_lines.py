@@ -18,6 +18,9 @@ WRAPPER: Final = "<gapless:importlib_bootstrap>"  # what calls a function of tor
 _RECORDER: Final = re.compile(  # what records, in the user's process
     r"(^|[/\\])gapless[/\\](payload[/\\]|wire\.py$)|^<gapless:"
 )
+_OPERATORS: Final = re.compile(  # Python of torch's around operators
+    r"(^|[/\\])torch[/\\](functional|_jit_internal|_tensor|nn[/\\]functional|nn[/\\]utils[/\\]rnn)\.py$"
+)
 _LIBRARY: Final = re.compile(r"^<|site-packages[/\\]|dist-packages[/\\]|[/\\]lib[/\\]python\d")
 _PACKAGES: Final = frozenset(
     {"torch", "torchvision", "torchaudio", "torchdata", "triton", "numpy", "PIL", "transformers"}
@@ -46,6 +49,12 @@ class Stacks(Struct, frozen=True):
     def innermost_frames(self, trace: Trace, rows: Int64) -> Int64:
         """Return for each event the position in ``frames`` of the innermost around it, −1."""
         return _innermost_frames(trace, np.arange(len(self.frames)), self.frames, rows)
+
+    def calling_frames(self, trace: Trace, rows: Int64) -> Int64:
+        """Return the same, where functions of torch's that are operators are none."""
+        operators = [name for name, place in self.locations.items() if _OPERATORS.search(place[0])]
+        is_calling = ~np.isin(trace.events.name[self.frames], operators)
+        return _innermost_frames(trace, np.flatnonzero(is_calling), self.frames, rows)
 
 
 def stacks(trace: Trace) -> Stacks:

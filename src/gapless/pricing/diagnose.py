@@ -101,7 +101,7 @@ def describe_outlook(diagnosis: Diagnosis, evidence: Evidence) -> str | None:
     verdict = diagnosis.verdict
     if verdict is None:
         return None
-    if words := _describe_uncertain(diagnosis):
+    if words := _describe_uncertain(diagnosis, verdict.owner):
         return f"{verdict.sentence}; {words}"
     if verdict.owner == COMPUTE:
         return f"{verdict.sentence}; nothing was found that makes it slower than it has to be"
@@ -111,15 +111,21 @@ def describe_outlook(diagnosis: Diagnosis, evidence: Evidence) -> str | None:
     return f"{verdict.sentence}; nothing was found that could be changed about it{unchecked}"
 
 
-def _describe_uncertain(diagnosis: Diagnosis) -> str | None:
-    """Describe the first cause that is not certain: likely, seen too seldom, or of vague worth."""
+def _describe_uncertain(diagnosis: Diagnosis, owner: str) -> str | None:
+    """Describe the first cause that is not certain: likely, seen too seldom, or of vague worth.
+
+    Of those of vague worth, one that concerns the ``owner`` of most of the step comes first.
+    """
     for candidate in diagnosis.to_try:
         if candidate.odds is not None:
             return f"the likeliest cause: {_name_cause(candidate.finding.detection)}"
     for finding in diagnosis.seldom:
         return f"{_name_cause(finding.detection)} was {finding.bound_text}"
-    unsure = _find_unsure(diagnosis.present)
-    return None if unsure is None else f"{_name_cause(unsure)} may be part of it"
+    own_cause = _find_unsure(_select_concerning(owner, diagnosis.present))
+    if own_cause is not None:
+        return f"{_name_cause(own_cause)} may be part of it"
+    cause = _find_unsure(diagnosis.present)
+    return None if cause is None else f"{_name_cause(cause)} may be worth something"
 
 
 def _add_open_owner(
@@ -134,18 +140,17 @@ def _add_open_owner(
         or verdict.share < MIN_LARGE_SHARE
     ):
         return verdict
-    own_findings = [
-        finding
-        for finding in other_findings
-        if verdict.owner in affected_groups(finding.detection.changes)
-    ]
-    unsure = _find_unsure(own_findings)
+    unsure = _find_unsure(_select_concerning(verdict.owner, other_findings))
     words = (
         "nothing sure was found that could be changed about that"
         if unsure is None
         else f"{_name_cause(unsure)} may be part of that"
     )
     return replace(verdict, sentence=f"{verdict.sentence}; {words}")
+
+
+def _select_concerning(owner: str, findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if owner in affected_groups(finding.detection.changes)]
 
 
 def _find_unsure(findings: Sequence[Finding]) -> Detection | None:

@@ -83,7 +83,8 @@ def find_device_calls(view: CaptureView, trace_stacks: Stacks) -> OwnCalls:
     is_made = np.isin(events.correlation[makers], events.correlation[rows[is_node]])
     is_made &= events.correlation[makers] >= 0
     alone = np.setdiff1d(_find_roots(view, operators)[1], roots[is_made])
-    alone = alone[_is_called_by_user(view, trace_stacks, alone)]
+    frame = trace_stacks.calling_frames(view.trace, alone)
+    alone = alone[_is_of_user(view, trace_stacks, frame)]
     device_ns = view.device_ns(alone)
     return NO_CALLS if device_ns is None else OwnCalls(alone, device_ns)
 
@@ -129,7 +130,10 @@ def _find_roots(view: CaptureView, rows: Int64) -> tuple[Int64, Int64]:
 
 
 def _is_called_by_user(view: CaptureView, trace_stacks: Stacks, rows: Int64) -> Bool:
-    frame = trace_stacks.innermost_frames(view.trace, rows)
+    return _is_of_user(view, trace_stacks, trace_stacks.innermost_frames(view.trace, rows))
+
+
+def _is_of_user(view: CaptureView, trace_stacks: Stacks, frame: Int64) -> Bool:
     names = view.trace.events.name[trace_stacks.frames].astype(np.int64)
     is_user = np.isin(names, list(trace_stacks.user_names))
     return (frame >= 0) & is_user[frame.clip(0)]

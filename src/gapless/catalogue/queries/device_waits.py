@@ -4,12 +4,19 @@ from pathlib import PurePath
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.queries import step_lines, windows
 from gapless.catalogue.queries.ranks import rank_steps
-from gapless.catalogue.queries.samples import HOST_LEAVES, find_called_line, is_function_of
+from gapless.catalogue.queries.samples import (
+    HOST_LEAVES,
+    find_call,
+    is_function_of,
+    removable_leaves,
+)
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.leaf import DEVICE_WORK
 from gapless.model.study import ON_DEVICE, Site
@@ -17,6 +24,7 @@ from gapless.model.study import ON_DEVICE, Site
 _DATA: Final = "idle.data."
 # Copies and numbers that are read have causes of their own.
 _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "contiguous", "clone", "detach")
+_DISPATCH: Final = "boolean_dispatch.fn"  # torch.nn.functional's, between a call and its operator
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
 _MIN_CALLS_SHARE: Final = 0.9  # of an operator's calls, or time: others belong to the model
 
@@ -27,7 +35,7 @@ def exposed_share(evidence: Evidence, line: StepLine) -> float:
     That is its waits for the host, as far as stacks of a window show them in the line's function,
     or in functions that do not train, which it may call.
     """
-    share = evidence.share(*HOST_LEAVES)
+    share = evidence.share(*removable_leaves(evidence))
     sites = [site for site in evidence.study.sites if site.name.startswith(HOST_LEAVES)]
     if not evidence.on_device or not sites:
         return share
@@ -52,7 +60,8 @@ def freed_leaves(evidence: Evidence) -> tuple[str, ...]:
     loads_itself = not any(
         use.workers and use.workers.processes and use.share for use in evidence.loader_uses
     )
-    return (*HOST_LEAVES, _DATA) if loads_itself else HOST_LEAVES
+    leaves = removable_leaves(evidence)
+    return (*leaves, _DATA) if loads_itself else leaves
 
 
 def idle_share(evidence: Evidence) -> float:
@@ -62,6 +71,40 @@ def idle_share(evidence: Evidence) -> float:
     steps. But where the thread launches ahead of its device, a step is as long as the device works.
     """
     return max(0.0, min(1 - min_step_share(evidence), evidence.share(*freed_leaves(evidence))))
+
+
+def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
+    """Return how much of a step a device works for operators that a line calls: it goes with it.
+
+    Of operators without a graph, as stacks of a window show them of the line's function: as much
+    as the line takes of the function's time outside training. Without stacks up to all is possible
+    that the line launches, by samples beside Python.
+    """
+    if not evidence.on_device or not evidence.step_ns:
+        return Estimate(0.0, 0.0, 0.0)
+    busy_share = evidence.share("busy.")
+    if not evidence.study.sites:
+        python_share = sum(
+            code.share * code.inside
+            for code in evidence.host_code
+            if (code.file, code.line) == (line.location.file, line.location.line)
+        )
+        launched_share = max(0.0, line.share.mid - python_share) * busy_share
+        return Estimate(0.0, launched_share / 2, launched_share)
+    work_ns = sum(
+        site.ns
+        for site in evidence.study.sites
+        if site.name.startswith(ON_DEVICE)
+        and is_function_of(site.file, site.function, line.location)
+    )
+    shares = [
+        other.share.mid
+        for other in step_lines.find_step_lines(evidence)
+        if is_function_of(other.location.file, other.location.function or "", line.location)
+    ]
+    part = line.share.mid / max(line.share.mid, sum(shares))
+    share = min(busy_share, part * work_ns / windows.count_steps(evidence) / evidence.step_ns)
+    return Estimate(share, share, share)
 
 
 def min_step_share(evidence: Evidence) -> float:
@@ -90,27 +133,50 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
     """Return the line with most of such work; ``None``: there is none, or it is spread.
 
     Lines are sampled where operators are launched, and where the thread waits as the queue of its
-    device is full: most of the function's time outside training has to be at one line. That one may
-    do something else, beside the device: only a sample of the call itself tells its line.
+    device is full. A sample of the call itself tells its line; else most of the function's time
+    outside training has to be at one line, which may do something else, beside the device.
     """
     step_ns = evidence.step_ns
     site = max(_own_sites(evidence), key=lambda site: site.ns, default=None)
-    if site is None or not step_ns or not _has_top_line(evidence, site):
+    if site is None or not step_ns:
         return None
     n_steps = windows.count_steps(evidence)
     operator = site.name.removeprefix(ON_DEVICE)
     function = Location(site.file, site.line, site.function)
-    location = find_called_line(evidence, function, operator.removeprefix("aten::"))
+    name = operator.removeprefix("aten::")
+    call = find_call(
+        evidence,
+        function,
+        lambda call: call.callee == _DISPATCH or call.callee.rpartition(".")[2] == name,
+    )
+    location = function if call is None else replace(function, line=call.line)
+    if call is None and not _has_top_line(evidence, site):
+        return None
     all_ns = windows.sum_calls(evidence, operator).device_ns * n_steps
-    own_share = site.ns / all_ns if all_ns else 1.0
+    own_share = _count_nested(evidence, site, operator) * site.ns / all_ns if all_ns else 1.0
     return DeviceLine(
         location,
-        location != function,
+        call is not None,
         operator,
         site.calls / n_steps,
         site.ns / n_steps / step_ns,
         0.0 if own_share >= _MIN_CALLS_SHARE else 1 - own_share,
     )
+
+
+def _count_nested(evidence: Evidence, site: Site, operator: str) -> float:
+    """Return how many calls each of a function's is, where it calls itself and nobody else does.
+
+    Times of calls within one of the same name are in the operator's sum once more.
+    """
+    own_calls = sum(
+        call.calls
+        for call in evidence.study.sites
+        if call.name == operator and (call.file, call.function) == (site.file, site.function)
+    )
+    all_calls = windows.sum_calls(evidence, operator).count * windows.count_steps(evidence)
+    is_whole = own_calls % site.calls == 0 and own_calls == all_calls
+    return own_calls / site.calls if is_whole else 1.0
 
 
 def _own_sites(evidence: Evidence) -> list[Site]:

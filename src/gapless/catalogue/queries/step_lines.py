@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.samples import HOST_LEAVES, estimate_share
+from gapless.catalogue.queries.samples import estimate_share, removable_leaves
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -33,11 +33,13 @@ _TRAINING_FILES: Final = (
 _ASIDE_FILES: Final = ("torch/autograd/gradcheck", "torch/autograd/profiler")
 # A loss has been computed when its backward pass begins: what is called after it is for a log.
 _LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/distributions/")
+_COLLECTIVE_FILES: Final = ("torch/distributed/c10d_logger", "torch/distributed/distributed_c10d")
 _SCHEDULERS: Final = "torch/optim/lr_scheduler"  # it also wraps the optimizer's step
 # Modules and optimizers that are made, copied or written down: no pass through them.
 _UPKEEP_CALLS: Final = (
     *("__init__", "reset_parameters", "state_dict", "load_state_dict", "__deepcopy__", "to"),
     *("named_parameters", "named_modules", "named_buffers", "apply", "add_param_group"),
+    *("pad_sequence", "parameters_to_vector"),  # many tensors are put together in one
 )
 _INIT_FILE: Final = "torch/nn/init"  # first values of parameters
 _PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
@@ -80,7 +82,7 @@ def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     do not count. Where those were not told from others, any line may have waited for all that the
     device worked.
     """
-    if evidence.on_device and evidence.share(*HOST_LEAVES) < _MIN_HOST_SHARE:
+    if evidence.on_device and evidence.share(*removable_leaves(evidence)) < _MIN_HOST_SHARE:
         return ()
     return find_step_lines(evidence)
 
@@ -93,7 +95,7 @@ def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
         return ()
     passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
     blocks = (
-        *_group_lines(_other_lines(recorded, passes)),
+        *_group_lines(_other_lines(evidence, passes)),
         *([line] for line in _helper_lines(recorded, looks)),
     )
     unseen_share = _unseen_waits(evidence)
@@ -110,7 +112,7 @@ def _has_repeated_passes(evidence: Evidence) -> bool:
     Passes for a gradient that is differentiated do, too; and there is a graph for each inner step
     of a training that learns to learn.
     """
-    if windows.sum_calls(evidence, *_DOUBLE_NODES).count:
+    if not evidence.study.account.steps or windows.sum_calls(evidence, *_DOUBLE_NODES).count:
         return False
     n_calls, n_nodes = (
         [windows.sum_calls(evidence, name).count for name in names]
@@ -143,18 +145,21 @@ def _unseen_waits(evidence: Evidence) -> float:
     return evidence.share(*_DEVICE_WORK) if is_reading else 0.0
 
 
-def _other_lines(recorded: RecordedRun, passes: Sequence[CallLine]) -> Iterator[HotLine]:
+def _other_lines(evidence: Evidence, passes: Sequence[CallLine]) -> Iterator[HotLine]:
     """Return the lines of the stepping function at which its thread was outside training code.
 
     Lines of hooks are included, with all that they call. Where no module is called the function is
-    the model itself: what it does before its backward pass may be needed for that.
+    the model itself: what it does before its backward pass may be needed for that. A process that
+    is alone exchanges nothing.
     """
+    recorded, is_alone = evidence.recorded, evidence.facts.world.ranks <= 1
     calls = recorded.call_lines
     steps = find_stepping_functions(calls)
     model_ends = _model_ends(calls)
     training_shares: dict[tuple[str, int], float] = {}
     for call in calls:
-        if _is_training(call) and call not in passes and not _is_late_loss(call, calls):
+        is_aside = (is_alone and _is_collective(call)) or _is_late_loss(call, calls)
+        if _is_training(call) and call not in passes and not is_aside:
             line_key = call.file, call.line
             training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
     yield from recorded.hook_lines
@@ -180,6 +185,10 @@ def follows_passes(line: StepLine, calls: Sequence[CallLine]) -> bool:
 def _is_late_loss(call: CallLine, calls: Sequence[CallLine]) -> bool:
     is_loss = any(pattern in call.callee_file.replace("\\", "/") for pattern in _LOSS_FILES)
     return is_loss and call.line > _last_pass(call.file, call.function, calls)
+
+
+def _is_collective(call: CallLine) -> bool:
+    return any(pattern in call.callee_file.replace("\\", "/") for pattern in _COLLECTIVE_FILES)
 
 
 def _last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> float:

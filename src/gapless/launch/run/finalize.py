@@ -53,7 +53,7 @@ def finalize_run(sidecar: Sidecar, end: CommandEnd, report_progress: Progress) -
     recorded = has_records(sidecar)
     may_step = not recorded and _may_step_yet(sidecar.spool)
     quiet = recorded or may_step
-    why, torch_processes = (None, ()) if quiet else _explain_nothing(sidecar)
+    why, torch_processes = (None, ()) if quiet else _explain_nothing(sidecar, end)
     transfer = _choose_transfer(sidecar, is_held)
     _write_manifest(sidecar, end, transfer.folder, sidecar.spool)
     _wait_for_windows(sidecar, report_progress)
@@ -80,11 +80,12 @@ def finalize_run(sidecar: Sidecar, end: CommandEnd, report_progress: Progress) -
     )
 
 
-def _explain_nothing(sidecar: Sidecar) -> tuple[str, tuple[str, ...]]:
+def _explain_nothing(sidecar: Sidecar, end: CommandEnd) -> tuple[str, tuple[str, ...]]:
     """Find out why nothing was recorded, and what was seen instead; write both down."""
     reports = unstepped.read_reports(sidecar.spool)
     sidecar.sightings.torch = sidecar.sightings.torch or bool(reports)
-    why = reasons.explain_nothing(sidecar.spec.command, sidecar.sightings)
+    has_failed = end.code > 0 and not end.stopped
+    why = reasons.explain_nothing(sidecar.spec.command, sidecar.sightings, has_failed=has_failed)
     sidecar.journal.note("training", why)
     torch_processes = list(unstepped.describe_reports(reports))
     for name, sentence in torch_processes:

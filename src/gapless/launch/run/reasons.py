@@ -27,6 +27,7 @@ _NO_STEPS: Final = (
     "PyTorch was loaded, but no step ended: no optimizer stepped, no backward pass ran and no "
     "DataLoader was read; a loop of another kind says where its steps end: gapless.step()"
 )
+_FAILED_EARLY: Final = "it loaded PyTorch, and ended before its first step did"
 _WITH_VALUE: Final = "WX"  # options that take a value, in the same word or in the next
 _ENTRANCE: Final = str(  # ours: becomes the command
     Path(__file__).parents[1] / "trial" / "enter_view.py"
@@ -118,7 +119,9 @@ def find_shutting_options(argv: Sequence[str]) -> set[str]:
     return options
 
 
-def explain_nothing(command: Sequence[str], sightings: Sightings) -> str:
+def explain_nothing(
+    command: Sequence[str], sightings: Sightings, *, has_failed: bool = False
+) -> str:
     """Return one sentence that says why nothing was recorded."""
     options = sightings.shutting_options or (
         find_shutting_options(command) if is_python(command[0]) else set()
@@ -130,7 +133,7 @@ def explain_nothing(command: Sequence[str], sightings: Sightings) -> str:
     if sightings.foreign_path is not None:
         return _OTHER_PATH.format(sightings.foreign_path)
     if sightings.torch:
-        return _NO_STEPS
+        return _FAILED_EARLY if has_failed else _NO_STEPS
     if sightings.python or is_python(command[0]):
         return "no Python process was seen to load PyTorch"
     return "no Python process was seen"

@@ -43,18 +43,23 @@ def find_evaluating(
     """Return for each loader which of its waits begin in an evaluation, and are part of it.
 
     All but those for batches that are trained on next: the last of their span, for a loader that is
-    waited for between evaluations, too, or for a single batch after those of others.
+    waited for between evaluations, too, or for a single batch after those of others. Many of them
+    are a pass over the data of the training, but for one that begins the next.
     """
     start = np.concatenate([empty_column(), *(loader_waits.start for loader_waits in waits)])
     loader = np.repeat(np.arange(len(waits)), [len(loader_waits.start) for loader_waits in waits])
+    is_first = np.concatenate(
+        [empty_column() > 0, *(loader_waits.is_first for loader_waits in waits)]
+    )
     span = _find_spans(start, start, spans)
     is_between = (span < 0) & _has_begun(start, training)
     feeds = _feeding_loaders(training, waits, spans, loader[is_between])
-    is_own = (span >= 0) & ~_is_trained_on(start, loader, span, feeds)
+    is_own = (span >= 0) & ~_is_trained_on(start, loader, span, is_first, feeds)
     return tuple(
         Evaluating(
             is_own[loader == number],
-            _is_summed_within(training, loader_waits, spans) & ~feeds[number],
+            _is_summed_within(training, loader_waits, spans)
+            & (~feeds[number] | (loader_waits.summed.count >= _MIN_PASS_LENGTH)),
         )
         for number, loader_waits in enumerate(waits)
     )
@@ -76,10 +81,10 @@ def _has_begun(start: Int64, training: Training) -> Bool:
     return start > (ends[0] if len(ends) else training.end)
 
 
-def _is_trained_on(start: Int64, loader: Int64, span: Int64, feeds: Bool) -> Bool:
+def _is_trained_on(start: Int64, loader: Int64, span: Int64, is_first: Bool, feeds: Bool) -> Bool:
     """Return which waits within spans are for batches of the next step."""
     order = np.lexsort((start, span))
-    span, loader = span[order], loader[order]
+    span, loader, is_first = span[order], loader[order], is_first[order]
     rows = np.arange(len(order))
     is_same_span = np.append(span[1:] == span[:-1], [False])[: len(rows)]
     is_change = is_same_span & np.append(loader[1:] != loader[:-1], [False])[: len(rows)]
@@ -89,8 +94,10 @@ def _is_trained_on(start: Int64, loader: Int64, span: Int64, feeds: Bool) -> Boo
     is_tail = rows > last_change[span]
     tail_lengths = np.bincount(span[is_tail] + 1, minlength=n_spans + 1)
     is_single = (tail_lengths[span + 1] == 1) & (last_change[span] >= 0)
+    is_pass = tail_lengths[span + 1] >= _MIN_PASS_LENGTH
+    begins_next = is_first & ~is_same_span
     trained = np.zeros(len(order), bool)
-    trained[order] = is_tail & (feeds[loader] | is_single)
+    trained[order] = is_tail & ((feeds[loader] & (~is_pass | begins_next)) | is_single)
     return trained
 
 

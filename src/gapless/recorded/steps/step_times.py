@@ -15,6 +15,7 @@ from gapless.model.trace import Int64
 from gapless.recorded.loaders.batches import fetch_table
 from gapless.recorded.loaders.waits import Waits
 from gapless.recorded.steps.drift import step_drift
+from gapless.recorded.steps.evaluations import Evaluating, evaluation_spans, find_evaluating
 from gapless.recorded.steps.loader_use import TrainingWaits
 from gapless.recorded.training.edges import (
     Bool,
@@ -212,12 +213,14 @@ def _rank_rates(
 def _rank_rate(training: Training, waits: Sequence[Waits]) -> float | None:
     """Return the samples per second of the loader with most hand-overs in counted steps.
 
-    Loaders that were created again, for each epoch say, are one.
+    Loaders that were created again, for each epoch say, are one. Batches of an evaluation train
+    nothing, and are not counted.
     """
     lane = counted_lane(training)
     batches_by_kind: dict[object, dict[int, int]] = {}
-    for loader_waits in waits:
-        n_batches = _count_hand_overs(training, lane, loader_waits)
+    evaluating = find_evaluating(training, waits, evaluation_spans(training))
+    for loader_waits, is_own in zip(waits, evaluating, strict=True):
+        n_batches = _count_hand_overs(training, lane, loader_waits, is_own)
         if n_batches:
             batches_by_kind.setdefault(loader_kind(training.process, loader_waits.loader), {})[
                 loader_waits.loader
@@ -233,9 +236,10 @@ def _rank_rate(training: Training, waits: Sequence[Waits]) -> float | None:
     return sum(busiest[loader] * size for loader, size in known_sizes.items()) / wall_ns * 1e9
 
 
-def _count_hand_overs(training: Training, lane: Lane, waits: Waits) -> int:
-    recorded = int((piece_at(lane, waits.end - 1) >= 0).sum())
-    return recorded + int(calls_within(training, lane, waits.summed).count.sum())
+def _count_hand_overs(training: Training, lane: Lane, waits: Waits, is_own: Evaluating) -> int:
+    recorded = int((piece_at(lane, waits.end[~is_own.kept] - 1) >= 0).sum())
+    trained = waits.summed.take(~is_own.summed)
+    return recorded + int(calls_within(training, lane, trained).count.sum())
 
 
 def _batch_size(training: Training, loader: int) -> float | None:

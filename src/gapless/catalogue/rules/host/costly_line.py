@@ -31,6 +31,7 @@ _GRADIENT_REMEDY: Final = (
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.")
+_COMPUTING: Final = "busy."
 _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
 
 
@@ -42,6 +43,7 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     forward = CallLine("train.py", 25, "train", "model.py", "Net.forward", 0.2)
     node = "autograd::engine::evaluate_function:"
     scheduler = "torch/optim/lr_scheduler.py"
+    dispatch = "torch/_jit_internal.py"
     host_code = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
     # Histograms of all gradients after each step
     > train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
@@ -98,6 +100,17 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     operator(f"{node} AddmmBackward0", calls=12, host_ms=4)
     HotLine("training", "train.py", 27, "train", 120, 0.3)
     CallLine("train.py", 27, "train", "torch/autograd/__init__.py", "grad", 0.3)
+    # Tensors padded to one length, and objects gathered by a process that is alone
+    > train.py:34 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    > train.py:38 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 34, "train", 80, 0.2)
+    CallLine("train.py", 34, "train", "torch/nn/utils/rnn.py", "pad_sequence", 0.2)
+    HotLine("training", "train.py", 38, "train", 80, 0.2)
+    CallLine("train.py", 38, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.2)
     # A scheduler that takes long, and the optimizer's step that it wraps
     > train.py:33 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
@@ -176,6 +189,15 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     operator("aten::logsumexp", calls=1, host_ms=1, device_ms=8)
     Site("aten::logsumexp", "train.py", 20, "train", MS * STEPS, STEPS)
     Site(f"{ON_DEVICE}aten::logsumexp", "train.py", 20, "train", 8 * MS * STEPS, STEPS)
+    # The same through torch.nn.functional, at a line with few samples
+    > The device computes aten::max_pool2d 100× for train.py:36, which takes 8.0 ms of each 20.0 ms
+      step, beside the forward and the backward pass, the optimizer and the loader.
+    gpu()
+    busy.math 19, idle.host.python 1
+    backward, host_code, CallLine("train.py", 36, "train", dispatch, "boolean_dispatch.fn", 0.008)
+    operator("aten::max_pool2d", calls=100, host_ms=1, device_ms=8)
+    Site("aten::max_pool2d", "train.py", 20, "train", MS * STEPS, 100 * STEPS)
+    Site(f"{ON_DEVICE}aten::max_pool2d", "train.py", 20, "train", 8 * MS * STEPS, 100 * STEPS)
     # With a device that hardly waits for its host
     gpu()
     busy.math 18, idle.host.python 2
@@ -196,20 +218,21 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     (torch's modules, losses, optimizers, loaders), consecutive lines together; lines that call
     functions of the script which do not call training code either; and the lines of hooks of
     modules and tensors, with all that they call. Making, copying and loading modules is no training
-    code, nor are schedulers, nor gradients that are computed by another pass through a graph of
-    which there is but one, nor losses and distributions below the last backward pass. Where no
-    module is called, the lines before the backward pass are the model. Operators count, too. The
-    price is that of the step without the line: whether the step needs it cannot be seen from
-    outside. A cause that is named at the same lines takes precedence.
+    code, nor are schedulers, nor padding (pad_sequence), nor collectives of one process, nor
+    gradients that are computed by another pass through a graph of which there is but one, nor
+    losses and distributions below the last backward pass. Where no module is called, the lines
+    before the backward pass are the model. Operators count, too. The price is that of the step
+    without the line: whether the step needs it cannot be seen from outside. A cause that is named
+    at the same lines takes precedence.
     With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
     do not count; the device has to wait for the host in the step. A line is surely worth no more
     than it waits in the line's function, as stacks of a window show, and likely no more than it
     idles for the host, and for batches that the thread loads itself: without the line, the thread
-    launches ahead. Where the device hardly waits, what it works for operators without a graph that
-    the function calls itself counts, if most samples outside training are at one line; the line is
-    named if samples show that call there, else the function. What else calls such an operator keeps
-    its part of the device's time. Recordings that do not tell calls that may wait count as if lines
-    had waited as long as the device works.
+    launches ahead. What the device works for operators without a graph that the function calls
+    itself goes with the line, too. Where the device hardly waits, that alone counts; the line is
+    named if samples show that call there, else the function, if most samples outside training are
+    at one line. What else calls such an operator keeps its part of the device's time. Recordings
+    that do not tell calls that may wait count as if lines had waited as long as the device works.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
@@ -271,7 +294,14 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     share, step_ns = line.share, evidence.step_ns or 0
     exposed_share = device_waits.exposed_share(evidence, line) if evidence.on_device else 1.0
     sure_share = min(share.low, exposed_share) * _shown_share(evidence)
-    likely_share = max(sure_share, min(share.mid, _freed_share(evidence, exposed_share)))
+    work_share = device_waits.own_work_share(evidence, line)
+    freed_share = _freed_share(evidence, exposed_share) + work_share.mid
+    likely_share = max(sure_share, min(share.mid, freed_share))
+    leaves = device_waits.freed_leaves(evidence) if evidence.on_device else None
+    max_share = share.high
+    if leaves and work_share.high:
+        max_share = max(likely_share, min(max_share, evidence.share(*leaves) + work_share.high))
+        leaves = (*leaves, _COMPUTING)
     passed_share = graph_passes.backward_share(evidence, line)
     passed_figures = (Measure("its part of the backward pass", passed_share.mid, "share"),)
     return costly_line.detection(
@@ -282,9 +312,9 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
             Estimate(
                 sure_share + passed_share.low,
                 likely_share + passed_share.mid,
-                share.high + passed_share.high,
+                max_share + passed_share.high,
             ),
-            device_waits.freed_leaves(evidence) if evidence.on_device else None,
+            leaves,
         ),
         location=line.location,
         measures=(
