@@ -170,7 +170,8 @@ def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
     sides = {side: (*earlier[side], *later[side]) for side in ("healthy_s", "planted_s")}
     first_start = max(earlier["starts"]) + 1
     starts = (*earlier["starts"], *(first_start + start for start in later["starts"]))
-    pairs = [Pair(*seconds, 0.0) for seconds in zip(*sides.values(), strict=True)]
+    seconds = zip(*sides.values(), strict=True)
+    pairs = [Pair(healthy_s, planted_s, 0.0) for healthy_s, planted_s in seconds]
     low, mid, high = interval(pairs)
     sums = {name: earlier[name] + later[name] for name in ("left_out", "spent_s")}
     figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}

@@ -126,7 +126,7 @@ _BULKS: Final = (
     ("styles-in-tables", "style-tables", _GRAMS, (100.0, 0.06), _MUCH, 16384, 1.0, _HEAVY),
     ("nearest-in-clouds", "cloud-distances", _NEAREST, (10.0, 0.03), _MUCH, 4096, 1.0, BULK),
     ("maps-turned-around", "turned-maps", _TURNED, (18.0, 0.008), _MUCH, 2048, 1.0, BULK),
-    ("activity-in-bytes", "byte-activity", _BYTES, (0.011, 1.8e-05), _MUCH, 1, 1.0, BULK),
+    ("activity-in-bytes", "byte-activity", _BYTES, (0.022, 1.8e-05), _MUCH, 1, 1.0, BULK),
     (
         *("looks-with-bias", "biased-looks", _BIASED, (20.0, 0.06), _MUCH, 4096, 1.0),
         ("G505", *_HEAVY),
@@ -135,7 +135,7 @@ _BULKS: Final = (
         "widths-in-doubles",
         "double-widths",
         _DOUBLES,
-        (0.011, 3e-05),
+        (0.018, 3e-05),
         _MOST,
         1,
         1.0,
