@@ -77,7 +77,7 @@ def test_in_its_own_exchange_a_thread_waits_for_the_other_rank() -> None:
     assert "idle.comm.host" not in leaves
 
 
-@pytest.mark.parametrize("name", ["_AllReduce", "_AlltoAllSingle", "_Reduce_Scatter"])
+@pytest.mark.parametrize("name", ["_AllReduce", "_AlltoAllSingle", "_c10d_functional::wait_tensor"])
 def test_in_a_function_of_autograd_that_exchanges_a_thread_waits_for_the_last_rank(
     name: str,
 ) -> None:

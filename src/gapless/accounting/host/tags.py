@@ -70,10 +70,11 @@ _IN_PYTHON: Final = tuple(
         ("idle.io_main.logging", r"SummaryWriter|wandb|mlflow|tqdm.*refresh"),
     )
 )
-# Functions of autograd that exchange: they wait within their own frame.
+# Functions of autograd, and operators (tensor parallel), that exchange: they wait within their own
+# frame.
 COLLECTIVE_FUNCTION: Final = (
     r"^_(All(Reduce|Gather|GatherBase|[Tt]oAll(Single)?)|Reduce(_?Scatter)?|Broadcast|Gather|Scatter)"
-    r"(Backward)?$"
+    r"(Backward)?$|^_c10d_functional(_autograd)?::"
 )
 _LOW_PRIORITY: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
