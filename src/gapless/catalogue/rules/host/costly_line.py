@@ -233,6 +233,7 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     named if samples show that call there, else the function, if most samples outside training are
     at one line. What else calls such an operator keeps its part of the device's time. Recordings
     that do not tell calls that may wait count as if lines had waited as long as the device works.
+    Where no window shows what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
@@ -277,9 +278,10 @@ def _min_share(evidence: Evidence, line: StepLine) -> float:
 def _shown_share(evidence: Evidence) -> float:
     """Return how much of the host's time surely shows: while a device works, its queue hides it.
 
-    A device that waits for data instead hides nothing.
+    A device that waits for data instead hides nothing. One that no window shows may hide it all.
     """
-    hidden_share = evidence.share(*_DEVICE_WORK) if evidence.on_device else 0.0
+    unknown = samples.UNSPLIT, samples.UNRECORDED
+    hidden_share = evidence.share(*_DEVICE_WORK, *unknown) if evidence.has_device else 0.0
     return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
 
 
