@@ -77,6 +77,20 @@ def test_in_its_own_exchange_a_thread_waits_for_the_other_rank() -> None:
     assert "idle.comm.host" not in leaves
 
 
+@pytest.mark.parametrize("name", ["_AllReduce", "_AlltoAllSingle", "_Reduce_Scatter"])
+def test_in_a_function_of_autograd_that_exchanges_a_thread_waits_for_the_last_rank(
+    name: str,
+) -> None:
+    function = Frame("op", 0, 0, name=name)
+    early, late = (
+        draw_rank(number, [replace(function, start=start, end=70 * MS), *frames], 0, 80 * MS)
+        for number, (start, frames) in enumerate(((10 * MS, WAITS[:3]), (50 * MS, LATE[:3])))
+    )
+    leaves = account_leaves(early, late)
+    assert leaves["comm.straggler_wait"] == 40 * MS
+    assert leaves["comm.exposed"] == 20 * MS
+
+
 def test_one_rank_alone_estimates_by_the_same_place_in_other_steps() -> None:
     frames = [op(0, MS), gloo(MS, 30 * MS), gloo(30 * MS, 31 * MS), op(31 * MS, 40 * MS)]
     frames += [op(40 * MS, 41 * MS), gloo(41 * MS, 51 * MS), gloo(51 * MS, 57 * MS)]

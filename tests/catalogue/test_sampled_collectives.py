@@ -77,7 +77,7 @@ def test_a_share_is_as_sure_as_the_samples_of_the_rank_that_has_it() -> None:
     few = (hot_line(77, 0.2),)
     many = (replace(hot_line(77, 0.4), count=5000),)
     shares = [
-        sampled_share(with_calls((WORK, WORK), few, lines), BY_NAME, ("barrier",), ALL)
+        sampled_share(with_calls((WORK, WORK), few, lines), BY_NAME, ("barrier",), ALL, 1)
         for lines in (few, many)
     ]
     assert shares[0] == shares[1]

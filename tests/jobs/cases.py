@@ -105,6 +105,14 @@ _CASES: Final = (
         "jobs-uneven-samples-c", "one rank's samples", {"longer": 2},
         plain={"longer": 1, "batch": 144},  # as many samples, dealt out evenly
     ),
+    _late(
+        "jobs-uneven-lengths-c", "one rank's sequences", {"length": 2, "longest": 6, "batch": 48},
+        plain={"length": 4, "longest": 4},  # as many time steps, dealt out evenly
+    ),
+    _late(
+        "jobs-uneven-experts-c", "one rank's expert", {"last_share": 0.9, "wide": 256},
+        plain={"last_share": 0.5},
+    ),
     _exchange(
         "jobs-by-hand-c", "all-reduce by hand", {**_DEEP, "by_hand": True}, "G603",
         plain={"by_hand": False},

@@ -27,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
+from tests.jobs import uneven
 from tests.zoo.job import Job, Steps
 
 USUAL: dict[str, Any] = {
@@ -39,6 +40,9 @@ USUAL: dict[str, Any] = {
     "notes": 0,  # words that the late rank goes through in Python in each step
     "litter": 0,  # objects among which the late rank collects garbage in each step
     "longer": 1,  # times as many rows in the late rank's batches
+    "length": 0,  # time steps of a sample
+    "longest": 0,  # the same, of the late rank's
+    "last_share": 0.0,  # of all rows, to the expert of the last rank
     "at_once": False,  # rows are read by the batch, not one by one
     "by_hand": False,
     "bucket_mb": 25.0,
@@ -106,13 +110,18 @@ class SyncedNorm(nn.Module):
         return (rows - mean) * (square - mean * mean + 1e-5).rsqrt()
 
 
-def network(options: Namespace) -> nn.Sequential:
+def network(options: Namespace) -> nn.Module:
     body: list[nn.Module] = []
     for _ in range(options.layers):
         body += [nn.Linear(options.wide, options.wide), nn.ReLU()]
         if options.synced_norm:
             body.append(SyncedNorm())
-    return nn.Sequential(*body, nn.Linear(options.wide, 16))
+    if options.last_share:
+        body.append(uneven.Experts(options.wide, options.last_share))
+    layers = nn.Sequential(*body, nn.Linear(options.wide, 16))
+    uneven.keep_experts(layers)
+    length = options.longest if is_late() else options.length
+    return uneven.Sequences(layers, length) if length else layers
 
 
 def make_job(options: Namespace, device: torch.device) -> Job:

@@ -163,7 +163,7 @@ def test_samples_of_workers_make_a_rank_s_own_share_no_surer() -> None:
     assert shares[0] == shares[1]
 
 
-def test_evening_out_gives_at_least_what_samples_show_unless_another_rank_decides() -> None:
+def test_evening_out_gives_what_samples_show_or_half_way_to_what_another_rank_leaves() -> None:
     evidence = with_rank_lines(
         evidence_of_ranks(
             cpu(*WORLD), {**ALIKE, "comm.straggler_wait": 40}, {**ALIKE, "idle.host.python": 40}
@@ -181,4 +181,4 @@ def test_evening_out_gives_at_least_what_samples_show_unless_another_rank_decide
     )
     raised = raise_by_samples(alone, detection, low_price).speedup
     assert raised is not None
-    assert raised.mid == pytest.approx(2.0)
+    assert (raised.low, raised.mid) == pytest.approx((2.0, 4.0), rel=0.05)

@@ -122,7 +122,7 @@ def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
         _max_leaf_share(evidence, leaf) for leaf in leaves if not _frees_host(evidence, leaf)
     )
     if leaves == (rank_steps.STRAGGLER_WAIT,):
-        other_share = max(other_share, rank_waits.marked_excess_share(evidence))
+        other_share = max(other_share, rank_waits.known_excess_share(evidence))
     own_share = _common_share(evidence, *leaves) * max(0.0, 1 - kept_share.mid)
     if isinstance(change, HostChange) and _ALL_OF_HOST in leaves:
         own_share += _common_share(evidence, _UNSPLIT) * max_removed

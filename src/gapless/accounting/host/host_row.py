@@ -31,6 +31,7 @@ from gapless.model import category
 from gapless.model.leaf import LEAF
 from gapless.model.trace import Int64
 
+_EXCHANGING = re.compile(COLLECTIVE_FUNCTION)
 _WRAPPER = re.compile(
     r"^autograd::engine::evaluate_function|Backward\d+$|^CheckpointFunction(Backward)?$"
     rf"|{COLLECTIVE_FUNCTION}"
@@ -61,16 +62,18 @@ def host_pieces(host: HostSide, boundaries: Int64, arrivals: Arrivals = NO_ARRIV
 
     Where the training thread has no frame, an autograd thread of the process is looked at in its
     place, and then the collectives that it may have waited for. In its own exchanges with another
-    rank it has none either.
+    rank, and in functions of autograd that exchange, it has none either.
     """
     main, collectives = host.threads.main, host_collectives(host.threads)
     lo, hi = boundaries[:1], boundaries[-1:]
+    exchanging = _exchanging_frames(host.threads)
     parts, owners = list[Charges](), list[int]()
     holes = make_charges(lo, hi, 0)
     for track in (main, *_engine_threads(host.threads)):
         lane = host.lanes.get(track, NO_CHARGED_LANE)
         is_silent = np.isin(lane.lane.owner, collectives.event)
         is_silent |= lane.leaf == LEAF["idle.host.unframed"]
+        is_silent |= np.isin(lane.lane.owner, exchanging)
         thread_charges, holes = lane.take(~is_silent).answer(holes)
         parts.append(_charge_operators(host.threads, track, thread_charges))
         owners += [track] * len(parts[-1])
@@ -90,6 +93,12 @@ def host_pieces(host: HostSide, boundaries: Int64, arrivals: Arrivals = NO_ARRIV
     pieces = all_charges.cut_by(as_lane(boundaries))
     source = np.searchsorted(all_charges.start, pieces.start, side="right") - 1
     return HostPieces(pieces, thread[source])
+
+
+def _exchanging_frames(threads: Threads) -> Int64:
+    """Return the events of functions of autograd that exchange: they wait within their frame."""
+    names = np.array([_EXCHANGING.search(name) is not None for name in threads.trace.names], bool)
+    return np.flatnonzero(names[threads.trace.events.name])
 
 
 def find_roots(threads: Threads) -> tuple[Int64, Int64]:

@@ -71,7 +71,10 @@ _IN_PYTHON: Final = tuple(
     )
 )
 # Functions of autograd that exchange: they wait within their own frame.
-COLLECTIVE_FUNCTION: Final = r"^_(All(Reduce|Gather|GatherBase|ToAll)|ReduceScatter)(Backward)?$"
+COLLECTIVE_FUNCTION: Final = (
+    r"^_(All(Reduce|Gather|GatherBase|[Tt]oAll(Single)?)|Reduce(_?Scatter)?|Broadcast|Gather|Scatter)"
+    r"(Backward)?$"
+)
 _LOW_PRIORITY: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (

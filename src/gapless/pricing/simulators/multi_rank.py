@@ -104,8 +104,9 @@ def raise_by_samples(
 ) -> Prediction:
     """Return the price of evening out a rank: at least what samples of the whole run show.
 
-    They show functions in which it alone stands: without these another rank decides. Windows of a
-    few steps may have less of them than the run. Only without a device: for that a host may wait.
+    They show functions in which it alone stands: without these another rank decides, as far as the
+    few steps of windows tell that; where they leave less to gain, the middle of both counts. Only
+    without a device: for that a host may wait.
     """
     ranks, speedup = find_ranks(evidence), prediction.speedup
     late = next((rank for rank in ranks if rank.rank == detection.rank), None)
@@ -114,10 +115,11 @@ def raise_by_samples(
         return prediction
     sampled = rank_waits.find_own_share(evidence, late.rank)
     others_ns = [float(rank.own_lengths.mean()) for rank in ranks if rank is not late]
-    remaining_share = max(others_ns) / float(late.lengths.mean())
+    open_share = 1 - max(others_ns) / float(late.lengths.mean())
+    low_share, share = ((1 - keep) * gone for gone in (sampled.low, sampled.mid))
     low, mid = (
-        1 / max(remaining_share, 1 - (1 - keep) * share, _MIN_REMAINING)
-        for share in (sampled.low, sampled.mid)
+        1 / max(1 - gone, _MIN_REMAINING)
+        for gone in (min(low_share, open_share), min(share, (share + open_share) / 2))
     )
     raised = Estimate(max(speedup.low, low), max(speedup.mid, mid), max(speedup.high, mid))
     return replace(prediction, speedup=raised)

@@ -1,6 +1,7 @@
 """Queries on the collectives of a step: how many there are of each kind, and what they take."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,8 @@ _CALLS: Final = "c10d::*"
 _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to part α from β
 MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number
+_FIRST_BUCKET_BYTES: Final = 2**20  # of DistributedDataParallel
+_BUCKET_BYTES: Final = 25 * 2**20  # of those behind it
 _UNKNOWN_HALF: Final = 0.75  # of the time: between the two bounds
 _WRAPPER_FILE: Final = "torch/distributed/c10d_logger.py"
 BY_NAME: Final = (_WRAPPER_FILE, "torch/distributed/distributed_c10d.py")
@@ -70,11 +73,17 @@ def find_calling_line(evidence: Evidence) -> Location | None:
 
 
 def sampled_share(
-    evidence: Evidence, files: tuple[str, ...], operations: tuple[str, ...], part: Estimate
+    evidence: Evidence,
+    files: tuple[str, ...],
+    operations: tuple[str, ...],
+    part: Estimate,
+    n_after: float,
 ) -> Estimate | None:
     """Return the share of the run that every rank was sampled in its calls of some collectives.
 
-    Less its waits for a late rank, which move to the next collective. ``files``: the ends of the
+    Less its waits for others, as far as they move to one of the ``n_after`` collectives of a step
+    that remain: by chance ranks wait for one another in turn, and such waits grow with the root of
+    how often they meet. ``files``: the ends of the
     names of those that define what is called; ``operations``: the functions meant; ``part``: of
     all, where only their common wrapper is known. ``None`` where a device carries collectives out,
     which a host does not wait for, or where ranks were not sampled.
@@ -100,7 +109,8 @@ def sampled_share(
     if not share:
         return None
     sampled = samples.estimate_share(share, max(1, round(count / share)))
-    waited = rank_waits.min_rank_ns(evidence, *RANK_WAITS) / step_ns
+    kept_meetings = min(1.0, max(1.0, n_after) / max(1.0, count_collectives(evidence)))
+    waited = kept_meetings**0.5 * rank_waits.min_rank_ns(evidence, *RANK_WAITS) / step_ns
     parts = astuple(part) if any(map(_is_in_wrapper, calls)) else (1.0, 1.0, 1.0)
     return Estimate(
         *(
@@ -141,6 +151,16 @@ def change_joint_step(lost_share: Estimate) -> HostChange:
     return HostChange(_ALL_LEAVES, Estimate(*kept_shares), sampled=True)
 
 
+def gradient_bytes(evidence: Evidence) -> int:
+    """Return how many bytes all gradients have; 0 where no optimizer's numbers were counted."""
+    return _NUMBER_BYTES * sum(row.parameters or 0 for row in evidence.facts.optimizers)
+
+
+def count_usual_buckets(n_bytes: float) -> int:
+    """Return how many buckets DistributedDataParallel makes of gradients by itself."""
+    return 1 + ceil(max(0.0, n_bytes - _FIRST_BUCKET_BYTES) / _BUCKET_BYTES)
+
+
 def remains_of_fewer(evidence: Evidence, n_calls: float, n_after: float) -> Estimate | None:
     """Return what remains of exchanges of the same bytes in fewer calls; ``None``: not known.
 
@@ -155,7 +175,7 @@ def remains_of_fewer(evidence: Evidence, n_calls: float, n_after: float) -> Esti
             return None
         remaining = bytes_share + (1 - bytes_share) * kept_share
         return Estimate(kept_share * remaining, remaining, 1.0)
-    n_bytes = _NUMBER_BYTES * sum(row.parameters or 0 for row in evidence.facts.optimizers)
+    n_bytes = gradient_bytes(evidence)
     if not n_bytes or n_bytes > MAX_SMALL_BYTES * n_calls:
         return None
     return Estimate(0.0, kept_share, (1 + kept_share) / 2)

@@ -131,18 +131,22 @@ def mean_straggler_wait(ranks: tuple[Rank, ...], slowest: Rank) -> float:
     return sum(waits_ns) / len(waits_ns) if waits_ns else 0.0
 
 
-def marked_excess_share(evidence: Evidence) -> float:
-    """Return the share of a step that marks show the slowest rank to do more, as a mean of ranks.
+def known_excess_share(evidence: Evidence) -> float:
+    """Return the share of a step that the slowest rank is known to do more, as a mean of ranks.
 
-    Marks tell of all steps: in the few of a window the others may wait less for it.
+    By marks and samples of all steps: in the few of a window the others may wait less for it.
+    Samples count without a device only: for one a host may wait there.
     """
     ranks = find_ranks(evidence)
-    if not evidence.step_ns or not any(rank.played for rank in ranks):
+    if not evidence.step_ns or not ranks:
         return 0.0
     slowest, _ = find_slowest_rank(ranks)
-    others_ns = [rank_marks.marked_mean(rank) for rank in ranks if rank is not slowest]
-    excess_ns = rank_marks.marked_mean(slowest) - sum(others_ns) / len(others_ns)
-    return max(0.0, excess_ns) / evidence.step_ns / len(ranks)
+    share = 0.0 if evidence.on_device else find_own_share(evidence, slowest.rank).mid
+    if any(rank.played for rank in ranks):
+        others_ns = [rank_marks.marked_mean(rank) for rank in ranks if rank is not slowest]
+        excess_ns = rank_marks.marked_mean(slowest) - sum(others_ns) / len(others_ns)
+        share = max(share, excess_ns / evidence.step_ns)
+    return share / len(ranks)
 
 
 def find_surpluses(

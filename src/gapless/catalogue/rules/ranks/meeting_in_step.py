@@ -173,7 +173,7 @@ def _sampled_share(evidence: Evidence, n_others: float, count_share: float) -> E
     """
     part = collectives.gone_share(_estimate_remaining(evidence, count_share))
     part = Estimate(1.0, 1.0, 1.0) if n_others <= 1 / _MIN_CALLS else part
-    return collectives.sampled_share(evidence, collectives.BY_NAME, _OPERATIONS, part)
+    return collectives.sampled_share(evidence, collectives.BY_NAME, _OPERATIONS, part, n_others)
 
 
 def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:

@@ -1,6 +1,5 @@
 """Gradients that DistributedDataParallel exchanges in more buckets than it has to."""
 
-from math import ceil
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
@@ -62,7 +61,8 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
         return None
     n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
-    n_usual = ceil(n_calls * cap_mib / _USUAL_MIB) + 1  # the first bucket of a pass is small
+    n_bytes = collectives.gradient_bytes(evidence) or n_calls * cap_mib * 2**20
+    n_usual = collectives.count_usual_buckets(n_bytes)
     lost_ns = collectives.exposed_ns(evidence)
     if (
         cap_mib >= _USUAL_MIB

@@ -118,7 +118,9 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     for it. Chance is left out by the windows' steps, or by samples of the whole run that stand at a
     line of its own. On processors that other processes may have taken, a rank that only computes
     longer is not blamed, nor one whose host only takes longer at no line of its own; nor is one
-    that in windows is later than a step takes without them: tracing slows ranks unequally. The gain
+    that in windows is later than a step takes without them: tracing slows ranks unequally; nor,
+    without a device, one that neither marks nor samples show, where windows are longer than other
+    steps by more than it is late. The gain
     is that of this rank being as fast as the next slowest, which then decides; extra computing is
     not saved but shared among all ranks. Without a device it is at least what samples of the whole
     run show in functions in which this rank alone stands. Waits for one another by chance remain.
@@ -135,9 +137,7 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     is_sampled = rank_waits.is_surplus_sampled(evidence, straggler.rank)
     if not is_sampled and _is_by_chance(ranks, straggler):
         return None
-    if evidence.step_ns is not None and surplus > evidence.step_ns:
-        reason = f"in windows rank {straggler.rank} is later than a step takes without them"
-        raise NotObservedError("steps", reason)
+    _require_room(evidence, ranks, straggler, surplus, is_sampled=is_sampled)
     excesses = rank_waits.find_surpluses(ranks, straggler, LEAVES_BY_ACTIVITY)
     if sum(ns for _, ns in excesses if ns > 0) < _MIN_EXPLAINED_SHARE * surplus:
         return None
@@ -210,8 +210,7 @@ def _is_by_chance(ranks: tuple[Rank, ...], straggler: Rank) -> bool:
     if len({len(rank.rows) for rank in ranks}) > 1 or len(straggler.rows) < 2:  # noqa: PLR2004
         return False
     surplus = straggler.own_lengths - np.max([rank.own_lengths for rank in other_ranks], axis=0)
-    marked_ns = rank_marks.marked_mean(straggler) - max(map(rank_marks.marked_mean, other_ranks))
-    if straggler.played and marked_ns >= _MIN_MARKED_SHARE * float(surplus.mean()):
+    if _is_marked(ranks, straggler, float(surplus.mean())):
         return False
     varying = rank_marks.unmarked_lengths(straggler) - np.max(
         [rank_marks.unmarked_lengths(rank) for rank in other_ranks], axis=0
@@ -220,6 +219,35 @@ def _is_by_chance(ranks: tuple[Rank, ...], straggler: Rank) -> bool:
     return float(surplus.mean()) < error * _MIN_STANDARD_ERRORS.get(
         len(surplus), _MANY_STEPS_ERRORS
     )
+
+
+def _is_marked(ranks: tuple[Rank, ...], straggler: Rank, surplus: float) -> bool:
+    """Return whether marks of all steps show the surplus, or most of it."""
+    other_marks = [rank_marks.marked_mean(rank) for rank in ranks if rank is not straggler]
+    marked_ns = rank_marks.marked_mean(straggler) - max(other_marks)
+    return straggler.played and marked_ns >= _MIN_MARKED_SHARE * surplus
+
+
+def _require_room(
+    evidence: Evidence,
+    ranks: tuple[Rank, ...],
+    straggler: Rank,
+    surplus: float,
+    *,
+    is_sampled: bool,
+) -> None:
+    """Raise ``NotObservedError`` if what tracing adds to windows' steps may be all of a surplus.
+
+    Without it they would be longer than steps are without windows: these show no room for it.
+    """
+    step_ns, longest_ns = evidence.step_ns or float("inf"), float(straggler.lengths.mean())
+    reason = f"in windows rank {straggler.rank} is later than a step takes without them"
+    if surplus > step_ns:
+        raise NotObservedError("steps", reason)
+    is_known = is_sampled or evidence.on_device or _is_marked(ranks, straggler, surplus)
+    if not is_known and longest_ns - surplus > step_ns:
+        reason = f"windows are longer than other steps by more than rank {straggler.rank} is late"
+        raise NotObservedError("steps", reason)
 
 
 def _starved_activities(evidence: Evidence, rank: int) -> tuple[str, ...]:

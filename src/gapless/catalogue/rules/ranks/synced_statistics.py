@@ -74,7 +74,7 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
         collectives.change_called(
             evidence,
             _estimate_remaining(evidence, share),
-            _sampled_share(evidence, (n_forward + n_backward) / n_forward),
+            _sampled_share(evidence, n_forward, n_backward, n_all),
         ),
         location=windows.find_calling_function(evidence, _NORM, *_FUNCTIONS)
         or collectives.find_calling_line(evidence),
@@ -91,10 +91,13 @@ def synced_statistics(evidence: Evidence, world: World) -> Detection | None:
     )
 
 
-def _sampled_share(evidence: Evidence, ratio: float) -> Estimate | None:
+def _sampled_share(
+    evidence: Evidence, n_forward: float, n_backward: float, n_all: float
+) -> Estimate | None:
     """Return the share of the run in these collectives: forward as sampled, backward as many."""
+    n_after, ratio = n_all - n_forward - n_backward, 1 + n_backward / n_forward
     sampled = collectives.sampled_share(
-        evidence, collectives.BY_AUTOGRAD, _OPERATIONS, Estimate(1.0, 1.0, 1.0)
+        evidence, collectives.BY_AUTOGRAD, _OPERATIONS, Estimate(1.0, 1.0, 1.0), n_after
     )
     if sampled is None:
         return None

@@ -1,6 +1,5 @@
 """Gradients that are exchanged one by one after the backward pass."""
 
-from math import ceil
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
@@ -16,8 +15,6 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_CALLS: Final = 4  # a step: buckets need no more
 _MAX_HIDDEN_SHARE: Final = 0.1  # of their time on the device: above it, they overlap
 _MIN_RATIO: Final = 0.9  # of the parameters
-_BUCKET_BYTES: Final = 25 * 2**20  # of DistributedDataParallel; its first bucket is small
-_NUMBER_BYTES: Final = 4  # of a number
 # Of exchanges between GPUs that DistributedDataParallel carries out beside the backward pass.
 _UNHIDDEN: Final = Estimate(0.5, 0.7, 1.0)
 _OPERATIONS: Final = ("all_reduce", "all_reduce_coalesced")
@@ -83,7 +80,7 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         if n_parameters and _MIN_RATIO * n_parameters <= n_calls <= n_parameters / _MIN_RATIO
         else ""
     )
-    n_buckets = 1 + ceil(_gradient_bytes(evidence) / _BUCKET_BYTES)
+    n_buckets = collectives.count_usual_buckets(collectives.gradient_bytes(evidence))
     remaining = collectives.remains_of_fewer(evidence, n_calls, n_buckets)
     return unhidden_collectives.detection(
         f"Gradients are reduced over {world.ranks} ranks by {windows.format_count(n_calls)} calls "
@@ -92,7 +89,9 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         Bucket(n_buckets)
         if remaining is None
         else collectives.change_called(
-            evidence, _hide_part(evidence, remaining), _sampled_share(evidence, remaining)
+            evidence,
+            _hide_part(evidence, remaining),
+            _sampled_share(evidence, remaining, n_buckets),
         ),
         location=windows.find_calling_function(evidence, collectives.REDUCE_CALL, "c10d::*")
         or collectives.find_calling_line(evidence),
@@ -107,18 +106,12 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     )
 
 
-def _gradient_bytes(evidence: Evidence) -> int:
-    """Return how many bytes all gradients have; 0 where no optimizer's numbers were counted."""
-    counts = [optimizer.parameters or 0 for optimizer in evidence.facts.optimizers]
-    return sum(counts) * _NUMBER_BYTES
-
-
-def _sampled_share(evidence: Evidence, remaining: Estimate) -> Estimate | None:
+def _sampled_share(evidence: Evidence, remaining: Estimate, n_buckets: int) -> Estimate | None:
     """Return the share of the run in the latency that fewer calls save, by samples of the calls."""
     n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
     share = min(1.0, n_calls / collectives.count_collectives(evidence))
     sampled = collectives.sampled_share(
-        evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share)
+        evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share), n_buckets
     )
     if sampled is None:
         return None
