@@ -97,6 +97,19 @@ _STARTS: Final = (
 )
 
 
+_SECONDS: Final = (
+    ("seconds", 3.0, "of counted steps, to see whether it runs"),
+    ("limit-seconds", 60.0, "of the truth of one case"),
+    ("gpu-limit-seconds", 60.0, "the same on a GPU"),
+    ("total-seconds", 1e9, "by which cases are done"),
+)
+_AGAIN: Final = "is done anew; a wide truth (of --half-width) goes on instead"
+_HALF_WIDTH: Final = (
+    "of a gain's interval, such as 0.04: more turns, and starts beyond four, are\n"
+    "measured until it is reached (default: until the verdict is clear)"
+)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -113,15 +126,14 @@ def _options() -> argparse.Namespace:
     add("--sources", type=Path, help="clones to read the scripts from")
     add("--out", type=Path, required=True)
     add("--work", type=Path, help="where scripts are laid out (a temporary folder)")
-    add("--seconds", type=float, default=3.0, help="of counted steps, to see whether it runs")
-    add("--limit-seconds", type=float, default=60.0, help="of the truth of one case")
-    add("--gpu-limit-seconds", type=float, default=60.0, help="the same on a GPU")
-    add("--total-seconds", type=float, default=1e9, help="by which cases are done")
+    for name, default, text in _SECONDS:
+        add(f"--{name}", type=float, default=default, help=text)
     add("--pairs", type=int, default=40, help="of turns, at most")
     add("--starts", type=int, nargs="+", default=[2], help=_STARTS)
+    add("--half-width", type=float, default=float("inf"), help=_HALF_WIDTH)
     add("--trial-seconds", type=int, default=80, help="of each trial of prove")
     add("--remedies", type=Path, help="of causes that no edit is for, for prove: see proving.py")
-    add("--again", nargs="*", default=[], choices=("failed", "undecided"), help="is done anew")
+    add("--again", nargs="*", default=[], choices=("failed", "undecided", "wide"), help=_AGAIN)
     add("--only", default="", help="cases or scripts whose name holds this")
     add("--names", type=Path, help="a file of names of open cases, one a line: these and no others")
     add("--kinds", nargs="*", default=KINDS, choices=KINDS, help="of cases (default: all)")
@@ -143,6 +155,7 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         pairs=max(4, options.pairs),
         starts=options.starts[0],
         gpu_starts=options.starts[-1],
+        half_width=options.half_width,
         trial_s=options.trial_seconds,
         remedies=options.remedies,
         end=options.end,

@@ -50,6 +50,7 @@ _STARTING_S: Final = 150.0  # until a side is ready
 _TURN_S: Final = {"cpu": 1.0, "cuda": 1.2}  # of the faster side
 _SKIPPED_SHARE: Final = {"cpu": 0.0, "cuda": 0.25}  # of the steps of a turn, at its beginning
 _STARTS: Final = 2  # of both sides
+_MIN_STARTS: Final = 4  # before their spread tells that more of them are not needed
 _MIN_COUNTED: Final = 10  # steps that say what one takes
 _MIN_CASES: Final = 10  # pairs of starts that tell how far starts differ
 _MEDIAN_OF_HALF_NORMAL: Final = 0.6745  # of standard deviation 1
@@ -96,6 +97,7 @@ class Limits:
     at_most: float
     starts: int = _STARTS  # of both sides; more of them tell smaller effects
     until: float = math.inf  # of time.monotonic(): no start is begun that would not end by then
+    half_width: float = math.inf  # of the gain, at which neither pairs nor starts are added
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,31 @@ def with_starts(truth: Mapping[str, Any], spread: float | None) -> dict[str, Any
     }
 
 
+def half_width(truth: Mapping[str, Any]) -> float:
+    """Return half the width of a kept gain's interval, by its pairs or by its starts: the wider."""
+    reach = math.log(truth["high"] / truth["low"]) / 2
+    means = _means(truth)
+    if len(means) > 1:
+        reach = max(reach, _reach(means))
+    return reach / truth["mid"]
+
+
+def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
+    """Return a truth as it is kept, with the pairs and starts that were measured earlier."""
+    later = truth.plain()
+    if earlier is None:
+        return later
+    sides = {side: (*earlier[side], *later[side]) for side in ("healthy_s", "planted_s")}
+    first_start = max(earlier["starts"]) + 1
+    starts = (*earlier["starts"], *(first_start + start for start in later["starts"]))
+    seconds = zip(*sides.values(), strict=True)
+    pairs = [Pair(healthy_s, planted_s, 0.0) for healthy_s, planted_s in seconds]
+    low, mid, high = interval(pairs)
+    sums = {name: earlier[name] + later[name] for name in ("left_out", "spent_s")}
+    figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}
+    return later | sides | sums | figures | {"starts": starts}
+
+
 def _means(truth: Mapping[str, Any]) -> list[float]:
     rows: dict[int, list[float]] = {}
     starts = truth.get("starts", ())
@@ -163,11 +190,13 @@ def _means(truth: Mapping[str, Any]) -> list[float]:
 def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
     """Return low, middle and high of the speed-up: Student's interval of the pairs' log-ratios."""
     ratios = [pair.ratio for pair in pairs]
-    middle = statistics.mean(ratios)
-    freedom = len(ratios) - 1
-    quantile = _T[max(key for key in _T if key <= freedom)]
-    reach = quantile * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    middle, reach = statistics.mean(ratios), _reach(ratios)
     return math.exp(middle - reach), math.exp(middle), math.exp(middle + reach)
+
+
+def _reach(ratios: Sequence[float]) -> float:
+    quantile = _T[max(key for key in _T if key < len(ratios))]
+    return quantile * statistics.stdev(ratios) / math.sqrt(len(ratios))
 
 
 def verdict(low: float, mid: float, high: float) -> Verdict:
@@ -224,7 +253,8 @@ def measure_truth(
         )
     for start in range(1, n_starts):
         now_s = time.monotonic()
-        if now_s + (now_s - start_s) / start > limits.until:
+        is_narrow = start >= _MIN_STARTS and _half_width_of_pairs(pairs) <= limits.half_width
+        if is_narrow or now_s + (now_s - start_s) / start > limits.until:
             break
         with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
             later_pairs, *_ = _measure_start(healthy, planted, on, limits)
@@ -344,13 +374,18 @@ def _measure_in_turns(
         n_skipped = int(_SKIPPED_SHARE[device] * steps)
         pairs.append(_pair(sides, kind, (begin_step + n_skipped, begin_step + steps)))
         looks.append(_verdict_so_far(pairs))
-        if len(looks) > 1 and looks[-1] == looks[-2] != "undecided":
+        is_clear = len(looks) > 1 and looks[-1] == looks[-2] != "undecided"
+        if is_clear and _half_width_of_pairs(pairs) <= limits.half_width:
             break
     return pairs, steps
 
 
 def _count_undisturbed(pairs: Sequence[Pair]) -> int:
     return len(drop_disturbed(pairs)) if pairs else 0
+
+
+def _half_width_of_pairs(pairs: Sequence[Pair]) -> float:
+    return half_width(_truth(pairs, 0, 0.0).plain()) if len(pairs) >= _MIN_PAIRS else math.inf
 
 
 def _verdict_so_far(pairs: Sequence[Pair]) -> Verdict:

@@ -43,10 +43,11 @@ class PlantOptions:
     pairs: int = 40  # of turns, at most
     starts: int = 2  # of both sides in a truth
     gpu_starts: int = 2  # the same on a GPU, where two starts differ less
+    half_width: float = float("inf")  # of a gain: no more pairs and starts are measured then
     trial_s: int = 80  # of a trial
     remedies: Path | None = None  # by hand, of causes that no edit is for: see proving.py
     end: float = float("inf")  # of time.monotonic(), by which cases are done
-    redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew
+    redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew; wide: goes on
 
     def may_begin(self, kind: Kind, device: str) -> bool:
         """Return whether a case can be done in time, with its truth: at the end only sound ones."""
@@ -67,6 +68,7 @@ class PlantOptions:
             min(_SLOW_FACTOR * limit_s, remaining_s),
             starts,
             until,
+            self.half_width,
         )
 
     def _limit_s(self, device: str) -> float:
@@ -145,8 +147,8 @@ def _move_lines(planting: Planting, file: str, before: str, after: str) -> Plant
 def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> dict[str, Any]:
     """Do what is not done yet of a case, and keep it; give what is kept of it."""
     path = options.out / case.half / f"{case.name}.json"
-    case_record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    case_record = drop_outdated(case_record, options.redo)
+    kept_record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    case_record = drop_outdated(kept_record, options.redo, options.half_width)
     if "failed" in case_record or (case_record.get("recorded") and "truth" in case_record):
         return case_record
     # Amounts of what is planted go by the step: those of the truth hold for the recording, too.
@@ -158,6 +160,8 @@ def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> d
     except (RunError, FetchError, OSError, SyntaxError) as error:
         if time.monotonic() > options.end - options.limit_s:
             return case_record  # perhaps for want of time: it is done when the run is resumed
+        if "earlier" in case_record:
+            return kept_record  # as wide as it was
         case_record["failed"] = f"{type(error).__name__}: {str(error)[-900:]}"
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -165,8 +169,18 @@ def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> d
     return case_record
 
 
-def drop_outdated(case_record: dict[str, Any], redo: frozenset[str]) -> dict[str, Any]:
-    """Return what is kept of a case without what is to be done anew."""
+def drop_outdated(
+    case_record: dict[str, Any], redo: frozenset[str], half_width: float = float("inf")
+) -> dict[str, Any]:
+    """Return what is kept of a case without what is to be done anew.
+
+    A truth that is wider than a half-width of its gain is called earlier: others are added to it.
+    """
+    kept_truth = case_record.get("truth")
+    if kept_truth and "wide" in redo and truth.half_width(kept_truth) > half_width:
+        return {name: value for name, value in case_record.items() if name != "truth"} | {
+            "earlier": kept_truth
+        }
     if "failed" in case_record:
         outdated_keys = {"failed", "recorded"} if "failed" in redo else set[str]()
     else:
@@ -183,9 +197,9 @@ def _work_steps(
     plantings = [asdict(planting) for planting in plant_case(case, root, case_record["step_s"])]
     case_record |= {"case": asdict(case) | {"kind": case.kind}, "planted": plantings}
     if "truth" not in case_record:
-        case_record["truth"] = (
-            None if case.kind in _UNTIMED else _measure_case_truth(case, lane, options, root)
-        )
+        measured = None if case.kind in _UNTIMED else _measure_case_truth(case, lane, options, root)
+        earlier = case_record.pop("earlier", None)
+        case_record["truth"] = measured and truth.joined(earlier, measured)
         write_record(path, case_record)
     if not case_record.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
@@ -193,14 +207,11 @@ def _work_steps(
         case_record["recorded"] = True
 
 
-def _measure_case_truth(
-    case: Case, lane: Lane, options: PlantOptions, root: Path
-) -> dict[str, Any]:
+def _measure_case_truth(case: Case, lane: Lane, options: PlantOptions, root: Path) -> truth.Truth:
     script = scripts()[case.script]
     healthy = lane.folder / "healthy" / case.script
     prepare(script, healthy, options.sources)
-    measured = measure_side_by_side(script, (healthy, root), lane, options.limits(lane.device))
-    return measured.plain()
+    return measure_side_by_side(script, (healthy, root), lane, options.limits(lane.device))
 
 
 def compare_with_itself(script: Script, lane: Lane, options: PlantOptions) -> truth.Truth:

@@ -273,18 +273,19 @@ def test_a_script_is_healed_where_that_is_safe(before: str, after: str) -> None:
     assert all(f"{row.rsplit(maxsplit=1)[-1]}(" in after for row in imports)
 
 
-def test_two_starts_widen_an_interval() -> None:
-    def truth_of_starts(first_s: float, second_s: float) -> dict[str, Any]:
-        return {
-            "low": 1.18,
-            "mid": 1.2,
-            "high": 1.22,
-            "verdict": "faulty",
-            "healthy_s": [1.0] * 4,
-            "planted_s": [first_s, first_s, second_s, second_s],
-            "starts": [0, 0, 1, 1],
-        }
+def truth_of_starts(first_s: float, second_s: float) -> dict[str, Any]:
+    return {
+        "low": 1.18,
+        "mid": 1.2,
+        "high": 1.22,
+        "verdict": "faulty",
+        "healthy_s": [1.0] * 4,
+        "planted_s": [first_s, first_s, second_s, second_s],
+        "starts": [0, 0, 1, 1],
+    }
 
+
+def test_two_starts_widen_an_interval() -> None:
     assert truth.spread_of_starts([truth_of_starts(1.2, 1.2)] * 9) is None
     spread = truth.spread_of_starts([truth_of_starts(1.2, 1.3)] * 10)
     assert spread == pytest.approx(math.log(1.3 / 1.2) / 0.6745 / math.sqrt(2))
@@ -661,6 +662,29 @@ def test_what_is_done_again(again: set[str], failed: object, undecided: object) 
     redo = frozenset(again)
     assert drop_outdated({"failed": "x", "step_s": 1}, redo) == failed
     assert drop_outdated({"truth": {"verdict": "undecided"}}, redo) == undecided
+
+
+def test_a_wide_truth_goes_on_where_it_ended() -> None:
+    earlier = truth_of_starts(1.0, 1.4)
+    kept = {"truth": earlier, "recorded": True}
+    wide = drop_outdated(kept, frozenset({"wide"}), 0.04)
+    assert wide == {"earlier": earlier, "recorded": True}
+    assert drop_outdated(kept, frozenset({"wide"}), 10.0) == kept
+    later = truth.Truth(
+        *(1.1, 1.2, 1.3, "faulty"),
+        healthy_s=(1.0,) * 4,
+        planted_s=(1.2,) * 4,
+        starts=(0, 0, 1, 1),
+        steps=5,
+        left_out=0,
+        foreign=0.0,
+        spent_s=9.0,
+    )
+    joined = truth.joined(earlier | {"left_out": 1, "spent_s": 1.0}, later)
+    assert joined["starts"] == (0, 0, 1, 1, 2, 2, 3, 3)
+    assert len(joined["healthy_s"]) == 8
+    assert (joined["left_out"], joined["spent_s"]) == (1, 10.0)
+    assert truth.half_width(joined) < truth.half_width(earlier)
 
 
 def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:

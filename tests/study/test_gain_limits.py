@@ -164,6 +164,20 @@ def test_what_goes_by_hand_is_worth_more_than_its_own_time_where_it_is_worth_any
     assert (unchanged.speedup.low, unchanged.speedup.mid) == (0.9, 0.95)
 
 
+def test_timed_code_of_a_data_set_leaves_more_beside_work_of_the_host() -> None:
+    change = LoaderChange(0, stages={"other": 0.0})
+    mids = [
+        priced.speedup.mid
+        for on_device in (False, True)
+        if (
+            priced := add_aftermath(
+                Prediction(Estimate(1.2, 1.5, 2.0), "loader"), (change,), on_device=on_device
+            )
+        ).speedup
+    ]
+    assert mids == [pytest.approx(1.6), pytest.approx(1 + 0.5 * AFTERMATH.mid)]
+
+
 @pytest.mark.parametrize(
     "path",
     [

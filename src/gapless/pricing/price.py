@@ -71,7 +71,9 @@ def price_detection(prices: Prices, detection: Detection) -> Finding:
     prediction = price_changes(prices, detection.changes)
     prediction = raise_by_samples(prices.evidence, detection, prediction)
     if goes_altogether(detection):
-        prediction = add_aftermath(prediction, detection.changes)
+        prediction = add_aftermath(
+            prediction, detection.changes, on_device=prices.evidence.on_device
+        )
     step, speedup = prices.evidence.step_ns, prediction.speedup
     cost = None if step is None or speedup is None else round(step * (1 - 1 / speedup.mid))
     return Finding(detection, prediction, cost)

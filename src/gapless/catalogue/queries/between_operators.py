@@ -4,8 +4,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries import samples, step_lines, windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.files import measure_named_ns
+from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -92,7 +93,7 @@ def _is_spread(evidence: Evidence, code: HostCode) -> bool:
         for line in evidence.recorded.lines
         if (line.file, line.function) == (code.file, code.function)
     )
-    training_functions = step_lines.find_training_functions(evidence.call_lines)
+    training_functions = training_calls.find_training_functions(evidence.call_lines)
     is_pass = (code.file, code.function) in training_functions
     return is_pass and own_share < _MIN_OWN_SHARE * code.stood
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.catalogue.queries import step_lines, windows
+from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.ranks import rank_steps
 from gapless.catalogue.queries.samples import (
     HOST_LEAVES,
@@ -41,7 +42,7 @@ def exposed_share(evidence: Evidence, line: StepLine) -> float:
         return share
     training_names = {
         (PurePath(file).name, name.rpartition(".")[2])
-        for file, name in step_lines.find_training_functions(evidence.call_lines)
+        for file, name in training_calls.find_training_functions(evidence.call_lines)
     }
     exposed_ns = sum(
         site.ns
@@ -181,7 +182,7 @@ def _count_nested(evidence: Evidence, site: Site, operator: str) -> float:
 
 def _own_sites(evidence: Evidence) -> list[Site]:
     """Return the stepping functions' operators that are called hardly anywhere else."""
-    functions = step_lines.find_stepping_functions(evidence.call_lines)
+    functions = training_calls.find_stepping_functions(evidence.call_lines)
     sites: list[Site] = []
     for site in evidence.study.sites:
         name = site.name.removeprefix(ON_DEVICE)

@@ -160,7 +160,7 @@ def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
     own_lines = [line for line in evidence.study.tables.lines if line.file in files and line.calls]
     location = _find_direct_caller(evidence, loop, own_lines)
     if location is not None:
-        return _refine_line(evidence, location)
+        return _refine_line(evidence, location, calling_ns(evidence, loop))
     rare_lines = [
         line for line in own_lines if line.calls <= windows.count_steps(evidence) * _MIN_CALLS / 2
     ]
@@ -195,20 +195,24 @@ def _find_direct_caller(
     return None
 
 
-def _refine_line(evidence: Evidence, location: Location) -> Location:
+def _refine_line(evidence: Evidence, location: Location, loop_ns: float) -> Location:
     """Return the line at which a function was sampled calling what a step calls many times.
 
     Stacks of a window know functions only; a function that was running when the window began has
     but one line in it. In the function that steps it is the line that took longest without
-    training. Without such samples it is the line of most of the function's own code.
+    training, where the calls take far less than the loop. Without such samples it is the line of
+    most of the function's own code.
     """
-    line = _find_calling_line(evidence, location)
-    if line is not None:
-        return replace(location, file=line.file, line=line.line)
+    min_share = _MIN_CALL_SHARE * loop_ns / (evidence.step_ns or 1)
+    call = _find_calling_line(evidence, location)
+    if call is not None and call.share >= min_share:
+        return replace(location, file=call.file, line=call.line)
     for step_line in step_lines.find_costly_lines(evidence):
         place = step_line.location
         if samples.is_function_of(location.file, location.function or "", place):
             return replace(location, file=place.file, line=place.line)
+    if call is not None:
+        return replace(location, file=call.file, line=call.line)
     top = samples.find_top_code(evidence)
     top_location = samples.code_location(top)
     is_same_function = top is not None and samples.is_function_of(

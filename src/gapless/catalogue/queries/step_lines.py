@@ -6,13 +6,15 @@ loop over parameters, a growing history) is not needed for the step, as far as c
 outside. It may be a hand-written loss, so it must take much time before it is reported.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 
 from gapless.catalogue.queries import windows
+from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.samples import estimate_share, removable_leaves
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
@@ -20,29 +22,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HotLine
 from gapless.model.run import RecordedRun
 
-BACKWARD: Final = "Tensor.backward"
 _INNER: Final = (".<genexpr>", ".<listcomp>", ".<dictcomp>", ".<setcomp>", ".<lambda>")
-# What trains, by folders and files of torch that its calls are in, and a library that wraps it.
-_TRAINING_FILES: Final = (
-    *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/distributions/"),
-    *("torch/amp/", "torch/distributed/", "torch/_compile", "torch/_dynamo/", "torch/utils/check"),
-    *("torch/_functorch/", "torch/jit/"),
-    "torch/utils/_contextlib",  # decorated with no_grad: usually an evaluation
-)
-# Passes of its own, that train nothing; names for a profiler (``record_function``).
-_ASIDE_FILES: Final = ("torch/autograd/gradcheck", "torch/autograd/profiler")
-# A loss has been computed when its backward pass begins: what is called after it is for a log.
-_LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/distributions/")
-_COLLECTIVE_FILES: Final = ("torch/distributed/c10d_logger", "torch/distributed/distributed_c10d")
-_SCHEDULERS: Final = "torch/optim/lr_scheduler"  # it also wraps the optimizer's step
-# Modules and optimizers that are made, copied or written down: no pass through them.
-_UPKEEP_CALLS: Final = (
-    *("__init__", "reset_parameters", "state_dict", "load_state_dict", "__deepcopy__", "to"),
-    *("named_parameters", "named_modules", "named_buffers", "apply", "add_param_group"),
-    *("pad_sequence", "parameters_to_vector"),  # many tensors are put together in one
-)
-_INIT_FILE: Final = "torch/nn/init"  # first values of parameters
-_PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
 _NODE: Final = "autograd::engine::evaluate_function: {}"
 _DOUBLE_NODES: Final = (_NODE.format("*BackwardBackward*"), _NODE.format("*BackwardDataBackward*"))
 # Operators of layers, each of which has one node, and which no backward pass calls.
@@ -53,15 +33,15 @@ _LAYER_NODES: Final = {
     "aten::embedding": "EmbeddingBackward0",
 }
 _MIN_PASSES: Final = 1.5  # through a graph: above that, it is passed more than once
-_FORWARD: Final = "forward"
-_TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
-_LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
 _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
 _READ: Final = "aten::_local_scalar_dense"
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.")
 _MIN_HOST_SHARE: Final = 0.15  # of a step: the device waits for the host so long
 _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
+# Of the step, by the low end of samples, for lines that are a cause: less may be the loss.
+MIN_CAUSE_SHARE: Final = 0.05
+_MAX_GAP: Final = 3  # lines between two of a loop, at which nothing was sampled
 
 
 class StepLine(Struct, frozen=True):
@@ -95,7 +75,7 @@ def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
         return ()
     passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
     blocks = (
-        *_group_lines(_other_lines(evidence, passes)),
+        *_group_lines(tuple(_other_lines(evidence, passes)), recorded, looks),
         *([line] for line in _helper_lines(recorded, looks)),
     )
     unseen_share = _unseen_waits(evidence)
@@ -123,12 +103,7 @@ def _has_repeated_passes(evidence: Evidence) -> bool:
 
 def _own_passes(recorded: RecordedRun) -> tuple[CallLine, ...]:
     """Return the lines that compute gradients by themselves: ``torch.autograd.grad``."""
-    return tuple(filter(is_pass_aside, recorded.call_lines))
-
-
-def is_pass_aside(call: CallLine) -> bool:
-    """Return whether a call is of ``torch.autograd.grad``."""
-    return call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
+    return tuple(filter(training_calls.is_pass_aside, recorded.call_lines))
 
 
 def _unseen_waits(evidence: Evidence) -> float:
@@ -154,12 +129,14 @@ def _other_lines(evidence: Evidence, passes: Sequence[CallLine]) -> Iterator[Hot
     """
     recorded, is_alone = evidence.recorded, evidence.facts.world.ranks <= 1
     calls = recorded.call_lines
-    steps = find_stepping_functions(calls)
+    steps = training_calls.find_stepping_functions(calls)
     model_ends = _model_ends(calls)
     training_shares: dict[tuple[str, int], float] = {}
     for call in calls:
-        is_aside = (is_alone and _is_collective(call)) or _is_late_loss(call, calls)
-        if _is_training(call) and call not in passes and not is_aside:
+        is_aside = (is_alone and training_calls.is_collective(call)) or training_calls.is_late(
+            call, calls
+        )
+        if training_calls.is_training(call) and call not in passes and not is_aside:
             line_key = call.file, call.line
             training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
     yield from recorded.hook_lines
@@ -179,31 +156,7 @@ def _other_lines(evidence: Evidence, passes: Sequence[CallLine]) -> Iterator[Hot
 def follows_passes(line: StepLine, calls: Sequence[CallLine]) -> bool:
     """Return whether a line stands below all backward passes of its function: it is no loss."""
     location = line.location
-    return line.first_line > _last_pass(location.file, location.function, calls)
-
-
-def _is_late_loss(call: CallLine, calls: Sequence[CallLine]) -> bool:
-    is_loss = any(pattern in call.callee_file.replace("\\", "/") for pattern in _LOSS_FILES)
-    return is_loss and call.line > _last_pass(call.file, call.function, calls)
-
-
-def _is_collective(call: CallLine) -> bool:
-    return any(pattern in call.callee_file.replace("\\", "/") for pattern in _COLLECTIVE_FILES)
-
-
-def _last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> float:
-    """Return the line of the last backward pass of a function; infinite: it has none."""
-    lines = [
-        call.line
-        for call in calls
-        if call.callee == BACKWARD and (call.file, call.function) == (file, function)
-    ]
-    return max(lines, default=inf)
-
-
-def is_forward(call: CallLine) -> bool:
-    """Return whether a call is a pass through a module."""
-    return call.callee.rpartition(".")[2] == _FORWARD
+    return line.first_line > training_calls.last_pass(location.file, location.function, calls)
 
 
 def _model_ends(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
@@ -211,10 +164,11 @@ def _model_ends(calls: Sequence[CallLine]) -> dict[tuple[str, str], int]:
 
     That is each that runs one, where no module is called.
     """
-    if any(map(is_forward, calls)):
+    if any(map(training_calls.is_forward, calls)):
         return {}
     passes = sorted(
-        (call for call in calls if call.callee == BACKWARD), key=lambda call: call.share
+        (call for call in calls if call.callee == training_calls.BACKWARD),
+        key=lambda call: call.share,
     )
     return {(call.file, call.function): call.line for call in passes}
 
@@ -227,11 +181,11 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
     called, what is called before the backward pass is the model.
     """
     calls = recorded.call_lines
-    steps = find_stepping_functions(calls)
-    training_functions = find_training_functions(calls)
+    steps = training_calls.find_stepping_functions(calls)
+    training_functions = training_calls.find_training_functions(calls)
     model_ends = _model_ends(calls)
     for call in calls:
-        is_own = not any(folder in call.callee_file for folder in _LIBRARIES)
+        is_own = not any(folder in call.callee_file for folder in training_calls.LIBRARIES)
         is_helper = is_own and (call.callee_file, call.callee) not in training_functions
         is_nested = _outer_function(call.callee) == call.function
         if (
@@ -246,45 +200,6 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
             yield HotLine("training", *place, count, call.share, call.waited)
 
 
-def find_training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
-    """Return the functions that are part of training, or call one, by samples in them."""
-    all_calls = tuple(calls)
-    return add_callers(
-        {(call.callee_file, call.callee) for call in all_calls if _is_training(call)}, all_calls
-    )
-
-
-def find_stepping_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
-    """Return the functions (file and name) that run a backward pass."""
-    return {(call.file, call.function) for call in calls if call.callee == BACKWARD}
-
-
-def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> set[tuple[str, str]]:
-    """Return functions (file and name), and all their direct and indirect callers."""
-    while True:
-        callers = {
-            (call.file, call.function)
-            for call in calls
-            if (call.callee_file, call.callee) in functions
-        }
-        if callers <= functions:
-            return functions
-        functions = functions | callers
-
-
-def _is_training(call: CallLine) -> bool:
-    """Return whether a line calls part of training; names of steps and passes always count."""
-    file = call.callee_file.replace("\\", "/")
-    name = call.callee.rpartition(".")[2]
-    is_upkeep = name in _UPKEEP_CALLS or _INIT_FILE in file
-    if is_upkeep or any(pattern in file for pattern in _ASIDE_FILES):
-        return False
-    is_scheduling = _SCHEDULERS in file and name == "step"
-    is_torch = any(pattern in file for pattern in _TRAINING_FILES)
-    is_bar = name == "__iter__" and _LIBRARIES[0] in file and "/_tensor" not in file  # of progress
-    return not is_scheduling and (is_torch or name in _TRAINING_CALLS or is_bar)
-
-
 def _outer_function(function: str) -> str:
     """Return the function that contains a comprehension."""
     for name in _INNER:
@@ -292,20 +207,52 @@ def _outer_function(function: str) -> str:
     return function
 
 
-def _group_lines(lines: Iterable[HotLine]) -> Iterator[list[HotLine]]:
-    """Return groups of consecutive lines, such as those of a loop."""
+def _group_lines(
+    lines: Sequence[HotLine], recorded: RecordedRun, looks: int
+) -> Iterator[list[HotLine]]:
+    """Return groups of consecutive lines, such as those of a loop.
+
+    Lines between them at which nothing was sampled, such as the head of a loop, take no time; but
+    what takes long on both sides of them are two things.
+    """
     sorted_lines = sorted(
         (line for line in lines if _own_share(line) >= _MIN_LINE_SHARE),
         key=lambda line: (line.file, line.line),
     )
-    block: list[HotLine] = []
+    sampled = {(line.file, line.line) for line in (*recorded.lines, *recorded.call_lines)}
+    blocks: list[list[HotLine]] = []
     for line in sorted_lines:
-        if block and (line.file != block[-1].file or line.line > block[-1].line + 1):
-            yield block
-            block = []
-        block.append(line)
-    if block:
-        yield block
+        if blocks and _gap(blocks[-1][-1], line) <= 0:
+            blocks[-1].append(line)
+        else:
+            blocks.append([line])
+    groups = blocks[:1]
+    for block in blocks[1:]:
+        if _is_same_loop(groups[-1], block, sampled, looks):
+            groups[-1] = [*groups[-1], *block]
+        else:
+            groups.append(block)
+    yield from groups
+
+
+def _gap(earlier: HotLine, line: HotLine) -> float:
+    return line.line - earlier.line - 1 if line.file == earlier.file else inf
+
+
+def _is_same_loop(
+    earlier: Sequence[HotLine],
+    later: Sequence[HotLine],
+    sampled: AbstractSet[tuple[str, int]],
+    looks: int,
+) -> bool:
+    """Return whether nothing was sampled between lines, and one side is no cause by itself."""
+    first, last = earlier[-1], later[0]
+    least_share = min(sum(map(_own_share, block)) for block in (earlier, later))
+    return (
+        _gap(first, last) <= _MAX_GAP
+        and estimate_share(least_share, looks).low < MIN_CAUSE_SHARE
+        and not any((first.file, number) in sampled for number in range(first.line + 1, last.line))
+    )
 
 
 def _merge_lines(

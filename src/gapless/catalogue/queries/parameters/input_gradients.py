@@ -5,8 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries import optimizer_steps, step_lines, windows
+from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.compute import work_of
+from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.parameters.gradients import ACCUMULATE, count_passes
 from gapless.catalogue.queries.products import input_of, weight_of
 from gapless.model.edit import Location
@@ -83,7 +84,7 @@ def _keep_weights(rows: Sequence[Work], row: Work, sizes: Sequence[_Sizes]) -> E
 
 def _find_call(evidence: Evidence) -> Location | None:
     """Return the line of the stepping function that calls a model, by sampled stacks."""
-    stepping_functions = step_lines.find_stepping_functions(evidence.call_lines)
+    stepping_functions = training_calls.find_stepping_functions(evidence.call_lines)
     calls = [
         call
         for call in evidence.call_lines

@@ -18,7 +18,6 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
 
-_MIN_SHARE: Final = 0.05  # of the step, by the low end of samples: less may be the loss
 _MIN_DEVICE_SHARE: Final = 0.08  # with a device, where launching a loss takes longer than it does
 _MAX_LINES: Final = 3
 _REMEDY: Final = (
@@ -60,13 +59,6 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "log.py", 12, "accuracy", 80, 0.2)
     CallLine("train.py", 36, "train", "log.py", "accuracy", 0.2)
-    # Names for a profiler, thousands of them
-    > train.py:36 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
-      optimizer and the loader.
-    cpu()
-    busy.math 14, idle.host.python 6
-    backward, host_code, HotLine("training", "train.py", 36, "train", 80, 0.2)
-    CallLine("train.py", 36, "train", "torch/autograd/profiler.py", "record_function", 0.2)
     # A function of the script's own that computes the loss
     cpu()
     busy.math 14, idle.host.python 6
@@ -120,6 +112,27 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     CallLine("train.py", 31, "train", scheduler, "wrap_step.wrapper", 0.2)
     HotLine("training", "train.py", 33, "train", 80, 0.2)
     CallLine("train.py", 33, "train", scheduler, "LRScheduler.step", 0.2)
+    # A network that only sums up for a log, called below the optimizer's step
+    > train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    CallLine("train.py", 31, "train", "torch/optim/optimizer.py", "wrapper", 0.1)
+    CallLine("train.py", 34, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.3)
+    # The network that trains acts below its step
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
+    CallLine("train.py", 25, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.2)
+    CallLine("train.py", 34, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.3)
+    # A loop of two lines, at whose head nothing was sampled
+    > train.py:37 takes 1.6 ms of each 20.0 ms step, beside the forward and the backward pass, the
+      optimizer and the loader.
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, host_code, HotLine("training", "train.py", 34, "train", 14, 0.035)
+    HotLine("training", "train.py", 37, "train", 18, 0.045)
     # A model that is written out in the stepping function
     cpu()
     busy.math 14, idle.host.python 6
@@ -163,13 +176,13 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     backward, host_code, operator("aten::_local_scalar_dense", calls=1, host_ms=6)
     HotLine("training", "train.py", 34, "train", 120, 0.3)
     # A loss is read at one line, and a file is written at another
-    > train.py:36 takes 5.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+    > train.py:39 takes 5.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
     gpu()
     busy.math 12, idle.host.python 8
     backward, host_code, operator("aten::_local_scalar_dense", calls=1, host_ms=6)
     HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.29)
-    HotLine("training", "train.py", 36, "train", 100, 0.25)
+    HotLine("training", "train.py", 39, "train", 100, 0.25)
     # A device that hardly waits computes figures for a log
     > The device computes aten::logsumexp 1× for train.py:34, which takes 8.0 ms of each 20.0 ms
       step, beside the forward and the backward pass, the optimizer and the loader.
@@ -220,10 +233,11 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     modules and tensors, with all that they call. Making, copying and loading modules is no training
     code, nor are schedulers, nor padding (pad_sequence), nor collectives of one process, nor
     gradients that are computed by another pass through a graph of which there is but one, nor
-    losses and distributions below the last backward pass. Where no module is called, the lines
-    before the backward pass are the model. Operators count, too. The price is that of the step
-    without the line: whether the step needs it cannot be seen from outside. A cause that is named
-    at the same lines takes precedence.
+    losses and distributions below the last backward pass, nor networks of torch's that are called
+    below the optimizer's step alone. Where no module is called, the lines before the backward pass
+    are the model. Operators count, too. The price is that of the step without the line: whether the
+    step needs it cannot be seen from outside. A cause that is named at the same lines takes
+    precedence.
     With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
     do not count; the device has to wait for the host in the step. A line is surely worth no more
     than it waits in the line's function, as stacks of a window show, and likely no more than it
@@ -272,14 +286,11 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
 
 def _min_share(evidence: Evidence, line: StepLine) -> float:
     may_be_loss = evidence.on_device and not step_lines.follows_passes(line, evidence.call_lines)
-    return _MIN_DEVICE_SHARE if may_be_loss else _MIN_SHARE
+    return _MIN_DEVICE_SHARE if may_be_loss else step_lines.MIN_CAUSE_SHARE
 
 
 def _shown_share(evidence: Evidence) -> float:
-    """Return how much of the host's time surely shows: while a device works, its queue hides it.
-
-    A device that waits for data instead hides nothing. One that no window shows may hide it all.
-    """
+    """Return how much of the host's time surely shows: a device may work meanwhile, unseen too."""
     unknown = samples.UNSPLIT, samples.UNRECORDED
     hidden_share = evidence.share(*_DEVICE_WORK, *unknown) if evidence.has_device else 0.0
     return max(_MIN_SHOWN_SHARE, 1 - hidden_share)

@@ -6,7 +6,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.fixes.compute.compile_reduce_overhead import compile_reduce_overhead
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.step_lines import is_pass_aside
+from gapless.catalogue.queries.lines.training_calls import is_pass_aside
 from gapless.model.change import ZERO_FACTOR, HostChange
 from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence

@@ -6,8 +6,9 @@ from typing import Final
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.effects.occasions import EVALUATION
 from gapless.catalogue.fixes.occasions.cadence import evaluate_every
-from gapless.catalogue.queries import periodic, step_lines, windows
+from gapless.catalogue.queries import periodic, windows
 from gapless.catalogue.queries.input.loaders import percent
+from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.periodic import Occasion
 from gapless.model.change import Drop, Omit
 from gapless.model.edit import Location
@@ -187,8 +188,8 @@ def _evaluation_location(evidence: Evidence) -> Location | None:
     if main_evaluation is not None:
         return main_evaluation.location
     calls = evidence.call_lines
-    stepping_functions = step_lines.find_stepping_functions(calls)
-    training_functions = step_lines.add_callers(stepping_functions, calls)
+    stepping_functions = training_calls.find_stepping_functions(calls)
+    training_functions = training_calls.add_callers(stepping_functions, calls)
     batch_calls = [call for call in calls if call.callee.endswith(_NEXT_BATCH)]
     outside_calls = [
         call for call in batch_calls if (call.file, call.function) not in training_functions

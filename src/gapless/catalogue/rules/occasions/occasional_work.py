@@ -9,6 +9,7 @@ from msgspec import Struct
 from gapless.catalogue.declare.rule import NotObservedError, rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries import samples, step_lines, windows
+from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.samples import estimate_share
 from gapless.model.change import HostChange
 from gapless.model.edit import Location
@@ -193,14 +194,14 @@ def _count_looks(recorded: RecordedRun) -> int:
 def _other_calls(recorded: RecordedRun) -> list[CallLine]:
     """Return what functions that train, and those that call them, call beside training."""
     calls = recorded.call_lines
-    stepping_functions = step_lines.find_stepping_functions(calls)
-    training_functions = step_lines.add_callers(stepping_functions, calls)
+    stepping_functions = training_calls.find_stepping_functions(calls)
+    training_functions = training_calls.add_callers(stepping_functions, calls)
     return [
         call
         for call in calls
         if (call.file, call.function) in training_functions
         and (call.callee_file, call.callee) not in training_functions
-        and call.callee != step_lines.BACKWARD
+        and call.callee != training_calls.BACKWARD
         and not _is_loading(call)
         and not _is_of_optimizer(call)
     ]
@@ -266,7 +267,7 @@ def _measure_mismatch(sampled_share: float, share: float, looks: int) -> float:
 
 def _own_forwards(calls: Sequence[CallLine]) -> tuple[CallLine, ...]:
     """Return the calls of modules that each step needs: the longest before a backward pass."""
-    backwards = [call for call in calls if call.callee == step_lines.BACKWARD]
+    backwards = [call for call in calls if call.callee == training_calls.BACKWARD]
     forwards = [
         max(before, key=lambda call: call.share)
         for backward in backwards
@@ -274,7 +275,7 @@ def _own_forwards(calls: Sequence[CallLine]) -> tuple[CallLine, ...]:
             before := [
                 call
                 for call in calls
-                if step_lines.is_forward(call)
+                if training_calls.is_forward(call)
                 and (call.file, call.function) == (backward.file, backward.function)
                 and call.line < backward.line
             ]

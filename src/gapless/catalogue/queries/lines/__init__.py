@@ -1,0 +1,1 @@
+"""Queries on lines that were sampled, and on the calls at them."""

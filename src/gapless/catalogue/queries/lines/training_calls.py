@@ -1,0 +1,130 @@
+"""Sampled calls that are part of training: passes, losses, steps, loaders; and whose they are."""
+
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Final
+
+from gapless.model.host_code import CallLine
+
+BACKWARD: Final = "Tensor.backward"
+# What trains, by folders and files of torch that its calls are in, and a library that wraps it.
+_TRAINING_FILES: Final = (
+    *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/distributions/"),
+    *("torch/amp/", "torch/distributed/", "torch/_compile", "torch/_dynamo/", "torch/utils/check"),
+    *("torch/_functorch/", "torch/jit/"),
+    "torch/utils/_contextlib",  # decorated with no_grad: usually an evaluation
+)
+# Passes of its own, that train nothing; names for a profiler (``record_function``).
+_ASIDE_FILES: Final = ("torch/autograd/gradcheck", "torch/autograd/profiler")
+# A loss has been computed when its backward pass begins: what is called after it is for a log.
+_LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/distributions/")
+_NETWORK_FILES: Final = "torch/nn/"
+_CLIPPING_FILE: Final = "torch/nn/utils/clip_grad"  # between the backward pass and the step
+_STEP_FILES: Final = ("torch/optim/", "torch/amp/")
+_COLLECTIVE_FILES: Final = ("torch/distributed/c10d_logger", "torch/distributed/distributed_c10d")
+_SCHEDULERS: Final = "torch/optim/lr_scheduler"  # it also wraps the optimizer's step
+# Modules and optimizers that are made, copied or written down: no pass through them.
+_UPKEEP_CALLS: Final = (
+    *("__init__", "reset_parameters", "state_dict", "load_state_dict", "__deepcopy__", "to"),
+    *("named_parameters", "named_modules", "named_buffers", "apply", "add_param_group"),
+    *("pad_sequence", "parameters_to_vector"),  # many tensors are put together in one
+)
+_INIT_FILE: Final = "torch/nn/init"  # first values of parameters
+_PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
+_FORWARD: Final = "forward"
+_TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
+LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
+
+
+def find_training_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
+    """Return the functions that are part of training, or call one, by samples in them."""
+    all_calls = tuple(calls)
+    return add_callers(
+        {(call.callee_file, call.callee) for call in all_calls if is_training(call)}, all_calls
+    )
+
+
+def find_stepping_functions(calls: Iterable[CallLine]) -> set[tuple[str, str]]:
+    """Return the functions (file and name) that run a backward pass."""
+    return {(call.file, call.function) for call in calls if call.callee == BACKWARD}
+
+
+def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> set[tuple[str, str]]:
+    """Return functions (file and name), and all their direct and indirect callers."""
+    while True:
+        callers = {
+            (call.file, call.function)
+            for call in calls
+            if (call.callee_file, call.callee) in functions
+        }
+        if callers <= functions:
+            return functions
+        functions = functions | callers
+
+
+def is_training(call: CallLine) -> bool:
+    """Return whether a line calls part of training; names of steps and passes always count."""
+    file = call.callee_file.replace("\\", "/")
+    name = call.callee.rpartition(".")[2]
+    is_upkeep = name in _UPKEEP_CALLS or _INIT_FILE in file
+    if is_upkeep or any(pattern in file for pattern in _ASIDE_FILES):
+        return False
+    is_scheduling = _SCHEDULERS in file and name == "step"
+    is_torch = any(pattern in file for pattern in _TRAINING_FILES)
+    is_bar = name == "__iter__" and LIBRARIES[0] in file and "/_tensor" not in file  # of progress
+    return not is_scheduling and (is_torch or name in _TRAINING_CALLS or is_bar)
+
+
+def is_pass_aside(call: CallLine) -> bool:
+    """Return whether a call is of ``torch.autograd.grad``."""
+    return call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
+
+
+def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
+    """Return whether what torch is called for below all backward passes trains nothing.
+
+    That is a loss; and below the optimizer's step, too, whatever of torch's networks is called
+    nowhere above it: a model that trains acts or is evaluated there.
+    """
+    file = call.callee_file.replace("\\", "/")
+    end = last_pass(call.file, call.function, calls)
+    if call.line <= end:
+        return False
+    if any(pattern in file for pattern in _LOSS_FILES):
+        return True
+    place = call.file, call.function
+    neighbours = [other for other in calls if (other.file, other.function) == place]
+    return (
+        _NETWORK_FILES in file
+        and _CLIPPING_FILE not in file
+        and not any(
+            other.line > call.line
+            if _is_step(other)
+            else other.line <= end and other.callee == call.callee
+            for other in neighbours
+        )
+    )
+
+
+def is_collective(call: CallLine) -> bool:
+    """Return whether a call exchanges something with other processes."""
+    return any(pattern in call.callee_file.replace("\\", "/") for pattern in _COLLECTIVE_FILES)
+
+
+def last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> float:
+    """Return the line of the last backward pass of a function; infinite: it has none."""
+    lines = [
+        call.line
+        for call in calls
+        if call.callee == BACKWARD and (call.file, call.function) == (file, function)
+    ]
+    return max(lines, default=inf)
+
+
+def _is_step(call: CallLine) -> bool:
+    return any(folder in call.callee_file.replace("\\", "/") for folder in _STEP_FILES)
+
+
+def is_forward(call: CallLine) -> bool:
+    """Return whether a call is a pass through a module."""
+    return call.callee.rpartition(".")[2] == _FORWARD
