@@ -25,7 +25,7 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import Detection
 from gapless.model.footprint import SyncUse
-from gapless.model.host_code import HotLine
+from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.study import Site
 from gapless.pricing.locate import locate
 
@@ -110,6 +110,18 @@ def test_a_sampled_stack_gives_the_line_within_the_function() -> None:
         change, site("idle.sync.return", "main", 70), worker, other_function, hot
     )
     assert location == Location("/project/train.py", 17, "main")
+
+
+def test_python_of_the_function_that_steps_is_at_the_line_that_does_not_train() -> None:
+    passes = HotLine("training", "train.py", 17, "main", 300, 0.75)
+    own = HotLine("training", "train.py", 20, "main", 40, 0.1)
+    backward = CallLine("train.py", 17, "main", "torch/_tensor.py", "Tensor.backward", 0.75)
+    looks = HostCode("python", 0.1, 1.0, "train.py", 20, "main", None, 0.1, 400)
+    parts = site("idle.host.python", "main", 70), passes, own, backward, looks
+    for leaves, line in ((("idle.host.python",), 20), (("idle.host.optimizer", "idle."), 17)):
+        location = locate_change(HostChange(leaves, UNCHANGED), *parts)
+        assert location is not None
+        assert location.line == line
 
 
 def test_a_function_that_had_begun_before_the_window_is_not_named_by_where_it_stood() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec.structs import replace
 
 from gapless.model.estimate import Estimate
 from gapless.model.trial import TrialVerdict
@@ -13,6 +14,7 @@ from gapless.verify.arms.compare import (
     arm_noise,
     estimate_noise,
     estimate_speedup,
+    explain_doubt,
     is_narrow,
     judge_speedup,
     log_ratios,
@@ -279,3 +281,12 @@ def test_on_a_machine_of_some_noise_ten_per_cent_are_seen_within_six_pairs(
     assert np.median(noises) > 0.008  # not calmer than meant
     assert set(verdicts) <= {right_verdict, TrialVerdict.UNDECIDED}
     assert verdicts[TrialVerdict.UNDECIDED] <= 0.2 * trials
+
+
+def test_a_gain_that_is_not_proven_says_what_it_lacks() -> None:
+    estimate = Estimate(1.11, 1.30, 1.53)
+    doubt = explain_doubt(TrialVerdict.UNDECIDED, estimate, 0.061)
+    assert doubt is not None
+    assert "no less than 1.11× here; proven is only what exceeds 1.13×" in doubt
+    assert explain_doubt(TrialVerdict.UNDECIDED, replace(estimate, low=0.99), 0.061) is None
+    assert explain_doubt(TrialVerdict.CONFIRMED, estimate, 0.01) is None

@@ -16,6 +16,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.capture.source_lines import is_library
+from gapless.catalogue.queries.between_operators import PYTHON_LEAVES
+from gapless.catalogue.queries.samples import is_function_of
+from gapless.catalogue.queries.step_lines import find_step_lines
 from gapless.model.change import (
     Bucket,
     Change,
@@ -132,8 +135,22 @@ def _locate_leaves(evidence: Evidence, leaves: tuple[str, ...]) -> Location | No
 
 
 def line_of_leaf(evidence: Evidence, leaves: tuple[str, ...]) -> Location | None:
-    """Return the user's line with most of some leaves, ``None`` where none is known."""
-    return _blame_sites(evidence, lambda site: site.name.startswith(leaves))
+    """Return the user's line with most of some leaves, ``None`` where none is known.
+
+    What is between operators in the function that steps is at a line which does not train: calls
+    of passes and of the optimizer are sampled most, and hold operators.
+    """
+    location = _blame_sites(evidence, lambda site: site.name.startswith(leaves))
+    if location is None or not set(leaves) <= set(PYTHON_LEAVES):
+        return location
+    return next(
+        (
+            line.location
+            for line in find_step_lines(evidence)
+            if is_function_of(location.file, location.function or "", line.location)
+        ),
+        location,
+    )
 
 
 def _locate_calls(evidence: Evidence, names: Sequence[str]) -> Location | None:

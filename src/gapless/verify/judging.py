@@ -12,6 +12,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.recording import Recording
 from gapless.model.trial import Arm, Side, Trial, TrialVerdict
 from gapless.verify.arms import effects, parity
+from gapless.verify.arms.compare import explain_doubt
 from gapless.verify.arms.parity import Likeness
 from gapless.verify.arms.results import ArmResult, Scoreboard, arm_noise, foreign_share
 from gapless.verify.arms.steady import settling_ns, step_time
@@ -125,7 +126,9 @@ def _find_account(scoreboard: Scoreboard, side: str) -> Account | None:
 def _make_side(scoreboard: Scoreboard, name: str, candidate: Candidate, job: Job | None) -> Side:
     verdict, speedup = scoreboard.verdict(name, candidate), scoreboard.speedup(name)
     likeness = _compare_training(scoreboard, name, candidate)
-    why = _explain_verdict(scoreboard, name, verdict)
+    noise = 0.0 if scoreboard.in_turns else scoreboard.noise
+    doubt = explain_doubt(verdict, speedup, noise)
+    why = _explain_verdict(scoreboard, name, verdict) or doubt
     idle_edits = _find_idle_edits(scoreboard, name, candidate)
     idle_words = effects.describe_idle_edits(idle_edits) if idle_edits else None
     effect_words = effects.describe_effects(candidate.edits, _recordings(scoreboard, name))

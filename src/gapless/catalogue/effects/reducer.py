@@ -11,15 +11,31 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 
 COPY_BACK: Final = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
+_MIN_RENEWED_BYTES: Final = 2**24  # of all gradients: smaller ones stay in caches
+# Times the copies back, of a host: with new gradients out of its caches, or in new pages: 1.8 and
+# 2.3 alone (benchmarks/bucket_views.py), 1.1 to 2.3 in four recordings of two ranks (tests/jobs).
+_WITH_PAGES: Final = Estimate(1.0, 1.8, 2.4)
 SEARCH: Final = "torch.distributed.ddp.reducer::search_unused_parameters"
 
 
 def drop_copies_back(evidence: Evidence, _proposal: Proposal | None = None) -> Changes | None:
     """Return what goes where gradients are views of buckets; ``None`` if no window shows it.
 
-    They are still copied into buckets, or divided there: only the copies back are left out.
+    They are still copied into buckets, or divided there: only the copies back are left out. Large
+    gradients on a host are made anew in each step otherwise, out of caches or in cleared pages.
     """
-    return (Omit((COPY_BACK,)),) if windows.select_operators(evidence, COPY_BACK) else None
+    if not windows.select_operators(evidence, COPY_BACK):
+        return None
+    if evidence.on_device or collectives.gradient_bytes(evidence) < _MIN_RENEWED_BYTES:
+        return (Omit((COPY_BACK,)),)
+    steps_ns = evidence.study.account.wall_ns / windows.count_steps(evidence)
+    share = windows.sum_calls(evidence, COPY_BACK).host_ns / steps_ns
+    factor = _WITH_PAGES
+    return (
+        collectives.change_joint_step(
+            Estimate(factor.low * share, factor.mid * share, factor.high * share)
+        ),
+    )
 
 
 def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Changes | None:

@@ -147,6 +147,21 @@ def judge_speedup(
     return TrialVerdict.NOTHING if -limit <= low and high <= limit else TrialVerdict.UNDECIDED
 
 
+def explain_doubt(
+    verdict: TrialVerdict, estimate: Estimate | None, aa_noise: float | None
+) -> str | None:
+    """Return what a gain lacks to be proven; ``None``: none is in sight, or it lacks nothing."""
+    if verdict is not TrialVerdict.UNDECIDED or estimate is None or aa_noise is None:
+        return None
+    bar = math.exp(proof_bar(aa_noise))
+    if not 1 < estimate.low <= bar:
+        return None
+    return (
+        f"no less than {estimate.low:.2f}× here; proven is only what exceeds {bar:.2f}× (twice the "
+        "A/A noise), which more arms lower (--budget)"
+    )
+
+
 def _judge_prediction(estimate: Estimate, predicted: Estimate | None) -> TrialVerdict:
     if predicted is not None and estimate.low > predicted.high:
         return TrialVerdict.LARGER

@@ -48,7 +48,9 @@ def copied_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Dete
     ## How it is measured
     By the copies back, as torch's profiler shows them: on the host, or on the device where that
     takes longer. They are left out of the replayed windows of all ranks; copies into the buckets
-    stay, as divisions at least.
+    stay, as divisions at least. Without a device gradients of 16 MiB and more are made anew in each
+    step, out of caches, and from 64 MiB in pages that the kernel has to clear: with that it is all
+    worth one to 2.4 times the copies, and 1.8 times in the middle.
     """
     changes, step_ns = drop_copies_back(evidence), evidence.step_ns
     if parallel.kind != "ddp" or world.ranks < 2 or changes is None:  # noqa: PLR2004
