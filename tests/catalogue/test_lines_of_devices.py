@@ -62,3 +62,18 @@ def test_a_device_no_longer_works_for_what_a_line_no_longer_calls() -> None:
         return evidence.share(*change.leaves) * (1 - change.factor.mid)
 
     assert (price(0), price(4)) == pytest.approx((0.475, 0.7))
+
+
+def test_a_line_is_named_where_no_window_shows_what_the_device_did() -> None:
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 1, "idle.unknown": 19},
+        CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2),
+        HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+        HotLine("training", "train.py", 36, "train", 320, 0.6),
+    )
+    (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
+    (change,) = detection.changes
+    assert isinstance(change, HostChange)
+    assert 1 - change.factor.high < 0.5 * (1 - change.factor.mid)  # it may have worked meanwhile

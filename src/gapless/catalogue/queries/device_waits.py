@@ -99,12 +99,12 @@ def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
         and is_function_of(site.file, site.function, line.location)
     )
     shares = [
-        other.share.mid
-        for other in step_lines.find_step_lines(evidence)
-        if is_function_of(other.location.file, other.location.function or "", line.location)
+        neighbour.share.mid
+        for neighbour in step_lines.find_step_lines(evidence)
+        if is_function_of(neighbour.location.file, neighbour.location.function or "", line.location)
     ]
-    part = line.share.mid / max(line.share.mid, sum(shares))
-    share = min(busy_share, part * work_ns / windows.count_steps(evidence) / evidence.step_ns)
+    line_ns = work_ns * line.share.mid / max(line.share.mid, sum(shares))
+    share = min(busy_share, line_ns / windows.count_steps(evidence) / evidence.step_ns)
     return Estimate(share, share, share)
 
 

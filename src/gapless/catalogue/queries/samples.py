@@ -20,7 +20,9 @@ _STANDARD_ERRORS: Final = 2.0  # of a share: 95 % lie within
 # Of a line's time to that of the rest, between starts: what is left of the differences between
 # samples and measured gains of 20 planted faults, without the errors of both.
 _START_SPREAD: Final = 0.12
-_UNSPLIT: Final = "step"  # what no window splits
+UNSPLIT: Final = "step"  # what no window splits
+UNRECORDED: Final = "idle.unknown"  # plain steps beyond what windows explain
+_MIN_UNRECORDED_SHARE: Final = 0.5  # of a step: no window shows such steps
 _THREAD_LEAVES: Final = ("idle.host.", "busy.")
 HOST_LEAVES: Final = ("idle.host.", "idle.launch.")  # of a device: it waits for the thread
 _MAX_REMOVED_SHARE: Final = 0.95  # of the thread's time, at most
@@ -220,11 +222,13 @@ def thread_leaves(evidence: Evidence) -> tuple[str, ...]:
 
     What no window splits is one where there is such: no replay knows it.
     """
-    return (*_THREAD_LEAVES, _UNSPLIT) if evidence.share(_UNSPLIT) else _THREAD_LEAVES
+    return (*_THREAD_LEAVES, UNSPLIT) if evidence.share(UNSPLIT) else _THREAD_LEAVES
 
 
 def removable_leaves(evidence: Evidence) -> tuple[str, ...]:
     """Return the leaves that go with work of the training thread: a device's own work stays."""
     if not evidence.on_device:
         return thread_leaves(evidence)
-    return (*HOST_LEAVES, _UNSPLIT) if evidence.share(_UNSPLIT) else HOST_LEAVES
+    unsplit = (UNSPLIT,) if evidence.share(UNSPLIT) else ()
+    unrecorded = evidence.share(UNRECORDED) >= _MIN_UNRECORDED_SHARE
+    return (*HOST_LEAVES, *unsplit, *((UNRECORDED,) if unrecorded else ()))

@@ -326,7 +326,7 @@ def _without_windows(
         return RunSimulator(
             loaders, None, is_joint=True, thread=sole, unreplayed=fidelity, refusal=why
         )
-    plain = evidence if evidence.on_device and evidence.account.steps else None
+    plain = evidence if evidence.has_device and evidence.account.steps else None
     return RunSimulator(loaders, None, thread=thread, plain=plain, unreplayed=fidelity, refusal=why)
 
 

@@ -30,7 +30,7 @@ _GRADIENT_REMEDY: Final = (
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.")
-_COMPUTING: Final = "busy."
+_PASSED: Final = "its part of the backward pass"
 _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
 
 
@@ -238,15 +238,16 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     are the model. Operators count, too. The price is that of the step without the line: whether the
     step needs it cannot be seen from outside. A cause that is named at the same lines takes
     precedence.
-    With a device, samples in calls of C that may wait for it (numbers that are read back, copies)
-    do not count; the device has to wait for the host in the step. A line is surely worth no more
-    than it waits in the line's function, as stacks of a window show, and likely no more than it
-    idles for the host, and for batches that the thread loads itself: without the line, the thread
-    launches ahead. What the device works for operators without a graph that the function calls
-    itself goes with the line, too. Where the device hardly waits, that alone counts; the line is
-    named if samples show that call there, else the function, if most samples outside training are
-    at one line. What else calls such an operator keeps its part of the device's time. Recordings
-    that do not tell calls that may wait count as if lines had waited as long as the device works.
+    With a device, samples in calls of C that may wait for it (numbers read back, copies) do not
+    count; the device has to wait for the host in the step. A line is surely worth no more than it
+    waits in the line's function, as stacks of a window show, and likely no more than it idles for
+    the host, and for batches that the thread loads itself: without the line, the thread launches
+    ahead. What the device works for operators without a graph that the function calls itself goes
+    with the line, too. Where the device hardly waits, that alone counts; the line is named if
+    samples show that call there, else the function, if most samples outside training are at one
+    line. What else calls such an operator keeps its part of the device's time. Recordings that do
+    not tell calls that may wait count as if lines had waited as long as the device works. Where no
+    window shows what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
@@ -289,8 +290,9 @@ def _min_share(evidence: Evidence, line: StepLine) -> float:
 
 
 def _shown_share(evidence: Evidence) -> float:
-    """Return how much of the host's time surely shows: a device that works hides it."""
-    hidden_share = evidence.share(*_DEVICE_WORK) if evidence.on_device else 0.0
+    """Return how much of the host's time surely shows: a device may work meanwhile, unseen too."""
+    leaves = *_DEVICE_WORK, samples.UNSPLIT, samples.UNRECORDED
+    hidden_share = evidence.share(*leaves) if evidence.has_device else 0.0
     return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
 
 
@@ -312,9 +314,8 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     max_share = share.high
     if leaves and work_share.high:
         max_share = max(likely_share, min(max_share, evidence.share(*leaves) + work_share.high))
-        leaves = (*leaves, _COMPUTING)
+        leaves = (*leaves, "busy.")
     passed_share = graph_passes.backward_share(evidence, line)
-    passed_figures = (Measure("its part of the backward pass", passed_share.mid, "share"),)
     return costly_line.detection(
         f"{name_line(line.location)} takes "
         f"{windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
@@ -331,7 +332,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         measures=(
             Measure(samples.SAMPLED_AT_LINE, share.mid, "share"),
             Measure("samples", line.looks, ""),
-            *(passed_figures if passed_share.mid else ()),
+            *([Measure(_PASSED, passed_share.mid, "share")] if passed_share.mid else ()),
         ),
         no_remedy=_GRADIENT_REMEDY if line.has_gradients else _REMEDY,
         unless=SAME_LINE,
