@@ -32,6 +32,8 @@ from gapless.model.run import StageUse
 _EQUAL_RATIO: Final = 1.05  # within this, workers are as good as removing a stage
 # Of a fetch: above it, a stage is named where workers are too few.
 _MIN_DOMINANT_SHARE: Final = 0.6
+_MIN_COLLATE_SHARE: Final = 0.1  # of a step, or torch's own collating is no cause
+_TORCH: Final = "torch."
 _WORKERS_CAUSE: Final = "loader-in-training-process"  # the cause that more workers remove
 _PAIRED_STAGES: Final = {"read": "other", "other": "read"}  # the data set's own: calls and code
 _MAX_MEMORY_SHARE: Final = 0.25  # that samples kept in memory may take
@@ -83,8 +85,10 @@ def detect_slow_stage(
     )
     is_ideal = evidence.on_device or loader.num_workers or has_late_batches(loading)
     workers_suffice = helped_ns <= without_ns * (_EQUAL_RATIO if is_ideal else _SHARED_RATIO)
-    if remaining_share >= 1 or (
-        workers_suffice and (loader.num_workers or has_late_batches(loading))
+    if (
+        remaining_share >= 1
+        or (workers_suffice and (loader.num_workers or has_late_batches(loading)))
+        or (stage == "collate" and _is_usual_collate(evidence, loader))
     ):
         return None
     caveat = (
@@ -115,6 +119,16 @@ def detect_slow_stage(
         no_remedy=remedy,
         unless=_WORKERS_CAUSE if workers_suffice else None,
     )
+
+
+def _is_usual_collate(evidence: Evidence, loader: Loader) -> bool:
+    """Return whether nothing stands out: torch's own function stacks tensors, in little of a step.
+
+    That is what batches cost everybody, and nothing is left to do about it by hand.
+    """
+    is_own = loader.collate is None and (loader.collate_name or _TORCH).startswith(_TORCH)
+    waited_ns = evidence.per_step("idle.data.collate")
+    return is_own and waited_ns < _MIN_COLLATE_SHARE * (evidence.step_ns or 0.0)
 
 
 def _min_samples_ns(loading: Loading) -> float:

@@ -158,10 +158,17 @@ busy.math 60.0, idle.data.{stage.name} 40.0
 few_processors, example_use(two_workers, {{"hand-over": 0.2}}, workers)
 busy.math 99.8, idle.data.hand-over 0.2
 """
+_COLLATE_FIGURE: Final = """
+# torch's own function stacks tensors, in little of a step
+few_processors, example_use(two_workers, {"collate": 8.0}, workers)
+busy.math 92.0, idle.data.collate 8.0
+"""
 
 
 def _declare(stage: _Stage) -> Rule:
     figures = _FIGURES.format(stage=stage, verb=VERBS[stage.name])
+    if stage.name == "collate":
+        figures += _COLLATE_FIGURE
     texts = {"subject": stage.subject, "why": stage.why, "measured": stage.measured}
     page = fold_page(_PAGE.format(**texts))
 
