@@ -1,9 +1,12 @@
-"""Whether networks that are called below the optimizer's step train."""
+"""Which sampled calls train, and which lines of the stepping function belong together."""
 
 import pytest
 
+from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.example_facts import cpu
 from gapless.catalogue.queries.lines.training_calls import BACKWARD, is_late
-from gapless.model.host_code import CallLine
+from gapless.catalogue.queries.step_lines import find_step_lines
+from gapless.model.host_code import CallLine, HostCode, HotLine
 
 CALLS = (
     CallLine("train.py", 30, "train", "torch/_tensor.py", BACKWARD, 0.3),
@@ -29,3 +32,17 @@ def test_a_network_below_the_step_is_aside_if_another_one_trains(
 ) -> None:
     call = forward(34, "train", "Sequential")
     assert is_late(call, (*CALLS, *others, call)) is is_aside
+
+
+def test_lines_of_two_functions_are_no_loop() -> None:
+    evidence = evidence_of(
+        cpu(),
+        {"busy.math": 20},
+        CallLine("train.py", 10, "step_critic", "torch/_tensor.py", BACKWARD, 0.3),
+        CallLine("train.py", 30, "step_actor", "torch/_tensor.py", BACKWARD, 0.3),
+        forward(9, "step_critic", "LSTM"),
+        HostCode("python", 0.3, 0.9, "train.py", 17, "step_critic", None, 0.3, 400),
+        HotLine("training", "train.py", 17, "step_critic", 14, 0.035),
+        HotLine("training", "train.py", 20, "step_actor", 18, 0.045),
+    )
+    assert [line.share.mid for line in find_step_lines(evidence)] == [0.045, 0.035]

@@ -250,6 +250,7 @@ def _is_same_loop(
     least_share = min(sum(map(_own_share, block)) for block in (earlier, later))
     return (
         _gap(first, last) <= _MAX_GAP
+        and _outer_function(first.function) == _outer_function(last.function)
         and estimate_share(least_share, looks).low < MIN_CAUSE_SHARE
         and not any((first.file, number) in sampled for number in range(first.line + 1, last.line))
     )
