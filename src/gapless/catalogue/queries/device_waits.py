@@ -38,7 +38,7 @@ def exposed_share(evidence: Evidence, line: StepLine) -> float:
     or in functions that do not train, which it may call.
     """
     share = evidence.share(*removable_leaves(evidence))
-    sites = [site for site in evidence.study.sites if site.name.startswith(HOST_LEAVES)]
+    sites = [site for site in evidence.study.sites if site.name.startswith(HOST_LEAVES) and site.ns]
     if not evidence.on_device or not sites:
         return share
     training_names = {
