@@ -171,7 +171,8 @@ def passes_without_steps(training: Training) -> Lane:
         next_starts = np.sort(marks.start[is_next])
         for position, end in zip(positions.tolist(), exhausted_ends.tolist(), strict=True):
             begin = int(begins[position]) if position >= 0 else end
-            n_batches = int(((next_starts >= begin) & (next_starts < end)).sum()) - 1
+            first, last = np.searchsorted(next_starts, (begin, end)).tolist()
+            n_batches = last - first - 1
             is_between = _count_edges(training, begin, end) == 0
             if n_batches >= _MIN_PASS_LENGTH and is_between and ends[0] < begin and end < ends[-1]:
                 spans.append((begin, end))
