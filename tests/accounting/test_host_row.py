@@ -91,6 +91,13 @@ def test_what_waits_within_a_differentiable_collective_communicates() -> None:
     assert leaves["busy.elementwise"] == 20
 
 
+def test_a_lone_process_does_not_exchange_in_a_function_called_like_a_collective() -> None:
+    frames = [op("_Gather", 10, 60), op("aten::mm", 12, 55)]
+    leaves = account_leaves(frames, [0, 70])
+    assert leaves["busy.math"] == 43
+    assert "idle.comm.host" not in leaves
+
+
 def test_nodes_of_the_engine_are_no_roots() -> None:
     node = "autograd::engine::evaluate_function: {}"
     frames = [

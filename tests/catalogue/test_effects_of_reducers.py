@@ -68,6 +68,13 @@ def test_what_windows_show_of_the_reducer_is_left_out(
     assert EFFECTS[fix](evidence_of(facts, WORK), proposal) is None
 
 
+def test_gradients_of_a_gpu_that_no_window_shows_are_no_pages_of_the_host() -> None:
+    facts = example_facts.gpu(example_facts.ddp(), example_facts.optimizer(parameters=2**23))
+    evidence = evidence_of(facts, WORK, *PARTS, on_device=False)
+    proposal = listing.propose_named("ddp-bucket-view", facts)[0]
+    assert EFFECTS["ddp-bucket-view"](evidence, proposal) == (Omit((COPY_BACK,)),)
+
+
 def with_exchanges(evidence: Evidence, *exchanges: tuple[int, int]) -> Evidence:
     """Return evidence of a device with an all-reduce of so many MiB and ns each."""
     rows = tuple(

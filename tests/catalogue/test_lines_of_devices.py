@@ -7,6 +7,7 @@ from gapless.catalogue.examples.example_facts import gpu
 from gapless.catalogue.examples.parts import MS, STEPS, operator
 from gapless.catalogue.rules.host.costly_line import costly_line
 from gapless.model.change import HostChange, Omit
+from gapless.model.edit import Location
 from gapless.model.finding import Detection
 from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.study import ON_DEVICE, Site
@@ -36,6 +37,7 @@ def test_an_operator_within_one_of_its_name_is_no_call_of_others() -> None:
         CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4),
         HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
         HotLine("training", "train.py", 36, "train", 120, 0.3),
+        CallLine("train.py", 22, "train", "torch/_jit_internal.py", "boolean_dispatch.fn", 0.02),
         operator(name, calls=40, host_ms=2, device_ms=16),
         Site(name, "train.py", 20, "train", 2 * MS * STEPS, 40 * STEPS),
         Site(f"{ON_DEVICE}{name}", "train.py", 20, "train", 8 * MS * STEPS, 20 * STEPS),
@@ -43,6 +45,7 @@ def test_an_operator_within_one_of_its_name_is_no_call_of_others() -> None:
     (detection,) = costly_line(evidence)
     assert isinstance(detection, Detection)
     assert detection.changes == (Omit((name,), keep=0.0),)
+    assert detection.location == Location("train.py", 20, "train")  # a pooling is another call
 
 
 def test_a_device_no_longer_works_for_what_a_line_no_longer_calls() -> None:

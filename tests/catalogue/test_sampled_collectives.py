@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import with_recorded
-from gapless.catalogue.examples.example_facts import cpu, ddp, world
+from gapless.catalogue.examples.example_facts import cpu, ddp, optimizer, world
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import (
     Leaves,
@@ -16,6 +16,8 @@ from gapless.catalogue.examples.ranks import (
 )
 from gapless.catalogue.queries.ranks.collectives import BY_NAME, REDUCE_CALL, sampled_share
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
+from gapless.catalogue.rules.ranks.unhidden_collectives import unhidden_collectives
+from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HotLine
@@ -81,3 +83,18 @@ def test_a_share_is_as_sure_as_the_samples_of_the_rank_that_has_it() -> None:
         for lines in (few, many)
     ]
     assert shares[0] == shares[1]
+
+
+def test_waits_stay_in_all_collectives_that_remain_beside_buckets() -> None:
+    late = {"busy.math": 37, "comm.exposed": 3}
+    early = {"busy.math": 29, "comm.exposed": 3, "comm.straggler_wait": 8}
+    call = CallLine("train.py", 77, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.5)
+    parts = (operator("c10d::barrier", 20, 1), operator(REDUCE_CALL, 20, 1), call)
+    facts = cpu(optimizer(parameters=1000), world(ranks=2))
+    evidence = evidence_of_ranks(facts, (late, early), (early, late), parts=parts)
+    lines = (hot_line(77, 0.5),)
+    (detection,), _ = run_rules(with_rank_lines(evidence, lines, lines), (unhidden_collectives,))
+    (change,) = detection.changes
+    assert isinstance(change, HostChange)
+    # a half is of these calls, nine of ten of which go; eleven of twenty meetings stay
+    assert 1 - change.factor.mid == pytest.approx(0.5 * 0.9 * (0.5 - 0.1 * 0.55**0.5))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -139,6 +140,9 @@ def test_pinning_is_foretold_as_its_copies_and_what_pins_them(
         assert [cost.step_speedup for cost in foretold] == [None, Estimate(1.1, 1.2, 1.3)]
         assert asked[-1][0] == CopyChange(pinned=True, of_pageable=True)
         assert len(asked[-1]) == n_changes
+    monkeypatch.setattr(outlook, "copies_others", Mock(return_value=True))  # no loader pins them
+    foretold, _ = outlook.predict_steps(costs, prices, loader)
+    assert [cost.step_speedup for cost in foretold] == [None, None]
 
 
 def test_batches_by_length_are_a_step_of_the_run_and_nothing_that_was_timed(

@@ -1,6 +1,7 @@
 """Where nothing was recorded, the report says why."""
 
 import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from gapless.launch.run import reasons
+from gapless.launch.run.finalize import CommandEnd
 from gapless.launch.trial import enter_view
 from tests.launch import starting
 
@@ -63,6 +65,8 @@ def test_a_command_that_failed_is_not_told_how_to_mark_its_steps() -> None:
     sightings = reasons.Sightings(python=True, torch=True)
     sentence = reasons.explain_nothing(["python"], sightings, has_failed=True)
     assert sentence == "it loaded PyTorch, and ended before its first step did"
+    ends = [CommandEnd(code, 0) for code in (1, -signal.SIGSEGV, 0, -signal.SIGINT)]
+    assert [end.has_failed for end in ends] == [True, True, False, False]
 
 
 REASONS = {

@@ -2,11 +2,15 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
+from gapless.accounting.intervals import Lane
 from gapless.recorded.facts import facts
-from gapless.recorded.steps.evaluations import passes_without_steps
+from gapless.recorded.steps.evaluations import find_evaluating, passes_without_steps
 from gapless.recorded.training.processes import trainings
 from gapless.store.run.recordings import load
 from gapless.study import Options, open_run, study_recording
@@ -117,3 +121,22 @@ def test_a_whole_pass_over_data_between_two_steps_is_an_evaluation(tmp_path: Pat
 
 def test_a_pass_that_gathers_gradients_for_one_step_is_none(tmp_path: Path) -> None:
     assert count_passes(tmp_path, ACCUMULATES) == 0
+
+
+@pytest.mark.parametrize(("passes", "are_trained"), [(10, False), (80, True)])
+def test_batches_that_a_step_asks_for_at_once_are_none_of_an_evaluation(
+    passes: int, are_trained: bool
+) -> None:
+    calls = SimpleNamespace(noun="calls", values={"steps": 10, "passes": passes})
+    column = np.empty(0, np.int64)
+    training: Any = SimpleNamespace(
+        process=SimpleNamespace(facts=[calls]),
+        edges=SimpleNamespace(ends=np.array([1])),
+        sums=SimpleNamespace(start=column, end=column),
+    )
+    start = np.array([5, *range(20, 28)])  # one between evaluations, eight before train()
+    summed = SimpleNamespace(stretch=column, count=column)
+    waits: Any = SimpleNamespace(start=start, is_first=start < 6, summed=summed)
+    spans = Lane(np.array([10]), np.array([30]), np.array([0]))
+    (evaluating,) = find_evaluating(training, [waits], spans)
+    assert evaluating.kept.tolist() == [False, *[not are_trained] * 8]

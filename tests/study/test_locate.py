@@ -1,8 +1,9 @@
 """The line of a loss is the user's, and as near to the cause as what was recorded tells."""
 
 import pytest
+from msgspec.structs import replace
 
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import evidence_of, with_recorded
 from gapless.catalogue.examples.example_facts import (
     LOADER_LINE,
     OPTIMIZER_LINE,
@@ -27,7 +28,7 @@ from gapless.model.finding import Detection
 from gapless.model.footprint import SyncUse
 from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.study import Site
-from gapless.pricing.locate import locate
+from gapless.pricing.locate import line_of_leaf, locate
 
 TORCH = "/venv/lib/python3.12/site-packages/torch/optim/adamw.py"
 UNCHANGED = Estimate(1.0, 1.0, 1.0)
@@ -170,3 +171,18 @@ def test_of_several_loaders_the_one_that_was_waited_for_most_is_meant() -> None:
     assert (
         locate(Detection("G901", "slow", "", (Drop(("idle.data",)),)), evidence) == second_location
     )
+
+
+def test_a_window_without_a_whole_step_leaves_its_function() -> None:
+    evidence = evidence_of(
+        gpu(),
+        {"step": 20},
+        CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4),
+        HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+        site("idle.host.python", "train", 5),
+        in_windows={},
+    )
+    account = evidence.recorded.account
+    assert account is not None
+    evidence = with_recorded(evidence, account=replace(account, on_device=True))
+    assert line_of_leaf(evidence, ("idle.host.python",)) == Location("train.py", 10, "train")

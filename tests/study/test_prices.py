@@ -214,6 +214,24 @@ def test_a_finding_costs_what_the_middle_of_its_price_takes_off_a_step() -> None
     )
 
 
+def test_batches_leave_more_beside_them_only_where_no_gpu_trains() -> None:
+    change = LoaderChange(0, stages={"other": 0.0})
+    detection = Detection("G901", "slow", "It is slow.", (change,), no_remedy="x")
+    leaves = {"idle.data.main": 80, "busy.math": 20}
+    on_gpu, on_cpu = (
+        price_detection(
+            Prices(
+                evidence_of(facts, leaves, on_device=False),
+                ConstantSimulator(Estimate(1.9, 2.0, 2.1)),
+                Ceilings(),
+            ),
+            detection,
+        ).prediction
+        for facts in (gpu(), cpu())
+    )
+    assert bounds(on_gpu)[1] - 1 == pytest.approx((bounds(on_cpu)[1] - 1) * 1.1 / 1.2)
+
+
 # ── Ceilings ────────────────────────────────────────────────────────────────────────────────────
 
 

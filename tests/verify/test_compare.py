@@ -290,3 +290,5 @@ def test_a_gain_that_is_not_proven_says_what_it_lacks() -> None:
     assert "no less than 1.11× here; proven is only what exceeds 1.13×" in doubt
     assert explain_doubt(TrialVerdict.UNDECIDED, replace(estimate, low=0.99), 0.061) is None
     assert explain_doubt(TrialVerdict.CONFIRMED, estimate, 0.01) is None
+    doubt = explain_doubt(TrialVerdict.UNDECIDED, replace(estimate, low=1.004), 0.0)
+    assert doubt == "no less than 1.004× here; proven is only what exceeds 1.01×"

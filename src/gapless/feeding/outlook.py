@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.input.pinning import pinning_delay
+from gapless.catalogue.queries.input.pinning import copies_others, pinning_delay
 from gapless.catalogue.rules.needless.padded_batches import changes_when_shorter
 from gapless.model.change import Change, CopyChange, LoaderChange, Scale
 from gapless.model.estimate import Estimate
@@ -71,8 +71,16 @@ def predict_steps(
 
 
 def _list_pinning_changes(cost: StageCost, prices: Prices, loader: Loader) -> list[Change]:
-    """Return what copies of pinned batches change; nothing where the way is another."""
+    """Return what copies of pinned batches change; nothing where the way is another.
+
+    Nor where most of what is copied is of no batch, or it is not known what is copied.
+    """
     if (cost.stage, cost.way) != (_COPY, _PINNED) or cost.is_now or not prices.evidence.on_device:
+        return []
+    try:
+        if copies_others(prices.evidence):
+            return []
+    except NotObservedError:
         return []
     delays = pinning_delay(prices.evidence, loader)
     return [CopyChange(pinned=True, of_pageable=True), *delays]

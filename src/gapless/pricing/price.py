@@ -72,7 +72,7 @@ def price_detection(prices: Prices, detection: Detection) -> Finding:
     prediction = raise_by_samples(prices.evidence, detection, prediction)
     if goes_altogether(detection):
         prediction = add_aftermath(
-            prediction, detection.changes, on_device=prices.evidence.on_device
+            prediction, detection.changes, on_device=prices.evidence.has_device
         )
     step, speedup = prices.evidence.step_ns, prediction.speedup
     cost = None if step is None or speedup is None else round(step * (1 - 1 / speedup.mid))

@@ -71,11 +71,12 @@ _IN_PYTHON: Final = tuple(
     )
 )
 # Functions of autograd, and operators (tensor parallel), that exchange: they wait within their own
-# frame.
+# frame. A process that exchanges nothing may have functions of its own that are called so.
 COLLECTIVE_FUNCTION: Final = (
     r"^_(All(Reduce|Gather|GatherBase|[Tt]oAll(Single)?)|Reduce(_?Scatter)?|Broadcast|Gather|Scatter)"
     r"(Backward)?$|^_c10d_functional(_autograd)?::"
 )
+_EXCHANGE: Final = re.compile(r"^_?c10d|^nccl|^gloo:|record_param_comms")
 _LOW_PRIORITY: Final = tuple(
     (tag, LEAF[leaf], re.compile(pattern))
     for tag, leaf, pattern in (
@@ -125,8 +126,10 @@ def _tag_names(trace: Trace, rows: npt.NDArray[np.bool_], *, python: bool) -> In
     tags[:] = _NO_TAG
     names: list[int] = np.unique(trace.events.name[rows]).tolist()
     inputs = frozenset(trace.roles.inputs)
+    exchanges = any(_EXCHANGE.search(name) for name in trace.names)
     for name in names:
-        tags[name] = _look_up(trace.names[name], python=python)
+        if exchanges or not re.search(COLLECTIVE_FUNCTION, trace.names[name]):
+            tags[name] = _look_up(trace.names[name], python=python)
         if tags[name, 0] == NOT_A_FRAME and trace.names[name] in inputs:
             tags[name] = DATA, LEAF["idle.data.unstaged"]
     return tags

@@ -26,7 +26,7 @@ def drop_copies_back(evidence: Evidence, _proposal: Proposal | None = None) -> C
     """
     if not windows.select_operators(evidence, COPY_BACK):
         return None
-    if evidence.on_device or collectives.gradient_bytes(evidence) < _MIN_RENEWED_BYTES:
+    if evidence.has_device or collectives.gradient_bytes(evidence) < _MIN_RENEWED_BYTES:
         return (Omit((COPY_BACK,)),)
     steps_ns = evidence.study.account.wall_ns / windows.count_steps(evidence)
     share = windows.sum_calls(evidence, COPY_BACK).host_ns / steps_ns

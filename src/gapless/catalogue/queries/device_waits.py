@@ -25,7 +25,8 @@ from gapless.model.study import ON_DEVICE, Site
 _DATA: Final = "idle.data."
 # Copies and numbers that are read have causes of their own.
 _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "contiguous", "clone", "detach")
-_DISPATCH: Final = "boolean_dispatch.fn"  # torch.nn.functional's, between a call and its operator
+# Of torch.nn.functional, between a call of max_pool2d and the like and its operator.
+_DISPATCH, _DISPATCHED = ("boolean_dispatch.fn", "max_pool")
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
 _MIN_CALLS_SHARE: Final = 0.9  # of an operator's calls, or time: others belong to the model
 
@@ -37,7 +38,7 @@ def exposed_share(evidence: Evidence, line: StepLine) -> float:
     or in functions that do not train, which it may call.
     """
     share = evidence.share(*removable_leaves(evidence))
-    sites = [site for site in evidence.study.sites if site.name.startswith(HOST_LEAVES)]
+    sites = [site for site in evidence.study.sites if site.name.startswith(HOST_LEAVES) and site.ns]
     if not evidence.on_device or not sites:
         return share
     training_names = {
@@ -148,7 +149,10 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
     call = find_call(
         evidence,
         function,
-        lambda call: call.callee == _DISPATCH or call.callee.rpartition(".")[2] == name,
+        lambda call: (
+            call.callee.rpartition(".")[2] == name
+            or (call.callee == _DISPATCH and _DISPATCHED in name)
+        ),
     )
     location = function if call is None else replace(function, line=call.line)
     if call is None and not _has_top_line(evidence, site):
@@ -175,7 +179,7 @@ def _count_nested(evidence: Evidence, site: Site, operator: str) -> float:
         for call in evidence.study.sites
         if call.name == operator and (call.file, call.function) == (site.file, site.function)
     )
-    all_calls = windows.sum_calls(evidence, operator).count * windows.count_steps(evidence)
+    all_calls = round(windows.sum_calls(evidence, operator).count * windows.count_steps(evidence))
     is_whole = own_calls % site.calls == 0 and own_calls == all_calls
     return own_calls / site.calls if is_whole else 1.0
 

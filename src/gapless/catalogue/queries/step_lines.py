@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.lines import training_calls
-from gapless.catalogue.queries.samples import estimate_share, removable_leaves
+from gapless.catalogue.queries.samples import UNSPLIT, estimate_share, removable_leaves
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -113,6 +113,8 @@ def _unseen_waits(evidence: Evidence) -> float:
         line.waited for line in (*recorded.lines, *recorded.call_lines)
     ):
         return 0.0
+    if not evidence.study.account.steps:
+        return evidence.share(*_DEVICE_WORK, UNSPLIT)
     is_reading = (
         windows.sum_calls(evidence, _READ).count >= 1
         or evidence.share("idle.sync") >= _MIN_LINE_SHARE
@@ -250,6 +252,7 @@ def _is_same_loop(
     least_share = min(sum(map(_own_share, block)) for block in (earlier, later))
     return (
         _gap(first, last) <= _MAX_GAP
+        and _outer_function(first.function) == _outer_function(last.function)
         and estimate_share(least_share, looks).low < MIN_CAUSE_SHARE
         and not any((first.file, number) in sampled for number in range(first.line + 1, last.line))
     )

@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ _JOIN_S: Final = 30.0  # for a thread that a sick disk holds
 _SICK_S: Final = 2.0  # for one that a sick driver holds
 _LINGER_S: Final = 1.0  # for a training that ends a moment after the command
 _LOOK_S: Final = 0.05
+_NO_FAILURES: Final = (0, -signal.SIGINT, -signal.SIGTERM)
 
 
 class CommandEnd(Struct, frozen=True):
@@ -31,6 +33,11 @@ class CommandEnd(Struct, frozen=True):
     code: int
     ended_ns: int  # CLOCK_MONOTONIC
     stopped: bool = False  # by us, as ``gapless check`` is asked to
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it failed or crashed: not if someone ended it."""
+        return not self.stopped and self.code not in _NO_FAILURES
 
 
 class RunOutcome(Struct, frozen=True):
@@ -84,8 +91,9 @@ def _explain_nothing(sidecar: Sidecar, end: CommandEnd) -> tuple[str, tuple[str,
     """Find out why nothing was recorded, and what was seen instead; write both down."""
     reports = unstepped.read_reports(sidecar.spool)
     sidecar.sightings.torch = sidecar.sightings.torch or bool(reports)
-    has_failed = end.code > 0 and not end.stopped
-    why = reasons.explain_nothing(sidecar.spec.command, sidecar.sightings, has_failed=has_failed)
+    why = reasons.explain_nothing(
+        sidecar.spec.command, sidecar.sightings, has_failed=end.has_failed
+    )
     sidecar.journal.note("training", why)
     torch_processes = list(unstepped.describe_reports(reports))
     for name, sentence in torch_processes:

@@ -5,6 +5,7 @@ loader of the training may be waited for in the same time: a model is often put 
 mode only once its batch is there.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,6 +21,7 @@ from gapless.recorded.training.processes import Training
 
 _MIN_PASS_LENGTH: Final = 4  # batches and steps: fewer are no pass over data, and no training
 _MAX_PASS_RATIO: Final = 1.2  # backward passes a step
+_WaitColumns = tuple[Int64, Int64, Int64, Bool]  # start, loader, span, first of an iteration
 
 
 def evaluation_spans(training: Training) -> Lane:
@@ -44,8 +46,10 @@ def find_evaluating(
 
     All but those for batches that are trained on next: the last of their span, for a loader that is
     waited for between evaluations, too, or for a single batch after those of others. Many of them
-    are a pass over the data of the training, but for one that begins the next.
+    are a pass over the data of the training, but for one that begins the next; a step that gathers
+    gradients may ask for its batches at once, before it trains on any.
     """
+    min_length = _MIN_PASS_LENGTH + _count_gathered(training)
     start = np.concatenate([empty_column(), *(loader_waits.start for loader_waits in waits)])
     loader = np.repeat(np.arange(len(waits)), [len(loader_waits.start) for loader_waits in waits])
     is_first = np.concatenate(
@@ -54,12 +58,12 @@ def find_evaluating(
     span = _find_spans(start, start, spans)
     is_between = (span < 0) & _has_begun(start, training)
     feeds = _feeding_loaders(training, waits, spans, loader[is_between])
-    is_own = (span >= 0) & ~_is_trained_on(start, loader, span, is_first, feeds)
+    is_own = (span >= 0) & ~_is_trained_on((start, loader, span, is_first), feeds, min_length)
     return tuple(
         Evaluating(
             is_own[loader == number],
             _is_summed_within(training, loader_waits, spans)
-            & (~feeds[number] | (loader_waits.summed.count >= _MIN_PASS_LENGTH)),
+            & (~feeds[number] | (loader_waits.summed.count >= min_length)),
         )
         for number, loader_waits in enumerate(waits)
     )
@@ -81,8 +85,9 @@ def _has_begun(start: Int64, training: Training) -> Bool:
     return start > (ends[0] if len(ends) else training.end)
 
 
-def _is_trained_on(start: Int64, loader: Int64, span: Int64, is_first: Bool, feeds: Bool) -> Bool:
+def _is_trained_on(waits: _WaitColumns, feeds: Bool, min_length: int) -> Bool:
     """Return which waits within spans are for batches of the next step."""
+    start, loader, span, is_first = waits
     order = np.lexsort((start, span))
     span, loader, is_first = span[order], loader[order], is_first[order]
     rows = np.arange(len(order))
@@ -94,7 +99,7 @@ def _is_trained_on(start: Int64, loader: Int64, span: Int64, is_first: Bool, fee
     is_tail = rows > last_change[span]
     tail_lengths = np.bincount(span[is_tail] + 1, minlength=n_spans + 1)
     is_single = (tail_lengths[span + 1] == 1) & (last_change[span] >= 0)
-    is_pass = tail_lengths[span + 1] >= _MIN_PASS_LENGTH
+    is_pass = tail_lengths[span + 1] >= min_length
     begins_next = is_first & ~is_same_span
     trained = np.zeros(len(order), bool)
     trained[order] = is_tail & ((feeds[loader] & (~is_pass | begins_next)) | is_single)
@@ -166,7 +171,8 @@ def passes_without_steps(training: Training) -> Lane:
         next_starts = np.sort(marks.start[is_next])
         for position, end in zip(positions.tolist(), exhausted_ends.tolist(), strict=True):
             begin = int(begins[position]) if position >= 0 else end
-            n_batches = int(((next_starts >= begin) & (next_starts < end)).sum()) - 1
+            first, last = np.searchsorted(next_starts, (begin, end)).tolist()
+            n_batches = last - first - 1
             is_between = _count_edges(training, begin, end) == 0
             if n_batches >= _MIN_PASS_LENGTH and is_between and ends[0] < begin and end < ends[-1]:
                 spans.append((begin, end))
@@ -186,11 +192,22 @@ def _count_edges(training: Training, begin: int, end: int) -> int:
 
 def _is_single_pass(training: Training) -> bool:
     """Return whether there is one optimizer, and one backward pass a step; unknown counts as no."""
-    facts = training.process.facts
-    if sum(fact.noun == "optimizer" for fact in facts) != 1:
+    if sum(fact.noun == "optimizer" for fact in training.process.facts) != 1:
         return False
-    for fact in facts:
+    steps, passes = _count_calls(training)
+    return 0 < steps <= _MAX_PASS_RATIO * passes and passes <= _MAX_PASS_RATIO * steps
+
+
+def _count_gathered(training: Training) -> int:
+    """Return how many batches a step asks for beyond the first: those of its backward passes."""
+    steps, passes = _count_calls(training)
+    return max(0, math.ceil(passes / steps) - 1) if passes > _MAX_PASS_RATIO * steps > 0 else 0
+
+
+def _count_calls(training: Training) -> tuple[int, int]:
+    """Return the steps of optimizers and the backward passes; zeros where they are not known."""
+    for fact in training.process.facts:
         steps, passes = fact.values.get("steps"), fact.values.get("passes")
         if fact.noun == "calls" and isinstance(steps, int) and isinstance(passes, int):
-            return steps <= _MAX_PASS_RATIO * passes and passes <= _MAX_PASS_RATIO * steps
-    return False
+            return steps, passes
+    return 0, 0

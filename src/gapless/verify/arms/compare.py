@@ -156,6 +156,8 @@ def explain_doubt(
     bar = math.exp(proof_bar(aa_noise))
     if not 1 < estimate.low <= bar:
         return None
+    if proof_bar(aa_noise) == math.log1p(MIN_EFFECT):
+        return f"no less than {estimate.low:.3f}× here; proven is only what exceeds {bar:.2f}×"
     return (
         f"no less than {estimate.low:.2f}× here; proven is only what exceeds {bar:.2f}× (twice the "
         "A/A noise), which more arms lower (--budget)"

@@ -84,25 +84,36 @@ def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
     """Return whether what torch is called for below all backward passes trains nothing.
 
     That is a loss; and below the optimizer's step, too, whatever of torch's networks is called
-    nowhere above it: a model that trains acts or is evaluated there.
+    nowhere else but within networks, if others are: a model that trains acts or is evaluated there,
+    and in a loop that begins with the backward pass the next forward pass follows.
     """
     file = call.callee_file.replace("\\", "/")
-    end = last_pass(call.file, call.function, calls)
-    if call.line <= end:
+    if not _is_below_passes(call, calls):
         return False
     if any(pattern in file for pattern in _LOSS_FILES):
         return True
-    place = call.file, call.function
-    neighbours = [other for other in calls if (other.file, other.function) == place]
-    return (
-        _NETWORK_FILES in file
-        and _CLIPPING_FILE not in file
-        and not any(
-            other.line > call.line
-            if _is_step(other)
-            else other.line <= end and other.callee == call.callee
-            for other in neighbours
-        )
+    if _NETWORK_FILES not in file or _CLIPPING_FILE in file or _precedes_step(call, calls):
+        return False
+    other_calls = [
+        other
+        for other in calls
+        if other.function.rpartition(".")[2] != _FORWARD and not _is_below_passes(other, calls)
+    ]
+    return any(map(is_forward, other_calls)) and all(
+        other.callee != call.callee for other in other_calls
+    )
+
+
+def _is_below_passes(call: CallLine, calls: Sequence[CallLine]) -> bool:
+    return call.line > last_pass(call.file, call.function, calls)
+
+
+def _precedes_step(call: CallLine, calls: Sequence[CallLine]) -> bool:
+    return any(
+        (other.file, other.function) == (call.file, call.function)
+        and other.line > call.line
+        and _is_step(other)
+        for other in calls
     )
 
 

@@ -109,9 +109,10 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
 def _sampled_share(evidence: Evidence, remaining: Estimate, n_buckets: int) -> Estimate | None:
     """Return the share of the run in the latency that fewer calls save, by samples of the calls."""
     n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
-    share = min(1.0, n_calls / collectives.count_collectives(evidence))
+    n_all = collectives.count_collectives(evidence)
+    share, n_after = min(1.0, n_calls / n_all), n_all - n_calls + n_buckets
     sampled = collectives.sampled_share(
-        evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share), n_buckets
+        evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share), n_after
     )
     if sampled is None:
         return None
