@@ -12,13 +12,16 @@ from gapless.model.finding import Detection
 from gapless.model.host_code import CallLine, HostCode, HotLine
 from gapless.model.study import ON_DEVICE, Site
 
+BACKWARD = CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4)
+HOST_CODE = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
+
 
 def test_calls_of_the_model_stay_where_a_line_calls_the_same_operator() -> None:
     evidence = evidence_of(
         gpu(),
         {"busy.math": 19, "idle.host.python": 1},
-        CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4),
-        HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+        BACKWARD,
+        HOST_CODE,
         HotLine("training", "train.py", 36, "train", 120, 0.3),
         operator("aten::mul", calls=41, host_ms=1, device_ms=12.5),
         Site("aten::mul", "train.py", 20, "train", 20 * MS * STEPS, 20 * STEPS),
@@ -34,8 +37,8 @@ def test_an_operator_within_one_of_its_name_is_no_call_of_others() -> None:
     evidence = evidence_of(
         gpu(),
         {"busy.math": 19, "idle.host.python": 1},
-        CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.4),
-        HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+        BACKWARD,
+        HOST_CODE,
         HotLine("training", "train.py", 36, "train", 120, 0.3),
         CallLine("train.py", 22, "train", "torch/_jit_internal.py", "boolean_dispatch.fn", 0.02),
         operator(name, calls=40, host_ms=2, device_ms=16),
@@ -54,7 +57,7 @@ def test_a_device_no_longer_works_for_what_a_line_no_longer_calls() -> None:
             gpu(),
             {"busy.math": 10, "idle.host.dispatch": 10},
             CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2),
-            HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+            HOST_CODE,
             HotLine("training", "train.py", 36, "train", 320, 0.8),
             Site(f"{ON_DEVICE}aten::mm", "train.py", 20, "train", work_ms * MS * STEPS, STEPS),
         )
@@ -72,7 +75,7 @@ def test_a_line_is_named_where_no_window_shows_what_the_device_did() -> None:
         gpu(),
         {"busy.math": 1, "idle.unknown": 19},
         CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.2),
-        HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400),
+        HOST_CODE,
         HotLine("training", "train.py", 36, "train", 320, 0.6),
     )
     (detection,) = costly_line(evidence)
