@@ -13,6 +13,7 @@ from gapless.catalogue.queries.input.fetch_waits import (
     leave_out_waits,
     measure_read_share,
 )
+from gapless.catalogue.queries.input.fresh_memory import is_torch_collate
 from gapless.catalogue.queries.input.late_batches import has_late_batches, waits_lie_elsewhere
 from gapless.catalogue.queries.input.loaders import (
     Loading,
@@ -33,7 +34,6 @@ _EQUAL_RATIO: Final = 1.05  # within this, workers are as good as removing a sta
 # Of a fetch: above it, a stage is named where workers are too few.
 _MIN_DOMINANT_SHARE: Final = 0.6
 _MIN_COLLATE_SHARE: Final = 0.1  # of a step, or torch's own collating is no cause
-_TORCH: Final = "torch."
 _WORKERS_CAUSE: Final = "loader-in-training-process"  # the cause that more workers remove
 _PAIRED_STAGES: Final = {"read": "other", "other": "read"}  # the data set's own: calls and code
 _MAX_MEMORY_SHARE: Final = 0.25  # that samples kept in memory may take
@@ -122,13 +122,9 @@ def detect_slow_stage(
 
 
 def _is_usual_collate(evidence: Evidence, loader: Loader) -> bool:
-    """Return whether nothing stands out: torch's own function stacks tensors, in little of a step.
-
-    That is what batches cost everybody, and nothing is left to do about it by hand.
-    """
-    is_own = loader.collate is None and (loader.collate_name or _TORCH).startswith(_TORCH)
+    """Return whether nothing stands out: torch's own function takes little of a step."""
     waited_ns = evidence.per_step("idle.data.collate")
-    return is_own and waited_ns < _MIN_COLLATE_SHARE * (evidence.step_ns or 0.0)
+    return is_torch_collate(loader) and waited_ns < _MIN_COLLATE_SHARE * (evidence.step_ns or 0.0)
 
 
 def _min_samples_ns(loading: Loading) -> float:
