@@ -4,7 +4,7 @@ import pytest
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu
-from gapless.catalogue.queries.lines.training_calls import BACKWARD, is_late
+from gapless.catalogue.queries.lines.training_calls import BACKWARD, is_late, is_training
 from gapless.catalogue.queries.step_lines import find_step_lines
 from gapless.model.host_code import CallLine, HostCode, HotLine
 
@@ -32,6 +32,11 @@ def test_a_network_below_the_step_is_aside_if_another_one_trains(
 ) -> None:
     call = forward(34, "train", "Sequential")
     assert is_late(call, (*CALLS, *others, call)) is is_aside
+
+
+def test_a_decorated_function_of_a_library_trains_only_where_it_is_of_torch() -> None:
+    metric = CallLine("train.py", 34, "train", "sklearn/utils/_param_validation.py", "wrapper", 0.2)
+    assert [is_training(call) for call in (*CALLS, metric)] == [True, True, False]
 
 
 def test_lines_of_two_functions_are_no_loop() -> None:

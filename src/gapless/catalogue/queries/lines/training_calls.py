@@ -32,7 +32,7 @@ _UPKEEP_CALLS: Final = (
 _INIT_FILE: Final = "torch/nn/init"  # first values of parameters
 _PASS_FILE, _PASS_CALL = ("torch/autograd/__init__", "grad")  # a backward pass beside the other
 _FORWARD: Final = "forward"
-_TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "wrapper", "zero_grad")
+_TRAINING_CALLS: Final = ("backward", "forward", "__next__", "step", "zero_grad")
 LIBRARIES: Final = ("site-packages", "dist-packages", "lib/python", "<frozen")
 
 
