@@ -83,3 +83,16 @@ def test_a_line_is_named_where_no_window_shows_what_the_device_did() -> None:
     (change,) = detection.changes
     assert isinstance(change, HostChange)
     assert 1 - change.factor.high < 0.5 * (1 - change.factor.mid)  # it may have worked meanwhile
+
+
+def test_a_line_waits_for_a_device_no_longer_than_that_computes() -> None:
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 1, "copy.d2h": 2, "idle.host.python": 17},
+        BACKWARD,
+        HOST_CODE,
+        HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.2),
+    )
+    (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
+    assert "train.py:34 takes 5.0 ms of each 20.0 ms step" in detection.summary

@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.lines import training_calls
@@ -35,8 +36,11 @@ _LAYER_NODES: Final = {
 _MIN_PASSES: Final = 1.5  # through a graph: above that, it is passed more than once
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
 _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
+_TRAINING: Final = "training"
 _READ: Final = "aten::_local_scalar_dense"
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.")
+# What the device does while a thread waits for it, beside small copies that are waited for.
+_DEVICE_COMPUTE: Final = ("busy.", "comm.", "copy.h2d", "idle.device.", UNSPLIT)
 _MIN_HOST_SHARE: Final = 0.15  # of a step: the device waits for the host so long
 _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
 # Of the step, by the low end of samples, for lines that are a cause: less may be the loss.
@@ -74,8 +78,9 @@ def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     if not looks:
         return ()
     passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
+    recorded = _forget_idle_waits(evidence, recorded)
     blocks = (
-        *_group_lines(tuple(_other_lines(evidence, passes)), recorded, looks),
+        *_group_lines(tuple(_other_lines(evidence, recorded, passes)), recorded, looks),
         *([line] for line in _helper_lines(recorded, looks)),
     )
     unseen_share = _unseen_waits(evidence)
@@ -84,6 +89,21 @@ def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     for line in sorted(lines, key=lambda line: -line.share.mid):
         selected.setdefault(line.location, line)
     return tuple(selected.values())
+
+
+def _forget_idle_waits(evidence: Evidence, recorded: RecordedRun) -> RecordedRun:
+    """Return lines that waited no longer than their device computes: what is beyond is their own.
+
+    Hundreds of numbers read one by one from a device that has nothing to do take their time all
+    the same.
+    """
+    total_share = sum(line.waited for line in recorded.lines if line.thread == _TRAINING)
+    if not evidence.on_device or not total_share or not evidence.account.steps:
+        return recorded
+    hidden_share = min(1.0, evidence.share(*_DEVICE_COMPUTE) / total_share)
+    lines = tuple(replace(line, waited=line.waited * hidden_share) for line in recorded.lines)
+    calls = tuple(replace(call, waited=call.waited * hidden_share) for call in recorded.call_lines)
+    return replace(recorded, lines=lines, call_lines=calls)
 
 
 def _has_repeated_passes(evidence: Evidence) -> bool:
@@ -122,15 +142,16 @@ def _unseen_waits(evidence: Evidence) -> float:
     return evidence.share(*_DEVICE_WORK) if is_reading else 0.0
 
 
-def _other_lines(evidence: Evidence, passes: Sequence[CallLine]) -> Iterator[HotLine]:
+def _other_lines(
+    evidence: Evidence, recorded: RecordedRun, passes: Sequence[CallLine]
+) -> Iterator[HotLine]:
     """Return the lines of the stepping function at which its thread was outside training code.
 
     Lines of hooks are included, with all that they call. Where no module is called the function is
     the model itself: what it does before its backward pass may be needed for that. A process that
     is alone exchanges nothing.
     """
-    recorded, is_alone = evidence.recorded, evidence.facts.world.ranks <= 1
-    calls = recorded.call_lines
+    calls, is_alone = recorded.call_lines, evidence.facts.world.ranks <= 1
     steps = training_calls.find_stepping_functions(calls)
     model_ends = _model_ends(calls)
     training_shares: dict[tuple[str, int], float] = {}
@@ -151,7 +172,7 @@ def _other_lines(evidence: Evidence, passes: Sequence[CallLine]) -> Iterator[Hot
             training_shares.get((line.file, line.line), 0.0) >= _MIN_CALL_SHARE * line.share
         )
         is_model = line.line < model_ends.get(function, 0)
-        if line.thread == "training" and function in steps and not (is_training or is_model):
+        if line.thread == _TRAINING and function in steps and not (is_training or is_model):
             yield line
 
 
@@ -199,7 +220,7 @@ def _helper_lines(recorded: RecordedRun, looks: int) -> Iterator[HotLine]:
         ):
             count = round(call.share * looks)
             place = call.file, call.line, call.function
-            yield HotLine("training", *place, count, call.share, call.waited)
+            yield HotLine(_TRAINING, *place, count, call.share, call.waited)
 
 
 def _outer_function(function: str) -> str:

@@ -239,15 +239,15 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     step needs it cannot be seen from outside. A cause that is named at the same lines takes
     precedence.
     With a device, samples in calls of C that may wait for it (numbers read back, copies) do not
-    count; the device has to wait for the host in the step. A line is surely worth no more than it
-    waits in the line's function, as stacks of a window show, and likely no more than it idles for
-    the host, and for batches that the thread loads itself: without the line, the thread launches
-    ahead. What the device works for operators without a graph that the function calls itself goes
-    with the line, too. Where the device hardly waits, that alone counts; the line is named if
-    samples show that call there, else the function, if most samples outside training are at one
-    line. What else calls such an operator keeps its part of the device's time. Recordings that do
-    not tell calls that may wait count as if lines had waited as long as the device works. Where no
-    window shows what it does, half of the line's time is sure.
+    count, as far as it computes meanwhile; the device has to wait for the host in the step. A line
+    is surely worth no more than it waits in the line's function, as stacks of a window show, and
+    likely no more than it idles for the host, and for batches that the thread loads itself: without
+    the line, the thread launches ahead. What the device works for operators without a graph that
+    the function calls itself goes with the line, too. Where the device hardly waits, that alone
+    counts; the line is named if samples show that call there, else the function, if most samples
+    outside training are at one line. What else calls such an operator keeps its part of the
+    device's time. Recordings that do not tell calls that may wait count as if lines had waited as
+    long as the device works. Where no window shows what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
