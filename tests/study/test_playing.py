@@ -121,6 +121,19 @@ def test_the_plain_step_has_waits_and_lumps_as_the_windows_have_them() -> None:
     assert unprofiled_ns(evidence) == pytest.approx(53e6)
 
 
+def test_a_thread_that_loads_itself_has_its_loading_as_plain_steps_have_it() -> None:
+    outside, inside = (
+        {"busy.math": 50, "idle.data.decode": 10},
+        {"busy.math": 50, "idle.data.decode": 30},
+    )
+    for own, expected_ns in (((loader(),), 60e6), ((worker_loader(),), 80e6)):
+        stages = {"decode": 10.0}
+        workers = example_workers(own[0].num_workers, stages)
+        use = example_use(own[0], stages, workers)
+        evidence = evidence_of(gpu(*own), outside, use, in_windows=inside)
+        assert unprofiled_ns(evidence) == pytest.approx(expected_ns)
+
+
 def test_a_lump_in_one_step_of_four_is_in_neither() -> None:
     evidence = evidence_of(
         gpu(), {"busy.math": 60, "idle.io_main.eval": 40}, in_windows={"busy.math": 60}

@@ -3,7 +3,8 @@
 Steps outside windows hold more or less of what is lumpy (checkpoints, evaluation, epoch turns), and
 other waits for data: a profiled loop, being slower, hardly waits for workers, and the few batches
 of a window are not like all others. Both are left out and replaced by what the windows have of
-them.
+them. But what the training thread loads itself is its own work, which tracing makes longer like
+all else.
 """
 
 from statistics import median
@@ -25,12 +26,14 @@ _PROFILER_LEAF: Final = "idle.profiler"
 _MIN_MEDIAN_STEPS: Final = 3  # steps: with so many, replays are judged by the median
 
 
-def unprofiled_ns(evidence: Evidence, leaves: tuple[str, ...] = REPLACED) -> float | None:
+def unprofiled_ns(evidence: Evidence, leaves: tuple[str, ...] | None = None) -> float | None:
     """Return the mean un-profiled step, with waits and lumps as the windows have them.
 
     ``None`` where no such step was recorded, or nothing would be left of it. ``leaves``: what is as
     in the windows, instead of what plain steps have of it.
     """
+    if leaves is None:
+        leaves = OUTSIDE if _loads_itself(evidence) else REPLACED
     steps, step_account = evidence.run_steps, evidence.step_account
     if step_account is None or steps is None:
         return None
@@ -103,6 +106,11 @@ def most_waited_loader(evidence: Evidence, min_share: float) -> LoaderUse | None
         use for use in evidence.loader_uses if _has_workers(use) and (use.share or 0.0) >= min_share
     ]
     return max(candidates, key=lambda use: use.share or 0.0, default=None)
+
+
+def _loads_itself(evidence: Evidence) -> bool:
+    uses = evidence.loader_uses
+    return evidence.on_device and bool(uses) and not any(map(_has_workers, uses))
 
 
 def _has_workers(use: LoaderUse) -> bool:
