@@ -14,7 +14,7 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, worker_loader
 from gapless.catalogue.examples.example_facts import loader as loader_facts
 from gapless.catalogue.examples.parts import example_use, example_workers
-from gapless.model.change import Change, Drop, HostChange, LoaderChange, Prediction
+from gapless.model.change import Change, Drop, HostChange, LoaderChange, Prediction, Scale
 from gapless.model.edit import FixRequest
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -164,6 +164,13 @@ def test_with_what_goes_by_hand_a_part_of_the_rest_goes_where_it_is_worth_anythi
     assert (large.low, large.mid, large.high) == pytest.approx((1.2, 1.5 / 0.96, 2.4))
     assert unchanged is not None
     assert (unchanged.low, unchanged.mid) == (0.9, 0.95)
+
+
+def test_large_copies_take_more_of_the_rest_with_them() -> None:
+    copies = Scale(Estimate(0, 0, 0), leaves=("copy.d2h",))
+    priced = add_aftermath(Prediction(Estimate(1.2, 1.5, 2.0), "copy"), (copies,))
+    assert priced.speedup is not None
+    assert priced.speedup.mid == pytest.approx(1.5 / 0.8)
 
 
 def test_timed_code_of_a_data_set_leaves_more_beside_work_of_the_host() -> None:
