@@ -85,14 +85,15 @@ def test_a_line_is_named_where_no_window_shows_what_the_device_did() -> None:
     assert 1 - change.factor.high < 0.5 * (1 - change.factor.mid)  # it may have worked meanwhile
 
 
-def test_a_line_waits_for_a_device_no_longer_than_that_computes() -> None:
+@pytest.mark.parametrize(("copies", "line_ms"), [("copy.d2h", 5), ("copy.h2d", 2)])
+def test_a_line_waits_no_longer_than_its_device_computes(copies: str, line_ms: int) -> None:
     evidence = evidence_of(
         gpu(),
-        {"busy.math": 1, "copy.d2h": 2, "idle.host.python": 17},
+        {"busy.math": 1, copies: 3, "idle.host.python": 16},
         BACKWARD,
         HOST_CODE,
         HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.2),
     )
-    (detection,) = costly_line(evidence)
-    assert isinstance(detection, Detection)
-    assert "train.py:34 takes 5.0 ms of each 20.0 ms step" in detection.summary
+    detections = costly_line(evidence)
+    summaries = [cause.summary for cause in detections if isinstance(cause, Detection)]
+    assert summaries[0].startswith(f"train.py:34 takes {line_ms}.0 ms of each 20.0 ms step")

@@ -39,8 +39,9 @@ _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to 
 _TRAINING: Final = "training"
 _READ: Final = "aten::_local_scalar_dense"
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.")
-# What the device does while a thread waits for it, beside small copies that are waited for.
+# What a device does while a thread waits for it; and what reading from an idle one takes.
 _DEVICE_COMPUTE: Final = ("busy.", "comm.", "copy.h2d", "idle.device.", UNSPLIT)
+_READS: Final = ("copy.d2h", "idle.sync")
 _MIN_HOST_SHARE: Final = 0.15  # of a step: the device waits for the host so long
 _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
 # Of the step, by the low end of samples, for lines that are a cause: less may be the loss.
@@ -95,14 +96,15 @@ def _forget_idle_waits(evidence: Evidence, recorded: RecordedRun) -> RecordedRun
     """Return lines that waited no longer than their device computes: what is beyond is their own.
 
     Hundreds of numbers read one by one from a device that has nothing to do take their time all
-    the same.
+    the same; copies to it are needed for the step.
     """
-    total_share = sum(line.waited for line in recorded.lines if line.thread == _TRAINING)
-    if not evidence.on_device or not total_share or not evidence.account.steps:
+    waited = sum(line.waited for line in recorded.lines if line.thread == _TRAINING)
+    if not evidence.on_device or not waited or not evidence.account.steps:
         return recorded
-    hidden_share = min(1.0, evidence.share(*_DEVICE_COMPUTE) / total_share)
-    lines = tuple(replace(line, waited=line.waited * hidden_share) for line in recorded.lines)
-    calls = tuple(replace(call, waited=call.waited * hidden_share) for call in recorded.call_lines)
+    idle_share = max(0.0, waited - evidence.share(*_DEVICE_COMPUTE))
+    kept_share = 1 - min(idle_share, evidence.share(*_READS)) / waited
+    lines = tuple(replace(line, waited=line.waited * kept_share) for line in recorded.lines)
+    calls = tuple(replace(call, waited=call.waited * kept_share) for call in recorded.call_lines)
     return replace(recorded, lines=lines, call_lines=calls)
 
 

@@ -3,8 +3,8 @@
 Steps outside windows hold more or less of what is lumpy (checkpoints, evaluation, epoch turns), and
 other waits for data: a profiled loop, being slower, hardly waits for workers, and the few batches
 of a window are not like all others. Both are left out and replaced by what the windows have of
-them. But what the training thread loads itself is its own work, which tracing makes longer like
-all else.
+them. But what the training thread loads itself is its own work: tracing makes it longer like all
+else, and only where it is shorter in the windows are their batches others.
 """
 
 from statistics import median
@@ -26,20 +26,20 @@ _PROFILER_LEAF: Final = "idle.profiler"
 _MIN_MEDIAN_STEPS: Final = 3  # steps: with so many, replays are judged by the median
 
 
-def unprofiled_ns(evidence: Evidence, leaves: tuple[str, ...] | None = None) -> float | None:
+def unprofiled_ns(evidence: Evidence, leaves: tuple[str, ...] = REPLACED) -> float | None:
     """Return the mean un-profiled step, with waits and lumps as the windows have them.
 
     ``None`` where no such step was recorded, or nothing would be left of it. ``leaves``: what is as
     in the windows, instead of what plain steps have of it.
     """
-    if leaves is None:
-        leaves = OUTSIDE if _loads_itself(evidence) else REPLACED
     steps, step_account = evidence.run_steps, evidence.step_account
     if step_account is None or steps is None:
         return None
     account, windows = step_account.account, evidence.study.account
     if steps.profiled_only or not account.steps:
         return None
+    if _DATA in leaves and _loads_slower(evidence, step_account):
+        leaves = tuple(leaf for leaf in leaves if leaf != _DATA)
     removed_ns = _per_step(step_account, *leaves)
     # Hooks cost the same in windows; starting a profiler makes a few steps longer than most.
     rare_ns = steps.mean_ns - steps.median_ns
@@ -108,9 +108,12 @@ def most_waited_loader(evidence: Evidence, min_share: float) -> LoaderUse | None
     return max(candidates, key=lambda use: use.share or 0.0, default=None)
 
 
-def _loads_itself(evidence: Evidence) -> bool:
+def _loads_slower(evidence: Evidence, step_account: StepAccount) -> bool:
+    """Return whether the thread that launches loads itself, and takes longer for it in windows."""
     uses = evidence.loader_uses
-    return evidence.on_device and bool(uses) and not any(map(_has_workers, uses))
+    loads_itself = evidence.on_device and bool(uses) and not any(map(_has_workers, uses))
+    windows_ns = _windows_ns(evidence.study.account, (_DATA,))
+    return loads_itself and windows_ns > _per_step(step_account, _DATA)
 
 
 def _has_workers(use: LoaderUse) -> bool:
