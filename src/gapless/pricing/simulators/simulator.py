@@ -229,13 +229,15 @@ def build_simulator(
         hiding_loader=None if is_joint_run else _most_waited_id(evidence, _MIN_HIDDEN_SHARE),
         atypical=_atypical_steps(evidence),
     )
+    plain = evidence if evidence.on_device else None
     if is_joint_run:
-        return RunSimulator(loaders, windows, is_joint=True, thread=_sole_thread(evidence))
+        thread = _sole_thread(evidence)
+        return RunSimulator(loaders, windows, is_joint=True, thread=thread, plain=plain)
     return RunSimulator(
         loaders,
         windows,
         thread=_sole_thread(evidence),
-        plain=evidence if evidence.on_device else None,
+        plain=plain,
         is_weighed=_is_weighed(evidence),
     )
 
@@ -320,14 +322,15 @@ def _without_windows(
     why: str,
 ) -> RunSimulator:
     """Return the simulator of a run of which no window can be replayed."""
-    thread = _sole_thread(evidence)
-    if multi_rank.is_joint(evidence):
-        sole = None if find_ranks(evidence) else thread
-        return RunSimulator(
-            loaders, None, is_joint=True, thread=sole, unreplayed=fidelity, refusal=why
-        )
-    plain = evidence if evidence.has_device and evidence.account.steps else None
-    return RunSimulator(loaders, None, thread=thread, plain=plain, unreplayed=fidelity, refusal=why)
+    thread, is_joint = _sole_thread(evidence), multi_rank.is_joint(evidence)
+    return RunSimulator(
+        loaders,
+        is_joint=is_joint,
+        thread=None if is_joint and find_ranks(evidence) else thread,
+        plain=evidence if evidence.has_device and evidence.account.steps else None,
+        unreplayed=fidelity,
+        refusal=why,
+    )
 
 
 def _sole_thread(evidence: Evidence) -> Evidence | None:
