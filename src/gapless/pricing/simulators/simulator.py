@@ -229,16 +229,13 @@ def build_simulator(
         hiding_loader=None if is_joint_run else _most_waited_id(evidence, _MIN_HIDDEN_SHARE),
         atypical=_atypical_steps(evidence),
     )
-    plain = evidence if evidence.on_device else None
-    if is_joint_run:
-        thread = _sole_thread(evidence)
-        return RunSimulator(loaders, windows, is_joint=True, thread=thread, plain=plain)
     return RunSimulator(
         loaders,
         windows,
+        is_joint=is_joint_run,
         thread=_sole_thread(evidence),
-        plain=plain,
-        is_weighed=_is_weighed(evidence),
+        plain=evidence if evidence.on_device else None,
+        is_weighed=not is_joint_run and _is_weighed(evidence),
     )
 
 

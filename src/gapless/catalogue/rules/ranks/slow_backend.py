@@ -88,10 +88,10 @@ def _estimate_gain(evidence: Evidence, lost_ns: float) -> Estimate:
         collectives.gradient_bytes(evidence),
         world.ranks,
     )
-    shown = collectives.UNHIDDEN
+    exposed_share = collectives.UNHIDDEN
     times_ns = (
-        max(0.0, sure_ns - shown.high * nccl_ns.high),
-        max(0.0, likely_ns - shown.mid * nccl_ns.mid),
-        max(0.0, likely_ns - shown.low * nccl_ns.low),
+        max(0.0, sure_ns - exposed_share.high * nccl_ns.high),
+        max(0.0, likely_ns - exposed_share.mid * nccl_ns.mid),
+        max(0.0, likely_ns - exposed_share.low * nccl_ns.low),
     )
     return Estimate(*(time_ns / (evidence.step_ns or 1) for time_ns in times_ns))
