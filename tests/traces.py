@@ -1,6 +1,6 @@
 """The real traces of ``tests/data``, by name.
 
-Eight are files as Kineto wrote them, for the tests of the reader; of the others, packed columns are
+Five are files as Kineto wrote them, for the tests of the reader; of the others, packed columns are
 kept, which hold all that gapless reads of them (``python -m benchmarks.pack_records --traces``).
 """
 

@@ -29,7 +29,7 @@ def run_with_json(tmp_path: Path) -> Path:
     """Return a run whose window is a file of Kineto."""
     run = tmp_path / RUN.name
     shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("*.columns"))
-    shutil.copy(TRACES["compiled"], run / "windows" / "rank0-step12.json.gz")
+    shutil.copy(TRACES["loader_workers"], run / "windows" / "rank0-step12.json.gz")
     return run
 
 
@@ -75,23 +75,23 @@ def test_times_are_rounded_down_where_asked_and_nothing_else(record: Path, tmp_p
 
 def test_an_event_shorter_than_the_tick_is_not_lost() -> None:
     with pytest.raises(UnequalError, match="an event is shorter than 100000 ns"):
-        round_times(read_trace(TRACES["compiled"]), 100_000)
+        round_times(read_trace(TRACES["loader_workers"]), 100_000)
 
 
 def test_a_trace_is_replaced_only_by_its_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(shutil.copy(TRACES["compiled"], tmp_path))
+    path = Path(shutil.copy(TRACES["loader_workers"], tmp_path))
     trace = read_trace(path)
     assert differences(read_trace(pack_trace(path)), trace) == []
     assert not path.exists()
-    path = Path(shutil.copy(TRACES["compiled"], tmp_path))
+    path = Path(shutil.copy(TRACES["loader_workers"], tmp_path))
 
     def encode_other_rank(trace: Trace, **options: bool) -> bytes:
         return encode_trace(replace(trace, rank=9), **options)
 
     monkeypatch.setattr(columns, "encode_trace", encode_other_rank)
-    with pytest.raises(UnequalError, match=r"compiled\.json\.gz: rank$"):
+    with pytest.raises(UnequalError, match=r"loader_workers\.json\.gz: rank$"):
         pack_trace(path)
     assert path.exists()
 

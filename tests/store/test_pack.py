@@ -23,7 +23,7 @@ from gapless.store.run.unpack import unpack
 from tests.store import drawing
 from tests.traces import TRACES
 
-TRACE = TRACES["compiled"]
+TRACE = TRACES["loader_workers"]
 ME = "/house/me"
 LIKE_HOME = [int.from_bytes(chunk, "little") for chunk in (b"/house/m", b"e/there ")]  # as numbers
 
