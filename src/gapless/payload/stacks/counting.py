@@ -67,7 +67,7 @@ def join_late() -> None:
     for key, amounts in stacks.late_counts.copy().items():
         entry = stacks.counts.setdefault(key, amounts)
         if entry is not amounts:
-            entry[:3] = [mine + other for mine, other in zip(entry[:3], amounts[:3])]
+            entry[:3] = [amount + late for amount, late in zip(entry[:3], amounts[:3])]
             entry[4] += amounts[4]
             for kind, waited_ns in amounts[3].items():
                 entry[3][kind] = entry[3].get(kind, 0) + waited_ns

@@ -27,7 +27,7 @@ Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
 _T = TypeVar("_T")
 # The threads of stacks from before the process stepped or loaded, and from long after its last step
-_AROUND = ("setup", "ending")
+_SPARE_THREADS = ("setup", "ending")
 _LOOKS, _RAN, _OFF, _LATE = "(looks)", "(ran)", "(off)", "(late)"  # besides what it waited for
 _AMOUNTS = (_LOOKS, _RAN, _OFF)
 _REST = " (rest)"  # ends the thread of the sum of stacks that were not kept
@@ -81,9 +81,9 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
         stacks=tuple(
             stack
             for stack in stacks
-            if stack.thread not in _AROUND and not stack.thread.endswith(_REST)
+            if stack.thread not in _SPARE_THREADS and not stack.thread.endswith(_REST)
         ),
-        setup_stacks=tuple(stack for stack in stacks if stack.thread in _AROUND),
+        setup_stacks=tuple(stack for stack in stacks if stack.thread in _SPARE_THREADS),
         rare_stacks=tuple(
             replace(stack, thread=stack.thread.removesuffix(_REST))
             for stack in stacks
