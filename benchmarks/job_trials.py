@@ -1,8 +1,9 @@
 """Keep what ``gapless try`` said of jobs of two GPUs whose fault is left out by its variant.
 
-``python -m benchmarks.job_trials NAME=FILE …``: what ``gapless try --set env.JOBS_VARIANT=… --
-torchrun --nproc-per-node 2 tests/jobs/run.py CASE`` printed, by the name of the case. Beside it
-stands what is foretold of the recording of that case (``results/jobs.json``).
+``python -m benchmarks.job_trials --run FOLDER NAME=FILE …``: what ``gapless try
+--set env.JOBS_VARIANT=… -- torchrun --nproc-per-node 2 tests/jobs/run.py CASE`` printed, by the
+name of the case. Beside it stands what is foretold of the recording of that case
+(``results/jobs.json``).
 """
 
 import argparse
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.machine import write_result
+from gapless.recorded.facts import facts as facts_of
+from gapless.store.run.recordings import load
 
 RESULTS: Final = Path(__file__).parent / "results"
 _GAIN: Final = re.compile(r"env\.JOBS_VARIANT=(\w+)\s.*?([\d.]+)× \[([\d.]+) … ([\d.]+)\]\s+(\w+)")
@@ -39,10 +42,14 @@ def read_trial(case: str, text: str) -> dict[str, Any]:
 def main() -> None:
     """Read the texts, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", required=True, help="a run of these ranks that was recorded there")
     parser.add_argument("trials", nargs="+", metavar="NAME=FILE")
-    pairs = [trial.split("=", 1) for trial in parser.parse_args().trials]
+    options = parser.parse_args()
+    facts = facts_of(load(options.run))
+    pairs = [trial.split("=", 1) for trial in options.trials]
     cases = {case: read_trial(case, Path(path).read_text()) for case, path in pairs}
-    write_result({"machine": "2 × NVIDIA H200", "cases": cases}, RESULTS / "job_trials.json")
+    machine = f"{facts.world.ranks} × {facts.machine.device}"
+    write_result({"machine": machine, "cases": cases}, RESULTS / "job_trials.json")
 
 
 if __name__ == "__main__":

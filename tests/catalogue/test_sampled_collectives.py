@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import with_recorded
-from gapless.catalogue.examples.example_facts import cpu, ddp, optimizer, world
+from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, optimizer, world
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import (
     Leaves,
@@ -98,3 +98,23 @@ def test_waits_stay_in_all_collectives_that_remain_beside_buckets() -> None:
     assert isinstance(change, HostChange)
     # a half is of these calls, nine of ten of which go; eleven of twenty meetings stay
     assert 1 - change.factor.mid == pytest.approx(0.5 * 0.9 * (0.5 - 0.1 * 0.55**0.5))
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "gone_share"),
+    [(4, 0.4 * (1 - 0.02 - 0.2)), (34, 0.09 * (1 - 0.02 - 0.2))],  # a device is nearly full
+)
+def test_a_host_saves_the_starts_of_calls_as_far_as_its_device_waits(
+    busy_ms: float, gone_share: float
+) -> None:
+    work = {"busy.math": busy_ms, "comm.exposed": 2.4}
+    steps = [{**work, leaf: 37.6 - busy_ms} for leaf in ("idle.host", "comm.straggler_wait")]
+    call = CallLine("train.py", 77, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.4)
+    parts = (operator(REDUCE_CALL, 2 * 50, 20), operator("aten::div_", 2 * 50, 4), call)
+    facts = gpu(optimizer(parameters=1000), world(ranks=2))
+    lines = (hot_line(77, 0.4),)
+    evidence = with_rank_lines(evidence_of_ranks(facts, *steps, parts=parts), lines, lines)
+    (detection,), _ = run_rules(evidence, (unhidden_collectives,))
+    (change,) = detection.changes
+    factor = change.factor if isinstance(change, HostChange) else ALL
+    assert 1 - factor.mid == pytest.approx(gone_share)

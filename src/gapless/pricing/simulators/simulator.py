@@ -168,7 +168,8 @@ class RunSimulator(Struct, frozen=True):
         windows, thread = self.windows, self.thread
         if self.is_joint and windows is None and thread is not None:
             return multi_rank.qualify_one_rank(account_model.predict_by_account(thread, changes))
-        if self.plain is not None and all(map(_is_sampled, changes)):
+        is_sampled = multi_rank.is_sampled_exchange if self.is_joint else _is_sampled
+        if self.plain is not None and all(map(is_sampled, changes)):
             return account_model.predict_by_account(self.plain, changes)
         is_known = multi_rank.is_sampled_exchange if self.is_joint else _is_of_account
         if thread is not None and (
@@ -229,14 +230,13 @@ def build_simulator(
         hiding_loader=None if is_joint_run else _most_waited_id(evidence, _MIN_HIDDEN_SHARE),
         atypical=_atypical_steps(evidence),
     )
-    if is_joint_run:
-        return RunSimulator(loaders, windows, is_joint=True, thread=_sole_thread(evidence))
     return RunSimulator(
         loaders,
         windows,
+        is_joint=is_joint_run,
         thread=_sole_thread(evidence),
         plain=evidence if evidence.on_device else None,
-        is_weighed=_is_weighed(evidence),
+        is_weighed=not is_joint_run and _is_weighed(evidence),
     )
 
 
@@ -320,14 +320,10 @@ def _without_windows(
     why: str,
 ) -> RunSimulator:
     """Return the simulator of a run of which no window can be replayed."""
-    thread = _sole_thread(evidence)
-    if multi_rank.is_joint(evidence):
-        sole = None if find_ranks(evidence) else thread
-        return RunSimulator(
-            loaders, None, is_joint=True, thread=sole, unreplayed=fidelity, refusal=why
-        )
+    is_joint = multi_rank.is_joint(evidence)
+    thread = None if is_joint and find_ranks(evidence) else _sole_thread(evidence)
     plain = evidence if evidence.has_device and evidence.account.steps else None
-    return RunSimulator(loaders, None, thread=thread, plain=plain, unreplayed=fidelity, refusal=why)
+    return RunSimulator(loaders, None, is_joint, thread, plain, unreplayed=fidelity, refusal=why)
 
 
 def _sole_thread(evidence: Evidence) -> Evidence | None:

@@ -15,12 +15,15 @@ from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine
+from gapless.model.leaf import DEVICE_WORK
 from gapless.model.tables import CollectiveRow
 
 REDUCE_CALL: Final = "c10d::allreduce_"
 TRANSFER_LEAF: Final = "comm.exposed"
 ISSUE_LEAVES: Final = "idle.comm."
 _CALLS: Final = "c10d::*"
+# Of exchanges between GPUs that DistributedDataParallel carries out beside the backward pass.
+UNHIDDEN: Final = Estimate(0.5, 0.7, 1.0)
 _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to part α from β
 MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number
@@ -31,6 +34,7 @@ _WRAPPER_FILE: Final = "torch/distributed/c10d_logger.py"
 BY_NAME: Final = (_WRAPPER_FILE, "torch/distributed/distributed_c10d.py")
 BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
 _ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
+_DEVICE_TIME: Final = (*DEVICE_WORK, "idle.sync")  # work, and waits of the host for it
 _MIN_KEPT_SHARE: Final = 0.05  # of the step: something remains
 _UNEXCHANGED: Final = ("c10d::send", "c10d::recv_*")
 
@@ -85,17 +89,35 @@ def sampled_share(
     that remain: by chance ranks wait for one another in turn, and such waits grow with the root of
     how often they meet. ``files``: the ends of the
     names of those that define what is called; ``operations``: the functions meant; ``part``: of
-    all, where only their common wrapper is known. ``None`` where a device carries collectives out,
-    which a host does not wait for, or where ranks were not sampled.
+    all, where only their common wrapper is known. ``None`` where ranks were not sampled. For a
+    device the host does not wait: what it takes to start them, as far as ranks neither work nor
+    wait on their devices.
     """
-    lines_by_rank, step_ns = evidence.recorded.rank_lines, evidence.step_ns
     calls = [
         call
         for call in evidence.call_lines
         if call.callee_file.endswith(files)
         and (_is_in_wrapper(call) or call.callee.rpartition(".")[2] in operations)
     ]
-    if evidence.on_device or not step_ns or len(lines_by_rank) < evidence.facts.world.ranks:
+    sampled = _sample_calls(evidence, calls)
+    if sampled is None or not evidence.step_ns:
+        return None
+    parts = astuple(part) if any(map(_is_in_wrapper, calls)) else (1.0, 1.0, 1.0)
+    if evidence.on_device:
+        taken_share = evidence.share(*_DEVICE_TIME) - evidence.share(*RANK_WAITS)
+        shares = [min(bound, max(0.0, 1 - taken_share)) for bound in astuple(sampled)]
+    else:
+        kept_meetings = min(1.0, max(1.0, n_after) / max(1.0, count_collectives(evidence)))
+        waited_ns = kept_meetings**0.5 * rank_waits.min_rank_ns(evidence, *RANK_WAITS)
+        waited_share = waited_ns / evidence.step_ns
+        shares = [max(0.0, bound - waited_share) for bound in astuple(sampled)]
+    return Estimate(*(factor * share for factor, share in zip(parts, shares, strict=True)))
+
+
+def _sample_calls(evidence: Evidence, calls: Sequence[CallLine]) -> Estimate | None:
+    """Return the share of the run that every rank was sampled at the lines of some calls."""
+    lines_by_rank = evidence.recorded.rank_lines
+    if len(lines_by_rank) < evidence.facts.world.ranks:
         return None
     places = {(call.file, call.line) for call in calls}
     called_lines = [
@@ -106,18 +128,7 @@ def sampled_share(
         (sum(line.share for line in lines), sum(line.count for line in lines))
         for lines in called_lines
     )
-    if not share:
-        return None
-    sampled = samples.estimate_share(share, max(1, round(count / share)))
-    kept_meetings = min(1.0, max(1.0, n_after) / max(1.0, count_collectives(evidence)))
-    waited = kept_meetings**0.5 * rank_waits.min_rank_ns(evidence, *RANK_WAITS) / step_ns
-    parts = astuple(part) if any(map(_is_in_wrapper, calls)) else (1.0, 1.0, 1.0)
-    return Estimate(
-        *(
-            factor * max(0.0, bound - waited)
-            for factor, bound in zip(parts, astuple(sampled), strict=True)
-        )
-    )
+    return samples.estimate_share(share, max(1, round(count / share))) if share else None
 
 
 def _is_in_wrapper(call: CallLine) -> bool:
@@ -137,6 +148,8 @@ def change_called(evidence: Evidence, remaining: Estimate, sampled: Estimate | N
     low, mid, high = (exposed_share * gone for gone in astuple(gone_share(remaining)))
     if sampled.mid <= mid:
         return change_exposed(evidence, remaining)
+    if evidence.on_device:  # hosts wait for no rank there
+        low = max(low, sampled.low)
     return change_joint_step(Estimate(low, sampled.mid, max(sampled.high, high)))
 
 

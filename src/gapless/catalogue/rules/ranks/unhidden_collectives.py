@@ -5,7 +5,7 @@ from typing import Final
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.ranks import collectives
-from gapless.model.change import Bucket
+from gapless.model.change import Bucket, Change
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
@@ -15,8 +15,9 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_CALLS: Final = 4  # a step: buckets need no more
 _MAX_HIDDEN_SHARE: Final = 0.1  # of their time on the device: above it, they overlap
 _MIN_RATIO: Final = 0.9  # of the parameters
-# Of exchanges between GPUs that DistributedDataParallel carries out beside the backward pass.
-_UNHIDDEN: Final = Estimate(0.5, 0.7, 1.0)
+_DIVISIONS: Final = ("aten::div_", "aten::mul_")
+_ELEMENTWISE: Final = (*_DIVISIONS, "aten::copy_", "aten::add_")
+_ALL: Final = Estimate(1.0, 1.0, 1.0)
 _OPERATIONS: Final = ("all_reduce", "all_reduce_coalesced")
 _WRAPPER_KINDS: Final = ("ddp", "fsdp")
 
@@ -59,20 +60,21 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     save the latency of each, which is fitted to the sizes of exchanges; where these are not known,
     or larger than 256 KiB without a device, nothing is foretold. Without a device, calls take what
     samples of the whole run show at their lines, on every rank, if that is more; waits for a late
-    rank stay. Of the transfers between GPUs the backward pass hid a quarter to a third in three
-    trainings; without a device, none is counted on.
+    rank stay. Where GPUs wait for their hosts these samples are what starting the calls takes: that
+    goes, but for the buckets, and for two operators that copy each gradient. Of the transfers
+    between GPUs the backward pass hid a quarter to a third in three trainings; without a device,
+    none is counted on.
     """
     is_wrapped = any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
     if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - no other rank
         return None
     n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
-    lost_ns = collectives.exposed_ns(evidence)
-    if (
-        n_calls < _MIN_CALLS
-        or not step_ns
-        or lost_ns < _MIN_STEP_SHARE * step_ns
-        or _hidden_share(evidence) > _MAX_HIDDEN_SHARE
-    ):
+    if n_calls < _MIN_CALLS or not step_ns:
+        return None
+    exposed_ns, sampled = collectives.exposed_ns(evidence), _sampled_share(evidence, n_calls)
+    start_ns = step_ns * sampled.mid if sampled and evidence.on_device else 0.0
+    is_short = max(exposed_ns, start_ns) < _MIN_STEP_SHARE * step_ns
+    if is_short or _hidden_share(evidence) > _MAX_HIDDEN_SHARE:
         return None
     n_parameters = optimizer_steps.count_tensors(evidence)
     match = (
@@ -80,24 +82,17 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         if n_parameters and _MIN_RATIO * n_parameters <= n_calls <= n_parameters / _MIN_RATIO
         else ""
     )
-    n_buckets = collectives.count_usual_buckets(collectives.gradient_bytes(evidence))
-    remaining = collectives.remains_of_fewer(evidence, n_calls, n_buckets)
+    starting = f", and starting them {windows.ms(start_ns)} of each host" if start_ns else ""
     return unhidden_collectives.detection(
         f"Gradients are reduced over {world.ranks} ranks by {windows.format_count(n_calls)} calls "
         f"a step{match} and nothing is computed meanwhile: that takes "
-        f"{windows.format_step_part(evidence, lost_ns)}.",
-        Bucket(n_buckets)
-        if remaining is None
-        else collectives.change_called(
-            evidence,
-            _hide_part(evidence, remaining),
-            _sampled_share(evidence, remaining, n_buckets),
-        ),
+        f"{windows.format_step_part(evidence, exposed_ns)}{starting}.",
+        _change_reductions(evidence, n_calls, sampled),
         location=windows.find_calling_function(evidence, collectives.REDUCE_CALL, "c10d::*")
         or collectives.find_calling_line(evidence),
         measures=(
             Measure("calls of all_reduce, a step", n_calls, ""),
-            Measure("exposed, a step", lost_ns, "ns"),
+            Measure("exposed, a step", exposed_ns, "ns"),
         ),
         no_remedy=(
             "DistributedDataParallel reduces gradients in buckets while the backward pass runs; by "
@@ -106,29 +101,54 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     )
 
 
-def _sampled_share(evidence: Evidence, remaining: Estimate, n_buckets: int) -> Estimate | None:
-    """Return the share of the run in the latency that fewer calls save, by samples of the calls."""
-    n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+def _sampled_share(evidence: Evidence, n_calls: float) -> Estimate | None:
+    """Return the share of the run in reductions, by samples of the lines that call them."""
     n_all = collectives.count_collectives(evidence)
-    share, n_after = min(1.0, n_calls / n_all), n_all - n_calls + n_buckets
-    sampled = collectives.sampled_share(
+    share, n_after = min(1.0, n_calls / n_all), n_all - n_calls + _count_buckets(evidence)
+    return collectives.sampled_share(
         evidence, collectives.BY_NAME, _OPERATIONS, Estimate(share, share, share), n_after
     )
-    if sampled is None:
-        return None
-    return Estimate(
-        sampled.low * (1 - remaining.high),
-        sampled.mid * (1 - remaining.mid),
-        sampled.high * (1 - remaining.low),
+
+
+def _count_buckets(evidence: Evidence) -> int:
+    return collectives.count_usual_buckets(collectives.gradient_bytes(evidence))
+
+
+def _change_reductions(evidence: Evidence, n_calls: float, sampled: Estimate | None) -> Change:
+    """Return what goes with the calls that are too many: their latency, or that of their starts."""
+    n_buckets = _count_buckets(evidence)
+    latency = collectives.remains_of_fewer(evidence, n_calls, n_buckets)
+    starts = _starts_remaining(evidence, n_buckets) if evidence.on_device else latency
+    if starts is None or (latency is None and sampled is None):
+        return Bucket(n_buckets)
+    saved = sampled and Estimate(
+        sampled.low * (1 - starts.high),
+        sampled.mid * (1 - starts.mid),
+        sampled.high * (1 - starts.low),
     )
+    return collectives.change_called(evidence, _hide_part(evidence, latency or _ALL), saved)
+
+
+def _starts_remaining(evidence: Evidence, n_buckets: int) -> Estimate:
+    """Return what remains of starting reductions: buckets, and copies to these and back.
+
+    Of the two operators that copy a gradient one takes the place of dividing it by hand.
+    """
+    reductions = windows.sum_calls(evidence, collectives.REDUCE_CALL)
+    operators = windows.sum_calls(evidence, *_ELEMENTWISE)
+    by_hand = windows.sum_calls(evidence, *_DIVISIONS).count
+    n_added = 2 * reductions.count - min(reductions.count, by_hand)
+    added_ns = n_added * operators.host_ns / operators.count if operators.count else 0.0
+    low, added = n_buckets / reductions.count, added_ns / max(1.0, reductions.host_ns)
+    return Estimate(min(1.0, low), min(1.0, low + added), min(1.0, low + 2 * added))
 
 
 def _hide_part(evidence: Evidence, remaining: Estimate) -> Estimate:
     """Return what remains of exchanges that begin during the backward pass."""
     if not evidence.on_device:
         return remaining
-    mid = _UNHIDDEN.mid * remaining.mid
-    return Estimate(min(mid, _UNHIDDEN.low * remaining.low), mid, remaining.high)
+    mid = collectives.UNHIDDEN.mid * remaining.mid
+    return Estimate(min(mid, collectives.UNHIDDEN.low * remaining.low), mid, remaining.high)
 
 
 def _hidden_share(evidence: Evidence) -> float:
