@@ -13,7 +13,7 @@ from gapless.accounting import (
 from gapless.accounting.ranks.collectives import Collectives
 from gapless.model import category
 from gapless.model.leaf import LEAF
-from gapless.model.trace import Collective
+from gapless.model.trace import Collective, Shape
 from tests.accounting.drawing import Act, Call, Drawing, Frame, draw
 
 MS = 1_000_000
@@ -75,6 +75,30 @@ def test_in_its_own_exchange_a_thread_waits_for_the_other_rank() -> None:
     assert leaves["comm.straggler_wait"] == 45 * MS
     assert leaves["comm.exposed"] == 20 * MS
     assert "idle.comm.host" not in leaves
+
+
+def exchange(start: int, end: int, name: str, peer: int) -> list[Frame]:
+    """Return a send or receive with its call, whose inputs name the other rank."""
+    call = {"send": "c10d::send", "recv": "c10d::recv_"}[name]
+    shape = Shape(concrete=("", "", str(peer), "0"))
+    frame = Frame("op", start, end, name=call, category=category.CPU_OP, shape=shape)
+    return [frame, gloo(start, end, "m", name)]
+
+
+def test_of_more_ranks_the_inputs_of_the_call_say_who_the_other_is() -> None:
+    frames = [
+        exchange(5 * MS, 70 * MS, "send", 2),
+        exchange(5 * MS, 30 * MS, "recv", 2),
+        [*exchange(10 * MS, 30 * MS, "send", 1), *exchange(50 * MS, 70 * MS, "recv", 0)],
+    ]
+    ranks = [
+        draw_rank(rank, [op(0, 5 * MS), *calls, op(70 * MS, 80 * MS)], 0, 80 * MS)
+        for rank, calls in enumerate(frames)
+    ]
+    first, second, last = match_collectives(collectives_of(*ranks, first_step=1))
+    assert (first.rank.tolist(), first.last_start.tolist()) == ([2], [50 * MS])
+    assert (second.rank.tolist(), second.last_start.tolist()) == ([2], [10 * MS])
+    assert sorted(last.meeting.tolist()) == sorted([*first.meeting, *second.meeting])
 
 
 @pytest.mark.parametrize("name", ["_AllReduce", "_AlltoAllSingle", "_c10d_functional::wait_tensor"])

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from gapless.catalogue.effects.reducer import COPY_BACK, SEARCH
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.queries.ranks import transports
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
@@ -25,6 +27,7 @@ from gapless.model.tables import CollectiveRow
 from gapless.pricing.diagnose import run_rules
 from gapless.pricing.simulators.account_model import predict_by_account
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 WORK = {"busy.math": 30.0, "comm.exposed": 10.0}
 PARTS = (
     operator(COPY_BACK, calls=50, host_ms=2),
@@ -178,6 +181,46 @@ def test_another_backend_saves_neither_python_nor_copies_of_batches(
     speedup = predict_by_account(evidence, detection.changes).speedup
     assert speedup is not None
     assert speedup.mid == pytest.approx(1 / (1 - gone_share))
+
+
+def test_another_backend_is_worth_what_it_does_not_take_itself() -> None:
+    facts = example_facts.gpu(
+        example_facts.ddp(backend="gloo"), example_facts.world(ranks=2),
+        example_facts.optimizer(parameters=25 * 10**6),
+    )  # fmt: skip
+    work = {"busy.tc_math": 40.0, "comm.exposed": 60.0}
+    (detection,), _ = run_rules(evidence_of(facts, work), (slow_backend,))
+    assert not detection.to_try
+    speedup = predict_by_account(evidence_of(facts, work), detection.changes).speedup
+    assert speedup is not None
+    nccl_ms = 0.7 * 100e6 / transports.NVLINK.bus_bytes_per_s.mid * 1e3  # of a step of 100 ms
+    assert speedup.mid == pytest.approx(100 / (40 + nccl_ms))
+    assert speedup.low == pytest.approx(100 / (40 + nccl_ms / 0.7 * 2.5))
+
+
+@pytest.mark.parametrize(
+    ("device", "links", "ranks", "transport"),
+    [
+        ("NVIDIA H100 80GB HBM3", {}, 8, transports.NVLINK),
+        ("NVIDIA H100 PCIe", {}, 8, transports.PCIE),
+        ("NVIDIA H100 80GB HBM3", {}, 16, transports.NETWORK),
+    ],
+)
+def test_links_of_gpus_are_known_by_their_machine(
+    device: str, links: dict[str, int], ranks: int, transport: transports.Transport
+) -> None:
+    facts = example_facts.gpu(example_facts.world(ranks=ranks, local_ranks=8, links=links))
+    facts = replace(facts, machine=replace(facts.machine, device=device))
+    assert transports.nccl_transport(facts) == transport
+
+
+def test_what_transports_are_said_to_take_holds_where_it_was_measured() -> None:
+    cases = json.loads((RESULTS / "exchange_costs.json").read_text())
+    for name, case in cases.items():
+        transport = transports.GLOO if name.startswith("gloo") else transports.NVLINK
+        call, bus = transport.call_ns, transport.bus_bytes_per_s
+        assert call.low <= 1e3 * case["alpha_us"] <= call.high
+        assert bus.low <= case["bus_bytes_per_s"] <= bus.high
 
 
 @pytest.mark.slow

@@ -169,6 +169,10 @@ _CASES: Final = (
         {"notes": 15_000, "stages": 4}, "take_notes",
     ),
     _late(
+        "jobs-stages-four-c", "one rank's host work, layers on four ranks",
+        {"notes": 15_000, "stages": 4}, "take_notes", ranks=4,
+    ),
+    _late(
         "jobs-stages-g", "one rank's host work, layers on two ranks",
         {**_HALF, "notes": 15_000, "stages": 4}, "take_notes",
     ),

@@ -182,8 +182,8 @@ def train(job: Job) -> Steps:
 
 
 def train_in_stages(job: Job) -> Steps:
-    """Let the first rank's layers feed those of the second, part by part."""
-    options, is_first = job.options, distributed.get_rank() == 0
+    """Let each rank's layers feed those of the next one, part by part."""
+    options, rank = job.options, distributed.get_rank()
     layers: Any = job.model
     optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
     rows = job.data.rows[: options.batch].chunk(options.stages)
@@ -191,27 +191,27 @@ def train_in_stages(job: Job) -> Steps:
     while True:
         outputs = []
         for part in rows:
-            rows_in = part if is_first else receive(part).requires_grad_()
-            output = layers[:-1](rows_in) if is_first else layers(rows_in)
-            if is_first:
-                distributed.send(output.detach(), 1)
-            else:
+            rows_in = part if rank == 0 else receive(part, rank - 1).requires_grad_()
+            output = layers(rows_in) if is_late() else layers[:-1](rows_in)
+            if is_late():
                 cross_entropy(output, labels).backward()
                 work_late(options, [])
+            else:
+                distributed.send(output.detach(), rank + 1)
             outputs.append((rows_in, output))
         for rows_in, output in outputs:
-            if is_first:
-                output.backward(receive(output))
-            else:
-                distributed.send(rows_in.grad, 0)
+            if not is_late():
+                output.backward(receive(output, rank + 1))
+            if rank:
+                distributed.send(rows_in.grad, rank - 1)
         optimizer.step()
         optimizer.zero_grad()
         yield
 
 
-def receive(like: Tensor) -> Tensor:
+def receive(like: Tensor, source: int) -> Tensor:
     rows = torch.empty_like(like)
-    distributed.recv(rows, 1 - distributed.get_rank())
+    distributed.recv(rows, source)
     return rows
 
 

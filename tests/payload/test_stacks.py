@@ -16,7 +16,7 @@ import pytest
 from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import counting, own_threads, snapshots, stacks
+from gapless.payload.stacks import blocked, counting, own_threads, snapshots, stacks
 from tests.payload.watching import read_logs, run_preloaded, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -182,10 +182,34 @@ def test_waiting_for_crowded_processors_is_a_quarter_of_what_a_look_costs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count = stacks._count_cost  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    for looking_ns, ran_ns, cost_s in ((160_000, 160_000, 1e-5), (1_600_000, 160_000, 2.5e-5)):
+    # The last one was not preempted: what it waited was the GIL, and the training went on.
+    for looking_ns, ran_ns, cost_s in (
+        (160_000, 160_000, 1e-5),
+        (1_600_000, 160_000, 2.5e-5),
+        (0, 160_000, 1e-5),
+    ):
         monkeypatch.setattr(_STATE, "looking_s", 0.0)
         count(looking_ns, ran_ns)
         assert _STATE.looking_s == pytest.approx(cost_s)
+
+
+@pytest.mark.parametrize("is_preempted", [False, True])
+def test_only_a_look_that_loses_its_processor_is_charged_with_what_it_waits(
+    looks: list[int], monkeypatch: pytest.MonkeyPatch, *, is_preempted: bool
+) -> None:
+    before = stacks._preemptions()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    assert before is None or before >= 0
+    counts, wait_s = iter(range(10_000)), 0.01
+
+    def wait(_: int | None, *, runs: bool) -> None:
+        assert isinstance(runs, bool)
+        time.sleep(wait_s)
+
+    monkeypatch.setattr(stacks, "_preemptions", lambda: is_preempted and next(counts))
+    monkeypatch.setattr(blocked, "waits_for", wait)
+    busy_here(looks)
+    stacks.stop()
+    assert (_STATE.looking_s > wait_s / stacks.CROWDED_FACTOR / 4) is is_preempted
 
 
 def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(

@@ -71,6 +71,7 @@ class Collective(Struct, frozen=True):
     group_size: int | None = None
     ranks: str | None = None
     seq: int | None = None
+    peer: int | None = None  # of a send or a receive: the other rank, as the group numbers it
 
 
 class Shape(Struct, frozen=True):

@@ -3,8 +3,9 @@
 A collective is known on every rank by its process group and sequence number. Writers that leave the
 number out (torch 2.11 among them) are matched by order, and only if all ranks of the group ran the
 same sequence of the same collectives; in windows of a recorded run, whose steps are known, within
-each step that all ranks recorded. Of two ranks, what one sends is what the other receives: neither
-goes on before both have come. Clocks are aligned by the ends of collectives (``clock_lines``).
+each step that all ranks recorded. What one of two ranks sends the other receives: neither goes on
+before both have come. Of more ranks, the inputs of the call say who the other is. Clocks are
+aligned by the ends of collectives (``clock_lines``).
 """
 
 from collections import Counter
@@ -124,11 +125,19 @@ def match_collectives(captures: Sequence[Collectives]) -> tuple[Arrivals, ...]:
 
 
 def split_groups(capture: Collectives) -> tuple[tuple[GroupKey, Collectives], ...]:
-    """Return the collectives of each process group that a rank is in."""
+    """Return the collectives of each process group that a rank is in.
+
+    Two ranks of which one sends to the other are a group of their own.
+    """
     rows_by_group: dict[GroupKey, list[int]] = {}
     for row, call in enumerate(capture.calls):
-        rows_by_group.setdefault((call.group, call.ranks), []).append(row)
+        group = (call.group, _pair_ranks(capture.rank, call.peer) or call.ranks)
+        rows_by_group.setdefault(group, []).append(row)
     return tuple((group, _take(capture, rows)) for group, rows in rows_by_group.items())
+
+
+def _pair_ranks(rank: int | None, peer: int | None) -> str | None:
+    return None if rank is None or peer is None else str(sorted((rank, peer)))
 
 
 def _take(capture: Collectives, rows: list[int]) -> Collectives:
@@ -137,9 +146,14 @@ def _take(capture: Collectives, rows: list[int]) -> Collectives:
         event=capture.event[rows],
         start=capture.start[rows],
         end=capture.end[rows],
-        calls=tuple(capture.calls[row] for row in rows),
+        calls=tuple(_hide_peer(capture.calls[row]) for row in rows),
         step=capture.step[rows],
     )
+
+
+def _hide_peer(call: Collective) -> Collective:
+    """Return a call as both of a pair have it."""
+    return call if call.peer is None else replace(call, peer=None, group_size=2)
 
 
 def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:
@@ -160,7 +174,7 @@ def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:
 
 def _mirror_exchanges(captures: Sequence[Collectives]) -> Sequence[Collectives]:
     """Call what the second of two ranks does in an exchange what the first does in it."""
-    if len(captures) != 2:  # noqa: PLR2004 - whom others send to is not known
+    if len(captures) != 2:  # noqa: PLR2004 - of more nobody knows whom others send to
         return captures
     first, second = captures
     calls = tuple(

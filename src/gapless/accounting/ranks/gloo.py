@@ -10,17 +10,21 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from gapless.accounting.charges import NO_CHARGES, Charges, make_charges
 from gapless.accounting.host.steps import find_steps
 from gapless.accounting.host.threads import Threads, user_ranges
 from gapless.accounting.intervals import Lane, cover
 from gapless.accounting.sweep import sweep_device
+from gapless.model import category
 from gapless.model.leaf import LEAF
-from gapless.model.trace import Collective, Int64
+from gapless.model.trace import Collective, Int64, Shape
 
 _GLOO_RANGE: Final = re.compile(r"^gloo:")
 _EXCHANGES: Final = ("gloo:send", "gloo:recv")
+_EXCHANGE_CALLS: Final = ("c10d::send", "c10d::recv_")
+_PEER_AT: Final = 2  # of their inputs: tensors, group, peer, tag
 # Assumed: who waits may go on before the mark ends (2.7 ms was seen).
 _MAX_LATE_NS: Final = 5_000_000
 
@@ -44,8 +48,33 @@ def host_collectives(threads: Threads) -> HostCollectives:
     rows = rows[(events.track[rows] != threads.main) | is_exchange[events.name[rows]]]
     names: list[int] = events.name[rows].tolist()
     start, end = events.start[rows], events.end[rows]
-    calls = tuple(Collective(threads.trace.names[name]) for name in names)
+    peers = _find_peers(threads, rows, is_exchange[events.name[rows]])
+    calls = tuple(
+        Collective(threads.trace.names[name], peer=peer)
+        for name, peer in zip(names, peers, strict=True)
+    )
     return HostCollectives(rows, start, end, calls, _alike_rows(threads, start, names))
+
+
+def _find_peers(threads: Threads, rows: Int64, is_exchange: NDArray[np.bool_]) -> list[int | None]:
+    """Return whom the main thread sends to or receives from, by the call that each mark lies in.
+
+    ``None`` where inputs of operators were not recorded, and of collectives.
+    """
+    trace, events = threads.trace, threads.trace.events
+    is_call = np.array([name in _EXCHANGE_CALLS for name in trace.names], bool)[events.name]
+    calls = np.flatnonzero(is_call & (events.category == category.CPU_OP) & (events.detail >= 0))
+    calls = calls[np.argsort(events.start[calls], kind="stable")]
+    position = np.searchsorted(events.start[calls], events.start[rows], side="right") - 1
+    return [
+        _peer_of(trace.shapes[events.detail[calls[row]]]) if row >= 0 and exchanges else None
+        for row, exchanges in zip(position.tolist(), is_exchange.tolist(), strict=True)
+    ]
+
+
+def _peer_of(shape: Shape) -> int | None:
+    text = shape.concrete[_PEER_AT] if len(shape.concrete) > _PEER_AT else ""
+    return int(text) if text.isdecimal() else None
 
 
 def _alike_rows(threads: Threads, start: Int64, names: list[int]) -> list[Int64]:

@@ -26,6 +26,12 @@ from ..log import thinning
 from ..process_state import keep
 from . import blocked, counting, device_waits, entries, gil_switch, own_threads, snapshots, threads
 
+resource: Any
+try:
+    import resource
+except ImportError:  # pragma: no cover - not a Unix
+    resource = None
+
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
 # points either way, 600 by 4. So the training thread is looked at more often at first, if the looks
@@ -39,11 +45,12 @@ NEVER_NS = 1 << 62  # set-up is written when it is over
 SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
 MAX_REPORTED = {"setup": 200, "training": 200, "worker": 40}
-CROWDED_FACTOR = 4  # times its processor time: so long may a look take on crowded processors
+CROWDED_FACTOR = 4  # times its processor time: so long may a look take where it was preempted
 COST_LOOKS = 16  # over about so many the cost of a look is averaged
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
 LATE_FACTOR, LATE_EDGES = 2, 10  # times the mean step, once so many edges were passed
+_RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", None)  # of Linux
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
 
@@ -167,9 +174,11 @@ def _watch(alarm: Any, period: float) -> None:
             snapshot = snapshots.take(ident)
         finally:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
-        now, ran_ns = time.monotonic_ns(), time.thread_time_ns()
+        now, ran_ns, preemptions = time.monotonic_ns(), time.thread_time_ns(), _preemptions()
         _look(now - before, ran, (native, snapshot))
-        _count_cost(time.monotonic_ns() - now, time.thread_time_ns() - ran_ns)
+        is_preempted = preemptions is None or preemptions != _preemptions()
+        took_ns = time.monotonic_ns() - now if is_preempted else 0
+        _count_cost(took_ns, time.thread_time_ns() - ran_ns)
         before = now
         looks += 1
         if now - _state.reported > _state.wait_ns:
@@ -194,12 +203,22 @@ def _pause_s(period: float, looks: int) -> float:
 
 
 def _count_cost(looking_ns: int, ran_ns: int) -> None:
-    """Follow what a look takes; a single one may have stood still for others.
+    """Follow what a look takes, with the GIL; a single one may have stood still for others.
 
     Where others take the processors, most of it is waiting for these, which the training does, too.
+    ``looking_ns``: 0 where nobody took a processor from it. What it waited then was the GIL, while
+    the training went on: that is no cost, or Python would be seen least where it takes most.
     """
     cost_ns = max(ran_ns, looking_ns / CROWDED_FACTOR)
     _state.looking_s += (cost_ns / 1e9 - _state.looking_s) / COST_LOOKS
+
+
+def _preemptions() -> int | None:
+    """Return how often the calling thread lost its processor to others; None: it is not known."""
+    if _RUSAGE_THREAD is None:
+        return None
+    count: int = resource.getrusage(_RUSAGE_THREAD).ru_nivcsw
+    return count
 
 
 def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
@@ -229,7 +248,7 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
         threads.look(sys._current_frames(), ident, native)
     stack = snapshots.frames_of(chain)
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
-    if waits is None and blocked.runs(native) and device_waits.may_wait(stack[0][0], instruction):
+    if waits is None and device_waits.may_wait(stack[0][0], instruction) and blocked.runs(native):
         waits = device_waits.DEVICE
     if waits is not None and _has_moved(ident, stack[0][0], instruction):
         waits = None

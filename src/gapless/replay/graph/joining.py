@@ -5,7 +5,6 @@ once the last rank has come is what it took in the trace. Its number is the same
 """
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
 from itertools import accumulate
 
 import numpy as np
@@ -31,10 +30,14 @@ class RankGraph(Struct, frozen=True):
 def meet_ranks(
     graphs: Sequence[Graph], traces: Sequence[Trace], arrivals: Sequence[Arrivals]
 ) -> tuple[RankGraph, ...] | Refusal:
-    """Mark the collectives that all ranks hold, each with what it takes after the last has come."""
+    """Mark the collectives that all of their ranks hold, with what they take after the last came.
+
+    The ranks must be tied by them, each with any other that is.
+    """
     meetings = [_meeting_rows(graph, rank) for graph, rank in zip(graphs, arrivals, strict=True)]
-    common = reduce(np.intersect1d, (rank.meeting[rows >= 0] for rank, rows in meetings))
-    if not len(common):
+    common = _find_common(meetings)
+    shifts = _find_shifts(arrivals, common)
+    if shifts is None:
         return Refusal("the windows of its ranks hold no collective that all of them came to")
     counts = {len(graph.steps) for graph in graphs}
     if len(counts) > 1:
@@ -43,8 +46,6 @@ def meet_ranks(
         _mark_rank(graph, trace, rank, rows, common)
         for graph, trace, (rank, rows) in zip(graphs, traces, meetings, strict=True)
     ]
-    last_starts = [_last_starts(rank, common) for rank, _ in meetings]
-    shifts = [int(np.median(starts - last_starts[0])) for starts in last_starts]
     return tuple(RankGraph(graph, shift) for graph, shift in zip(marked, shifts, strict=True))
 
 
@@ -59,9 +60,41 @@ def _meeting_rows(graph: Graph, arrivals: Arrivals) -> tuple[Arrivals, Int64]:
     return arrivals, np.where(event[order][position] == arrivals.event, order[position], -1)
 
 
-def _last_starts(arrivals: Arrivals, common: Int64) -> Int64:
-    order = np.argsort(arrivals.meeting, kind="stable")
-    return arrivals.last_start[order][np.searchsorted(arrivals.meeting[order], common)]
+def _find_common(meetings: Sequence[tuple[Arrivals, Int64]]) -> Int64:
+    """Return the numbers of the collectives whose every part is an activity of a graph."""
+    numbers = np.concatenate([rank.meeting for rank, _ in meetings])
+    is_held = np.concatenate([rows >= 0 for _, rows in meetings])
+    return np.setdiff1d(numbers[is_held], numbers[~is_held])
+
+
+def _find_shifts(arrivals: Sequence[Arrivals], common: Int64) -> list[int] | None:
+    """Return how far each rank's axis is ahead of the first's; ``None``: some rank is not tied."""
+    common_numbers = set(common.tolist())
+    starts = [
+        {number: start for number, start in pairs.items() if number in common_numbers}
+        for pairs in (
+            dict(zip(rank.meeting.tolist(), rank.last_start.tolist(), strict=True))
+            for rank in arrivals
+        )
+    ]
+    shifts = {0: 0}
+    for _ in arrivals[1:]:
+        tie = next(
+            (
+                (rank, tied_rank, numbers)
+                for rank in range(len(starts))
+                for tied_rank in shifts
+                if rank not in shifts
+                and (numbers := starts[rank].keys() & starts[tied_rank].keys())
+            ),
+            None,
+        )
+        if tie is None:
+            return None
+        rank, tied_rank, numbers = tie
+        leads = [starts[rank][number] - starts[tied_rank][number] for number in numbers]
+        shifts[rank] = shifts[tied_rank] + int(np.median(leads))
+    return [shifts[rank] for rank in range(len(starts))] if len(common) else None
 
 
 def _mark_rank(graph: Graph, trace: Trace, arrivals: Arrivals, rows: Int64, common: Int64) -> Graph:

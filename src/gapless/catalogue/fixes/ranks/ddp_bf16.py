@@ -60,7 +60,7 @@ def ddp_bf16(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 
     def propose(module: Parallel) -> Proposal:
         backend = module.settings.get("backend")
-        if backend not in (None, "nccl"):
+        if backend is not None and "nccl" not in str(backend):  # "cpu:gloo,cuda:nccl", too
             reason = f"torch exchanges bfloat16 through NCCL alone, and this is {backend}"
             return ddp_bf16.refusal(reason, module.location)
         return ddp_bf16.proposal(

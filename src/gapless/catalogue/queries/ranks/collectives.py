@@ -22,6 +22,8 @@ REDUCE_CALL: Final = "c10d::allreduce_"
 TRANSFER_LEAF: Final = "comm.exposed"
 ISSUE_LEAVES: Final = "idle.comm."
 _CALLS: Final = "c10d::*"
+# Of exchanges between GPUs that DistributedDataParallel carries out beside the backward pass.
+UNHIDDEN: Final = Estimate(0.5, 0.7, 1.0)
 _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to part α from β
 MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number

@@ -3,9 +3,9 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.fixes.ranks.nccl import nccl
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.ranks import collectives
-from gapless.model.change import ZERO_FACTOR, HostChange, Scale
+from gapless.catalogue.queries.ranks import collectives, transports
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
@@ -54,9 +54,10 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
 
     ## How it is measured
     By the backend of the group that DistributedDataParallel exchanges gradients in, and by the
-    account: transfers that no computing hides, and the host's time to carry them out. What NCCL
-    takes for them here is not known: all of that is the most that it can give, with the copies to
-    the host, as many back, and what the device waits for its host, which does not wait for
+    account: transfers that no computing hides, the host's time to carry them out, the copies to
+    the host, and as many back. What NCCL takes instead is α + bytes ÷ bandwidth of the links
+    between such GPUs (``queries/ranks/transports.py``), of which the backward pass hides nothing to
+    a half. What the device waits for its host goes as well, likely: that does not wait for
     exchanges then; but not where it runs Python.
     """
     is_by_gloo = parallel.settings.get("backend") == "gloo" and evidence.on_device
@@ -69,18 +70,28 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
         f"Gradients of GPUs are exchanged over {world.ranks} ranks by gloo, through the memory of "
         "the host, where NCCL copies from GPU to GPU: that takes "
         f"{windows.format_step_part(evidence, lost_ns)}.",
-        Scale(ZERO_FACTOR, leaves=(collectives.TRANSFER_LEAF, _BACK)),
-        Scale(_estimate_copies_in(evidence), leaves=(_IN,)),
-        HostChange((collectives.ISSUE_LEAVES, *_HELD_UP), ZERO_FACTOR),
+        collectives.change_joint_step(_estimate_gain(evidence, lost_ns)),
         location=parallel.location,
         measures=(Measure("exposed, a step", lost_ns, "ns"),),
-        no_remedy='init_process_group("nccl") exchanges gradients from GPU to GPU',
-        to_try=True,
+        helps=(nccl.request(),),
+        to_try=not collectives.gradient_bytes(evidence),
     )
 
 
-def _estimate_copies_in(evidence: Evidence) -> Estimate:
-    """Return what remains of copies to the device: all that are more than those from it."""
-    in_ns, back_ns = evidence.per_step(_IN), evidence.per_step(_BACK)
-    share = max(0.0, 1 - back_ns / in_ns) if in_ns else 0.0
-    return Estimate(share, share, share)
+def _estimate_gain(evidence: Evidence, lost_ns: float) -> Estimate:
+    """Return the share of the step that goes, less what NCCL takes; without sizes, nothing."""
+    world, back_ns = evidence.facts.world, evidence.per_step(_BACK)
+    sure_ns = lost_ns + back_ns + min(back_ns, evidence.per_step(_IN))
+    likely_ns = sure_ns + evidence.per_step(*_HELD_UP)
+    nccl_ns = transports.nccl_transport(evidence.facts).exchange_ns(
+        windows.sum_calls(evidence, collectives.REDUCE_CALL).count,
+        collectives.gradient_bytes(evidence),
+        world.ranks,
+    )
+    exposed_share = collectives.UNHIDDEN
+    times_ns = (
+        max(0.0, sure_ns - exposed_share.high * nccl_ns.high),
+        max(0.0, likely_ns - exposed_share.mid * nccl_ns.mid),
+        max(0.0, likely_ns - exposed_share.low * nccl_ns.low),
+    )
+    return Estimate(*(time_ns / (evidence.step_ns or 1) for time_ns in times_ns))

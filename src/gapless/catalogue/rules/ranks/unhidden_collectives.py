@@ -15,8 +15,6 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_CALLS: Final = 4  # a step: buckets need no more
 _MAX_HIDDEN_SHARE: Final = 0.1  # of their time on the device: above it, they overlap
 _MIN_RATIO: Final = 0.9  # of the parameters
-# Of exchanges between GPUs that DistributedDataParallel carries out beside the backward pass.
-_UNHIDDEN: Final = Estimate(0.5, 0.7, 1.0)
 _DIVISIONS: Final = ("aten::div_", "aten::mul_")
 _ELEMENTWISE: Final = (*_DIVISIONS, "aten::copy_", "aten::add_")
 _ALL: Final = Estimate(1.0, 1.0, 1.0)
@@ -149,8 +147,8 @@ def _hide_part(evidence: Evidence, remaining: Estimate) -> Estimate:
     """Return what remains of exchanges that begin during the backward pass."""
     if not evidence.on_device:
         return remaining
-    mid = _UNHIDDEN.mid * remaining.mid
-    return Estimate(min(mid, _UNHIDDEN.low * remaining.low), mid, remaining.high)
+    mid = collectives.UNHIDDEN.mid * remaining.mid
+    return Estimate(min(mid, collectives.UNHIDDEN.low * remaining.low), mid, remaining.high)
 
 
 def _hidden_share(evidence: Evidence) -> float:

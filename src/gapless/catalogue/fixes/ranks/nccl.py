@@ -1,0 +1,59 @@
+"""Exchange what lies on GPUs by NCCL."""
+
+from typing import Final
+
+from gapless.catalogue.declare.fix import Option, fix
+from gapless.catalogue.declare.selectors import propose_for_ddp
+from gapless.model.edit import Applicability, Proposal, SetArgument
+from gapless.model.facts import Facts, Parallel
+
+_START: Final = "torch.distributed.init_process_group"
+_BACKENDS: Final = "cpu:gloo,cuda:nccl"
+
+
+@fix(
+    "nccl",
+    cases="""
+    # init_process_group("gloo"), and a model on GPUs
+    > risky: backend gloo → cpu:gloo,cuda:nccl
+    gpu(ddp(backend="gloo")), SetArgument(_START, "backend", _BACKENDS)
+    # By NCCL already
+    > nothing to change: gradients are exchanged by nccl
+    gpu(ddp(backend="nccl"))
+    # A model on the processor
+    > refused: NCCL exchanges between GPUs alone
+    cpu(ddp(backend="gloo"))
+    # No DDP
+    > refused: no model is wrapped in DistributedDataParallel
+    gpu()
+    """,
+)
+def nccl(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+    """Exchange what lies on GPUs by NCCL, from GPU to GPU.
+
+    What lies in the host's memory goes on through gloo.
+
+    ## Precondition
+    A model in DistributedDataParallel on GPUs, one for each rank, in a group that
+    ``init_process_group`` makes, or that has its backend.
+
+    ## Safety
+    Risky: gradients are summed in another order, and NCCL fails where two ranks share a GPU, or a
+    collective runs on one rank alone.
+    """
+
+    def propose(module: Parallel) -> Proposal:
+        backend = module.settings.get("backend")
+        if backend != "gloo":
+            return nccl.no_change(f"gradients are exchanged by {backend}", module.location)
+        if facts.machine.device is None:
+            return nccl.refusal("NCCL exchanges between GPUs alone", module.location)
+        return nccl.proposal(
+            f"backend {backend} → {_BACKENDS}",
+            SetArgument(_START, "backend", _BACKENDS),
+            applicability=Applicability.RISKY,
+            risk="sums in another order; NCCL fails where ranks share a GPU",
+            location=module.location,
+        )
+
+    return propose_for_ddp(nccl, facts, option, propose)

@@ -1,0 +1,58 @@
+"""What an exchange takes where the run's own do not tell: α + bytes ÷ bandwidth, by its transport.
+
+Measured on two ranks of a processor and of two H200s (``benchmarks/exchange_costs.py``), and as
+wide as published runs of nccl-tests are apart on other machines of the kind. What no link is known
+of lies between the slowest and the fastest.
+"""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from gapless.model.estimate import Estimate
+from gapless.model.facts import Facts, Machine
+
+_NVLINK: Final = re.compile(r"^(?!.*(PCIe|NVL)).*(\b(H|B|GB|GH)\d00|H20\b|SXM)")
+_NO_PEERS: Final = "NCCL_P2P_DISABLE"
+_MBIT: Final = 1e6 / 8  # bytes
+_LINK_SHARES: Final = (0.3, 0.7, 0.95)  # of a network's link, that exchanges reach
+
+
+class Transport(Struct, frozen=True):
+    """What a call takes whatever its size, in ns, and bytes/s of the bus as nccl-tests have it."""
+
+    call_ns: Estimate
+    bus_bytes_per_s: Estimate
+
+    def exchange_ns(self, n_calls: float, n_bytes: float, n_ranks: int) -> Estimate:
+        """Return what an all-reduce of so many bytes takes, in so many calls."""
+        moved = n_bytes * 2 * (n_ranks - 1) / max(1, n_ranks)
+        call, bus = self.call_ns, self.bus_bytes_per_s
+        return Estimate(
+            n_calls * call.low + 1e9 * moved / bus.high,
+            n_calls * call.mid + 1e9 * moved / bus.mid,
+            n_calls * call.high + 1e9 * moved / bus.low,
+        )
+
+
+GLOO: Final = Transport(Estimate(5e4, 2e5, 6e5), Estimate(4e8, 1.2e9, 4e9))
+NVLINK: Final = Transport(Estimate(1e4, 3e4, 8e4), Estimate(6e10, 1.5e11, 4e11))
+PCIE: Final = Transport(Estimate(1.5e4, 4e4, 1.5e5), Estimate(3e9, 1e10, 2.5e10))
+NETWORK: Final = Transport(Estimate(3e4, 8e4, 3e5), Estimate(3e8, 5e9, 4e10))
+
+
+def nccl_transport(facts: Facts) -> Transport:
+    """Return what NCCL has on the links of a run's GPUs: of one machine, or between several."""
+    world = facts.world
+    if world.local_ranks is not None and world.local_ranks < world.ranks:
+        if not world.links:
+            return NETWORK
+        fastest = max(world.links.values()) * _MBIT
+        return Transport(NETWORK.call_ns, Estimate(*(fastest * share for share in _LINK_SHARES)))
+    return NVLINK if _has_nvlink(facts.machine) else PCIE
+
+
+def _has_nvlink(machine: Machine) -> bool:
+    is_refused = machine.environment.get(_NO_PEERS, "0") not in ("", "0")
+    return not is_refused and _NVLINK.search(machine.device or "") is not None
