@@ -269,13 +269,13 @@ def _find_common_host_leaf(evidence: Evidence) -> str | None:
         return None
     if any(rank_waits.is_surplus_sampled(evidence, rank) for rank in lines_by_rank):
         return None
-    last = max(ranks, key=lambda rank: rank.mean(*_HOST_LEAVES), default=None)
-    if last is None or last.mean(*_HOST_LEAVES) < MOSTLY * max(
+    slowest = max(ranks, key=lambda rank: rank.mean(*_HOST_LEAVES), default=None)
+    if slowest is None or slowest.mean(*_HOST_LEAVES) < MOSTLY * max(
         rank.mean(*rank_steps.RANK_WAITS) for rank in ranks
     ):
         return None
     said_leaves = (leaf for leaf in LEAF_PHRASES if leaf.startswith(_HOST_LEAVES))
-    return max(said_leaves, key=last.mean)
+    return max(said_leaves, key=slowest.mean)
 
 
 _DESCRIBE: Final[Mapping[str, Callable[[Evidence], str]]] = {
