@@ -19,7 +19,7 @@ from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
-from gapless.model.change import Bucket, Change, Delay, HostChange, Omit, Scale
+from gapless.model.change import Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HotLine
@@ -149,7 +149,7 @@ def test_a_group_of_one_process_is_worth_its_transfers_too() -> None:
     ("cap_mib", "exchanges", "change"),
     [
         (0.1, [], Omit((REDUCE_CALL,), keep=0.02)),
-        (5.0, [], Bucket(21)),
+        (5.0, [], Scale(Estimate(0.368, 0.763, 1.0), leaves=("comm.exposed",))),
         (5.0, [(1, 1000), (8, 8000)], Scale(Estimate(0.21, 1.0, 1.0), leaves=("comm.exposed",))),
     ],
 )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from gapless import wire
 from gapless.model.recording import Process
@@ -22,8 +23,9 @@ def arm_plan(folder: Path, gibibytes: str = "0") -> ArmPlan:
 
 
 def other_gpu_processes() -> str:
-    """Return the processes that the driver knows of, but this one."""
-    command = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
+    """Return the processes that the driver knows of on the tests' GPU, but this one."""
+    gpu = f"--id=GPU-{torch.cuda.get_device_properties(0).uuid}"
+    command = ["nvidia-smi", gpu, "--query-compute-apps=pid", "--format=csv,noheader"]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return "".join(line for line in listing.splitlines() if line.strip() != str(os.getpid()))
 

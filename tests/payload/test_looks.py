@@ -212,7 +212,7 @@ def test_what_is_asked_of_a_thread_that_went_on_is_not_believed(
     entry: list[Any] = [0, 0, 0, {}]
     monkeypatch.setattr(sys, "_current_frames", lambda: {1: Frame()})
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: "sleep")
-    monkeypatch.setattr(counting, "_entry", lambda _: entry)
+    monkeypatch.setattr(counting, "_entry", lambda *_: entry)
     _look(7, None, (1, (1, 20, -1, (None, look_at.__code__, 1))))
     assert entry == ([1, 7, 0, {}] if moves else [1, 0, 7, {"sleep": 7}])
 
@@ -324,6 +324,6 @@ def test_a_function_that_is_just_entered_is_not_blamed_for_what_its_caller_did(
     counted: list[Any] = []
     caller, entered = (look_at.__code__, 7), (hold_in_c.__code__, 1)
     monkeypatch.setattr(blocked, "waits_for", lambda *_, **__: None)
-    monkeypatch.setattr(counting, "_entry", counted.append)
+    monkeypatch.setattr(counting, "_entry", lambda frames, _: counted.append(frames))
     _look(1, None, (1, (1, 2, -1, ((None, *entered), *caller))))
     assert counted == [[caller]]

@@ -93,13 +93,31 @@ def test_what_a_step_does_late_is_known_once_enough_steps_have_shown_how_long_th
     stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = time.monotonic_ns()
-    for edge, is_late in (((0, now_ns - 20_000_000), False), ((20, now_ns), True)):  # of 1 ms each
+    edges = ((0, now_ns - 20_000_000), (20, now_ns), (21, now_ns + 1))  # of 1 ms each
+    for edge, is_late in zip(edges, (False, False, True), strict=True):
+        monkeypatch.setattr(recorder._recording, "edge", edge)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        stacks._report()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        late_ns = sum(stack[5] for stack in stack_frames[-1]["stacks"]) if stack_frames else 0
+        assert (late_ns > 0) is is_late
+        assert not is_late or late_ns <= sum(
+            stack[2] + stack[3] for stack in stack_frames[-1]["stacks"]
+        )
+        busy_here(looks)
+
+
+def test_what_is_done_after_the_last_step_is_none_of_the_training(
+    stack_frames: list[dict[str, Any]], looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = time.monotonic_ns()
+    for edge in ((0, now_ns - 20_000_000), (20, now_ns)):
         monkeypatch.setattr(recorder._recording, "edge", edge)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         busy_here(looks)
-        stacks._report()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        late_ns = sum(stack[5] for stack in stack_frames[-1]["stacks"])
-        assert (late_ns > 0) is is_late
-        assert late_ns <= sum(stack[2] + stack[3] for stack in stack_frames[-1]["stacks"])
+    stacks.stop()
+    looks_of = {
+        frame["thread"]: sum(stack[0] for stack in frame["stacks"]) for frame in stack_frames
+    }
+    assert sorted(looks_of) == ["ending", "training"]
+    assert min(looks_of.values()) > 5
 
 
 def test_where_there_is_no_room_stacks_are_counted_on(

@@ -75,7 +75,9 @@ class Unobserved(Struct, frozen=True):
 class StackCount(Struct, frozen=True):
     """One sampled stack of one thread, innermost frame first: (file, line, function)."""
 
-    thread: str  # "training", "worker", or "setup": before the process stepped or loaded
+    # "training", "worker", "setup" (before the process stepped or loaded), or "ending" (long after
+    # its last step)
+    thread: str
     frames: tuple[tuple[str, int, str], ...]
     count: int  # of looks of a thread beside it, which sees it where it lets go of the GIL
     # What it stands for in time, without bias; 0 everywhere: it was not measured.

@@ -29,30 +29,63 @@ class _Stacks:
         self.codes: dict[int, Any] = {}
         self.living: list[Any] = []
         self.rest = [0, 0, 0]  # the first three, of stacks that are not kept
+        # Of the step that is late now, behind this edge: if no other edge comes, it was none.
+        self.late_counts: dict[tuple[int, ...], list[Any]] = {}
+        self.late_edge: int | None = None
 
 
 stacks = keep(_Stacks())
 
 
 def add(
-    frames: list[tuple[Any, int]], elapsed_ns: int, waits: str | None, *, is_late: bool = False
+    frames: list[tuple[Any, int]],
+    elapsed_ns: int,
+    waits: str | None,
+    *,
+    late_edge: int | None = None,
 ) -> None:
     """Count a stack (code and line, the innermost first) for some time.
 
-    ``waits``: what for it was off the processor, or which device for.
+    ``waits``: what for it was off the processor, or which device for. ``late_edge``: the number of
+    the edge behind which a step is late.
     """
-    entry = _entry(frames)
+    if late_edge != stacks.late_edge:
+        join_late()
+        stacks.late_edge = late_edge
+    entry = _entry(frames, stacks.counts if late_edge is None else stacks.late_counts)
     amounts = stacks.rest if entry is None else entry
     amounts[0] += 1
     amounts[1 if waits is None else 2] += elapsed_ns
-    if is_late and entry is not None:
+    if late_edge is not None and entry is not None:
         entry[4] += elapsed_ns
     if waits is not None and entry is not None:
         entry[3][waits] = entry[3].get(waits, 0) + elapsed_ns
 
 
+def join_late() -> None:
+    """Count what was seen in the step that was late as the training's: the step has ended."""
+    for key, amounts in stacks.late_counts.copy().items():
+        entry = stacks.counts.setdefault(key, amounts)
+        if entry is not amounts:
+            entry[:3] = [amount + late for amount, late in zip(entry[:3], amounts[:3])]
+            entry[4] += amounts[4]
+            for kind, waited_ns in amounts[3].items():
+                entry[3][kind] = entry[3].get(kind, 0) + waited_ns
+    stacks.late_counts.clear()
+
+
+def take_late(limit: int) -> dict[str, Any]:
+    """Return what was seen since the last step, as it is written: call it after ``take``."""
+    stacks.counts.update(stacks.late_counts)
+    stacks.late_counts.clear()
+    return take(limit)
+
+
 def take(limit: int) -> dict[str, Any]:
-    """Return what was counted, as it is written, and count anew: the longest stacks, the rest."""
+    """Return what was counted, as it is written, and count anew: the longest stacks, the rest.
+
+    What was seen in a step that is late waits for its end.
+    """
     ranked = sorted(
         stacks.counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0])
     )
@@ -80,7 +113,9 @@ def forget() -> None:
     stacks.fork()
 
 
-def _entry(frames: list[tuple[Any, int]]) -> list[Any] | None:
+def _entry(
+    frames: list[tuple[Any, int]], counts: dict[tuple[int, ...], list[Any]]
+) -> list[Any] | None:
     """Return what is counted of a stack; None where there are too many."""
     stack: list[int] = []
     if len(stacks.codes) > MAX_CODES:
@@ -97,14 +132,15 @@ def _entry(frames: list[tuple[Any, int]]) -> list[Any] | None:
         if len(stack) >= 2 * wire.MAX_FRAMES:
             break
     key = tuple(stack)
-    entry = stacks.counts.get(key)
-    if entry is None and key and len(stacks.counts) < MAX_STACKS:
-        entry = stacks.counts[key] = [0, 0, 0, {}, 0]
+    entry = counts.get(key)
+    if entry is None and key and len(counts) < MAX_STACKS:
+        entry = counts[key] = [0, 0, 0, {}, 0]
     return entry
 
 
 def _begin_anew() -> None:
     """Forget code that is made anew again and again; what was counted stays in the rest."""
+    join_late()
     for amounts in stacks.counts.values():
         _add_to_rest(amounts)
     stacks.counts.clear()

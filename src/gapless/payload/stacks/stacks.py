@@ -41,6 +41,7 @@ EARLY_FACTORS = {"setup": 3.0, "training": 6.0}
 REPORT_NS = 5_000_000_000  # what was seen is written so long after the start, then ever more rarely
 SPACING = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
+_ENDING = "ending"  # the thread of what was seen after the last step
 NEVER_NS = 1 << 62  # set-up is written when it is over
 SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
@@ -252,7 +253,8 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
         waits = device_waits.DEVICE
     if waits is not None and _has_moved(ident, stack[0][0], instruction):
         waits = None
-    counting.add(_leave_entered(stack, instruction, calling), elapsed_ns, waits, is_late=_is_late())
+    frames = _leave_entered(stack, instruction, calling)
+    counting.add(frames, elapsed_ns, waits, late_edge=_late_edge())
 
 
 def _leave_entered(
@@ -278,14 +280,18 @@ def _follow_edges() -> None:
             _report_as("setup")
 
 
-def _is_late() -> bool:
-    """Return whether the step takes far longer than steps do: something is done in it alone."""
+def _late_edge() -> int | None:
+    """Return the last edge's number if the step takes far longer than steps do.
+
+    Something is done in it alone, or it was the last one, and the training is over.
+    """
     edge, first = recorder.last_edge(), _state.edge
     if edge is None or first is None:
-        return False
+        return None
     count = edge[0] - first[0]
     mean_ns = (edge[1] - first[1]) / max(1, count)
-    return count >= LATE_EDGES and time.monotonic_ns() - edge[1] > LATE_FACTOR * mean_ns
+    is_late = count >= LATE_EDGES and time.monotonic_ns() - edge[1] > LATE_FACTOR * mean_ns
+    return edge[0] if is_late else None
 
 
 def _has_moved(ident: int, code: Any, instruction: int) -> bool:
@@ -315,10 +321,17 @@ def _report(*, last: bool = False) -> None:
         return  # they are counted on
     if role == "training":
         threads.report_threads()
+        if (recorder.last_edge() or (None,))[0] != counting.stacks.late_edge:
+            counting.join_late()
     _report_as(role)
+    if last:
+        _write(_ENDING, counting.take_late(MAX_REPORTED[role]))
 
 
 def _report_as(role: str) -> None:
-    report = {"thread": role, **counting.take(MAX_REPORTED[role])}
-    if report["stacks"]:
-        recorder.write(wire.STACKS, report)
+    _write(role, counting.take(MAX_REPORTED[role]))
+
+
+def _write(thread: str, counts: dict[str, Any]) -> None:
+    if counts["stacks"]:
+        recorder.write(wire.STACKS, {"thread": thread, **counts})

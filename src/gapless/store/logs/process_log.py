@@ -26,7 +26,8 @@ from gapless.store.logs.fields import Object, integer, items, members, parse, te
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
 _T = TypeVar("_T")
-_SETUP = "setup"  # the thread of stacks from before the process stepped or loaded
+# The threads of stacks from before the process stepped or loaded, and from long after its last step
+_SPARE_THREADS = ("setup", "ending")
 _LOOKS, _RAN, _OFF, _LATE = "(looks)", "(ran)", "(off)", "(late)"  # besides what it waited for
 _AMOUNTS = (_LOOKS, _RAN, _OFF)
 _REST = " (rest)"  # ends the thread of the sum of stacks that were not kept
@@ -78,9 +79,11 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
             *reader.count_unparsed(),
         ),
         stacks=tuple(
-            stack for stack in stacks if stack.thread != _SETUP and not stack.thread.endswith(_REST)
+            stack
+            for stack in stacks
+            if stack.thread not in _SPARE_THREADS and not stack.thread.endswith(_REST)
         ),
-        setup_stacks=tuple(stack for stack in stacks if stack.thread == _SETUP),
+        setup_stacks=tuple(stack for stack in stacks if stack.thread in _SPARE_THREADS),
         rare_stacks=tuple(
             replace(stack, thread=stack.thread.removesuffix(_REST))
             for stack in stacks

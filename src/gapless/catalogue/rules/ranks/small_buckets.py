@@ -6,7 +6,7 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives
-from gapless.model.change import Bucket, Change, Omit
+from gapless.model.change import Change, Omit
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
@@ -54,8 +54,8 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     transfers that no computing hides, and the host's time to start them. Fewer buckets save the
     latency of each: where each has fewer than 256 KiB, that is nearly all of it. On a device such
     calls that there would be fewer of are left out of the replayed windows, with what they launch;
-    larger ones save the latency that is fitted to the sizes of exchanges. Elsewhere what they save
-    is not foretold: a trial shows it.
+    larger ones save the latency that is fitted to the sizes of exchanges; where these are too
+    alike, or not known, what a call takes on such links (``queries/ranks/transports.py``).
     """
     cap_mib = parallel.settings.get("bucket_cap_mb")
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
@@ -92,4 +92,6 @@ def _change_buckets(evidence: Evidence, cap_mib: float, n_calls: float, n_usual:
     if evidence.on_device and cap_mib * 2**20 <= collectives.MAX_SMALL_BYTES:
         return Omit((collectives.REDUCE_CALL,), keep=n_usual / n_calls)
     remaining = collectives.remains_of_fewer(evidence, n_calls, n_usual)
-    return Bucket(n_usual) if remaining is None else collectives.change_exposed(evidence, remaining)
+    if remaining is None:
+        remaining = collectives.remains_by_latency(evidence, n_calls - n_usual)
+    return collectives.change_exposed(evidence, remaining)
