@@ -34,7 +34,7 @@ ENDINGS = {
     "options of Python's": [sys.executable, "-X", "utf8", "-c", "print(1)", "--version"],
 }
 
-# Which run without --slow: an exit code, a signal that Python leaves alone, one of its group.
+# With --slow alone: other codes and other signals are among those that always run.
 LIKE_OTHERS = {"exit code 255", "os._exit", "SIGABRT", "SIGSEGV", "SIGPIPE", "SIGTERM"}
 
 
