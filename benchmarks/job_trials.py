@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.job_trials --run FOLDER NAME=FILE …``: what ``gapless try
 --set env.JOBS_VARIANT=… -- torchrun --nproc-per-node 2 tests/jobs/run.py CASE`` printed, by the
-name of the case. Beside it stands what is foretold of the recording of that case
-(``results/jobs.json``).
+name of the case, which may have several. Beside it stands what is foretold of the recording of
+that case (``results/jobs.json``).
 """
 
 import argparse
@@ -47,7 +47,9 @@ def main() -> None:
     options = parser.parse_args()
     facts = facts_of(load(options.run))
     pairs = [trial.split("=", 1) for trial in options.trials]
-    cases = {case: read_trial(case, Path(path).read_text()) for case, path in pairs}
+    cases: dict[str, list[dict[str, Any]]] = {}
+    for case, path in pairs:
+        cases.setdefault(case, []).append(read_trial(case, Path(path).read_text()))
     machine = f"{facts.world.ranks} × {facts.machine.device}"
     write_result({"machine": machine, "cases": cases}, RESULTS / "job_trials.json")
 

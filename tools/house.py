@@ -30,9 +30,12 @@ ROWS: Final[tuple[tuple[str, Callable[[House], str]], ...]] = (
     ),
     ("modules in circles of imports", lambda house: str(house["modules_in_circles"])),
     ("work tree", lambda house: f"{house['tree_bytes'] / 1e6:.1f} MB"),
-    ("`gapless --help`", lambda house: _describe_command(house["commands"]["help"])),
     (
-        "`gapless report` of a run reported before",
+        "`gapless --help`, processor time",
+        lambda house: _describe_command(house["commands"]["help"]),
+    ),
+    (
+        "`gapless report` of a run reported before, likewise",
         lambda house: _describe_command(house["commands"]["report"]),
     ),
     ("`scripts/test` on two processors", lambda house: _describe_tests(house.get("tests"))),

@@ -40,6 +40,8 @@ def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float)
         printed = run(command, root / script.cwd, placement, seconds + 40)
     if not runs.exists() or not any(runs.iterdir()):
         raise RunError(f"nothing was recorded: {printed}")
+    if not any(runs.glob("*/windows/*")):
+        raise RunError(f"no window was recorded: {printed}")
     target.parent.mkdir(parents=True, exist_ok=True)
     pack = [*_GAPLESS, "runs", "--in", str(runs), "pack", "last", "-o", str(target)]
     printed = run(pack, lane.folder, placement, _ASKING_S)

@@ -181,9 +181,13 @@ def _price(
 
 
 def collect(out: Path, side: str) -> tuple[list[JudgedCase], dict[str, int]]:
-    """Judge all cases of a half that are recorded and answered; count those that are not."""
+    """Judge all cases of a half that are recorded and answered; count those that are not.
+
+    Of a sound case whose recording ended before a step was seen nothing could be said: it is left
+    out. A fault of which no step was seen stays, and is missed.
+    """
     judged: list[JudgedCase] = []
-    left_out = {"failed": 0, "unanswered": 0}
+    left_out = {"failed": 0, "unanswered": 0, "sound_without_steps": 0}
     spreads = {device: spread(out, device) for device in ("cpu", "cuda")}
     for path in sorted((out / side).glob("*.json")):
         case_record = json.loads(path.read_text())
@@ -194,6 +198,10 @@ def collect(out: Path, side: str) -> tuple[list[JudgedCase], dict[str, int]]:
             left_out["unanswered"] += 1
         else:
             answer = json.loads(answer_path.read_text())
+            saw_nothing = not answer.get("findings") and answer.get("steps", 1) is None
+            if case_record["truth"] is None and saw_nothing:
+                left_out["sound_without_steps"] += 1
+                continue
             judged.append(judge_case(case_record, answer, spreads[case_record["case"]["device"]]))
     return judged, left_out
 

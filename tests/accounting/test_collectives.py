@@ -66,6 +66,19 @@ def test_the_last_to_come_is_blamed_for_the_wait(seq: tuple[int | None, ...], cl
     assert late_leaves["comm.exposed"] == 14
 
 
+def test_a_send_meets_the_receive_of_its_pair_whatever_each_rank_counts() -> None:
+    group = Collective("send", "Float", 10, 10, "0", 4, "[0, 1, 2, 3]")
+    sends = [replace(group, seq=1, peer=1), replace(group, seq=2, peer=2)]
+    receives = replace(group, name="recv", seq=1, peer=0)
+    drawings = [
+        draw_rank(0, EARLY, sends),
+        draw_rank(1, LATE[:1], [receives]),
+        draw_rank(2, LATE[1:], [receives]),
+    ]
+    first = match_collectives(gather_ranks(*drawings))[0]
+    assert (first.rank.tolist(), first.last_start.tolist()) == ([1, 2], [25, 51])
+
+
 def test_ranks_without_a_number_are_told_apart_by_position() -> None:
     early, late = (
         draw_rank(None, EARLY, with_numbers(1, 2)),

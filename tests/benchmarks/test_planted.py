@@ -388,6 +388,21 @@ def test_a_decoy_is_named_by_its_own_lines_alone() -> None:
     assert judging.figures([control])["alarms_false"]["count"] == 0
 
 
+def test_a_sound_case_of_which_no_step_was_seen_is_no_evidence(tmp_path: Path) -> None:
+    answers = tmp_path / "open" / "answers"
+    answers.mkdir(parents=True)
+    control, fault = (
+        case_record("control", [], None),
+        case_record("fault", ["python-loop"], "faulty"),
+    )
+    for name, row, n_steps in (("a", control, None), ("b", control, 90), ("c", fault, None)):
+        (tmp_path / "open" / f"{name}.json").write_text(json.dumps(row))
+        (answers / f"{name}.json").write_text(json.dumps({"findings": [], "steps": n_steps}))
+    judged, left_out = judging.collect(tmp_path, "open")
+    assert [case.kind for case in judged] == ["control", "fault"]
+    assert left_out == {"failed": 0, "unanswered": 0, "sound_without_steps": 1}
+
+
 def test_a_decoy_is_sound_unless_it_was_measured_to_cost() -> None:
     for verdict, truth_of_it in (("undecided", "sound"), ("sound", "sound"), ("faulty", "faulty")):
         decoy = case_record("decoy", ["decoy-clock-read"], verdict, 1.03)

@@ -100,6 +100,23 @@ def test_where_workers_would_do_on_a_gpu_a_stage_is_told_unless_they_are_named()
     assert not detection.yields_to(other_detection)
 
 
+@pytest.mark.parametrize(
+    ("waited_ms", "sample_ms", "is_told"),
+    [(1.6, 0.006, False), (1.6, 0.012, True), (16.0, 0.006, True)],
+)
+def test_samples_like_those_of_torch_are_no_cause_in_little_of_a_step(
+    waited_ms: float, sample_ms: float, *, is_told: bool
+) -> None:
+    rows_loader = loader()
+    use = example_use(
+        rows_loader, {"other": waited_ms}, example_workers(0, {"other": sample_ms, "collate": 0})
+    )
+    answers = slow_samples(
+        evidence_of(cpu(rows_loader), {"busy.math": 20.0, "idle.data.other": waited_ms}, use)
+    )
+    assert any(isinstance(answer, Detection) for answer in answers) is is_told
+
+
 def _detect_parsing(**facts: Any) -> Detection:  # noqa: ANN401
     image_loader = loader(**({"random": False, "length": 1000, "batch_bytes": 32_000} | facts))
     stages = {"read": 0.1, "other": 0.2}

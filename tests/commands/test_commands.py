@@ -115,14 +115,23 @@ def test_compare_prints_the_difference(folder: Path) -> None:
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(
-    folder: Path, arguments: list[str], message: str
+    folder: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (folder / "no.txt").write_text("nothing of the kind")
-    process = run(*arguments, cwd=folder)
-    assert (process.returncode, process.stdout) == (2, "")
-    assert message in process.stderr
-    assert "gapless explain " in process.stderr
-    assert process.stderr.count("\n") == 1
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("GAPLESS_CACHE", str(folder / "cache"))
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "gapless explain " in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_an_activity_has_all_that_its_arguments_tell(tmp_path: Path) -> None:
         "grid": [1568, 1, 64], "block": [256, 1, 1], "est. achieved occupancy %": 75,
         "graph node id": 12, "bytes": 4096, "Collective name": "allreduce", "dtype": "Float",
         "In msg nelems": 10, "Out msg nelems": 20, "Group size": 8, "Process Group Name": "0",
-        "Process Group Ranks": "[0, 1, ...]", "Seq": 3,
+        "Process Group Ranks": "[0, 1, ...]", "Seq": 3, "Dst Rank": 5,
     }  # fmt: skip
     trace = read_events(tmp_path, [kernel(**args), kernel(ts="30")])
     gpu = trace.gpu
@@ -88,7 +88,7 @@ def test_an_activity_has_all_that_its_arguments_tell(tmp_path: Path) -> None:
     assert (gpu.geometry.tolist(), gpu.collective.tolist()) == ([0, -1], [0, -1])
     assert trace.geometries == (Geometry((1568, 1, 64), (256, 1, 1), 32, 4224, 7.5, 60.0, 0.75),)
     assert trace.collectives == (
-        Collective("allreduce", "Float", 10, 20, "0", 8, "[0, 1, ...]", 3),
+        Collective("allreduce", "Float", 10, 20, "0", 8, "[0, 1, ...]", 3, peer=5),
     )
 
 

@@ -102,7 +102,7 @@ LOOPS = (
     Row("script", "pooled", steps=6, batches=6),
     Row("script", "forked", steps=6, batches=6),
     Row("script", "forked_after", steps=12, batches=12),
-    Row("script", "spawned_child", steps=6, batches=6, ci=True),
+    Row("script", "spawned_child", steps=6, batches=6),
     Row("script", "served_child", steps=6, batches=6),
     Row("script", "generator", steps=6),
     Row("script", "evaluated", steps=9, batches=15),

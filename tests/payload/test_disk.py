@@ -7,7 +7,7 @@ from gapless.model.recording import Process
 from gapless.store.logs.logs import open_log, read_processes
 from tests.payload import loading
 
-EPOCHS, STEPS = 6, 1000
+EPOCHS, STEPS = 4, 500
 SHORT = f"""
     net = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

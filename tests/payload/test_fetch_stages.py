@@ -123,7 +123,7 @@ if __name__ == "__main__":
 LOADER_SETTINGS = {
     "training": "{}",
     "fork": "{'num_workers': 2, 'multiprocessing_context': 'fork'}",
-    "spawn": "{'num_workers': 2, 'multiprocessing_context': 'spawn'}",
+    "spawn": "{'num_workers': 1, 'multiprocessing_context': 'spawn'}",
 }
 ALL_CASES = """
 decode augment collate tokenise other read packed
@@ -216,7 +216,7 @@ def test_rows_of_workers_carry_worker_loader_and_sequence(recorded_run: Recorded
         (row.value_of("worker"), row.value_of("sequence"))
         for row in rows_of_case(recorded_run, "decode")
     ]
-    assert sorted(positions) in ([(-1, 0), (-1, 1)], [(0, 0), (1, 0)])
+    assert sorted(positions) in ([(-1, 0), (-1, 1)], [(0, 0), (1, 0)], [(0, 0), (0, 1)])
 
 
 def test_counts_what_an_iterable_gives(recorded_run: RecordedRun) -> None:

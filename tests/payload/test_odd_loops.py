@@ -23,26 +23,27 @@ def drop_dates(output: ScriptResult) -> ScriptResult:
 
 
 @pytest.mark.parametrize(
-    "name", ["scripted", pytest.param("broken_off", marks=pytest.mark.slow), "compiled_steps"]
+    "names", ["scripted,compiled_steps", pytest.param("broken_off", marks=pytest.mark.slow)]
 )
-def test_compilers_see_nothing_of_ours(name: str, tmp_path: Path) -> None:
+def test_compilers_see_nothing_of_ours(names: str, tmp_path: Path) -> None:
     """One could not compile it; the other would count more graphs, and warn of what it meets."""
-    command = script_command("odd_loops.py", name)
+    command = script_command("odd_loops.py", names)
     plain = run_preloaded(command, tmp_path)
     assert plain.code == 0, plain.err
     assert drop_dates(run_recorded(command, tmp_path, tmp_path / "spool")) == drop_dates(plain)
 
 
 @pytest.mark.parametrize(
-    ("name", "reasons"),
+    ("name", "reasons", "min_steps"),
     [
-        ("in_a_thread", (_ELSEWHERE,)),
-        # One of the threads may have stepped often enough before the others began.
-        ("in_threads", ("several threads step", _ELSEWHERE)),
+        ("in_a_thread", (_ELSEWHERE,), 300),
+        # One of the threads may have stepped often enough before the others began; a call counts as
+        # an inner one while another thread is within one, so that many of the 1200 are not marked.
+        ("in_threads", ("several threads step", _ELSEWHERE), 30),
     ],
 )
 def test_no_window_opens_where_torchs_profiler_prints_or_breaks(
-    name: str, reasons: tuple[str, ...], tmp_path: Path
+    name: str, reasons: tuple[str, ...], min_steps: int, tmp_path: Path
 ) -> None:
     command = script_command("odd_loops.py", name, "300")
     options = '{"check": false, "windows": true}'
@@ -51,4 +52,4 @@ def test_no_window_opens_where_torchs_profiler_prints_or_breaks(
     (log,) = read_logs(tmp_path / "spool").values()
     unobserved = log.unobserved_reasons()["windows"]
     assert any(reason in unobserved for reason in reasons)
-    assert log.count(wire.BACKWARD) + log.count(wire.FORWARD) >= 300
+    assert log.count(wire.BACKWARD) + log.count(wire.FORWARD) >= min_steps

@@ -19,7 +19,7 @@ from gapless.catalogue.examples.example_facts import (
     world,
 )
 from gapless.catalogue.examples.parts import example_use, example_workers
-from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries.trace_facts import infer_facts
 from gapless.model.change import Bucket, Change, Drop, LoaderChange, Prediction
@@ -143,6 +143,20 @@ def test_of_ranks_that_wait_it_is_said_for_which() -> None:
     run = evidence_of_ranks(cpu(ddp(), world(ranks=2)), *late)
     assert sentence_of(with_site(run, "x", 1)).startswith("70 % of each step is computing") is False
     assert "ranks wait in collectives for the last to come" in sentence_of(run)
+
+
+def test_threads_that_do_the_same_on_all_ranks_are_not_waited_for_as_one_rank() -> None:
+    late = {"idle.host.dispatch": 60, "busy.math": 40}
+    waiting = {"comm.straggler_wait": 60, "busy.math": 40}
+    run = evidence_of_ranks(gpu(ddp(), world(ranks=2)), late, waiting)
+    lines = (hot_line(77, 0.9),)
+    assert "for the training threads, which do the same on all ranks: they are mostly busy" in (
+        sentence_of(with_rank_lines(run, lines, lines))
+    )
+    own_lines = (hot_line(77, 0.4), hot_line(80, 0.5))
+    assert "ranks wait in collectives for the last to come" in (
+        sentence_of(with_rank_lines(run, own_lines, lines))
+    )
 
 
 def test_what_one_rank_does_more_of_is_what_the_others_wait_for() -> None:

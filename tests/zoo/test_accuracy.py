@@ -21,7 +21,7 @@ from gapless.replay.predict.calibration import load_residuals
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "benchmarks" / "results" / "accuracy.json"
-FAST_PERIOD = 8  # of so many records, one is asked in every run of the suite
+FAST_PERIOD = 12  # of so many records, one is asked in every run of the suite
 TOLERANCE = 0.5  # points of step time: what another version of NumPy may change
 pytestmark = pytest.mark.skipif(not RESULT.exists(), reason="accuracy has not been measured yet")
 

@@ -45,6 +45,8 @@ class Args(Struct, gc=False):
     group_size: Raw = field(default=NOTHING, name="Group size")
     ranks: Raw = field(default=NOTHING, name="Process Group Ranks")
     seq: Raw = field(default=NOTHING, name="Seq")
+    receiver: Raw = field(default=NOTHING, name="Dst Rank")
+    sender: Raw = field(default=NOTHING, name="Src Rank")
     moved: Number = field(default=0, name="Bytes")  # allocator events
     allocated: Number = field(default=-1, name="Total Allocated")
     reserved: Number = field(default=-1, name="Total Reserved")

@@ -131,13 +131,16 @@ def split_groups(capture: Collectives) -> tuple[tuple[GroupKey, Collectives], ..
     """
     rows_by_group: dict[GroupKey, list[int]] = {}
     for row, call in enumerate(capture.calls):
-        group = (call.group, _pair_ranks(capture.rank, call.peer) or call.ranks)
+        group = (call.group, _pair_ranks(capture.rank, call) or call.ranks)
         rows_by_group.setdefault(group, []).append(row)
     return tuple((group, _take(capture, rows)) for group, rows in rows_by_group.items())
 
 
-def _pair_ranks(rank: int | None, peer: int | None) -> str | None:
-    return None if rank is None or peer is None else str(sorted((rank, peer)))
+def _pair_ranks(rank: int | None, call: Collective) -> str | None:
+    """Return two ranks of a larger group that exchange; ``None`` for a collective of all."""
+    if rank is None or call.peer is None or call.group_size == 2:  # noqa: PLR2004 - the group is it
+        return None
+    return str(sorted((rank, call.peer)))
 
 
 def _take(capture: Collectives, rows: list[int]) -> Collectives:
@@ -152,8 +155,11 @@ def _take(capture: Collectives, rows: list[int]) -> Collectives:
 
 
 def _hide_peer(call: Collective) -> Collective:
-    """Return a call as both of a pair have it."""
-    return call if call.peer is None else replace(call, peer=None, group_size=2)
+    """Return a call as both of a pair have it: each counts what it exchanges with others, too."""
+    if call.peer is None:
+        return call
+    seq = call.seq if call.group_size == 2 else None  # noqa: PLR2004 - a group of two counts alike
+    return replace(call, peer=None, group_size=2, seq=seq)
 
 
 def pair_ends(first: Collectives, second: Collectives) -> tuple[Int64, Int64]:

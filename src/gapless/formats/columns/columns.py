@@ -245,6 +245,8 @@ def _collective(a: Args) -> tuple[Raw, ...]:
         a.group_size,
         a.ranks,
         a.seq,
+        a.receiver,
+        a.sender,
     )
 
 

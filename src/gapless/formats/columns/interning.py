@@ -26,7 +26,7 @@ class IdTables(Struct):
     shapes: "defaultdict[bytes, int]" = field(default_factory=lambda: _numbering(SEPARATOR * 4))
     geometries: "defaultdict[bytes, int]" = field(default_factory=lambda: _numbering(SEPARATOR * 6))
     collectives: "defaultdict[bytes, int]" = field(
-        default_factory=lambda: _numbering(SEPARATOR * 7)
+        default_factory=lambda: _numbering(SEPARATOR * 9)
     )
     categories: "defaultdict[str, int]" = field(default_factory=_numbering)
 

@@ -38,7 +38,7 @@ def parse_geometry(key: bytes) -> Geometry:
 
 def parse_collective(key: bytes) -> Collective:
     """Decode what a communication kernel says of its collective."""
-    name, dtype, elements, out, group, size, ranks, seq = map(_value, key.split(SEPARATOR))
+    name, dtype, elements, out, group, size, ranks, seq, *peers = map(_value, key.split(SEPARATOR))
     return Collective(
         name=_text(name),
         dtype=_text(dtype),
@@ -48,6 +48,7 @@ def parse_collective(key: bytes) -> Collective:
         group_size=_integer(size),
         ranks=_text(ranks),
         seq=_integer(seq),
+        peer=next((peer for peer in map(_integer, peers) if peer is not None), None),
     )
 
 

@@ -38,6 +38,7 @@ LEAF_PHRASES: Final[Mapping[str, str]] = {
     "idle.host.dispatch": "busy calling operators",
     "idle.host.engine": "in the autograd engine",
     "idle.launch.api": "busy launching kernels",
+    "idle.comm.host": "starting collectives",
     "idle.launch.latency": "launching kernels one at a time, each of which begins a little later",
     "busy.math": "matrix products and convolutions",
     "busy.tc_math": "matrix products and convolutions on tensor cores",

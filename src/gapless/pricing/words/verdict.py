@@ -52,6 +52,7 @@ _ABLATIONS: Final = {
     "io": ("no-logging", "no-checkpoint", "no-evaluation"),
 }
 _UNDONE: Final = "idle.device.wait"
+_HOST_LEAVES: Final = ("idle.host.", "idle.launch.", "idle.comm.")
 _PROFILER_GROUP: Final = "observer"  # the group of this recorder and its windows
 _RARE_PHRASES: Final[Mapping[str, str]] = {
     "idle.gc": "goes to Python's garbage collector",
@@ -246,10 +247,35 @@ def _format_line(location: Location | None) -> str:
 def _describe_ranks(evidence: Evidence) -> str:
     wait_share = evidence.share(*rank_steps.RANK_WAITS)
     if wait_share >= MOSTLY * evidence.share("comm.", "idle.comm."):
+        if (leaf := _find_common_host_leaf(evidence)) is not None:
+            return (
+                "GPUs wait in collectives for the training threads, which do the same on all "
+                f"ranks: they are mostly {LEAF_PHRASES[leaf]}"
+            )
         last_ranks = [straggler.rank for straggler in evidence.study.stragglers[:1]]
         waited_for = f"rank {last_ranks[0]}, the last to come" if last_ranks else "the last to come"
         return f"ranks wait in collectives for {waited_for}"
     return "goes to communication that no computing hides"
+
+
+def _find_common_host_leaf(evidence: Evidence) -> str | None:
+    """Return what the thread of the rank that its peers' devices wait for does meanwhile.
+
+    A thread that launches a little more slowly than the others is waited for all the time. ``None``
+    where that is not most of the wait, or samples do not show that all ranks' threads do the same.
+    """
+    ranks, lines_by_rank = rank_waits.find_ranks(evidence), evidence.recorded.rank_lines
+    if not evidence.on_device or len(lines_by_rank) < max(2, evidence.facts.world.ranks):
+        return None
+    if any(rank_waits.is_surplus_sampled(evidence, rank) for rank in lines_by_rank):
+        return None
+    slowest = max(ranks, key=lambda rank: rank.mean(*_HOST_LEAVES), default=None)
+    if slowest is None or slowest.mean(*_HOST_LEAVES) < MOSTLY * max(
+        rank.mean(*rank_steps.RANK_WAITS) for rank in ranks
+    ):
+        return None
+    said_leaves = (leaf for leaf in LEAF_PHRASES if leaf.startswith(_HOST_LEAVES))
+    return max(said_leaves, key=slowest.mean)
 
 
 _DESCRIBE: Final[Mapping[str, Callable[[Evidence], str]]] = {

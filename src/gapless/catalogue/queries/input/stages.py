@@ -33,7 +33,7 @@ from gapless.model.run import StageUse
 _EQUAL_RATIO: Final = 1.05  # within this, workers are as good as removing a stage
 # Of a fetch: above it, a stage is named where workers are too few.
 _MIN_DOMINANT_SHARE: Final = 0.6
-_MIN_COLLATE_SHARE: Final = 0.1  # of a step, or torch's own collating is no cause
+_MIN_USUAL_SHARE: Final = 0.1  # of a step, or what takes what torch's own does is no cause
 _WORKERS_CAUSE: Final = "loader-in-training-process"  # the cause that more workers remove
 _PAIRED_STAGES: Final = {"read": "other", "other": "read"}  # the data set's own: calls and code
 _MAX_MEMORY_SHARE: Final = 0.25  # that samples kept in memory may take
@@ -88,7 +88,7 @@ def detect_slow_stage(
     if (
         remaining_share >= 1
         or (workers_suffice and (loader.num_workers or has_late_batches(loading)))
-        or (stage == "collate" and _is_usual_collate(evidence, loader))
+        or _is_usual(evidence, loader, top)
     ):
         return None
     caveat = (
@@ -121,10 +121,16 @@ def detect_slow_stage(
     )
 
 
-def _is_usual_collate(evidence: Evidence, loader: Loader) -> bool:
-    """Return whether nothing stands out: torch's own function takes little of a step."""
-    waited_ns = evidence.per_step("idle.data.collate")
-    return is_torch_collate(loader) and waited_ns < _MIN_COLLATE_SHARE * (evidence.step_ns or 0.0)
+def _is_usual(evidence: Evidence, loader: Loader, stage: StageUse) -> bool:
+    """Return whether nothing stands out: it takes little of a step, and what it takes with torch.
+
+    Putting samples together by torch's own function; a sample of twice what torch's own takes.
+    """
+    if evidence.per_step(f"idle.data.{stage.name}") >= _MIN_USUAL_SHARE * (evidence.step_ns or 0.0):
+        return False
+    if stage.name == "collate":
+        return is_torch_collate(loader)
+    return stage.name == "other" and stage.wall_ns <= 2 * _INDEXED_NS
 
 
 def _min_samples_ns(loading: Loading) -> float:

@@ -1,8 +1,7 @@
 """What an exchange takes where the run's own do not tell: α + bytes ÷ bandwidth, by its transport.
 
-Measured on two ranks of a processor and of two H200s (``benchmarks/exchange_costs.py``), and as
-wide as published runs of nccl-tests are apart on other machines of the kind. What no link is known
-of lies between the slowest and the fastest.
+gloo's was measured (``benchmarks/exchange_costs.py``). Those of GPUs are assumed, and as wide as
+that asks for: windows of two H200s had 80 GB/s for 33 MB, and 58 µs for 4 KB, waits included.
 """
 
 import re

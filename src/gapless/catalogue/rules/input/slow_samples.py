@@ -69,7 +69,8 @@ def slow_samples(evidence: Evidence, loader: Loader) -> Detection | None:
     A stage is a cause if a step without it would be shorter than one with as many workers as the
     processors can feed. Both are lower bounds: the longest of the work between batches plus a
     hand-over, the time of the workers, and that of all processors. Of the stage, what it takes to
-    get samples out of a list remains; of torch's ``TensorDataset``, rows of two tensors.
+    get samples out of a list remains; of torch's ``TensorDataset``, rows of two tensors. Samples
+    that take up to twice as long as these are no cause in less than a tenth of a step.
 
     If the training computes on the same processors and makes its batches itself, workers gain less
     than that bound: there the stage is also a cause, unless workers would be a fifth faster at

@@ -20,6 +20,7 @@ from gapless.model.host_code import CallLine
 from gapless.model.rhythm import LongSteps
 from gapless.model.run import RecordedRun
 
+_LEAVING: Final = "destroy_process_group"  # after the last step, whose length goes on until then
 _MIN_STEP_SHARE: Final = 0.05  # of the step
 _TRUE_SHARE: Final = Estimate(0.8, 1.0, 1.05)  # of what long steps take more than the others
 _MAX_REMOVED_SHARE: Final = 0.98  # of these leaves
@@ -66,6 +67,9 @@ _MAX_MISMATCH: Final = 0.35  # of a line's samples, and of the time of long step
       each 20.0 ms step.
     make_example(CallLine("train.py", 40, "train", "codes.py", "reseed", 0.25, late=0.2),
       CallLine("train.py", 28, "train", "loss.py", "criterion", 0.3, late=0.02))
+    # Ranks part after the last step
+    make_example(CallLine("train.py", 40, "train", "torch/distributed/distributed_c10d.py",
+      "destroy_process_group", 0.25, late=0.2))
     # The optimizer, which is last in a step that something else held up
     make_example(CallLine("train.py", 41, "train", "torch/optim/adam.py", "Adam.step", 0.25,
       late=0.2))
@@ -201,7 +205,7 @@ def _other_calls(recorded: RecordedRun) -> list[CallLine]:
         for call in calls
         if (call.file, call.function) in training_functions
         and (call.callee_file, call.callee) not in training_functions
-        and call.callee != training_calls.BACKWARD
+        and call.callee not in (training_calls.BACKWARD, _LEAVING)
         and not _is_loading(call)
         and not _is_of_optimizer(call)
     ]
