@@ -47,7 +47,7 @@ from gapless.catalogue.fixes.occasions.cadence import (
 )
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.fixes.ranks.ddp_bf16 import ddp_bf16
-from gapless.catalogue.fixes.ranks.nccl import nccl
+from gapless.catalogue.fixes.ranks.nccl_backend import nccl_backend
 from gapless.catalogue.fixes.ranks.no_sync import no_sync
 from gapless.catalogue.fixes.samples.decode_by_dali import decode_by_dali
 from gapless.catalogue.fixes.samples.decode_on_device import decode_on_device
@@ -116,7 +116,7 @@ FIXES: Final[tuple[Fix, ...]] = (
     no_sync,
     *DDP_ARGUMENTS,
     ddp_bf16,
-    nccl,
+    nccl_backend,
     log_every,
     evaluate_every,
     checkpoint_every,

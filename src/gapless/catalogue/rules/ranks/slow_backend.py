@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.fixes.ranks.nccl import nccl
+from gapless.catalogue.fixes.ranks.nccl_backend import nccl_backend
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives, transports
 from gapless.model.estimate import Estimate
@@ -73,7 +73,7 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
         collectives.change_joint_step(_estimate_gain(evidence, lost_ns)),
         location=parallel.location,
         measures=(Measure("exposed, a step", lost_ns, "ns"),),
-        helps=(nccl.request(),),
+        helps=(nccl_backend.request(),),
         to_try=not collectives.gradient_bytes(evidence),
     )
 

@@ -12,7 +12,7 @@ _BACKENDS: Final = "cpu:gloo,cuda:nccl"
 
 
 @fix(
-    "nccl",
+    "nccl-backend",
     cases="""
     # init_process_group("gloo"), and a model on GPUs
     > risky: backend gloo → cpu:gloo,cuda:nccl
@@ -28,7 +28,7 @@ _BACKENDS: Final = "cpu:gloo,cuda:nccl"
     gpu()
     """,
 )
-def nccl(facts: Facts, option: Option) -> tuple[Proposal, ...]:
+def nccl_backend(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     """Exchange what lies on GPUs by NCCL, from GPU to GPU.
 
     What lies in the host's memory goes on through gloo.
@@ -45,10 +45,10 @@ def nccl(facts: Facts, option: Option) -> tuple[Proposal, ...]:
     def propose(module: Parallel) -> Proposal:
         backend = module.settings.get("backend")
         if backend != "gloo":
-            return nccl.no_change(f"gradients are exchanged by {backend}", module.location)
+            return nccl_backend.no_change(f"gradients are exchanged by {backend}", module.location)
         if facts.machine.device is None:
-            return nccl.refusal("NCCL exchanges between GPUs alone", module.location)
-        return nccl.proposal(
+            return nccl_backend.refusal("NCCL exchanges between GPUs alone", module.location)
+        return nccl_backend.proposal(
             f"backend {backend} → {_BACKENDS}",
             SetArgument(_START, "backend", _BACKENDS),
             applicability=Applicability.RISKY,
@@ -56,4 +56,4 @@ def nccl(facts: Facts, option: Option) -> tuple[Proposal, ...]:
             location=module.location,
         )
 
-    return propose_for_ddp(nccl, facts, option, propose)
+    return propose_for_ddp(nccl_backend, facts, option, propose)
