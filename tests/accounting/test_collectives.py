@@ -79,6 +79,23 @@ def test_a_send_meets_the_receive_of_its_pair_whatever_each_rank_counts() -> Non
     assert (first.rank.tolist(), first.last_start.tolist()) == ([1, 2], [25, 51])
 
 
+@pytest.mark.parametrize(
+    ("ranks", "size", "meeting"),
+    [("[0, 2, 4]", 3, [4]), ("[0, 1, ..., 31]", 32, [2]), ("[0, 2, ..., 62]", 32, [])],
+)
+def test_a_send_goes_to_the_rank_that_its_group_numbers_so(
+    ranks: str, size: int, meeting: list[int]
+) -> None:
+    send = Collective("send", "Float", 10, 10, "1", size, ranks, peer=2)
+    receive = replace(send, name="recv", peer=0)
+    drawings = [
+        draw_rank(0, EARLY[:1], [send]),
+        draw_rank(2, LATE[:1], [receive]),
+        draw_rank(4, LATE[:1], [receive]),
+    ]
+    assert match_collectives(gather_ranks(*drawings))[0].rank.tolist() == meeting
+
+
 def test_ranks_without_a_number_are_told_apart_by_position() -> None:
     early, late = (
         draw_rank(None, EARLY, with_numbers(1, 2)),

@@ -8,6 +8,7 @@ before both have come. Of more ranks, the inputs of the call say who the other i
 aligned by the ends of collectives (``clock_lines``).
 """
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final
@@ -140,7 +141,22 @@ def _pair_ranks(rank: int | None, call: Collective) -> str | None:
     """Return two ranks of a larger group that exchange; ``None`` for a collective of all."""
     if rank is None or call.peer is None or call.group_size == 2:  # noqa: PLR2004 - the group is it
         return None
-    return str(sorted((rank, call.peer)))
+    peer = _peer_rank(call.peer, call)
+    return f"{rank} and another" if peer is None else str(sorted((rank, peer)))
+
+
+def _peer_rank(peer: int, call: Collective) -> int | None:
+    """Return the rank of all that a group numbers so; ``None``: that is not known.
+
+    Of large groups the ranks between the first ones and the last are left out.
+    """
+    if call.ranks is None:
+        return peer
+    ranks = [int(digits) for digits in re.findall(r"\d+", call.ranks)]
+    if call.group_size not in (None, len(ranks)):
+        span = range(ranks[0], ranks[-1] + 1) if ranks else range(0)
+        ranks = [*span] if len(span) == call.group_size else []
+    return ranks[peer] if peer < len(ranks) else None
 
 
 def _take(capture: Collectives, rows: list[int]) -> Collectives:
