@@ -11,8 +11,11 @@ from gapless.model.leaf import LEAF
 from gapless.replay.edits.evening import even_out
 from gapless.replay.graph.anchors import make_anchors, order_anchors
 from gapless.replay.graph.joining import RankGraph, join_graphs
-from gapless.replay.graph.nodes import Graph, Op
+from gapless.replay.graph.nodes import Graph, Op, Refusal
 from gapless.replay.graph.simulate import StuckError, simulate
+from gapless.replay.predict import joint_scene
+from gapless.replay.predict.joint_scene import make_joint_scene
+from gapless.replay.predict.scene import PlainTarget
 from gapless.study import Options
 from gapless.study.opening import open_study
 from tests.replay.graphs import Anchor, Job, make_graph
@@ -126,3 +129,29 @@ def test_two_real_ranks_are_replayed_within_the_bar() -> None:
     assert fidelity.windows == 1
     assert fidelity.imputed is not None
     assert abs(fidelity.imputed) < 0.02
+
+
+def make_two_threads(n_events: int) -> Graph:
+    """Make a rank of which two threads meet others, the second after so many events."""
+    threads = [
+        [Anchor(Op.LAUNCH, job, segment_ns, counts=count), Anchor(Op.SYNC, 0), Anchor(Op.STEP, 0)]
+        for job, segment_ns, count in ((0, 500_000, 0), (1, 900_000, n_events))
+    ]
+    graph = make_graph(*threads, acts=[Job(TRANSFER)] * 2)
+    leaf = np.full(2, LEAF["comm.exposed"], np.int8)
+    meeting = np.array([0, 1], np.int32)
+    return replace(graph, work=replace(graph.work, meeting=meeting, leaf=leaf))
+
+
+def test_ranks_that_are_stuck_once_tracing_costs_nothing_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graphs = [make_two_threads(0), make_two_threads(400)]
+    ended = simulate(join(*graphs)).steps
+    ranks = [RankGraph(replace(graph, steps=ended), 0) for graph in graphs]
+    monkeypatch.setattr(joint_scene, "meet_ranks", lambda *_: ranks)
+    for function in ("build_explained_graph", "view_of"):
+        monkeypatch.setattr(joint_scene, function, MagicMock())
+    refusal = make_joint_scene([MagicMock(first_step=None)] * 2, PlainTarget(500_000))
+    assert isinstance(refusal, Refusal)
+    assert "wait for ever" in refusal.reason

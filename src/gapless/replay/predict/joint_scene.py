@@ -18,7 +18,7 @@ from gapless.replay.edits.select import view_of
 from gapless.replay.graph.build import ALL_STEPS
 from gapless.replay.graph.joining import join_graphs, meet_ranks
 from gapless.replay.graph.nodes import Graph, Refusal
-from gapless.replay.graph.simulate import simulate
+from gapless.replay.graph.simulate import StuckError, simulate
 from gapless.replay.predict.scene import (
     NO_CHECK,
     PlainTarget,
@@ -69,8 +69,11 @@ def make_joint_scene(
         anchored=False,
         ranks=tuple(RankScene(view, rank) for view, rank in zip(views, ranks, strict=True)),
     )
-    fitted = fit_scene(scene, target, lambda checked: _set_data_waits(checked, data_ns))
-    return fitted if isinstance(fitted, Refusal) else _name_late_rank(fitted)
+    try:
+        fitted = fit_scene(scene, target, lambda checked: _set_data_waits(checked, data_ns))
+        return fitted if isinstance(fitted, Refusal) else _name_late_rank(fitted)
+    except StuckError as error:  # without what tracing cost, threads of a rank may meet others anew
+        return Refusal(str(error))
 
 
 def _common_steps(windows: Sequence[RankWindow]) -> list[slice]:
