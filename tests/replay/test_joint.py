@@ -149,7 +149,7 @@ def test_ranks_that_are_stuck_once_tracing_costs_nothing_are_refused(
     graphs = [make_two_threads(0), make_two_threads(400)]
     ended = simulate(join(*graphs)).steps
     ranks = [RankGraph(replace(graph, steps=ended), 0) for graph in graphs]
-    monkeypatch.setattr(joint_scene, "meet_ranks", lambda *_: ranks)
+    monkeypatch.setattr(joint_scene, "meet_ranks", MagicMock(return_value=ranks))
     for function in ("build_explained_graph", "view_of"):
         monkeypatch.setattr(joint_scene, function, MagicMock())
     refusal = make_joint_scene([MagicMock(first_step=None)] * 2, PlainTarget(500_000))
