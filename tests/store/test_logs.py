@@ -365,6 +365,20 @@ def test_set_up_and_what_was_not_kept_are_apart_from_other_stacks() -> None:
     )
 
 
+def test_a_late_step_is_the_training_s_if_steps_go_on() -> None:
+    def report(thread: str, line: int) -> bytes:
+        stack: list[object] = [1, [["a.py", line, "f"]], 40, 0, {}, 40]
+        return wire.text_frame(wire.STACKS, {"thread": thread, "stacks": [stack]})
+
+    process = read_single(
+        drawing.process(),
+        *(report(*look) for look in (("training", 3), ("ending", 4), ("training", 3))),
+        report("ending", 5),
+    )
+    assert [(stack.frames[0][1], stack.count) for stack in process.stacks] == [(3, 2), (4, 1)]
+    assert [stack.frames[0][1] for stack in process.setup_stacks] == [5]
+
+
 def test_json_of_any_shape_is_no_traceback() -> None:
     dice = random.Random(7)
     values: list[Any] = [None, 5, -1.5, "a", [], {}, [[1, [["f"]]]], {"a": {"b": 1}}, True]

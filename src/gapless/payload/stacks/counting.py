@@ -75,7 +75,7 @@ def join_late() -> None:
 
 
 def take_late(limit: int) -> dict[str, Any]:
-    """Return what was seen since the last step, as it is written: call it after ``take``."""
+    """Return what was seen since the step is late, as it is written: call it after ``take``."""
     stacks.counts.update(stacks.late_counts)
     stacks.late_counts.clear()
     return take(limit)
@@ -84,7 +84,7 @@ def take_late(limit: int) -> dict[str, Any]:
 def take(limit: int) -> dict[str, Any]:
     """Return what was counted, as it is written, and count anew: the longest stacks, the rest.
 
-    What was seen in a step that is late waits for its end.
+    What was seen in a step that is late is left out.
     """
     ranked = sorted(
         stacks.counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0])

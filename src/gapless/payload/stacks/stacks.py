@@ -41,7 +41,7 @@ EARLY_FACTORS = {"setup": 3.0, "training": 6.0}
 REPORT_NS = 5_000_000_000  # what was seen is written so long after the start, then ever more rarely
 SPACING = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
-_ENDING = "ending"  # the thread of what was seen after the last step
+ENDING = "ending"  # the thread of what was seen since a step is late
 NEVER_NS = 1 << 62  # set-up is written when it is over
 SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
@@ -324,8 +324,8 @@ def _report(*, last: bool = False) -> None:
         if (recorder.last_edge() or (None,))[0] != counting.stacks.late_edge:
             counting.join_late()
     _report_as(role)
-    if last:
-        _write(_ENDING, counting.take_late(MAX_REPORTED[role]))
+    # If steps go on after this, whoever reads it knows by what is written then that it was none.
+    _write(ENDING, counting.take_late(MAX_REPORTED[role]))
 
 
 def _report_as(role: str) -> None:

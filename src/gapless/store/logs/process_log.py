@@ -25,9 +25,11 @@ from gapless.store.logs.fields import Object, integer, items, members, parse, te
 
 Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
+_Stacks = dict[tuple[str, _Frames], Counter[str]]  # by thread and frames: looks, and time
 _T = TypeVar("_T")
 # The threads of stacks from before the process stepped or loaded, and from long after its last step
-_SPARE_THREADS = ("setup", "ending")
+_TRAINING, _ENDING = "training", "ending"
+_SPARE_THREADS = ("setup", _ENDING)
 _LOOKS, _RAN, _OFF, _LATE = "(looks)", "(ran)", "(off)", "(late)"  # besides what it waited for
 _AMOUNTS = (_LOOKS, _RAN, _OFF)
 _REST = " (rest)"  # ends the thread of the sum of stacks that were not kept
@@ -65,7 +67,8 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
             unobserved.count, counts.get((unobserved.what, unobserved.why), 0)
         )
     amounts_by_key: dict[tuple[str, _Frames], Counter[str]] = {}
-    for amounts_by_stack in reader.parse_frames(wire.STACKS, _parse_stacks):
+    reports = _join_late_steps(list(reader.parse_frames(wire.STACKS, _parse_stacks)))
+    for amounts_by_stack in reports:
         for stack, amounts in amounts_by_stack.items():
             amounts_by_key.setdefault(stack, Counter()).update(amounts)
     stacks = [_stack_count(*stack, amounts) for stack, amounts in amounts_by_key.items()]
@@ -177,7 +180,7 @@ def _parse_readings(edge: object) -> tuple[tuple[int, int], ...]:
     return tuple(known_pairs) if len(known_pairs) == len(pairs) else ()
 
 
-def _parse_stacks(document: Object) -> dict[tuple[str, _Frames], Counter[str]] | None:
+def _parse_stacks(document: Object) -> _Stacks | None:
     """Return the amounts of each stack: samples, ns on a processor, and ns off it by cause."""
     thread = text(document.get("thread"))
     if thread is None:
@@ -199,6 +202,18 @@ def _parse_stacks(document: Object) -> dict[tuple[str, _Frames], Counter[str]] |
             {kind: value or 0 for kind, value in zip(_AMOUNTS, rest_counts, strict=True)}
         )
     return counts
+
+
+def _join_late_steps(reports: list[_Stacks]) -> list[_Stacks]:
+    """Return reports in which a late step is the training's if steps went on after it."""
+    joined: list[_Stacks] = []
+    goes_on = False
+    for report in reversed(reports):
+        threads = {thread.removesuffix(_REST) for thread, _ in report}
+        goes_on = goes_on or _TRAINING in threads
+        thread = _TRAINING if goes_on else _ENDING
+        joined.append({(key[0].replace(_ENDING, thread), key[1]): report[key] for key in report})
+    return joined[::-1]
 
 
 def _stack_count(thread: str, frames: _Frames, amounts: Counter[str]) -> StackCount:
