@@ -1,9 +1,9 @@
 """Keep what ``gapless try`` said of jobs of two GPUs whose fault is left out by its variant.
 
-``python -m benchmarks.job_trials --run FOLDER NAME=FILE …``: what ``gapless try
---set env.JOBS_VARIANT=… -- torchrun --nproc-per-node 2 tests/jobs/run.py CASE`` printed, by the
-name of the case, which may have several. Beside it stands what is foretold of the recording of
-that case (``results/jobs.json``).
+``python -m benchmarks.job_trials --run FOLDER NAME=FILE …`` adds what ``gapless try --set
+env.JOBS_VARIANT=… -- torchrun --nproc-per-node 2 tests/jobs/run.py CASE`` printed, by the name of
+the case, to those on record. Beside it stands what is foretold of the recording of that case
+(``results/jobs.json``), or, as ``NAME=FILE=RUN``, of a run recorded just before the trial.
 """
 
 import argparse
@@ -12,7 +12,11 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
+from benchmarks.judging.jobs import describe, price_run
 from benchmarks.machine import write_result
+from gapless.pricing.diagnose import diagnose
 from gapless.recorded.facts import facts as facts_of
 from gapless.store.run.recordings import load
 
@@ -21,9 +25,22 @@ _GAIN: Final = re.compile(r"env\.JOBS_VARIANT=(\w+)\s.*?([\d.]+)× \[([\d.]+) �
 _NOISE: Final = re.compile(r"A/A noise ± ([\d.]+) %")
 
 
-def read_trial(case: str, text: str) -> dict[str, Any]:
-    """Return what a trial measured, beside what is foretold of the case; absent is ``None``."""
-    answer = json.loads((RESULTS / "jobs.json").read_text())["cases"][case]
+def ask_run(run: Path) -> dict[str, Any]:
+    """Return what is named first of a run, and foretold of it; absent is ``None``."""
+    diagnosis = diagnose(price_run(run))
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    fidelity = diagnosis.fidelity
+    return {
+        "first": None if first is None else describe(first.detection),
+        "predicted": None if first is None else msgspec.to_builtins(first.prediction.speedup),
+        "refused": None if fidelity is None else fidelity.refused,
+    }
+
+
+def read_trial(case: str, path: Path, run: Path | None) -> dict[str, Any]:
+    """Return what a trial measured, beside what is foretold of the case, or of a run of it."""
+    kept = json.loads((RESULTS / "jobs.json").read_text())["cases"][case]
+    answer, text = kept if run is None else ask_run(run), path.read_text()
     gain, noise = _GAIN.search(text), _NOISE.search(text)
     if gain is None or noise is None:
         raise SystemExit(f"{case}: the text holds no gain, or no noise")
@@ -43,15 +60,17 @@ def main() -> None:
     """Read the texts, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", required=True, help="a run of these ranks that was recorded there")
-    parser.add_argument("trials", nargs="+", metavar="NAME=FILE")
+    parser.add_argument("trials", nargs="+", metavar="NAME=FILE[=RUN]")
     options = parser.parse_args()
     facts = facts_of(load(options.run))
-    pairs = [trial.split("=", 1) for trial in options.trials]
-    cases: dict[str, list[dict[str, Any]]] = {}
-    for case, path in pairs:
-        cases.setdefault(case, []).append(read_trial(case, Path(path).read_text()))
+    out = RESULTS / "job_trials.json"
+    cases: dict[str, list[dict[str, Any]]] = json.loads(out.read_text())["cases"]
+    for trial in options.trials:
+        case, path, *runs = trial.split("=")
+        run = Path(runs[0]) if runs else None
+        cases.setdefault(case, []).append(read_trial(case, Path(path), run))
     machine = f"{facts.world.ranks} × {facts.machine.device}"
-    write_result({"machine": machine, "cases": cases}, RESULTS / "job_trials.json")
+    write_result({"machine": machine, "cases": cases}, out)
 
 
 if __name__ == "__main__":
