@@ -3,7 +3,8 @@
 ``python -m benchmarks.job_trials --run FOLDER NAME=FILE …`` adds what ``gapless try --set
 env.JOBS_VARIANT=… -- torchrun --nproc-per-node 2 tests/jobs/run.py CASE`` printed, by the name of
 the case, to those on record. Beside it stands what is foretold of the recording of that case
-(``results/jobs.json``), or, as ``NAME=FILE=RUN``, of a run recorded just before the trial.
+(``results/jobs.json``), or, as ``NAME=FILE=RUN``, of a run recorded just before the trial. What was
+tried may also be a fix, of another program (``two_gpus.py``: ``--fix nccl-backend``).
 """
 
 import argparse
@@ -21,7 +22,9 @@ from gapless.recorded.facts import facts as facts_of
 from gapless.store.run.recordings import load
 
 RESULTS: Final = Path(__file__).parent / "results"
-_GAIN: Final = re.compile(r"env\.JOBS_VARIANT=(\w+)\s.*?([\d.]+)× \[([\d.]+) … ([\d.]+)\]\s+(\w+)")
+_GAIN: Final = re.compile(
+    r"  B  (?:env\.JOBS_VARIANT=)?([\w-]+)  .*?([\d.]+)× \[([\d.]+) … ([\d.]+)\]\s+(\w+)"
+)
 _NOISE: Final = re.compile(r"A/A noise ± ([\d.]+) %")
 
 
@@ -39,8 +42,8 @@ def ask_run(run: Path) -> dict[str, Any]:
 
 def read_trial(case: str, path: Path, run: Path | None) -> dict[str, Any]:
     """Return what a trial measured, beside what is foretold of the case, or of a run of it."""
-    kept = json.loads((RESULTS / "jobs.json").read_text())["cases"][case]
-    answer, text = kept if run is None else ask_run(run), path.read_text()
+    kept = json.loads((RESULTS / "jobs.json").read_text())["cases"].get(case)
+    answer, text = ask_run(run) if run is not None else kept, path.read_text()
     gain, noise = _GAIN.search(text), _NOISE.search(text)
     if gain is None or noise is None:
         raise SystemExit(f"{case}: the text holds no gain, or no noise")

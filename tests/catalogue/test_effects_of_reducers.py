@@ -214,6 +214,11 @@ def test_links_of_gpus_are_known_by_their_machine(
     assert transports.nccl_transport(facts) == transport
 
 
+def test_ranks_of_two_hosts_meet_over_a_network() -> None:
+    facts = example_facts.gpu(example_facts.world(ranks=16, local_ranks=16, hosts=("a", "b")))
+    assert transports.nccl_transport(facts) == transports.NETWORK
+
+
 def test_what_transports_are_said_to_take_holds_where_it_was_measured() -> None:
     cases = json.loads((RESULTS / "exchange_costs.json").read_text())
     for name, case in cases.items():

@@ -275,7 +275,8 @@ def _find_common_host_leaf(evidence: Evidence) -> str | None:
     ):
         return None
     said_leaves = (leaf for leaf in LEAF_PHRASES if leaf.startswith(_HOST_LEAVES))
-    return max(said_leaves, key=slowest.mean)
+    leaf = max(said_leaves, key=slowest.mean)
+    return leaf if slowest.mean(leaf) > 0 else None
 
 
 _DESCRIBE: Final[Mapping[str, Callable[[Evidence], str]]] = {

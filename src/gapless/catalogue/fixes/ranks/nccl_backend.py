@@ -20,6 +20,9 @@ _BACKENDS: Final = "cpu:gloo,cuda:nccl"
     # By NCCL already
     > nothing to change: gradients are exchanged by nccl
     gpu(ddp(backend="nccl"))
+    # A backend that was not recorded
+    > refused: it is not known what exchanges gradients
+    gpu(ddp())
     # A model on the processor
     > refused: NCCL exchanges between GPUs alone
     cpu(ddp(backend="gloo"))
@@ -44,6 +47,8 @@ def nccl_backend(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 
     def propose(module: Parallel) -> Proposal:
         backend = module.settings.get("backend")
+        if backend is None:
+            return nccl_backend.refusal("it is not known what exchanges gradients", module.location)
         if backend != "gloo":
             return nccl_backend.no_change(f"gradients are exchanged by {backend}", module.location)
         if facts.machine.device is None:

@@ -44,7 +44,8 @@ NETWORK: Final = Transport(Estimate(3e4, 8e4, 3e5), Estimate(3e8, 5e9, 4e10))
 def nccl_transport(facts: Facts) -> Transport:
     """Return what NCCL has on the links of a run's GPUs: of one machine, or between several."""
     world = facts.world
-    if world.local_ranks is not None and world.local_ranks < world.ranks:
+    is_local = world.local_ranks is None or world.local_ranks >= world.ranks
+    if not is_local or len(set(world.hosts)) > 1:
         if not world.links:
             return NETWORK
         fastest = max(world.links.values()) * _MBIT
