@@ -74,21 +74,13 @@ def join_late() -> None:
     stacks.late_counts.clear()
 
 
-def take_late(limit: int) -> dict[str, Any]:
-    """Return what was seen since the step is late, as it is written: call it after ``take``."""
-    stacks.counts.update(stacks.late_counts)
-    stacks.late_counts.clear()
-    return take(limit)
-
-
-def take(limit: int) -> dict[str, Any]:
+def take(limit: int, *, is_late: bool = False) -> dict[str, Any]:
     """Return what was counted, as it is written, and count anew: the longest stacks, the rest.
 
-    What was seen in a step that is late is left out.
+    ``is_late``: what was seen in the step that is late, which is left out else.
     """
-    ranked = sorted(
-        stacks.counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0])
-    )
+    counts = stacks.late_counts if is_late else stacks.counts
+    ranked = sorted(counts.copy().items(), key=lambda item: (-sum(item[1][1:3]), -item[1][0]))
     longest = []
     for key, amounts in ranked[:limit]:
         frames = [
@@ -103,7 +95,7 @@ def take(limit: int) -> dict[str, Any]:
         _add_to_rest(amounts)
     looks = sum(amounts[0] for _, amounts in ranked)
     taken = {"stacks": longest, "looks": looks, "rest": [*stacks.rest]}
-    stacks.counts.clear()
+    counts.clear()
     stacks.rest[:] = [0, 0, 0]
     return taken
 

@@ -325,7 +325,7 @@ def _report(*, last: bool = False) -> None:
             counting.join_late()
     _report_as(role)
     # If steps go on after this, whoever reads it knows by what is written then that it was none.
-    _write(ENDING, counting.take_late(MAX_REPORTED[role]))
+    _write(ENDING, counting.take(MAX_REPORTED[role], is_late=True))
 
 
 def _report_as(role: str) -> None:

@@ -77,24 +77,17 @@ def _find_shifts(arrivals: Sequence[Arrivals], common: Int64) -> list[int] | Non
             for rank in arrivals
         )
     ]
-    shifts = {0: 0}
-    for _ in arrivals[1:]:
-        tie = next(
-            (
-                (rank, tied_rank, numbers)
-                for rank in range(len(starts))
-                for tied_rank in shifts
-                if rank not in shifts
-                and (numbers := starts[rank].keys() & starts[tied_rank].keys())
-            ),
-            None,
-        )
-        if tie is None:
-            return None
-        rank, tied_rank, numbers = tie
-        leads = [starts[rank][number] - starts[tied_rank][number] for number in numbers]
-        shifts[rank] = shifts[tied_rank] + int(np.median(leads))
-    return [shifts[rank] for rank in range(len(starts))] if len(common) else None
+    shifts, untied_ranks = {0: 0}, set(range(1, len(starts)))
+    tied_ranks = [0]
+    for tied_rank in tied_ranks:  # it grows
+        for rank in sorted(untied_ranks):
+            if numbers := starts[rank].keys() & starts[tied_rank].keys():
+                leads = [starts[rank][number] - starts[tied_rank][number] for number in numbers]
+                shifts[rank] = shifts[tied_rank] + int(np.median(leads))
+                tied_ranks.append(rank)
+                untied_ranks.remove(rank)
+    is_tied = len(common) and not untied_ranks
+    return [shifts[rank] for rank in range(len(starts))] if is_tied else None
 
 
 def _mark_rank(graph: Graph, trace: Trace, arrivals: Arrivals, rows: Int64, common: Int64) -> Graph:
