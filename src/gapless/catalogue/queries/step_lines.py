@@ -58,6 +58,7 @@ class StepLine(Struct, frozen=True):
     has_gradients: bool = False  # they are computed there, by a pass beside ``backward()``
     first_line: int = 0
     last_line: int = 0
+    waited: float = 0.0  # of the thread's time, beside it, for a device
 
 
 def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
@@ -297,6 +298,7 @@ def _merge_lines(
         has_gradients,
         first_line=min(line.line for line in block),
         last_line=max(line.line for line in block),
+        waited=sum(line.waited for line in block),
     )
 
 
