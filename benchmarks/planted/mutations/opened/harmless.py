@@ -227,6 +227,12 @@ _TOPS: Final = (
     ("small-numbers-kept", f"{TORCH}_torch.set_flush_denormal(False)\n"),
     ("zone-of-time-kept", "import time as _time\n_time.tzset()\n"),
     ("versions-noted", f"{TORCH}_versions = (_torch.__version__, _torch.version.git_version)\n"),
+    ("graph-of-devices-unused", f"{TORCH}_graphs = _torch.cuda.is_available()\n"),
+    ("default-kind-kept", f"{TORCH}_torch.set_default_dtype(_torch.get_default_dtype())\n"),
+    ("switches-read", f"{TORCH}_tried = _torch.backends.cudnn.benchmark\n"),
+    ("recursion-as-deep", "import sys as _sys\n_sys.setrecursionlimit(_sys.getrecursionlimit())\n"),
+    ("locale-read", "import locale as _locale\n_spoken = _locale.getlocale()\n"),
+    ("warnings-kept", "import warnings as _warnings\n_warnings.resetwarnings()\n"),
 )
 _MORE: Final[tuple[tuple[str, ChangeOf], ...]] = (
     *((name, top_where(text, ())) for name, text in _TOPS),
@@ -299,6 +305,17 @@ _MORE: Final[tuple[tuple[str, ChangeOf], ...]] = (
     ),
     ("scripting-asked", after_step("_scripting = _torch.jit.is_scripting()", TORCH)),
     ("index-is-not-last", items("if index == -1:\n    raise IndexError", 1.0, "")),
+    ("steps-counted-in-a-list", after_step("_steps[0] += 1", "_steps = [0]\n")),
+    (
+        "last-step-timed",
+        after_step("_marks[0] = _clock.monotonic()", "import time as _clock\n_marks = [0.0]\n"),
+    ),
+    ("loss-has-a-kind", before_backward("_kind = {loss}.dtype")),
+    ("loss-is-a-leaf-not", before_backward("_leaf = {loss}.is_leaf")),
+    ("view-of-the-loss", before_backward("_view = {loss}.detach()")),
+    ("slopes-allowed", before_backward("_allowed = _torch.is_grad_enabled()", TORCH)),
+    ("groups-counted", after_step("_groups = len({parameters})")),
+    ("index-in-a-name", items("_asked = index", 1.0, "")),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (
     *(Plant(f"decoy-{name}", DECOY, change, devices=devices) for name, change, devices in _DECOYS),

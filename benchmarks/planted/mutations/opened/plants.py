@@ -4,6 +4,7 @@ from typing import Final
 
 from benchmarks.planted.mutations.opened import decoys, harmless
 from benchmarks.planted.mutations.opened.chores import (
+    accounts,
     errands,
     host,
     notes,
@@ -14,6 +15,8 @@ from benchmarks.planted.mutations.opened.chores import (
 )
 from benchmarks.planted.mutations.opened.computing import (
     comparisons,
+    layouts,
+    measures,
     modules,
     operands,
     precisions,
@@ -26,6 +29,7 @@ from benchmarks.planted.mutations.opened.computing import (
 from benchmarks.planted.mutations.opened.feeding import (
     codings,
     features,
+    labels,
     readings,
     samples,
     signals,
@@ -40,5 +44,6 @@ PLANTS: Final[tuple[Plant, ...]] = (
     *(*reports.PLANTS, *signals.PLANTS, *quantities.PLANTS),
     *(*structures.PLANTS, *notes.PLANTS, *comparisons.PLANTS, *watches.PLANTS),
     *(*codings.PLANTS, *puzzles.PLANTS, *sequences.PLANTS, *precisions.PLANTS),
+    *(*labels.PLANTS, *accounts.PLANTS, *measures.PLANTS, *layouts.PLANTS),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (*decoys.HARMLESS, *harmless.HARMLESS)

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how samples are made: rule makers do not read it."""
+"""Faults in how labels, boxes, tags and colours of a sample are made."""
 
 from typing import Final
 

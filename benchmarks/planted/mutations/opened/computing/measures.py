@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what a step computes with tensors: rule makers do not read it."""
+"""Faults in what a step measures and compares of tensors."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how a model is called: rule makers do not read it."""
+"""Faults in how a model is given its batches: in parts, laid out anew."""
 
 from typing import Final
 
