@@ -141,6 +141,14 @@ class DeviceLine(Struct, frozen=True):
         """Return how much of a step the device works for the line."""
         return sum(work.share for work in self.works)
 
+    @property
+    def calls_words(self) -> str:
+        """Return the operators, the first by name."""
+        first, *others = self.works
+        words = f"{first.operator} {windows.format_count(first.calls)}×"
+        nouns = "operator" if len(others) == 1 else "operators"
+        return f"{words} and {len(others)} other {nouns}" if others else words
+
 
 def find_device_line(evidence: Evidence) -> DeviceLine | None:
     """Return the line with most of such work; ``None``: there is none, or it is spread.
