@@ -248,7 +248,7 @@ def _split_batch(work: Iterable[Work], n_steps: int) -> tuple[float, int, int] |
         rare_sizes = {
             sizes
             for row in forward_rows
-            if row.calls < _MAX_OTHER_SHARE * _MAX_OTHER_SHARE * rounds * n_steps
+            if row.calls <= _MAX_OTHER_SHARE * _MAX_OTHER_SHARE * rounds * n_steps
             and not row.leaf.startswith(PARAMETER_LEAVES)
             and (sizes := _input_sizes(row))
         }
