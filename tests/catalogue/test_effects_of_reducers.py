@@ -17,6 +17,7 @@ from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries.ranks import transports
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
+from gapless.catalogue.rules.ranks.one_process_for_gpus import one_process_for_gpus
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
 from gapless.model.change import Change, Delay, HostChange, Omit, Scale
@@ -196,6 +197,31 @@ def test_another_backend_is_worth_what_it_does_not_take_itself() -> None:
     nccl_ms = 0.7 * 100e6 / transports.NVLINK.bus_bytes_per_s.mid * 1e3  # of a step of 100 ms
     assert speedup.mid == pytest.approx(100 / (40 + nccl_ms))
     assert speedup.low == pytest.approx(100 / (40 + nccl_ms / 0.7 * 2.5))
+
+
+@pytest.mark.parametrize(
+    ("work", "after_ms"),
+    [
+        ({"busy.tc_math": 20, "idle.host.python": 70, "comm.exposed": 10}, 38 + 2 * 0.03),
+        ({"busy.tc_math": 80, "idle.host.python": 10, "comm.exposed": 10}, 80 + 0.7 * 2 * 0.03),
+    ],
+)
+def test_a_process_for_each_gpu_launches_for_it_alone_and_is_not_faster_than_it(
+    work: dict[str, float], after_ms: float
+) -> None:
+    devices = example_facts.parallel_model("data_parallel", devices=("cuda:0", "cuda:1"))
+    facts = example_facts.gpu(devices, example_facts.optimizer(parameters=2 * 10**6))
+    calls = (
+        operator("DataParallel.forward", calls=1, host_ms=60),
+        operator("Broadcast", calls=1, host_ms=5),
+        operator("autograd::engine::evaluate_function: BroadcastBackward", calls=1, host_ms=10),
+        operator("autograd::engine::evaluate_function: AddmmBackward0", calls=9, host_ms=20),
+    )
+    evidence = evidence_of(facts, work, *calls)
+    (detection,), _ = run_rules(evidence, (one_process_for_gpus,))
+    speedup = predict_by_account(evidence, detection.changes).speedup
+    assert speedup is not None
+    assert 100 / speedup.mid == pytest.approx(after_ms)  # of 100 ms; 8 ms launch the forward pass
 
 
 @pytest.mark.parametrize(
