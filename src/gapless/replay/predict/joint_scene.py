@@ -99,19 +99,19 @@ def _name_late_rank(scene: Scene) -> Scene:
 
 
 def _find_late_rank(scene: Scene) -> int | None:
-    """Return the position of the rank that the others wait for longest, as it is simulated."""
+    """Return the position of the rank that waits least for others, as it is simulated.
+
+    Ranks that make a step together are as long as one another: it works longest. Whom others wait
+    for tells less: in a pipeline each waits for its neighbour, which waits itself.
+    """
     meeting, starts = scene.graph.work.meeting, simulate(scene.graph, scene.alpha.mid).start
     sizes = [len(member.rank.graph.work.stream) for member in scene.ranks]
     rank = np.repeat(np.arange(len(sizes)), sizes)
-    last_start, last_rank = np.full((2, int(meeting.max()) + 1), -1)
-    for job in np.flatnonzero((meeting >= 0) & (starts >= 0)).tolist():
-        if starts[job] > last_start[meeting[job]]:
-            last_start[meeting[job]], last_rank[meeting[job]] = starts[job], rank[job]
-    is_met = meeting >= 0
-    waits_ns = np.bincount(
-        last_rank[meeting[is_met]], last_start[meeting[is_met]] - starts[is_met], len(sizes)
-    )
-    return int(waits_ns.argmax()) if waits_ns.any() else None
+    last_start = np.full(int(meeting.max()) + 1, -1)
+    is_met = (meeting >= 0) & (starts >= 0)
+    np.maximum.at(last_start, meeting[is_met], starts[is_met])
+    waits_ns = np.bincount(rank[is_met], last_start[meeting[is_met]] - starts[is_met], len(sizes))
+    return int(waits_ns.argmin()) if waits_ns.any() else None
 
 
 def _set_data_waits(scene: Scene, data_ns: Mapping[int, float]) -> Scene:

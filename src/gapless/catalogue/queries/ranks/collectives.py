@@ -19,6 +19,7 @@ from gapless.model.leaf import DEVICE_WORK
 from gapless.model.tables import CollectiveRow
 
 REDUCE_CALL: Final = "c10d::allreduce_"
+SEND_CALL: Final = "c10d::send"
 TRANSFER_LEAF: Final = "comm.exposed"
 ISSUE_LEAVES: Final = "idle.comm."
 _CALLS: Final = "c10d::*"
@@ -36,7 +37,7 @@ BY_AUTOGRAD: Final = ("torch/distributed/nn/functional.py",)
 _ALL_LEAVES: Final = ("busy.", "comm.", "copy.", "idle.", "step")
 _DEVICE_TIME: Final = (*DEVICE_WORK, "idle.sync")  # work, and waits of the host for it
 _MIN_KEPT_SHARE: Final = 0.05  # of the step: something remains
-_UNEXCHANGED: Final = ("c10d::send", "c10d::recv_*")
+_UNEXCHANGED: Final = (SEND_CALL, "c10d::recv_*")
 
 
 def count_collectives(evidence: Evidence) -> float:

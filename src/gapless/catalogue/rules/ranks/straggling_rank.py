@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.ranks import rank_marks, rank_waits
+from gapless.catalogue.queries.ranks import collectives, rank_marks, rank_waits
 from gapless.catalogue.queries.ranks.laden_rank import find_laden_rank
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.model.change import Drop
@@ -92,6 +92,14 @@ LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an ex
     gpu(*the_world)
     rank busy.math 40, idle.io_main.checkpoint 40 | busy.math 40
     rank busy.math 40, comm.straggler_wait 40 | busy.math 40
+    # Layers on two ranks: each waits for the other's, and the last has more to do
+    > Rank 1 comes late to the collectives: the other waits 48.0 ms of each 60.0 ms step for it; by
+      itself it takes 12.0 ms longer than the next slowest, with 12.0 ms more in Python between
+      operators.
+    cpu(*the_world)
+    rank busy.math 12, comm.straggler_wait 48
+    rank busy.math 12, idle.host.python 12, comm.straggler_wait 36
+    operator(collectives.SEND_CALL, calls=4, host_ms=1)
     # Ranks wait for one another in turn
     cpu(*the_world)
     rank busy.math 10 | busy.math 8, comm.straggler_wait 2
@@ -115,17 +123,18 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     last one. What each rank does by itself is its step without those waits. One rank must be the
     slowest by at least 2 % of a step, by more than chance explains, and by what it does rather than
     by what exchanges take it; six tenths of all time that ranks wait for one another must be waits
-    for it. Chance is left out by the windows' steps, or by samples of the whole run that stand at a
-    line of its own. On processors that other processes may have taken, a rank that only computes
-    longer is not blamed, nor one whose host only takes longer at no line of its own; nor is one
-    that in windows is later than a step takes without them: tracing slows ranks unequally; nor,
-    without a device, one that neither marks nor samples show, where windows are longer than other
-    steps by more than it is late. The gain
-    is that of this rank being as fast as the next slowest, which then decides; extra computing is
-    not saved but shared among all ranks. Without a device it is at least what samples of the whole
-    run show in functions in which this rank alone stands. Waits for one another by chance remain.
-    Its excess is found by comparing its steps with the others', and its line is the one at which
-    its training thread was sampled more often than theirs.
+    for it; where they send to one another (a pipeline), waits in steps that it takes longest for,
+    since each waits for a neighbour that itself waits. Chance is left out by the windows' steps, or
+    by samples of the whole run that stand at a line of its own. On processors that other processes
+    may have taken, a rank that only computes longer is not blamed, nor one whose host only takes
+    longer at no line of its own; nor is one that in windows is later than a step takes without
+    them: tracing slows ranks unequally; nor, without a device, one that neither marks nor samples
+    show, where windows are longer than other steps by more than it is late. The gain is that of
+    this rank being as fast as the next slowest, which then decides; extra computing is not saved
+    but shared among all ranks. Without a device it is at least what samples of the whole run show
+    in functions in which this rank alone stands. Waits for one another by chance remain. Its excess
+    is found by comparing its steps with the others', and its line is the one at which its training
+    thread was sampled more often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
@@ -186,10 +195,11 @@ def largest_excess(ranks: tuple[Rank, ...], straggler: Rank) -> str:
 def _wait_share(evidence: Evidence, ranks: tuple[Rank, ...], straggler: Rank) -> float:
     """Return the share of the waits for a last rank that are waits for this one.
 
-    As the collectives tell, or by who is last in each step, where marks were played into it; where
-    neither is known, by who waits.
+    As the collectives tell, or by who is last in each step, where marks were played into it, or
+    ranks send to one another: each then waits for a neighbour that waits itself. Where neither is
+    known, by who waits.
     """
-    if straggler.played:
+    if straggler.played or windows.sum_calls(evidence, collectives.SEND_CALL).count:
         waits_ns = np.sum([rank.straggler_waits for rank in ranks], axis=0)
         is_last = np.argmax([rank.own_lengths for rank in ranks], axis=0) == ranks.index(straggler)
         return float(waits_ns[is_last].sum() / waits_ns.sum()) if waits_ns.sum() else 0.0
