@@ -45,8 +45,8 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     dispatch = "torch/_jit_internal.py"
     host_code = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
     # Histograms of all gradients after each step
-    > train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
-      optimizer and the loader.
+    > train.py:34-35 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass,
+      the optimizer and the loader.
     cpu()
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "train.py", 34, "train", 80, 0.2)
@@ -95,14 +95,14 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     # Tensors padded to one length, and objects gathered by a process that is alone
     > train.py:34 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
-    > train.py:38 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+    > train.py:39 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
     cpu()
     busy.math 14, idle.host.python 6
     backward, forward, host_code, HotLine("training", "train.py", 34, "train", 80, 0.2)
     CallLine("train.py", 34, "train", "torch/nn/utils/rnn.py", "pad_sequence", 0.2)
-    HotLine("training", "train.py", 38, "train", 80, 0.2)
-    CallLine("train.py", 38, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.2)
+    HotLine("training", "train.py", 39, "train", 80, 0.2)
+    CallLine("train.py", 39, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.2)
     # A scheduler that takes long, and the optimizer's step that it wraps
     > train.py:33 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
@@ -126,13 +126,13 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
     CallLine("train.py", 25, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.2)
     CallLine("train.py", 34, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.3)
-    # A loop of two lines, at whose head nothing was sampled
-    > train.py:37 takes 1.6 ms of each 20.0 ms step, beside the forward and the backward pass, the
-      optimizer and the loader.
+    # A loop, at whose head nothing was sampled, and what is made above it for its rounds
+    > train.py:34-37 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass,
+      the optimizer and the loader.
     cpu()
     busy.math 14, idle.host.python 6
-    backward, host_code, HotLine("training", "train.py", 34, "train", 14, 0.035)
-    HotLine("training", "train.py", 37, "train", 18, 0.045)
+    backward, host_code, HotLine("training", "train.py", 34, "train", 40, 0.1)
+    HotLine("training", "train.py", 37, "train", 80, 0.2)
     # A model that is written out in the stepping function
     cpu()
     busy.math 14, idle.host.python 6
@@ -228,7 +228,7 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     ## How it is measured
     By samples of the training thread's stack, taken during the whole run: the lines of the function
     that calls ``backward()`` at which the thread was itself, or in calls outside training code
-    (torch's modules, losses, optimizers, loaders), consecutive lines together; lines that call
+    (torch's modules, losses, optimizers, loaders), those close together as one; lines that call
     functions of the script which do not call training code either; and the lines of hooks of
     modules and tensors, with all that they call. Making, copying and loading modules is no training
     code, nor are schedulers, nor padding (pad_sequence), nor collectives of one process, nor
@@ -317,8 +317,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         leaves = (*leaves, "busy.")
     passed_share = graph_passes.backward_share(evidence, line)
     return costly_line.detection(
-        f"{name_line(line.location)} takes "
-        f"{windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
+        f"{line.place} takes {windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
         samples.remove_share(
             evidence,
             Estimate(
