@@ -59,6 +59,7 @@ class StepLine(Struct, frozen=True):
     has_gradients: bool = False  # they are computed there, by a pass beside ``backward()``
     first_line: int = 0
     last_line: int = 0
+    waited: float = 0.0  # of the thread's time, beside it, for a device
 
     @property
     def place(self) -> str:
@@ -303,6 +304,7 @@ def _merge_lines(
         has_gradients,
         first_line=min(line.line for line in block),
         last_line=max(line.line for line in block),
+        waited=sum(line.waited for line in block),
     )
 
 
