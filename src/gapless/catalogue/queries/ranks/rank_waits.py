@@ -196,6 +196,20 @@ def is_surplus_sampled(evidence: Evidence, rank: int) -> bool:
     return line.share - other_share >= _MIN_STANDARD_ERRORS * error > 0
 
 
+def work_ratio(evidence: Evidence, rank: int) -> float:
+    """Return how many times as much as any other a rank computes, by its operators' inputs.
+
+    1 where it does not, where that is not known of all ranks, or where their steps differ: few
+    steps of windows then tell nothing of all others.
+    """
+    works = {work.rank: work for work in evidence.study.rank_work}
+    own = works.pop(rank, None)
+    if own is None or not works or not all(work.is_steady for work in (own, *works.values())):
+        return 1.0
+    most_of_others = max(work.flops for work in works.values())
+    return max(1.0, own.flops / most_of_others) if most_of_others else 1.0
+
+
 def find_own_share(evidence: Evidence, rank: int) -> Estimate:
     """Return the share of the run in functions of the training in which one rank alone stands."""
     shares: dict[tuple[str, str], dict[int, float]] = {}
