@@ -101,6 +101,8 @@ _SECONDS: Final = (
     ("seconds", 3.0, "of counted steps, to see whether it runs"),
     ("limit-seconds", 60.0, "of the truth of one case"),
     ("gpu-limit-seconds", 60.0, "the same on a GPU"),
+    ("check-seconds", 15.0, "of a recording"),
+    ("gpu-check-seconds", 28.0, "the same on a GPU, where starting takes longer"),
     ("total-seconds", 1e9, "by which cases are done"),
 )
 _AGAIN: Final = "is done anew; a wide truth (of --half-width) goes on instead"
@@ -152,6 +154,8 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         seconds=options.seconds,
         limit_s=options.limit_seconds,
         gpu_limit_s=options.gpu_limit_seconds,
+        check_s=options.check_seconds,
+        gpu_check_s=options.gpu_check_seconds,
         pairs=max(4, options.pairs),
         starts=options.starts[0],
         gpu_starts=options.starts[-1],

@@ -39,7 +39,8 @@ class PlantOptions:
     seconds: float = 3.0  # of counted steps, to see whether a script runs
     limit_s: float = 60.0  # of the truth of a case
     gpu_limit_s: float = 60.0  # the same on a GPU, which lanes have by turns
-    check_s: float = 15.0
+    check_s: float = 15.0  # of a recording
+    gpu_check_s: float = 28.0  # the same on a GPU, where starting takes longer
     pairs: int = 40  # of turns, at most
     starts: int = 2  # of both sides in a truth
     gpu_starts: int = 2  # the same on a GPU, where two starts differ less
@@ -54,11 +55,12 @@ class PlantOptions:
         truth_s = 0.0
         if kind not in _UNTIMED:
             truth_s = self._limit_s(device) + self._starts_on(device) * _BEGINNING_S[device]
-        return time.monotonic() + truth_s + self.check_s + _AROUND_S <= self.end
+        return time.monotonic() + truth_s + self.check_s_on(device) + _AROUND_S <= self.end
 
     def limits(self, device: str) -> truth.Limits:
         """Return the limits of a truth that begins now."""
-        until, limit_s = self.end - self.check_s - _AROUND_S, self._limit_s(device)
+        until = self.end - self.check_s_on(device) - _AROUND_S
+        limit_s = self._limit_s(device)
         starts = self._starts_on(device)
         remaining_s = until - time.monotonic() - starts * _BEGINNING_S[device]
         remaining_s = max(_MIN_TRUTH_S, remaining_s)
@@ -70,6 +72,10 @@ class PlantOptions:
             until,
             self.half_width,
         )
+
+    def check_s_on(self, device: str) -> float:
+        """Return how long a recording takes on a device, in seconds."""
+        return self.gpu_check_s if device == "cuda" else self.check_s
 
     def _limit_s(self, device: str) -> float:
         return self.gpu_limit_s if device == "cuda" else self.limit_s
@@ -203,7 +209,7 @@ def _work_steps(
         write_record(path, case_record)
     if not case_record.get("recorded"):
         recording = path.parent / "recordings" / f"{case.name}.tar.zst"
-        record(scripts()[case.script], root, lane, recording, options.check_s)
+        record(scripts()[case.script], root, lane, recording, options.check_s_on(lane.device))
         case_record["recorded"] = True
 
 

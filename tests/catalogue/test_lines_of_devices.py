@@ -97,3 +97,43 @@ def test_a_line_waits_no_longer_than_its_device_computes(copies: str, line_ms: i
     detections = costly_line(evidence)
     summaries = [cause.summary for cause in detections if isinstance(cause, Detection)]
     assert summaries[0].startswith(f"train.py:34 takes {line_ms}.0 ms of each 20.0 ms step")
+
+
+def test_what_a_line_waits_goes_with_it_where_its_device_has_time() -> None:
+    def price(busy_ms: int) -> float:
+        evidence = evidence_of(
+            gpu(),
+            {"busy.math": busy_ms, "idle.host.python": 20 - busy_ms},
+            BACKWARD,
+            HOST_CODE,
+            HotLine("training", "train.py", 34, "train", 240, 0.6, waited=0.2),
+        )
+        (detection,) = costly_line(evidence)
+        assert isinstance(detection, Detection)
+        (change,) = detection.changes
+        assert isinstance(change, HostChange)
+        return evidence.share(*change.leaves) * (1 - change.factor.mid)
+
+    assert price(6) == pytest.approx(0.6)
+    assert price(12) < 0.45
+
+
+def test_a_line_goes_with_all_that_the_device_computes_for_it() -> None:
+    names = "aten::pow", "aten::sub"
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 19, "idle.host.python": 1},
+        BACKWARD,
+        HOST_CODE,
+        HotLine("training", "train.py", 36, "train", 120, 0.3),
+        *(operator(name, calls=4, host_ms=1, device_ms=1) for name in names),
+        *(Site(name, "train.py", 20, "train", MS * STEPS, 4 * STEPS) for name in names),
+        *(
+            Site(f"{ON_DEVICE}{name}", "train.py", 20, "train", MS * STEPS, 4 * STEPS)
+            for name in names
+        ),
+    )
+    (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
+    assert detection.changes == tuple(Omit((name,), keep=0.0) for name in names)
+    assert detection.summary.startswith("The device computes aten::pow 4× and 1 other operator for")

@@ -34,6 +34,13 @@ def test_a_network_below_the_step_is_aside_if_another_one_trains(
     assert is_late(call, (*CALLS, *others, call)) is is_aside
 
 
+@pytest.mark.parametrize(("step_line", "is_aside"), [(31, True), (33, False)])
+def test_a_derivative_is_aside_below_the_step_alone(step_line: int, *, is_aside: bool) -> None:
+    call = CallLine("train.py", 32, "train", "torch/autograd/functional.py", "hvp", 0.4)
+    step = CallLine("train.py", step_line, "train", "torch/optim/optimizer.py", "wrapper", 0.1)
+    assert is_late(call, (CALLS[0], step, call)) is is_aside
+
+
 def test_a_decorated_function_of_a_library_trains_only_where_it_is_of_torch() -> None:
     metric = CallLine("train.py", 34, "train", "sklearn/utils/_param_validation.py", "wrapper", 0.2)
     assert [is_training(call) for call in (*CALLS, metric)] == [True, True, False]

@@ -24,7 +24,7 @@ from gapless.model.study import ON_DEVICE, Site
 
 _DATA: Final = "idle.data."
 # Copies and numbers that are read have causes of their own.
-_COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "contiguous", "clone", "detach")
+_COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "detach")
 # Of torch.nn.functional, between a call of max_pool2d and the like and its operator.
 _DISPATCH, _DISPATCHED = ("boolean_dispatch.fn", "max_pool")
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
@@ -120,15 +120,34 @@ def min_step_share(evidence: Evidence) -> float:
     return min(1.0, max(0.0, work_share))
 
 
+class DeviceWork(Struct, frozen=True):
+    """What a device works for an operator that a line calls."""
+
+    operator: str
+    calls: float  # a step
+    share: float  # of a step
+    kept_share: float  # of what the device works for the operator: that of other calls
+
+
 class DeviceLine(Struct, frozen=True):
-    """A line, or only a function by that where it begins, and the operator that it calls."""
+    """A line, or only a function by that where it begins, and the operators that it calls."""
 
     location: Location
     is_exact: bool  # a sample of that call shows the line
-    operator: str
-    calls: float  # a step
-    share: float  # of a step, that the device works for it
-    kept_share: float  # of what the device works for the operator: that of other calls
+    works: tuple[DeviceWork, ...]  # the longest first
+
+    @property
+    def share(self) -> float:
+        """Return how much of a step the device works for the line."""
+        return sum(work.share for work in self.works)
+
+    @property
+    def calls_words(self) -> str:
+        """Return the operators, the first by name."""
+        first, *others = self.works
+        words = f"{first.operator} {windows.format_count(first.calls)}×"
+        nouns = "operator" if len(others) == 1 else "operators"
+        return f"{words} and {len(others)} other {nouns}" if others else words
 
 
 def find_device_line(evidence: Evidence) -> DeviceLine | None:
@@ -136,16 +155,15 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
 
     Lines are sampled where operators are launched, and where the thread waits as the queue of its
     device is full. A sample of the call itself tells its line; else most of the function's time
-    outside training has to be at one line, which may do something else, beside the device.
+    outside training has to be at one line, which may do something else, beside the device. Then
+    what else the function computes so is taken for that line's, too: of a sum of squares the
+    longest operator is a third.
     """
-    step_ns = evidence.step_ns
-    site = max(_own_sites(evidence), key=lambda site: site.ns, default=None)
-    if site is None or not step_ns:
+    sites = sorted(_own_sites(evidence), key=lambda site: -site.ns)
+    if not sites or not evidence.step_ns:
         return None
-    n_steps = windows.count_steps(evidence)
-    operator = site.name.removeprefix(ON_DEVICE)
-    function = Location(site.file, site.line, site.function)
-    name = operator.removeprefix("aten::")
+    function = Location(sites[0].file, sites[0].line, sites[0].function)
+    name = sites[0].name.removeprefix(ON_DEVICE).removeprefix("aten::")
     call = find_call(
         evidence,
         function,
@@ -154,17 +172,27 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
             or (call.callee == _DISPATCH and _DISPATCHED in name)
         ),
     )
-    location = function if call is None else replace(function, line=call.line)
-    if call is None and not _has_top_line(evidence, site):
+    has_top_line = _has_top_line(evidence, sites[0])
+    if call is None and not has_top_line:
         return None
+    neighbours = [
+        site for site in sites if (site.file, site.function) == (function.file, function.function)
+    ]
+    return DeviceLine(
+        function if call is None else replace(function, line=call.line),
+        call is not None,
+        tuple(_measure_work(evidence, site) for site in neighbours[: None if has_top_line else 1]),
+    )
+
+
+def _measure_work(evidence: Evidence, site: Site) -> DeviceWork:
+    n_steps, operator = windows.count_steps(evidence), site.name.removeprefix(ON_DEVICE)
     all_ns = windows.sum_calls(evidence, operator).device_ns * n_steps
     own_share = _count_nested(evidence, site, operator) * site.ns / all_ns if all_ns else 1.0
-    return DeviceLine(
-        location,
-        call is not None,
+    return DeviceWork(
         operator,
         site.calls / n_steps,
-        site.ns / n_steps / step_ns,
+        site.ns / n_steps / (evidence.step_ns or 1),
         0.0 if own_share >= _MIN_CALLS_SHARE else 1 - own_share,
     )
 

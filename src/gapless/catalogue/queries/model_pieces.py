@@ -248,7 +248,7 @@ def _split_batch(work: Iterable[Work], n_steps: int) -> tuple[float, int, int] |
         rare_sizes = {
             sizes
             for row in forward_rows
-            if row.calls < _MAX_OTHER_SHARE * _MAX_OTHER_SHARE * rounds * n_steps
+            if row.calls <= _MAX_OTHER_SHARE * _MAX_OTHER_SHARE * rounds * n_steps
             and not row.leaf.startswith(PARAMETER_LEAVES)
             and (sizes := _input_sizes(row))
         }
@@ -282,6 +282,7 @@ def _build_loop(work: Iterable[Work], piece_work: Iterable[Work], n_steps: int) 
         [row for row in piece_work if row.backward == is_backward] for is_backward in directions
     )
     total_ns = sum(row.ns for row in work) or 1
+    max_rate = max((row.flops / row.ns for row in work if row.flops and row.ns), default=1.0)
     return Loop(
         calls=count_calls(piece_work) / n_steps,
         main_operators=tuple(
@@ -289,9 +290,17 @@ def _build_loop(work: Iterable[Work], piece_work: Iterable[Work], n_steps: int) 
         ),
         python_share=count_calls(forward) / max(1, total_calls[0]),
         engine_share=count_calls(backward) / max(1, total_calls[1]),
-        work_share=sum(map(call_overhead_ns, piece_work)) / total_ns,
+        work_share=sum(_overhead_ns(row, max_rate) for row in piece_work) / total_ns,
         max_work_share=sum(row.ns for row in piece_work) / total_ns,
     )
+
+
+def _overhead_ns(row: Work, max_rate: float) -> float:
+    """Return the overhead of calls, where none computes faster than the fastest of the run.
+
+    ``max_rate`` is in operations a ns: rows of a batch that each compute long gain little together.
+    """
+    return min(call_overhead_ns(row), max(0.0, row.ns - (row.flops or 0) / max_rate))
 
 
 def _is_of_pieces(row: Work, n_rounds: float, piece_rows: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.samples import UNSPLIT, estimate_share, removable_leaves
@@ -58,6 +59,14 @@ class StepLine(Struct, frozen=True):
     has_gradients: bool = False  # they are computed there, by a pass beside ``backward()``
     first_line: int = 0
     last_line: int = 0
+    waited: float = 0.0  # of the thread's time, beside it, for a device
+
+    @property
+    def place(self) -> str:
+        """Return the short name of the lines: "train.py:41", or "train.py:41-43"."""
+        first_name = name_line(replace(self.location, line=self.first_line))
+        is_single = self.first_line == self.last_line
+        return first_name if is_single else f"{first_name}-{self.last_line}"
 
 
 def find_costly_lines(evidence: Evidence) -> tuple[StepLine, ...]:
@@ -81,7 +90,7 @@ def find_step_lines(evidence: Evidence) -> tuple[StepLine, ...]:
     passes = _own_passes(recorded) if _has_repeated_passes(evidence) else ()
     recorded = _forget_idle_waits(evidence, recorded)
     blocks = (
-        *_group_lines(tuple(_other_lines(evidence, recorded, passes)), recorded, looks),
+        *_group_lines(tuple(_other_lines(evidence, recorded, passes)), recorded),
         *([line] for line in _helper_lines(recorded, looks)),
     )
     unseen_share = _unseen_waits(evidence)
@@ -232,13 +241,11 @@ def _outer_function(function: str) -> str:
     return function
 
 
-def _group_lines(
-    lines: Sequence[HotLine], recorded: RecordedRun, looks: int
-) -> Iterator[list[HotLine]]:
+def _group_lines(lines: Sequence[HotLine], recorded: RecordedRun) -> Iterator[list[HotLine]]:
     """Return groups of consecutive lines, such as those of a loop.
 
-    Lines between them at which nothing was sampled, such as the head of a loop, take no time; but
-    what takes long on both sides of them are two things.
+    Lines between them at which nothing was sampled, such as the head of a loop, take no time: what
+    is made above it for its rounds goes with the loop.
     """
     sorted_lines = sorted(
         (line for line in lines if _own_share(line) >= _MIN_LINE_SHARE),
@@ -253,7 +260,7 @@ def _group_lines(
             blocks.append([line])
     groups = blocks[:1]
     for block in blocks[1:]:
-        if _is_same_loop(groups[-1], block, sampled, looks):
+        if _is_same_loop(groups[-1], block, sampled):
             groups[-1] = [*groups[-1], *block]
         else:
             groups.append(block)
@@ -268,15 +275,12 @@ def _is_same_loop(
     earlier: Sequence[HotLine],
     later: Sequence[HotLine],
     sampled: AbstractSet[tuple[str, int]],
-    looks: int,
 ) -> bool:
-    """Return whether nothing was sampled between lines, and one side is no cause by itself."""
+    """Return whether nothing was sampled between lines of a function that are close together."""
     first, last = earlier[-1], later[0]
-    least_share = min(sum(map(_own_share, block)) for block in (earlier, later))
     return (
         _gap(first, last) <= _MAX_GAP
         and _outer_function(first.function) == _outer_function(last.function)
-        and estimate_share(least_share, looks).low < MIN_CAUSE_SHARE
         and not any((first.file, number) in sampled for number in range(first.line + 1, last.line))
     )
 
@@ -297,6 +301,7 @@ def _merge_lines(
         has_gradients,
         first_line=min(line.line for line in block),
         last_line=max(line.line for line in block),
+        waited=sum(line.waited for line in block),
     )
 
 

@@ -23,6 +23,7 @@ first window of an H200, of 71 ms after it): the shortest steps are those withou
 
 from collections.abc import Callable
 from functools import cache
+from math import sqrt
 from typing import Final
 
 import numpy as np
@@ -54,6 +55,7 @@ _ALPHA_TOLERANCE: Final = 25.0  # ns
 _MAX_VALUE_WIDTH: Final = 1_000.0
 MAX_TRACE_NS: Final = 10_000.0  # ns: what tracing an event may cost on the slowest of hosts
 _STEP_TOLERANCE: Final = 0.01  # of the step: what a step time is known to
+_IDLE_TOLERANCE: Final = 0.03  # of the step: what a device idles at most where it makes the step
 _PACE_TOLERANCE: Final = 1e-3  # times: what a pace is found to
 
 
@@ -149,7 +151,8 @@ def _fit_limits(
     low = max(_find_crossing(step, target + slack, plain_ns, highest), limits.lowest)
     high = _find_crossing(step, target - slack, plain_ns, highest)
     floor = step(MAX_TRACE_NS)  # it is as long whatever α is, or nearly
-    if high - low >= _MAX_VALUE_WIDTH or floor >= target - slack or limits != _AlphaLimits():
+    is_devices = floor >= target * (1 - _IDLE_TOLERANCE)
+    if high - low >= _MAX_VALUE_WIDTH or is_devices or limits != _AlphaLimits():
         mid, high = max(limits.usual, low), max(high, low)
         alpha = Alpha(low, min(mid, high), high, only_bounds=True, error=0.0)
     else:
@@ -242,7 +245,8 @@ def _find_limits(calm_graph: Graph, plain_steps: PlainSteps, simulate: Simulate)
         return _typical_step(host_only, simulate(host_only, alpha))
 
     lowest = _find_crossing(step, plain_steps.tenth, step(0.0), MAX_AHEAD_ALPHA)
-    likely = max(lowest, _find_crossing(step, plain_steps.shortest, step(0.0), MAX_AHEAD_ALPHA))
+    usual_ns = sqrt(plain_steps.shortest * plain_steps.tenth)
+    likely = max(lowest, _find_crossing(step, usual_ns, step(0.0), MAX_AHEAD_ALPHA))
     highest = min(MAX_AHEAD_ALPHA, 2 * likely - lowest)
     return _AlphaLimits(
         max(MIN_ALPHA, lowest), max(USUAL_ALPHA_NS, likely), max(MAX_ALPHA, highest)

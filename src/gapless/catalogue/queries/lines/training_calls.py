@@ -19,6 +19,8 @@ _ASIDE_FILES: Final = ("torch/autograd/gradcheck", "torch/autograd/profiler")
 # A loss has been computed when its backward pass begins: what is called after it is for a log.
 _LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/distributions/")
 _NETWORK_FILES: Final = "torch/nn/"
+# Derivatives of functions: before the optimizer's step they may be what it goes by.
+_DERIVATIVE_FILES: Final = ("torch/autograd/functional", "torch/_functorch/")
 _CLIPPING_FILE: Final = "torch/nn/utils/clip_grad"  # between the backward pass and the step
 _STEP_FILES: Final = ("torch/optim/", "torch/amp/")
 _COLLECTIVE_FILES: Final = ("torch/distributed/c10d_logger", "torch/distributed/distributed_c10d")
@@ -83,15 +85,18 @@ def is_pass_aside(call: CallLine) -> bool:
 def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
     """Return whether what torch is called for below all backward passes trains nothing.
 
-    That is a loss; and below the optimizer's step, too, whatever of torch's networks is called
-    nowhere else but within networks, if others are: a model that trains acts or is evaluated there,
-    and in a loop that begins with the backward pass the next forward pass follows.
+    That is a loss, or a derivative of a function that no optimizer's step follows; and below the
+    optimizer's step, too, whatever of torch's networks is called nowhere else but within networks,
+    if others are: a model that trains acts or is evaluated there, and in a loop that begins with
+    the backward pass the next forward pass follows.
     """
     file = call.callee_file.replace("\\", "/")
     if not _is_below_passes(call, calls):
         return False
     if any(pattern in file for pattern in _LOSS_FILES):
         return True
+    if any(pattern in file for pattern in _DERIVATIVE_FILES):
+        return not _precedes_step(call, calls)
     if _NETWORK_FILES not in file or _CLIPPING_FILE in file or _precedes_step(call, calls):
         return False
     other_calls = [

@@ -45,8 +45,8 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     dispatch = "torch/_jit_internal.py"
     host_code = HostCode("python", 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
     # Histograms of all gradients after each step
-    > train.py:34 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
-      optimizer and the loader.
+    > train.py:34-35 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass,
+      the optimizer and the loader.
     cpu()
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "train.py", 34, "train", 80, 0.2)
@@ -95,14 +95,14 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     # Tensors padded to one length, and objects gathered by a process that is alone
     > train.py:34 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
-    > train.py:38 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
+    > train.py:39 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
     cpu()
     busy.math 14, idle.host.python 6
     backward, forward, host_code, HotLine("training", "train.py", 34, "train", 80, 0.2)
     CallLine("train.py", 34, "train", "torch/nn/utils/rnn.py", "pad_sequence", 0.2)
-    HotLine("training", "train.py", 38, "train", 80, 0.2)
-    CallLine("train.py", 38, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.2)
+    HotLine("training", "train.py", 39, "train", 80, 0.2)
+    CallLine("train.py", 39, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.2)
     # A scheduler that takes long, and the optimizer's step that it wraps
     > train.py:33 takes 4.0 ms of each 20.0 ms step, beside the forward and the backward pass, the
       optimizer and the loader.
@@ -126,13 +126,13 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     backward, host_code, HotLine("training", "train.py", 34, "train", 120, 0.3)
     CallLine("train.py", 25, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.2)
     CallLine("train.py", 34, "train", "torch/nn/modules/rnn.py", "LSTM.forward", 0.3)
-    # A loop of two lines, at whose head nothing was sampled
-    > train.py:37 takes 1.6 ms of each 20.0 ms step, beside the forward and the backward pass, the
-      optimizer and the loader.
+    # A loop, at whose head nothing was sampled, and what is made above it for its rounds
+    > train.py:34-37 takes 6.0 ms of each 20.0 ms step, beside the forward and the backward pass,
+      the optimizer and the loader.
     cpu()
     busy.math 14, idle.host.python 6
-    backward, host_code, HotLine("training", "train.py", 34, "train", 14, 0.035)
-    HotLine("training", "train.py", 37, "train", 18, 0.045)
+    backward, host_code, HotLine("training", "train.py", 34, "train", 40, 0.1)
+    HotLine("training", "train.py", 37, "train", 80, 0.2)
     # A model that is written out in the stepping function
     cpu()
     busy.math 14, idle.host.python 6
@@ -228,26 +228,27 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     ## How it is measured
     By samples of the training thread's stack, taken during the whole run: the lines of the function
     that calls ``backward()`` at which the thread was itself, or in calls outside training code
-    (torch's modules, losses, optimizers, loaders), consecutive lines together; lines that call
+    (torch's modules, losses, optimizers, loaders), those close together as one; lines that call
     functions of the script which do not call training code either; and the lines of hooks of
-    modules and tensors, with all that they call. Making, copying and loading modules is no training
+    modules and tensors, with all they call. Making, copying and loading modules is no training
     code, nor are schedulers, nor padding (pad_sequence), nor collectives of one process, nor
     gradients that are computed by another pass through a graph of which there is but one, nor
-    losses and distributions below the last backward pass, nor networks of torch's that are called
-    below the optimizer's step alone. Where no module is called, the lines before the backward pass
-    are the model. Operators count, too. The price is that of the step without the line: whether the
-    step needs it cannot be seen from outside. A cause that is named at the same lines takes
-    precedence.
+    losses and distributions below the last backward pass, nor networks of torch's called below the
+    optimizer's step alone, nor derivatives of functions (torch.func) there. Where no module is
+    called, the lines before the backward pass are the model. Operators count. The price is that of
+    the step without the line: whether the step needs it cannot be seen from outside. A cause that
+    is named at the same lines takes precedence.
     With a device, samples in calls of C that may wait for it (numbers read back, copies) do not
-    count, as far as it computes meanwhile; the device has to wait for the host in the step. A line
-    is surely worth no more than it waits in the line's function, as stacks of a window show, and
+    count, as far as it computes meanwhile; it has to wait for the host in the step. What else a
+    line waits, up to its own time, likely goes with it, as far as the device idles. A line is
+    surely worth no more than it waits in the line's function, as stacks of a window show, and
     likely no more than it idles for the host, and for batches that the thread loads itself: without
     the line, the thread launches ahead. What the device works for operators without a graph that
     the function calls itself goes with the line, too. Where the device hardly waits, that alone
-    counts; the line is named if samples show that call there, else the function, if most samples
-    outside training are at one line. What else calls such an operator keeps its part of the
-    device's time. Recordings that do not tell calls that may wait count as if lines had waited as
-    long as the device works. Where no window shows what it does, half of the line's time is sure.
+    counts; the line is named if samples show that call, else the function, if most samples outside
+    training are at one line. Other calls of such an operator keep their part. Recordings that do
+    not tell calls that may wait count as if lines had waited as long as the device works. Where no
+    window shows what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
@@ -266,15 +267,14 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
     if line is None or line.share < _MIN_DEVICE_SHARE:
         return ()
     time_words = windows.format_step_part(evidence, line.share * (evidence.step_ns or 0))
-    calls_words = f"{line.operator} {windows.format_count(line.calls)}×"
     place_words = name_line(line.location)
     if not line.is_exact:
         place_words = f"`{line.location.function}` ({place_words})"
     return (
         costly_line.detection(
-            f"The device computes {calls_words} for {place_words}, which takes {time_words}, "
+            f"The device computes {line.calls_words} for {place_words}, which takes {time_words}, "
             f"{_PLACE}.",
-            Omit((line.operator,), keep=line.kept_share),
+            *(Omit((work.operator,), keep=work.kept_share) for work in line.works),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
             no_remedy=_REMEDY,
@@ -298,9 +298,7 @@ def _shown_share(evidence: Evidence) -> float:
 
 def _freed_share(evidence: Evidence, exposed_share: float) -> float:
     """Return what a line is worth at most in the middle: all for which the device idles."""
-    if not evidence.on_device:
-        return exposed_share
-    return max(exposed_share, device_waits.idle_share(evidence))
+    return max(exposed_share, device_waits.idle_share(evidence) if evidence.on_device else 0.0)
 
 
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
@@ -309,16 +307,16 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     sure_share = min(share.low, exposed_share) * _shown_share(evidence)
     work_share = device_waits.own_work_share(evidence, line)
     freed_share = _freed_share(evidence, exposed_share) + work_share.mid
-    likely_share = max(sure_share, min(share.mid, freed_share))
+    waited_share = min(line.waited, share.mid)
+    likely_share = max(sure_share, min(share.mid + waited_share, freed_share))
     leaves = device_waits.freed_leaves(evidence) if evidence.on_device else None
-    max_share = share.high
+    max_share = share.high + waited_share
     if leaves and work_share.high:
         max_share = max(likely_share, min(max_share, evidence.share(*leaves) + work_share.high))
         leaves = (*leaves, "busy.")
     passed_share = graph_passes.backward_share(evidence, line)
     return costly_line.detection(
-        f"{name_line(line.location)} takes "
-        f"{windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
+        f"{line.place} takes {windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
         samples.remove_share(
             evidence,
             Estimate(

@@ -35,6 +35,15 @@ _MIN_SHARE: Final = 0.05  # of the step
     example_work("aten::linear", ((3, 64), (10, 64)), 9, "busy.math", calls=32), loss_work
     CallLine("train.py", 40, "train", "model.py", "Net.forward", 0.4)
     CallLine("model.py", 12, "Net.forward", "linear.py", "Linear.forward", 0.3)
+    # A batch of four in four pieces: what is called once a step takes all of it
+    > The model is called 4 times in each step, on 1 row of 4 at a time: each of its layers is
+      called as often.
+    cpu(optimizer(tensors=4))
+    busy.math 20, idle.host.python 5
+    gradient_calls, operator(node.format("AddmmBackward0"), calls=8, host_ms=8)
+    example_work("aten::linear", ((1, 64), (64, 64)), 10, "busy.math", calls=4)
+    example_work("aten::linear", ((1, 64), (10, 64)), 9, "busy.math", calls=4)
+    example_work("aten::nll_loss", ((4, 10), (4,)), 0.1, "busy.norm_reduce", calls=1)
     # Layers that take the entire batch at once
     cpu(optimizer(tensors=4))
     busy.math 20
