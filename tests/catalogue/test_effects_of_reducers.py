@@ -17,6 +17,7 @@ from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.queries.ranks import transports
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
+from gapless.catalogue.rules.ranks.one_process_for_gpus import one_process_for_gpus
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
 from gapless.model.change import Change, Delay, HostChange, Omit, Scale
@@ -180,7 +181,19 @@ def test_another_backend_saves_neither_python_nor_copies_of_batches(
     (detection,), _ = run_rules(evidence, (slow_backend,))
     speedup = predict_by_account(evidence, detection.changes).speedup
     assert speedup is not None
-    assert speedup.mid == pytest.approx(1 / (1 - gone_share))
+    assert speedup.mid == pytest.approx(1 / (1 - gone_share), rel=1e-3)
+
+
+@pytest.mark.parametrize("device", ["NVIDIA H200", "NVIDIA A10"])
+def test_gradients_of_unknown_size_are_as_many_as_gloo_exchanged_meanwhile(device: str) -> None:
+    facts = example_facts.gpu(example_facts.ddp(backend="gloo"), example_facts.world(ranks=2))
+    facts = replace(facts, machine=replace(facts.machine, device=device))
+    evidence = evidence_of(facts, {"busy.tc_math": 40.0, "comm.exposed": 60.0})
+    (detection,), _ = run_rules(evidence, (slow_backend,))
+    speedup = predict_by_account(evidence, detection.changes).speedup
+    assert speedup is not None
+    gloo, nccl = (t.bus_bytes_per_s for t in (transports.GLOO, transports.nccl_transport(facts)))
+    assert speedup.low == pytest.approx(100 / (40 + min(60, 60 * gloo.high / nccl.low)))
 
 
 def test_another_backend_is_worth_what_it_does_not_take_itself() -> None:
@@ -199,10 +212,36 @@ def test_another_backend_is_worth_what_it_does_not_take_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("work", "after_ms"),
+    [
+        ({"busy.tc_math": 20, "idle.host.python": 70, "comm.exposed": 10}, 38 + 2 * 0.03),
+        ({"busy.tc_math": 80, "idle.host.python": 10, "comm.exposed": 10}, 80 + 0.7 * 2 * 0.03),
+    ],
+)
+def test_a_process_for_each_gpu_launches_for_it_alone_and_is_not_faster_than_it(
+    work: dict[str, float], after_ms: float
+) -> None:
+    devices = example_facts.parallel_model("data_parallel", devices=("cuda:0", "cuda:1"))
+    facts = example_facts.gpu(devices, example_facts.optimizer(parameters=2 * 10**6))
+    calls = (
+        operator("DataParallel.forward", calls=1, host_ms=60),
+        operator("Broadcast", calls=1, host_ms=5),
+        operator("autograd::engine::evaluate_function: BroadcastBackward", calls=1, host_ms=10),
+        operator("autograd::engine::evaluate_function: AddmmBackward0", calls=9, host_ms=20),
+    )
+    evidence = evidence_of(facts, work, *calls)
+    (detection,), _ = run_rules(evidence, (one_process_for_gpus,))
+    speedup = predict_by_account(evidence, detection.changes).speedup
+    assert speedup is not None
+    assert 100 / speedup.mid == pytest.approx(after_ms)  # of 100 ms; 8 ms launch the forward pass
+
+
+@pytest.mark.parametrize(
     ("device", "links", "ranks", "transport"),
     [
         ("NVIDIA H100 80GB HBM3", {}, 8, transports.NVLINK),
         ("NVIDIA H100 PCIe", {}, 8, transports.PCIE),
+        ("NVIDIA A100-PG509-200", {}, 8, transports.NVLINK),
         ("NVIDIA H100 80GB HBM3", {}, 16, transports.NETWORK),
     ],
 )
@@ -212,6 +251,15 @@ def test_links_of_gpus_are_known_by_their_machine(
     facts = example_facts.gpu(example_facts.world(ranks=ranks, local_ranks=8, links=links))
     facts = replace(facts, machine=replace(facts.machine, device=device))
     assert transports.nccl_transport(facts) == transport
+
+
+@pytest.mark.parametrize(("links", "high"), [({"a": 10**5}, 1), ({"a": 10**5, "b": 10**5}, 2)])
+def test_several_links_of_a_host_may_carry_an_exchange_together(
+    links: dict[str, int], high: int
+) -> None:
+    facts = example_facts.gpu(example_facts.world(ranks=16, local_ranks=8, links=links))
+    bus = transports.nccl_transport(facts).bus_bytes_per_s
+    assert (bus.low, bus.high) == pytest.approx((0.3 * 1.25e10, high * 0.95 * 1.25e10))
 
 
 def test_ranks_of_two_hosts_meet_over_a_network() -> None:

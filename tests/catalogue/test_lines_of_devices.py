@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.catalogue.examples.evidence import evidence_of
+from gapless.catalogue.examples.evidence import evidence_of, with_recorded
 from gapless.catalogue.examples.example_facts import gpu
 from gapless.catalogue.examples.parts import MS, STEPS, operator
 from gapless.catalogue.rules.host.costly_line import costly_line
@@ -85,16 +85,20 @@ def test_a_line_is_named_where_no_window_shows_what_the_device_did() -> None:
     assert 1 - change.factor.high < 0.5 * (1 - change.factor.mid)  # it may have worked meanwhile
 
 
+@pytest.mark.parametrize("is_hook", [False, True])
 @pytest.mark.parametrize(("copies", "line_ms"), [("copy.d2h", 5), ("copy.h2d", 2)])
-def test_a_line_waits_no_longer_than_its_device_computes(copies: str, line_ms: int) -> None:
+def test_a_line_waits_no_longer_than_its_device_computes(
+    copies: str, line_ms: int, *, is_hook: bool
+) -> None:
+    line = HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.2)
     evidence = evidence_of(
         gpu(),
         {"busy.math": 1, copies: 3, "idle.host.python": 16},
         BACKWARD,
         HOST_CODE,
-        HotLine("training", "train.py", 34, "train", 120, 0.3, waited=0.2),
+        line,
     )
-    detections = costly_line(evidence)
+    detections = costly_line(with_recorded(evidence, hook_lines=(line,) if is_hook else ()))
     summaries = [cause.summary for cause in detections if isinstance(cause, Detection)]
     assert summaries[0].startswith(f"train.py:34 takes {line_ms}.0 ms of each 20.0 ms step")
 

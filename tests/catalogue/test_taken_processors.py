@@ -1,7 +1,7 @@
 """Processors that others took: what does not want one is no part of the price."""
 
 from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.example_facts import cpu, loader
+from gapless.catalogue.examples.example_facts import cpu, loader, machine
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.rules.machine.taken_processors import taken_processors
 from gapless.model.change import HostChange
@@ -14,9 +14,8 @@ def wait_factors(blocked: float) -> list[float]:
     workers = example_workers(0, {"other": 1.0}, on_cpu=1 - blocked, run_queue=0.0, blocked=blocked)
     use = example_use(loader(), {"other": 20.0}, workers)
     leaves = {"busy.math": 20.0, "idle.data.other": 20.0}
-    (detection,) = taken_processors(
-        evidence_of(cpu(loader()), leaves, use, CpuContention(1.0, 0.0, 2))
-    )
+    facts = cpu(loader(), machine(cpus=2, intra_op_threads=1, device=None))
+    (detection,) = taken_processors(evidence_of(facts, leaves, use, CpuContention(1.0, 0.0, 2)))
     assert isinstance(detection, Detection)
     host_changes = [change for change in detection.changes if isinstance(change, HostChange)]
     return [change.factor.mid for change in host_changes if change.leaves == ("idle.data",)]

@@ -289,7 +289,23 @@ def test_parts_of_a_report_are_printed_by_name(study: Study) -> None:
 def notable_text(run: Evidence, **fields: object) -> str:
     recorded = run.study.recorded
     assert recorded is not None
-    return " ".join(notable_lines(replace(recorded, **fields)))  # pyright: ignore[reportArgumentType]
+    return " ".join(notable_lines(replace(run.study, recorded=replace(recorded, **fields))))  # pyright: ignore[reportArgumentType]
+
+
+def test_fewer_threads_are_tried_where_others_leave_too_few_processors(study: Study) -> None:
+    request = FixRequest("intra-op-threads", "1")
+    taken = replace(AT_STAKE.detection, name="taken-processors", helps=(request,))
+    diagnosis = Diagnosis(
+        present=(replace(AT_STAKE, detection=taken),), verdict=replace(WHY, ceilings=())
+    )
+    assert study.recorded is not None
+    recorded = replace(study.recorded, contention=CpuContention(1.5, 0.0, 2))
+    shared = replace(study, diagnosis=diagnosis, proposals=(), recorded=recorded)
+    command = "gapless try --fix intra-op-threads=1"
+    assert next_step(shared)[0] == command
+    assert f"slower here than with fewer threads: {command}" in " ".join(notable_lines(shared))
+    tried = add_trial(shared, replace(SIDE, fixes=("intra-op-threads",)))
+    assert command not in (next_step(tried)[0], *notable_lines(tried))
 
 
 def test_steps_that_vary_by_themselves_are_told_from_a_machine_that_others_use() -> None:

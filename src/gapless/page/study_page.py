@@ -73,7 +73,7 @@ def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -
 
     Raises ``UsageError`` without the libraries that it needs.
     """
-    recorded, tree = study.recorded, account_tree(study)
+    tree = account_tree(study)
     charts = chart_columns(study)
     ranks = rank_bars(study)
     prose = [Prose(title, tuple(lines)) for title, lines in _prose(study) if lines]
@@ -85,7 +85,7 @@ def study_page(study: Study, diffs: Mapping[str, Sequence[str]] | None = None) -
         "head": _head(study),
         "why": why_text(study),
         "proven": list(proven_lines(study)),
-        "notes": [] if recorded is None else list(notable_lines(recorded)),
+        "notes": list(notable_lines(study)),
         "next": (command, purpose),
         "tree": tree,
         "diagnosed": diagnose(study, diffs or {}),

@@ -169,7 +169,7 @@ def next_line(study: Study, pen: Pen) -> Iterator[Text]:
 def _note_lines(study: Study, pen: Pen, *, has_ended: bool) -> Iterator[Text]:
     """Return caveats, which run it is, and where the rest is."""
     recorded = study.recorded
-    for line in [] if recorded is None else list(notable_lines(recorded))[:_MAX_NOTES]:
+    for line in list(notable_lines(study))[:_MAX_NOTES]:
         yield from fold(f"note: {line}", pen.width, _DIM)
     for line in spent_lines(recorded) if recorded is not None and recorded.cost else ():
         yield from fold(f"note: {line}", pen.width, _DIM)

@@ -112,9 +112,12 @@ def _forget_idle_waits(evidence: Evidence, recorded: RecordedRun) -> RecordedRun
         return recorded
     idle_share = max(0.0, waited - evidence.share(*_DEVICE_COMPUTE))
     kept_share = 1 - min(idle_share, evidence.share(*_READS)) / waited
-    lines = tuple(replace(line, waited=line.waited * kept_share) for line in recorded.lines)
+    lines, hook_lines = (
+        tuple(replace(line, waited=line.waited * kept_share) for line in all_lines)
+        for all_lines in (recorded.lines, recorded.hook_lines)
+    )
     calls = tuple(replace(call, waited=call.waited * kept_share) for call in recorded.call_lines)
-    return replace(recorded, lines=lines, call_lines=calls)
+    return replace(recorded, lines=lines, hook_lines=hook_lines, call_lines=calls)
 
 
 def _has_repeated_passes(evidence: Evidence) -> bool:

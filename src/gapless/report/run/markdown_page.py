@@ -27,7 +27,7 @@ def _lines(study: Study, recorded: RecordedRun, view: TableView) -> Iterator[str
     yield f"**{escape(headline(study, recorded, sheet))}**"
     yield ""
     yield escape(f"{life_line(recorded)} · {run_folder(recorded)}")
-    for line in notable_lines(recorded):
+    for line in notable_lines(study):
         yield ""
         yield escape(line)
     if sheet is not None and recorded.steps is not None:

@@ -5,6 +5,8 @@ from typing import Final
 
 from gapless.model.rhythm import Phase
 from gapless.model.run import LoaderUse, ProcessTime, RecordedRun, RunSteps
+from gapless.model.study import Study
+from gapless.report.sections.causes import sharing_command
 from gapless.report.text.numbers import percent, span, unit_for
 from gapless.report.text.text import clean
 
@@ -20,9 +22,12 @@ _MIN_WAIT_SHARE: Final = 0.5  # of the waits for a loader
 _MAX_NAMED: Final = 3  # optimizers, loaders that are named
 
 
-def notable_lines(recorded: RecordedRun) -> Iterator[str]:
-    """Return what a reader must know before the account."""
-    yield from _contention_lines(recorded)
+def notable_lines(study: Study) -> Iterator[str]:
+    """Return what a reader must know of a recorded run before its account."""
+    recorded = study.recorded
+    if recorded is None:
+        return
+    yield from _contention_lines(recorded, sharing_command(study))
     if recorded.steps is not None:
         yield from _pass_lines(recorded.steps)
     phases = tuple(phase_lines(recorded))
@@ -46,8 +51,8 @@ def _pass_lines(steps: RunSteps) -> Iterator[str]:
     )
 
 
-def _contention_lines(recorded: RecordedRun) -> Iterator[str]:
-    """Describe how much of the processors others used."""
+def _contention_lines(recorded: RecordedRun, command: str | None = None) -> Iterator[str]:
+    """Describe how much of the processors others used, and what may help against it."""
     contention = recorded.contention
     if contention is None or not contention.processors:
         return
@@ -63,7 +68,7 @@ def _contention_lines(recorded: RecordedRun) -> Iterator[str]:
     if uses:
         yield (
             f"not alone: {', '.join(uses)} on average; what ran on the CPU may be slower here than "
-            "it has to be"
+            + ("it has to be" if command is None else f"with fewer threads: {command}")
         )
 
 

@@ -83,7 +83,7 @@ def run_screen(study: Study, pen: Pen, view: TableView | None = None) -> Iterato
     yield from fold(run_folder(recorded), pen.width)
     for line in () if study.diagnosis is None else first_lines(study.diagnosis):
         yield from fold(line, pen.width, style="bold")
-    for line in notable_lines(recorded):
+    for line in notable_lines(study):
         yield from fold(line, pen.width)
     if sheet is not None and recorded.steps is not None:
         caption = AccountCaption(

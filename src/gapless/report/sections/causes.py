@@ -14,6 +14,7 @@ from gapless.model.finding import (
     StepVerdict,
     TrialCandidate,
 )
+from gapless.model.study import Study
 from gapless.report.sections.trials import ratio_text
 from gapless.report.text.numbers import duration, percent
 from gapless.report.text.text import clean
@@ -24,6 +25,7 @@ _MAX_HARMLESS_GAIN: Final = 3 * _MIN_GAIN  # a pattern that may be worth more is
 PERMISSION_OPTIONS: Final = {Applicability.RISKY: "--risky", Applicability.MANUAL: "--override"}
 NEARLY_WHOLE: Final = 0.9  # of a step: above it, the bound would be meaningless
 _MAX_CODES: Final = 6  # codes of rules that could not be checked
+_TAKEN: Final = "taken-processors"
 
 
 def why_line(verdict: StepVerdict) -> str:
@@ -92,6 +94,19 @@ def try_line(remedy: Remedy) -> str:
     return " ".join(("gapless try --fix", str(remedy.request), *((option,) if option else ())))
 
 
+def sharing_command(study: Study) -> str | None:
+    """Return the trial of fewer threads where others leave too few processors, if not made."""
+    tried_fixes = {name for trial in study.trials for side in trial.sides for name in side.fixes}
+    requests = (
+        request
+        for cause in (() if study.diagnosis is None else study.diagnosis.present)
+        if cause.detection.name == _TAKEN
+        for request in cause.detection.helps
+        if request.fix not in tried_fixes
+    )
+    return next((f"gapless try --fix {request}" for request in requests), None)
+
+
 def line_ref(location: Location | None) -> str:
     """Format a line briefly: "train.py:41"."""
     return "" if location is None else clean(f"{PurePath(location.file).name}:{location.line}")
@@ -125,6 +140,9 @@ def harmless_lines(diagnosis: Diagnosis) -> Iterator[str]:
         bound = cause.prediction.at_most
         if bound is not None and bound.high - 1 < diagnosis.min_gain:
             yield f"{label(cause)}: {_harmless_worth(bound)}"
+        elif cause.detection.name == _TAKEN and cause.detection.helps:
+            command = f"gapless try --fix {cause.detection.helps[0]}"
+            yield f"{label(cause)}: {_sentence(cause)}: {command}"
         elif cause.prediction.speedup is None:
             # A cause without a line and without a remedy of ours needs its sentence.
             unhelped = (

@@ -13,7 +13,7 @@ from gapless.model.leaf import PRINTED
 from gapless.model.run import RecordedRun
 from gapless.model.study import Study
 from gapless.model.trial import FASTER, Side
-from gapless.report.sections.causes import NEARLY_WHOLE, PERMISSION_OPTIONS, label
+from gapless.report.sections.causes import NEARLY_WHOLE, PERMISSION_OPTIONS, label, sharing_command
 from gapless.report.sections.trials import ratio_text, words
 from gapless.report.text.numbers import percent
 from gapless.report.text.text import clean
@@ -222,6 +222,9 @@ def next_step(study: Study) -> tuple[str, str]:
         return _next_of_cause(untried[0], study.recorded)
     if verdict is not None and has_open_ceilings:
         return _ceilings(verdict)
+    sharing = sharing_command(study)
+    if sharing is not None:
+        return sharing, _PROVES
     return _section_command(study, verdict)
 
 

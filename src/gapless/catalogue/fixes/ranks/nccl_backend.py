@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.fix import Option, fix
-from gapless.catalogue.declare.selectors import propose_for_ddp
+from gapless.catalogue.declare.selectors import is_model_on_cuda, propose_for_ddp
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
@@ -26,6 +26,9 @@ _BACKENDS: Final = "cpu:gloo,cuda:nccl"
     # A model on the processor
     > refused: NCCL exchanges between GPUs alone
     cpu(ddp(backend="gloo"))
+    # A model on the processor, of a run that used a GPU all the same
+    > refused: NCCL exchanges between GPUs alone
+    gpu(ddp(backend="gloo"), model(device="cpu"))
     # No DDP
     > refused: no model is wrapped in DistributedDataParallel
     gpu()
@@ -51,7 +54,7 @@ def nccl_backend(facts: Facts, option: Option) -> tuple[Proposal, ...]:
             return nccl_backend.refusal("it is not known what exchanges gradients", module.location)
         if backend != "gloo":
             return nccl_backend.no_change(f"gradients are exchanged by {backend}", module.location)
-        if facts.machine.device is None:
+        if facts.machine.device is None or not _may_use_cuda(facts):
             return nccl_backend.refusal("NCCL exchanges between GPUs alone", module.location)
         return nccl_backend.proposal(
             f"backend {backend} → {_BACKENDS}",
@@ -62,3 +65,8 @@ def nccl_backend(facts: Facts, option: Option) -> tuple[Proposal, ...]:
         )
 
     return propose_for_ddp(nccl_backend, facts, option, propose)
+
+
+def _may_use_cuda(facts: Facts) -> bool:
+    """Return whether a model lies on a GPU, or none was seen."""
+    return not facts.models or any(map(is_model_on_cuda, facts.models))

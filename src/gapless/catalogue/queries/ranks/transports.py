@@ -12,10 +12,10 @@ from msgspec import Struct
 from gapless.model.estimate import Estimate
 from gapless.model.facts import Facts, Machine
 
-_NVLINK: Final = re.compile(r"^(?!.*(PCIe|NVL)).*(\b(H|B|GB|GH)\d00|H20\b|SXM)")
+_NVLINK: Final = re.compile(r"^(?!.*(PCIe|NVL)).*(\b(H|B|GB|GH)\d00|H20\b|SXM|PG50\d)")
 _NO_PEERS: Final = "NCCL_P2P_DISABLE"
 _MBIT: Final = 1e6 / 8  # bytes
-_LINK_SHARES: Final = (0.3, 0.7, 0.95)  # of a network's link, that exchanges reach
+_LINK_SHARES: Final = (0.3, 0.7, 0.95)  # of the speed of links, that exchanges reach
 
 
 class Transport(Struct, frozen=True):
@@ -48,8 +48,14 @@ def nccl_transport(facts: Facts) -> Transport:
     if not is_local or len(set(world.hosts)) > 1:
         if not world.links:
             return NETWORK
-        fastest = max(world.links.values()) * _MBIT
-        return Transport(NETWORK.call_ns, Estimate(*(fastest * share for share in _LINK_SHARES)))
+        fastest = max(world.links.values())
+        # Rings of several GPUs have a link each at most; two names may be of one port.
+        n_links = min(list(world.links.values()).count(fastest), world.local_ranks or 1)
+        counts = (1, (1 + n_links) / 2, n_links)
+        speeds = (
+            share * n * fastest * _MBIT for share, n in zip(_LINK_SHARES, counts, strict=True)
+        )
+        return Transport(NETWORK.call_ns, Estimate(*speeds))
     return NVLINK if _has_nvlink(facts.machine) else PCIE
 
 

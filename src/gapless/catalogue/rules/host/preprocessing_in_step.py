@@ -60,6 +60,10 @@ _FETCHES: Final = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.*"
     operator("aten::stack", calls=1, host_ms=10, device_ms=0)
     operator("aten::view", calls=1000, host_ms=3, device_ms=0)
     kernel("nvjet_tst_128x256_64x4", calls=400, ms=20, leaf="busy.tc_math")
+    # Threads of DataParallel call operators, and the profiler ties no launch to them
+    gpu(parallel_model("data_parallel"))
+    busy.tc_math 20, idle.host.dispatch 11
+    operator("aten::addmm", calls=6, host_ms=3, device_ms=0)
     # In the loader's workers
     gpu(worker_loader())
     busy.tc_math 20, idle.host.dispatch 0.3
@@ -83,7 +87,7 @@ def preprocessing_in_step(evidence: Evidence) -> Detection | None:
     same counts only as far as the device waits for longer than launching its kernels takes.
     """
     step_ns = evidence.step_ns
-    if not step_ns or not evidence.on_device:
+    if not step_ns or not evidence.on_device or _has_replicas(evidence):
         return None
     dispatch_ns = evidence.per_step("idle.host.dispatch")
     host_rows = [
@@ -118,6 +122,11 @@ def preprocessing_in_step(evidence: Evidence) -> Detection | None:
             "first and do it on the device"
         ),
     )
+
+
+def _has_replicas(evidence: Evidence) -> bool:
+    """Return whether threads of DataParallel call operators: launches are not tied to these."""
+    return any(module.kind == "data_parallel" for module in evidence.facts.parallel)
 
 
 def _fetched_ns(evidence: Evidence) -> int:

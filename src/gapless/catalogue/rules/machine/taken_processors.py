@@ -3,6 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
+from gapless.catalogue.fixes.input.intra_op_threads import intra_op_threads
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
@@ -12,6 +13,7 @@ _MIN_TAKEN_SHARE: Final = 0.25  # of the processors
 _MIN_STOLEN_SHARE: Final = 0.05
 _MIN_HELD_PERCENT: Final = 5.0  # per cent of the time
 _UNSURE_REASON: Final = "what others take of the machine comes and goes with them"
+_MIN_OPERATORS_SHARE: Final = 0.25  # of the step
 _HOST_LEAVES: Final = ("idle.host", "idle.launch")
 _DATA_LEAVES: Final = ("idle.data",)
 
@@ -37,9 +39,15 @@ _DATA_LEAVES: Final = ("idle.data",)
     CpuContention(0.0, 0.5, 2)
     # The same, where the processors train
     > Others took 1.0 of 2 processors while the training ran.
-    cpu()
+    cpu(machine(cpus=2, intra_op_threads=1, device=None))
     busy.math 20, idle.host.python 2
     CpuContention(1.0, 0.0, 2)
+    # They leave less than the threads that compute operators side by side
+    > Others took 1.5 of 2 processors while the training ran, and each operator waits for the last
+      of its 2 threads.
+    cpu(machine(cpus=2, intra_op_threads=2, device=None))
+    busy.math 20, idle.host.python 2
+    CpuContention(1.5, 0.0, 2)
     # A quiet machine
     gpu()
     busy.tc_math 20, idle.host.python 10
@@ -57,6 +65,10 @@ def taken_processors(evidence: Evidence) -> Detection | None:
     By the busy time of the machine's processors minus that of the run's processes; by the time that
     the host of a virtual machine took (stolen time); and by throttling through a control group's
     limit. Other waits while a batch is made do not count.
+
+    Where operators run on more threads than others leave processors, each is done when the last of
+    its threads has had one, and the others spin meanwhile. That costs more than what others take
+    (``benchmarks/crowded_threads.py``), so no bound is given: fewer threads are worth a trial.
 
     Other processes are no fault of the training: they are reported next to its causes, never as one
     of them, with the most that they may take. A limit of the training's own control group is a
@@ -82,19 +94,31 @@ def taken_processors(evidence: Evidence) -> Detection | None:
         text = f"Others took {contention.cores:.1f} of {total} processors while the training ran."
     else:
         return None
+    factor = Estimate(max(0.1, 1 - share), 1 - (share + min_share) / 2, 1 - min_share)
+    changes, threads = _changes_alone(evidence, factor), evidence.facts.machine.intra_op_threads
+    n_free = max(1, int(total - contention.cores - stolen))
+    is_crowded = percent < _MIN_HELD_PERCENT and _are_crowded(evidence, n_free)
+    if is_crowded:
+        text = f"{text[:-1]}, and each operator waits for the last of its {threads} threads."
     return taken_processors.detection(
         text,
-        *_changes_alone(
-            evidence, Estimate(max(0.1, 1 - share), 1 - (share + min_share) / 2, 1 - min_share)
-        ),
+        *(() if is_crowded else changes),
         measures=(
             Measure("processors that others took", contention.cores, ""),
             Measure("stolen by the host", stolen, ""),
             Measure("held back by a limit", percent / 100, "share"),
         ),
+        helps=(intra_op_threads.request(n_free),) if is_crowded else (),
         no_remedy="Run it alone, ask for more processors, or raise the control group's limit.",
         unsure=None if percent >= _MIN_HELD_PERCENT else _UNSURE_REASON,
     )
+
+
+def _are_crowded(evidence: Evidence, n_free: int) -> bool:
+    """Return whether operators, a good part of the step, run on more threads than are left."""
+    threads = evidence.facts.machine.intra_op_threads
+    is_on_cpu = not evidence.has_device and evidence.share("busy.") >= _MIN_OPERATORS_SHARE
+    return is_on_cpu and threads is not None and threads > n_free
 
 
 def _changes_alone(evidence: Evidence, factor: Estimate) -> tuple[Change, ...]:

@@ -79,15 +79,11 @@ def slow_backend(evidence: Evidence, parallel: Parallel, world: World) -> Detect
 
 
 def _estimate_gain(evidence: Evidence, lost_ns: float) -> Estimate:
-    """Return the share of the step that goes, less what NCCL takes; without sizes, nothing."""
+    """Return the share of the step that goes, less what NCCL takes."""
     world, back_ns = evidence.facts.world, evidence.per_step(_BACK)
     sure_ns = lost_ns + back_ns + min(back_ns, evidence.per_step(_IN))
     likely_ns = sure_ns + evidence.per_step(*_HELD_UP)
-    nccl_ns = transports.nccl_transport(evidence.facts).exchange_ns(
-        windows.sum_calls(evidence, collectives.REDUCE_CALL).count,
-        collectives.gradient_bytes(evidence),
-        world.ranks,
-    )
+    nccl_ns = _exchange_ns(evidence, lost_ns, world.ranks)
     exposed_share = collectives.UNHIDDEN
     times_ns = (
         max(0.0, sure_ns - exposed_share.high * nccl_ns.high),
@@ -95,3 +91,19 @@ def _estimate_gain(evidence: Evidence, lost_ns: float) -> Estimate:
         max(0.0, likely_ns - exposed_share.low * nccl_ns.low),
     )
     return Estimate(*(time_ns / (evidence.step_ns or 1) for time_ns in times_ns))
+
+
+def _exchange_ns(evidence: Evidence, lost_ns: float, n_ranks: int) -> Estimate:
+    """Return what NCCL takes; where sizes are not known, of as many bytes as gloo moves meanwhile."""
+    transport = transports.nccl_transport(evidence.facts)
+    n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+    n_bytes = collectives.gradient_bytes(evidence)
+    called_ns = transport.exchange_ns(n_calls, n_bytes, n_ranks)
+    if n_bytes:
+        return called_ns
+    gloo, nccl = transports.GLOO.bus_bytes_per_s, transport.bus_bytes_per_s
+    return Estimate(
+        called_ns.low + lost_ns * gloo.low / nccl.high,
+        called_ns.mid + lost_ns * gloo.mid / nccl.mid,
+        called_ns.high + lost_ns * gloo.high / nccl.low,
+    )
