@@ -17,6 +17,7 @@ FAMILY: Final = "jobs"
 DEVICES: Final = {"c": "cpu", "g": "cuda"}
 _DEEP: Final = {"wide": 128, "layers": 10, "batch": 64}
 _BUCKETS: Final = Choice("bucket-5", WRONG, (m.argument(m.DDP, "bucket_cap_mb", 5),))
+_IMAGES: Final = {"model": "images", "wide": 256, "layers": 4, "batch": 32, "at_once": True}
 _LARGE: Final = {"wide": 2048, "layers": 4, "batch": 8, "count": 512}
 _GPU: Final = {"wide": 4096, "layers": 6, "batch": 256, "count": 2048, "resident": True}
 _HALF: Final = {**_GPU, "batch": 4096, "count": 16384, "half": True}  # nothing is in full precision
@@ -215,6 +216,16 @@ _CASES: Final = (
         "jobs-every-pass-g", "no no_sync with accumulation", {**_HALF, "accumulate": 4}, "G602",
         menu=(m.no_sync(m.REMEDY),), plain={"no_sync": True},
     ),
+    _late(
+        "jobs-scored-c", "one rank's scores, attention",
+        {"model": "attention", "wide": 256, "batch": 48, "at_once": True, "scored": True},
+        "score_batch", "<genexpr>", plain={"scored": False},
+    ),
+    _exchange(
+        "jobs-clipped-c", "norms by hand, convolutions", {**_IMAGES, "clipped": True}, "G603",
+        plain={"clipped": False},
+    ),
+    _sound("jobs-lean-attention-c", {"model": "attention", "wide": 256, "batch": 48}),
     _sound("jobs-lean-c", {}),
     _sound("jobs-lean-deep-c", _DEEP),
     _sound("jobs-lean-four-c", {"wide": 256, "batch": 48}, ranks=4),

@@ -27,13 +27,16 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from tests.jobs import uneven
+from tests.jobs import models, uneven
 from tests.zoo.job import Job, Steps
 
 USUAL: dict[str, Any] = {
     "wide": 512,
     "layers": 2,
     "batch": 96,
+    "model": None,  # a name of ``models``; None: layers one after the other
+    "scored": False,  # the late rank scores each of its batches
+    "clipped": False,  # the norm of gradients is asked for by hand, and bounded
     "count": 1536,
     "packed": 1,  # times that the late rank's samples have been packed
     "wait_ms": 0.0,  # of a batch, for the late rank's storage
@@ -111,6 +114,8 @@ class SyncedNorm(nn.Module):
 
 
 def network(options: Namespace) -> nn.Module:
+    if options.model:
+        return models.MODELS[options.model](options.wide, options.layers)
     body: list[nn.Module] = []
     for _ in range(options.layers):
         body += [nn.Linear(options.wide, options.wide), nn.ReLU()]
@@ -169,9 +174,8 @@ def train(job: Job) -> Steps:
             loss.backward()
         if not is_last:
             continue
-        work_late(options, litter)
-        if options.by_hand:
-            average_gradients(job.model)
+        work_late(options, litter, inputs)
+        exchange_by_hand(job)
         optimizer.step()
         optimizer.zero_grad()
         if options.gathers:
@@ -195,7 +199,7 @@ def train_in_stages(job: Job) -> Steps:
             output = layers(rows_in) if is_late() else layers[:-1](rows_in)
             if is_late():
                 cross_entropy(output, labels).backward()
-                work_late(options, [])
+                work_late(options, [], output)
             else:
                 distributed.send(output.detach(), rank + 1)
             outputs.append((rows_in, output))
@@ -233,12 +237,22 @@ def batches(job: Job) -> Iterator[tuple[Tensor, Tensor]]:
         yield from DataLoader(job.data, size, sampler=sampler, drop_last=True, collate_fn=collate)
 
 
-def work_late(options: Namespace, litter: list[list[int]]) -> None:
+def work_late(options: Namespace, litter: list[list[int]], inputs: Tensor) -> None:
     """Do what only the late rank does."""
     if options.notes and is_late():
         take_notes(options.notes)
+    if options.scored and is_late():
+        models.score_batch(inputs)
     if litter:
         collect_litter()
+
+
+def exchange_by_hand(job: Job) -> None:
+    """Exchange what no wrapper does."""
+    if job.options.by_hand:
+        average_gradients(job.model)
+    if job.options.clipped:
+        models.clip_gradients(job.model)
 
 
 def wrap_model(job: Job) -> nn.Module:
