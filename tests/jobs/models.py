@@ -38,14 +38,15 @@ MODELS = {"attention": Attention, "images": Images}
 
 def clip_gradients(model: nn.Module) -> None:
     """Bound the norm of all ranks' gradients, asked for parameter by parameter."""
+    gradients = [row.grad for row in model.parameters() if row.grad is not None]
     total = 0.0
-    for parameter in model.parameters():
-        square = parameter.grad.square().sum()
+    for gradient in gradients:
+        square = gradient.square().sum()
         distributed.all_reduce(square)
         total += float(square)
     factor = min(1.0, 1.0 / (total**0.5 + 1e-6))
-    for parameter in model.parameters():
-        parameter.grad.mul_(factor)
+    for gradient in gradients:
+        gradient.mul_(factor)
 
 
 def score_batch(inputs: Tensor) -> float:
