@@ -3,7 +3,8 @@
 ``torchrun --nproc-per-node 2 -m benchmarks.two_gpus_in_turns replicated MODEL --out FILE``:
 DataParallel in the first process, while the other waits, and DistributedDataParallel in both, of
 the same batch. ``prefetched``: FSDP2 as it is, and with the all-gather of the next layer issued a
-layer ahead. The medians, and the ratio of each pair of blocks, are added to FILE.
+layer ahead. The medians, and the ratio of each pair of blocks, are added to FILE; with ``--run
+FOLDER`` what a run of ``two_gpus.py`` shows, and what is foretold of it, is added alone.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import torch
 from torch import distributed
 
@@ -104,14 +106,46 @@ def describe(kind: str, pairs: list[list[float]]) -> dict[str, Any]:
     }
 
 
+def ask_run(run: Path) -> dict[str, Any]:
+    """Return what a process for each GPU is foretold to give, and what exchanges are exposed."""
+    from benchmarks.judging.jobs import price_run
+    from gapless.pricing.diagnose import diagnose
+
+    prices = price_run(run)
+    speedups = [
+        finding.prediction.speedup
+        for finding in diagnose(prices).findings
+        if finding.detection.code == "G610"
+    ]
+    return {
+        "foretold": msgspec.to_builtins(speedups[0]) if speedups else None,
+        "step_ms": (prices.evidence.step_ns or 0) / 1e6,
+        "exposed_ms": prices.evidence.per_step("comm.exposed") / 1e6,
+    }
+
+
+def add_result(case: str, result: dict[str, Any], out: Path) -> None:
+    """Add a start, or what is foretold, to those of a case."""
+    cases = json.loads(out.read_text()) if out.exists() else {}
+    cases.setdefault("machine", machine())  # that it was measured on
+    cases.setdefault(case, []).append(result)
+    write_result(cases, out)
+    print(f"{case}: {json.dumps(result)}", flush=True)
+
+
 def main() -> None:
     """Measure; the first rank adds to the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=WAYS)
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--run", type=Path, help="what is foretold of it is added")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    case = f"{options.kind} {options.model}"
+    if options.run is not None:
+        add_result(case, ask_run(options.run), options.out)
+        return
     rank = int(os.environ["LOCAL_RANK"])
     device = torch.device("cuda", rank) if IS_GPU else torch.device("cpu")
     if IS_GPU:
@@ -119,11 +153,7 @@ def main() -> None:
     distributed.init_process_group("nccl" if IS_GPU else "gloo")
     start = describe(options.kind, measure(options.kind, options.model, device, options.seconds))
     if rank == 0:
-        cases = json.loads(options.out.read_text()) if options.out.exists() else {}
-        starts = cases.setdefault(f"{options.kind} {options.model}", [])
-        starts.append(start)
-        write_result({**cases, "machine": machine()}, options.out)
-        print(f"{options.kind} {options.model}: {json.dumps(start)}", flush=True)
+        add_result(case, start, options.out)
     distributed.destroy_process_group()
 
 

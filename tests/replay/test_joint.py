@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gapless.model.leaf import LEAF
-from gapless.replay.edits.evening import even_out
+from gapless.replay.edits.evening import even_out, saved_by_evening
 from gapless.replay.graph.anchors import make_anchors, order_anchors
 from gapless.replay.graph.joining import RankGraph, join_graphs
 from gapless.replay.graph.nodes import Graph, Op, Refusal
@@ -96,6 +96,7 @@ def test_evening_out_takes_the_excess_of_the_late_rank_alone() -> None:
     assert int(kept[1].threads[0].amounts[3:].sum()) == 50
     steps = simulate(join(*evened)).steps
     assert int(steps[1] - steps[0]) < 90
+    assert saved_by_evening(graphs, late=1, keep=0.5) == 40
 
 
 def test_what_others_do_while_they_wait_counts_as_far_as_it_is_said_to() -> None:
@@ -121,7 +122,11 @@ def test_what_a_thread_waits_for_is_launched_before_it_waits() -> None:
 
 def test_two_real_ranks_are_replayed_within_the_bar() -> None:
     paths = [TRACES[f"two_ranks.rank{rank}"] for rank in (0, 1)]
-    diagnosis = open_study(paths, Options(cache=False)).diagnosis
+    study = open_study(paths, Options(cache=False))
+    first, second = study.rank_work
+    assert first.flops == second.flops > 0
+    assert first.is_steady
+    diagnosis = study.diagnosis
     assert diagnosis is not None
     fidelity = diagnosis.fidelity
     assert fidelity is not None

@@ -11,6 +11,7 @@ from gapless.capture.merge import (
     merge_sites,
     merge_stragglers,
     merge_work,
+    sum_rank_work,
 )
 from gapless.capture.notes import build_health
 from gapless.capture.ranks.ranks import WindowPositions, require_rank, summarise_files
@@ -74,6 +75,7 @@ def assemble_study(
         ),
         sites=merge_sites([summary.sites for summary in summaries]),
         work=merge_work([summary.work for summary in summaries]),
+        rank_work=sum_rank_work(summaries),
         picture=next((summary.picture for summary in summaries if summary.picture), None),
         leaves=merge_every_leaf([summary.leaves for summary in summaries]),
     )

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from gapless.accounting import sum_row_accounts
+from gapless.capture.ranks.summary import CaptureSummary
 from gapless.capture.tables.kind import add_known, merge_rows
 from gapless.model.account import Account
 from gapless.model.study import Leaf, Site, Straggler
-from gapless.model.work import Work
+from gapless.model.work import RankWork, Work
 
 
 def merge_accounts(accounts: Sequence[Account]) -> Account:
@@ -88,6 +89,37 @@ def merge_work(rank_work: Sequence[Sequence[Work]]) -> tuple[Work, ...]:
         ),
         lambda row: (-row.ns, row.operator, row.inputs or "", row.leaf),
     )
+
+
+def sum_rank_work(summaries: Sequence[CaptureSummary]) -> tuple[RankWork, ...]:
+    """Return what each rank computed in a step of its windows; nothing where it is but one."""
+    windows_by_rank: dict[int, list[CaptureSummary]] = {}
+    for summary in summaries:
+        if summary.facts.rank is not None and summary.account.steps:
+            windows_by_rank.setdefault(summary.facts.rank, []).append(summary)
+    if len(windows_by_rank) < 2:  # noqa: PLR2004 - no other rank
+        return ()
+    return tuple(
+        RankWork(rank, sum(flops) / len(flops), is_steady and max(flops) <= min(flops) + 1)
+        for rank, windows in sorted(windows_by_rank.items())
+        for flops, is_steady in [_flops_by_window(windows)]
+    )
+
+
+def _flops_by_window(windows: Sequence[CaptureSummary]) -> tuple[list[float], bool]:
+    """Return what a step of each window computes, and whether its calls fit steps all alike."""
+    row_lists = [[row for row in window.work if row.flops is not None] for window in windows]
+    counts = [window.account.steps or 1 for window in windows]
+    flops = [
+        sum(row.flops or 0.0 for row in rows) / count
+        for rows, count in zip(row_lists, counts, strict=True)
+    ]
+    is_steady = all(
+        row.calls % count == 0
+        for rows, count in zip(row_lists, counts, strict=True)
+        for row in rows
+    )
+    return flops, is_steady
 
 
 def _direction_key(row: Work) -> tuple[bool | None, bool, bool]:

@@ -14,7 +14,7 @@ from gapless.model.run import RecordedRun
 from gapless.model.tables import Tables
 from gapless.model.trace import Count
 from gapless.model.trial import Trial
-from gapless.model.work import Work
+from gapless.model.work import RankWork, Work
 
 FILES: Final = "file."  # what names of sites of files begin with: "file.write"
 IN_LOADING: Final = "in next(loader)"  # the name of sites that made a batch in the training thread
@@ -134,6 +134,7 @@ class Study(Struct, frozen=True):
     trials: tuple[Trial, ...] = ()
     diagnosis: Diagnosis | None = None  # None: not asked for
     work: tuple[Work, ...] = ()  # of the windows; most time first
+    rank_work: tuple[RankWork, ...] = ()  # likewise, of each rank; none of a run of one
     sites: tuple[Site, ...] = ()  # most time first; none without stacks
     picture: Picture | None = None  # where it was asked for (``Options.pictured``), and …
     leaves: tuple[Leaf, ...] = ()  # … every leaf with its longest pieces

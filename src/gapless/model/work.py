@@ -25,3 +25,11 @@ class Work(Struct, frozen=True):
     backward: bool = False
     again: bool = False  # a forward operator that a checkpoint of activations ran once more
     host_ns: int = 0  # what the host took to come to its launches, each from the one before it
+
+
+class RankWork(Struct, frozen=True):
+    """What a rank had to compute in a step, by the inputs of its operators."""
+
+    rank: int
+    flops: float  # of operators that a formula knows
+    is_steady: bool  # each step has the same calls with the same inputs, as far as sums show that

@@ -4,7 +4,8 @@ from typing import Final
 
 from gapless.catalogue.declare.fix import Changes
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.ranks import collectives
+from gapless.catalogue.queries.ranks import collectives, rank_waits
+from gapless.catalogue.queries.ranks.rank_steps import RANK_WAITS
 from gapless.model.change import Omit
 from gapless.model.edit import Proposal
 from gapless.model.estimate import Estimate
@@ -42,7 +43,8 @@ def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Change
     """Return what goes without the search for unused parameters; ``None`` if no window shows it.
 
     With it goes the exchange of what was used: one of those of a step, and not a longer one than
-    the others; where all are of few bytes, it takes as long as they do.
+    the others; where all are of few bytes, it takes as long as they do. Without a device ranks wait
+    for one another by chance, and that grows with the root of how often they meet.
     """
     if not windows.select_operators(evidence, SEARCH):
         return None
@@ -51,4 +53,9 @@ def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Change
     if not evidence.on_device:
         fewer = collectives.remains_of_fewer(evidence, count, count - 1)
         remaining = remaining if fewer is None else Estimate(fewer.mid, fewer.mid, fewer.high)
-    return (Omit((SEARCH,)), collectives.change_exposed(evidence, remaining))
+    changes = (Omit((SEARCH,)), collectives.change_exposed(evidence, remaining))
+    if evidence.on_device or not evidence.step_ns:
+        return changes
+    waits_ns = rank_waits.min_rank_ns(evidence, *RANK_WAITS) * (1 - (1 - 1 / count) ** 0.5)
+    share = waits_ns / evidence.step_ns
+    return (*changes, collectives.change_joint_step(Estimate(share / 2, share, share)))

@@ -22,6 +22,7 @@ from gapless.model.facts import Facts
 from gapless.model.host_code import HotLine
 from gapless.model.ledger import Row
 from gapless.model.run import ProcessTime
+from gapless.model.work import RankWork
 
 Leaves = Mapping[str, float]
 _MARK_NAMES: Final = {  # leaf → its name in light marks
@@ -68,6 +69,12 @@ def evidence_of_ranks(
 def with_rank_lines(evidence: Evidence, *lines: tuple[HotLine, ...]) -> Evidence:
     """Return the evidence with the lines where each rank's training thread was sampled."""
     return with_recorded(evidence, rank_lines=dict(enumerate(lines)))
+
+
+def with_rank_work(evidence: Evidence, *flops: float, is_steady: bool = True) -> Evidence:
+    """Return the evidence with what the operators of each rank have to compute in a step."""
+    rank_work = tuple(RankWork(rank, amount, is_steady) for rank, amount in enumerate(flops))
+    return replace(evidence, study=replace(evidence.study, rank_work=rank_work))
 
 
 def hot_line(number: int, share: float) -> HotLine:

@@ -58,6 +58,19 @@ def even_out(
     return evened_graphs
 
 
+def saved_by_evening(graphs: Sequence[Graph], late: int, keep: float) -> float:
+    """Return what a late rank does less in a step, on its host and devices, once it is evened out.
+
+    The others gain no more by that: what they do meanwhile may itself be a wait for it.
+    """
+    saved_ns = 0.0
+    for count_ns in (_host_ns, _device_ns):
+        rank_ns = [count_ns(graph) for graph in graphs]
+        own_ns = rank_ns.pop(late)
+        saved_ns += float((own_ns * (1 - _kept_shares(own_ns, rank_ns, keep))).sum())
+    return saved_ns
+
+
 def _scale_graph(graph: Graph, host: Float, device: Float) -> Graph:
     """Return a graph whose threads and devices keep a share of each leaf."""
     threads = tuple(

@@ -191,11 +191,13 @@ def _compare_steps(scene: Scene, changes: Sequence[Change], rates: Rates) -> Ste
         return scene.changed_steps(with_changes, alpha.mid, params)
 
     weighted_graphs = scene.weighted_graphs(changes, ChangeParams(rates))
+    changed_low, middle, changed_high = (
+        scene.limit_evening(average_steps(weighted_graphs, bound), changes, bound)
+        for bound in (alpha.low, alpha.mid, alpha.high)
+    )
     alphas = (
         BoundLengths(scene.unchanged_steps(alpha.low), scene.unchanged_steps(alpha.high)),
-        BoundLengths(
-            average_steps(weighted_graphs, alpha.low), average_steps(weighted_graphs, alpha.high)
-        ),
+        BoundLengths(changed_low, changed_high),
     )
     factors = [
         BoundLengths(
@@ -207,7 +209,6 @@ def _compare_steps(scene: Scene, changes: Sequence[Change], rates: Rates) -> Ste
         BoundLengths(play(with_rates=low), play(with_rates=high))
         for low, high in _rate_ends(changes, rates)
     ]
-    middle = average_steps(weighted_graphs, alpha.mid)
     hidden = [BoundLengths(middle, play(hidden=1.0))] if scene.ranks else []
     return StepComparison(
         scene.unchanged_steps(alpha.mid), middle, (alphas,), (*factors, *copies, *hidden)

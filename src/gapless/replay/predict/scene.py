@@ -13,7 +13,7 @@ from gapless.model.leaf import LEAVES, group_of
 from gapless.model.ledger import Ledger
 from gapless.replay.edits.call_selection import find_offsets
 from gapless.replay.edits.changes import ChangeParams, apply_changes
-from gapless.replay.edits.evening import even_out, evened_keep, is_evening_out
+from gapless.replay.edits.evening import even_out, evened_keep, is_evening_out, saved_by_evening
 from gapless.replay.edits.select import ReplayView, view_of
 from gapless.replay.graph.aligning import remove_stalls
 from gapless.replay.graph.build import ALL_STEPS, build_graph
@@ -116,7 +116,17 @@ class Scene(Struct, frozen=True):
         self, changes: Sequence[Change], alpha: float, params: ChangeParams | None = None
     ) -> Float:
         """Return how long each counted step takes with some changes made, in ns, on average."""
-        return average_steps(self.weighted_graphs(changes, params), alpha)
+        steps = average_steps(self.weighted_graphs(changes, params), alpha)
+        return self.limit_evening(steps, changes, alpha)
+
+    def limit_evening(self, steps: Float, changes: Sequence[Change], alpha: float) -> Float:
+        """Return steps in which a rank was evened out, no shorter than by what it does less."""
+        keep = evened_keep(changes)
+        if keep is None or self.late_rank is None or len(changes) > 1:
+            return steps
+        graphs = [member.rank.graph for member in self.ranks]
+        saved_ns = saved_by_evening(graphs, self.late_rank, keep)
+        return np.maximum(steps, self.unchanged_steps(alpha) - saved_ns)
 
 
 def average_steps(weighted_graphs: WeightedGraphs, alpha: float) -> Float:

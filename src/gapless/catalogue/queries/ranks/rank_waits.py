@@ -196,6 +196,24 @@ def is_surplus_sampled(evidence: Evidence, rank: int) -> bool:
     return line.share - other_share >= _MIN_STANDARD_ERRORS * error > 0
 
 
+def work_ratio(evidence: Evidence, rank: int) -> float:
+    """Return how many times as much as any other a rank computes, by its operators' inputs.
+
+    1 where it does not, where that is not known of all ranks, or where their steps differ: few
+    steps of windows then tell nothing of all others.
+    """
+    works = {work.rank: work for work in evidence.study.rank_work}
+    own_work = works.pop(rank, None)
+    if (
+        own_work is None
+        or not works
+        or not all(work.is_steady for work in (own_work, *works.values()))
+    ):
+        return 1.0
+    most_of_others = max(work.flops for work in works.values())
+    return max(1.0, own_work.flops / most_of_others) if most_of_others else 1.0
+
+
 def find_own_share(evidence: Evidence, rank: int) -> Estimate:
     """Return the share of the run in functions of the training in which one rank alone stands."""
     shares: dict[tuple[str, str], dict[int, float]] = {}
@@ -207,7 +225,8 @@ def find_own_share(evidence: Evidence, rank: int) -> Estimate:
     share = sum(
         by_rank.pop(rank, 0.0)
         for by_rank in shares.values()
-        if max((other for key, other in by_rank.items() if key != rank), default=0.0) < _MAX_COMMON
+        if max((peer_share for peer, peer_share in by_rank.items() if peer != rank), default=0.0)
+        < _MAX_COMMON
     )
     lines = evidence.recorded.rank_lines.get(rank, ())
     looks = sum(line.count for line in lines if line.thread == "training")

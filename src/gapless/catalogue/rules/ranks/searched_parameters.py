@@ -58,9 +58,10 @@ def searched_parameters(evidence: Evidence, parallel: Parallel, world: World) ->
     ## How it is measured
     By the wrapper's setting, and by the search as torch's profiler shows it. Which of the exchanges
     is that of the map is not recorded: at most it takes as long as the others, and without a device
-    as long where all have fewer than 256 KiB. Where windows do not show the search, it takes at
-    most what is spent outside operators and in exchanges that nothing hides, and the fix is one to
-    try. Whether each parameter is used in each step is not recorded: the fix is risky.
+    as long where all have fewer than 256 KiB, and ranks that meet less often wait less for one
+    another by chance. Where windows do not show the search, it takes at most what is spent outside
+    operators and in exchanges that nothing hides, and the fix is one to try. Whether each parameter
+    is used in each step is not recorded: the fix is risky.
     """
     is_searched = parallel.settings.get("find_unused_parameters") is True
     if parallel.kind != "ddp" or world.ranks < 2 or not is_searched:  # noqa: PLR2004

@@ -94,7 +94,7 @@ def _estimate_gain(evidence: Evidence, lost_ns: float) -> Estimate:
 
 
 def _exchange_ns(evidence: Evidence, lost_ns: float, n_ranks: int) -> Estimate:
-    """Return what NCCL takes; where sizes are not known, of the bytes that gloo moves meanwhile."""
+    """Return what NCCL takes; of unknown sizes, of as many bytes as gloo moves meanwhile."""
     transport = transports.nccl_transport(evidence.facts)
     n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
     n_bytes = collectives.gradient_bytes(evidence)

@@ -23,6 +23,7 @@ _MIN_STANDARD_ERRORS: Final = {2: 6.3, 3: 2.9, 4: 2.4, 5: 2.1}
 _MANY_STEPS_ERRORS: Final = 2.0
 _MIN_MARKED_SHARE: Final = 0.5  # of the surplus: then marks of all steps show it, not chance
 _MIN_COMPUTE_SHARE: Final = 0.5  # of the surplus
+_MIN_WORK_RATIO: Final = 1.1  # of a rank's operations to those of any other
 _MAX_TAKEN_CORES: Final = 0.5  # processors that others took
 _MIN_EXPLAINED_SHARE: Final = 0.5  # of the surplus: else it is in the exchange, not in its work
 _MIN_SURPLUS_SHARE: Final = 0.25  # of the surplus: smaller parts are not named
@@ -80,6 +81,18 @@ LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an ex
     with_steps(evidence_of_ranks(cpu(*the_world), {"busy.math": 20, "comm.exposed": 10,
       "comm.straggler_wait": 40}, {"busy.math": 60, "comm.exposed": 10}),
       rank_rates={0: 60 / 0.07, 1: 70 / 0.07})
+    # Steps vary more than it is late, but its sequences are always three times as long
+    > Rank 1 comes late to the collectives: the other waits 4.5 ms of each 21.5 ms step for it; by
+      itself it takes 3.0 ms longer than the next slowest, with 3.0 ms more computing; its operators
+      have 3.0 times as much to compute as any other's.
+    with_rank_work(evidence_of_ranks(cpu(*the_world), ({"busy.math": 14, "comm.exposed": 9},
+      {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}), ({"busy.math": 11,
+      "comm.exposed": 9, "comm.straggler_wait": 3}, {"busy.math": 11, "comm.exposed": 9})), 2, 6)
+    # The same of these few steps alone
+    with_rank_work(evidence_of_ranks(cpu(*the_world), ({"busy.math": 14, "comm.exposed": 9},
+      {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}), ({"busy.math": 11,
+      "comm.exposed": 9, "comm.straggler_wait": 3}, {"busy.math": 11, "comm.exposed": 9})), 2, 6,
+      is_steady=False)
     # Late in every second step: its samples, the same in each, do not explain it
     > Rank 1 comes late to the collectives: the other waits 20.0 ms of each 40.0 ms step for it; by
       itself it takes 20.0 ms longer than the next slowest, with 20.0 ms more computing.
@@ -125,16 +138,17 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     by what exchanges take it; six tenths of all time that ranks wait for one another must be waits
     for it; where they send to one another (a pipeline), waits in steps that it takes longest for,
     since each waits for a neighbour that itself waits. Chance is left out by the windows' steps, or
-    by samples of the whole run that stand at a line of its own. On processors that other processes
-    may have taken, a rank that only computes longer is not blamed, nor one whose host only takes
-    longer at no line of its own; nor is one that in windows is later than a step takes without
-    them: tracing slows ranks unequally; nor, without a device, one that neither marks nor samples
-    show, where windows are longer than other steps by more than it is late. The gain is that of
-    this rank being as fast as the next slowest, which then decides; extra computing is not saved
-    but shared among all ranks. Without a device it is at least what samples of the whole run show
-    in functions in which this rank alone stands. Waits for one another by chance remain. Its excess
-    is found by comparing its steps with the others', and its line is the one at which its training
-    thread was sampled more often than theirs.
+    by samples of the whole run that stand at a line of its own; nor does it count where the inputs
+    of operators, the same in each step, give this rank more to compute. On processors that other
+    processes may have taken, a rank that only computes longer is not blamed, nor one whose host
+    only takes longer at no line of its own; nor is one that in windows is later than a step takes
+    without them: tracing slows ranks unequally; nor, without a device, one that neither marks nor
+    samples show, where windows are longer than other steps by more than it is late. The gain is
+    that of this rank being as fast as the next slowest, which then decides; extra computing is not
+    saved but shared among all ranks. Without a device it is at least what samples of the whole run
+    show in functions in which this rank alone stands. Waits for one another by chance remain. Its
+    excess is found by comparing its steps with the others', and its line is the one at which its
+    training thread was sampled more often than theirs.
     """
     ranks = rank_waits.require_ranks(evidence)
     if not ranks:
@@ -143,16 +157,18 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
     step_ns, share = float(straggler.lengths.mean()), _wait_share(evidence, ranks, straggler)
     if surplus < _MIN_STEP_SHARE * step_ns or share < _MIN_SHARE:
         return None
-    is_sampled = rank_waits.is_surplus_sampled(evidence, straggler.rank)
-    if not is_sampled and _is_by_chance(ranks, straggler):
-        return None
-    _require_room(evidence, ranks, straggler, surplus, is_sampled=is_sampled)
     excesses = rank_waits.find_surpluses(ranks, straggler, LEAVES_BY_ACTIVITY)
+    compute_share = min(1.0, dict(excesses).get(_COMPUTING, 0.0) / surplus)
+    ratio = rank_waits.work_ratio(evidence, straggler.rank)
+    is_laden = ratio >= _MIN_WORK_RATIO and compute_share >= _MIN_COMPUTE_SHARE
+    is_known = is_laden or rank_waits.is_surplus_sampled(evidence, straggler.rank)
+    if not is_known and _is_by_chance(ranks, straggler):
+        return None
+    _require_room(evidence, ranks, straggler, surplus, is_known=is_known)
     if sum(ns for _, ns in excesses if ns > 0) < _MIN_EXPLAINED_SHARE * surplus:
         return None
-    compute_share = min(1.0, dict(excesses).get(_COMPUTING, 0.0) / surplus)
     unsure_ns = sum(dict(excesses)[name] for name in _starved_activities(evidence, straggler.rank))
-    if unsure_ns >= _MIN_COMPUTE_SHARE * surplus and _is_shared(evidence):
+    if unsure_ns >= _MIN_COMPUTE_SHARE * surplus and not is_laden and _is_shared(evidence):
         reason = f"whether rank {straggler.rank} has more to do or fewer processors is not known"
         raise NotObservedError("processors", reason)
     largest = [excess for excess in excesses if excess[1] >= _MIN_SURPLUS_SHARE * surplus][
@@ -167,7 +183,8 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
         f"Rank {straggler.rank} comes late to the collectives: {others_wait} "
         f"{windows.format_step_part(evidence, wait_ns)} for it; by itself it takes "
         f"{windows.ms(surplus)} longer than the next slowest, with "
-        f"{' and '.join(_excess_words(evidence, activity, ns) for activity, ns in largest)}.",
+        f"{' and '.join(_excess_words(evidence, activity, ns) for activity, ns in largest)}"
+        f"{_work_words(ratio) if is_laden else ''}.",
         Drop((STRAGGLER_WAIT,), keep=max(0.0, compute_share) / len(ranks)),
         location=_excess_location(evidence, straggler.rank, largest[0][0]),
         measures=(
@@ -244,7 +261,7 @@ def _require_room(
     straggler: Rank,
     surplus: float,
     *,
-    is_sampled: bool,
+    is_known: bool,
 ) -> None:
     """Raise ``NotObservedError`` if what tracing adds to windows' steps may be all of a surplus.
 
@@ -254,7 +271,7 @@ def _require_room(
     reason = f"in windows rank {straggler.rank} is later than a step takes without them"
     if surplus > step_ns:
         raise NotObservedError("steps", reason)
-    is_known = is_sampled or evidence.on_device or _is_marked(ranks, straggler, surplus)
+    is_known = is_known or evidence.on_device or _is_marked(ranks, straggler, surplus)
     if not is_known and longest_ns - surplus > step_ns:
         reason = f"windows are longer than other steps by more than rank {straggler.rank} is late"
         raise NotObservedError("steps", reason)
@@ -287,6 +304,10 @@ def _excess_words(evidence: Evidence, activity: str, ns: float) -> str:
         return words
     origin = "its workers make" if loader.num_workers else "the training process loads itself"
     return f"{words}, which {origin}"
+
+
+def _work_words(ratio: float) -> str:
+    return f"; its operators have {ratio:.1f} times as much to compute as any other's"
 
 
 def _training_loader(evidence: Evidence) -> Loader | None:
