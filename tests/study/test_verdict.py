@@ -21,6 +21,7 @@ from gapless.catalogue.examples.example_facts import (
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_rank_lines
 from gapless.catalogue.examples.work import example_work
+from gapless.catalogue.queries.samples import suggest_remedy
 from gapless.catalogue.queries.trace_facts import infer_facts
 from gapless.model.change import Bucket, Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Location
@@ -54,6 +55,19 @@ def test_what_an_agent_does_in_its_environment_is_not_called_evaluation() -> Non
     assert sentence_of(evidence_of(agent, leaves)).startswith(f"{opening}evaluation")
     assert sentence_of(evidence_of(without_loaders(agent), leaves)).startswith(
         f"{opening}collecting experience (gymnasium), the model in eval mode"
+    )
+    beside_host = {"idle.host.python": 45, "idle.io_main.eval": 20, "busy.math": 35}
+    sentence = sentence_of(evidence_of(without_loaders(agent), beside_host))
+    assert sentence.endswith(
+        "20 % goes to collecting experience (gymnasium), the model in eval mode"
+    )
+
+
+def test_loaders_are_no_advice_where_there_are_none() -> None:
+    agent = gpu(loader())
+    assert "workers" in suggest_remedy(evidence_of(agent, {"busy.math": 1}), None)
+    assert "workers" not in suggest_remedy(
+        evidence_of(without_loaders(agent), {"busy.math": 1}), None
     )
 
 

@@ -54,8 +54,8 @@ def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Change
         fewer = collectives.remains_of_fewer(evidence, count, count - 1)
         remaining = remaining if fewer is None else Estimate(fewer.mid, fewer.mid, fewer.high)
     changes = (Omit((SEARCH,)), collectives.change_exposed(evidence, remaining))
-    if evidence.on_device or not evidence.step_ns:
-        return changes
     waits_ns = rank_waits.min_rank_ns(evidence, *RANK_WAITS) * (1 - (1 - 1 / count) ** 0.5)
+    if evidence.on_device or not evidence.step_ns or not waits_ns:
+        return changes
     share = waits_ns / evidence.step_ns
     return (*changes, collectives.change_joint_step(Estimate(share / 2, share, share)))

@@ -38,10 +38,11 @@ _SENTENCES: Final = {  # by kind of sampled code
     "pipe": "Waiting for another process through a pipe in {place} takes",
     "process": "Waiting for another process in {place} takes",
 }
+_IN_WORKERS: Final = "do it in the loader's workers, "
 _REMEDIES: Final = {
     "python": (
-        "do it in the loader's workers, do it less often, or write it as operations on whole "
-        "tensors; torch.compile helps where it is part of the model"
+        f"{_IN_WORKERS}do it less often, or write it as operations on whole tensors; "
+        "torch.compile helps where it is part of the model"
     ),
     "sleep": "leave it out; what it waits for can be waited for in a thread, beside the step",
     "file": (
@@ -189,9 +190,10 @@ def begin_sentence(code: HostCode | None) -> str:
     return _SENTENCES[code.kind].format(place=subject)
 
 
-def suggest_remedy(code: HostCode | None) -> str:
-    """Return what to do about sampled code by hand."""
-    return _REMEDIES["python" if code is None else code.kind]
+def suggest_remedy(evidence: Evidence, code: HostCode | None) -> str:
+    """Return what to do about sampled code by hand: nothing of workers where no loader is."""
+    remedy = _REMEDIES["python" if code is None else code.kind]
+    return remedy if evidence.facts.loaders else remedy.removeprefix(_IN_WORKERS)
 
 
 def remove_share(

@@ -297,8 +297,6 @@ _SHORT_PHRASES: Final[Mapping[str, str]] = {
     "sync": "is synchronisation",
     "copy": "is copying",
     "communication": "is communication",
-    "runtime": "is memory and garbage collection",
-    "io": "is evaluation, checkpoints and logging",
     "observer": "is a profiler",
     "step": "is known only as a whole",
 }
@@ -328,6 +326,8 @@ def _short_phrase(evidence: Evidence, owner: str) -> str:
     """Describe in a few words what takes a part of a step besides computing."""
     if owner == "host" and evidence.on_device:
         return "is waiting for the training thread"
+    if owner in ("runtime", "io"):
+        return _describe_rare(evidence, owner).partition("; ")[0]
     return _SHORT_PHRASES.get(owner, "is not explained")
 
 

@@ -25,7 +25,7 @@ _MAX_HARMLESS_GAIN: Final = 3 * _MIN_GAIN  # a pattern that may be worth more is
 PERMISSION_OPTIONS: Final = {Applicability.RISKY: "--risky", Applicability.MANUAL: "--override"}
 NEARLY_WHOLE: Final = 0.9  # of a step: above it, the bound would be meaningless
 _MAX_CODES: Final = 6  # codes of rules that could not be checked
-_TAKEN: Final = "taken-processors"
+_SHARING_CAUSE: Final = "taken-processors"
 
 
 def why_line(verdict: StepVerdict) -> str:
@@ -100,7 +100,7 @@ def sharing_command(study: Study) -> str | None:
     requests = (
         request
         for cause in (() if study.diagnosis is None else study.diagnosis.present)
-        if cause.detection.name == _TAKEN
+        if cause.detection.name == _SHARING_CAUSE
         for request in cause.detection.helps
         if request.fix not in tried_fixes
     )
@@ -140,7 +140,7 @@ def harmless_lines(diagnosis: Diagnosis) -> Iterator[str]:
         bound = cause.prediction.at_most
         if bound is not None and bound.high - 1 < diagnosis.min_gain:
             yield f"{label(cause)}: {_harmless_worth(bound)}"
-        elif cause.detection.name == _TAKEN and cause.detection.helps:
+        elif cause.detection.name == _SHARING_CAUSE and cause.detection.helps:
             command = f"gapless try --fix {cause.detection.helps[0]}"
             yield f"{label(cause)}: {_sentence(cause)}: {command}"
         elif cause.prediction.speedup is None:

@@ -207,7 +207,7 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
             *(Measure(samples.SAMPLED_IN_FUNCTION, share, "share") for share in shares),
         ),
         location=samples.code_location(code),
-        no_remedy=samples.suggest_remedy(code),
+        no_remedy=samples.suggest_remedy(evidence, code),
         inferred=excess.silent_ns > lost_ns / 2 and code is None,
     )
 
