@@ -216,7 +216,9 @@ def _wait_share(evidence: Evidence, ranks: tuple[Rank, ...], straggler: Rank) ->
     ranks send to one another: each then waits for a neighbour that waits itself. Where neither is
     known, by who waits.
     """
-    if straggler.played or windows.sum_calls(evidence, collectives.SEND_CALL).count:
+    is_paired = len({len(rank.rows) for rank in ranks}) == 1
+    is_sent = is_paired and windows.sum_calls(evidence, collectives.SEND_CALL).count > 0
+    if straggler.played or is_sent:
         waits_ns = np.sum([rank.straggler_waits for rank in ranks], axis=0)
         is_last = np.argmax([rank.own_lengths for rank in ranks], axis=0) == ranks.index(straggler)
         return float(waits_ns[is_last].sum() / waits_ns.sum()) if waits_ns.sum() else 0.0
