@@ -88,6 +88,11 @@ LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an ex
     with_rank_work(evidence_of_ranks(cpu(*the_world), ({"busy.math": 14, "comm.exposed": 9},
       {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}), ({"busy.math": 11,
       "comm.exposed": 9, "comm.straggler_wait": 3}, {"busy.math": 11, "comm.exposed": 9})), 2, 6)
+    # The same, where a third rank is not known
+    with_rank_work(evidence_of_ranks(cpu(ddp(), world(ranks=3)), ({"busy.math": 14,
+      "comm.exposed": 9}, {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}),
+      ({"busy.math": 11, "comm.exposed": 9, "comm.straggler_wait": 3}, {"busy.math": 11,
+      "comm.exposed": 9})), 2, 6)
     # The same of these few steps alone
     with_rank_work(evidence_of_ranks(cpu(*the_world), ({"busy.math": 14, "comm.exposed": 9},
       {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}), ({"busy.math": 11,
