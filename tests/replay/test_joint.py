@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from gapless.model.change import Drop
 from gapless.model.leaf import LEAF
-from gapless.replay.edits.evening import even_out, saved_by_evening
+from gapless.replay.edits.evening import STRAGGLER_LEAVES, even_out, saved_by_evening
 from gapless.replay.graph.anchors import make_anchors, order_anchors
 from gapless.replay.graph.joining import RankGraph, join_graphs
 from gapless.replay.graph.nodes import Graph, Op, Refusal
 from gapless.replay.graph.simulate import StuckError, simulate
 from gapless.replay.predict import joint_scene
 from gapless.replay.predict.joint_scene import make_joint_scene
-from gapless.replay.predict.scene import PlainTarget
+from gapless.replay.predict.scene import NO_CHECK, PlainTarget, RankScene, Scene, usual_alpha
 from gapless.study import Options
 from gapless.study.opening import open_study
 from tests.replay.graphs import Anchor, Job, make_graph
@@ -97,6 +98,31 @@ def test_evening_out_takes_the_excess_of_the_late_rank_alone() -> None:
     steps = simulate(join(*evened)).steps
     assert int(steps[1] - steps[0]) < 90
     assert saved_by_evening(graphs, late=1, keep=0.5) == 40
+    slower = [replace(graph, pace=0.5) for graph in graphs]
+    assert saved_by_evening(slower, late=1, keep=0.5) == 80
+
+
+def test_what_a_late_rank_does_more_in_few_of_its_steps_is_saved_in_all() -> None:
+    ranks = [
+        RankScene(MagicMock(), RankGraph(make_rank(work_ns, meetings=(0, 1, 2)), 0))
+        for work_ns in ([9, 9, 9], [9, 9, 99])
+    ]
+    graph = join_graphs([member.rank for member in ranks])
+    scene = Scene(
+        MagicMock(),
+        graph,
+        NO_CHECK,
+        usual_alpha(),
+        anchored=False,
+        ranks=tuple(ranks),
+        late_rank=1,
+    )
+    unchanged_ns = scene.unchanged_steps(0)
+    saved_ns = saved_by_evening([member.rank.graph for member in ranks], 1, 0.0)
+    evened = [Drop(STRAGGLER_LEAVES)]
+    even_steps = np.full_like(unchanged_ns, unchanged_ns.mean() - saved_ns)
+    assert scene.limit_evening(even_steps, evened, 0).tolist() == even_steps.tolist()
+    assert scene.limit_evening(0 * even_steps, evened, 0).tolist() == even_steps.tolist()
 
 
 def test_what_others_do_while_they_wait_counts_as_far_as_it_is_said_to() -> None:

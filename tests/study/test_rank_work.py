@@ -30,5 +30,12 @@ def test_steps_are_alike_where_calls_fit_all_of_them(
     assert sum_rank_work(summaries) == (EVEN, RankWork(1, mean, is_steady))
 
 
+def test_one_step_and_calls_without_inputs_show_no_steps_alike() -> None:
+    single, blank = window(1, 12, steps=1), window(1, 0)
+    blank.work = blank.work[1:]
+    for summary in (single, blank):
+        assert not sum_rank_work([window(0, 4), summary])[1].is_steady
+
+
 def test_of_one_rank_nothing_is_compared() -> None:
     assert sum_rank_work([window(0, 4), window(0, 4)]) == ()

@@ -107,17 +107,24 @@ def sum_rank_work(summaries: Sequence[CaptureSummary]) -> tuple[RankWork, ...]:
 
 
 def _flops_by_window(windows: Sequence[CaptureSummary]) -> tuple[list[float], bool]:
-    """Return what a step of each window computes, and whether its calls fit steps all alike."""
+    """Return what a step of each window computes, and whether its calls fit steps all alike.
+
+    One step shows no other, and calls without inputs show none.
+    """
     row_lists = [[row for row in window.work if row.flops is not None] for window in windows]
     counts = [window.account.steps or 1 for window in windows]
     flops = [
         sum(row.flops or 0.0 for row in rows) / count
         for rows, count in zip(row_lists, counts, strict=True)
     ]
-    is_steady = all(
-        row.calls % count == 0
-        for rows, count in zip(row_lists, counts, strict=True)
-        for row in rows
+    is_steady = (
+        sum(counts) > 1
+        and all(row_lists)
+        and all(
+            row.calls % count == 0
+            for rows, count in zip(row_lists, counts, strict=True)
+            for row in rows
+        )
     )
     return flops, is_steady
 

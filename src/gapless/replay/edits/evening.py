@@ -61,13 +61,17 @@ def even_out(
 def saved_by_evening(graphs: Sequence[Graph], late: int, keep: float) -> float:
     """Return what a late rank does less in a step, on its host and devices, once it is evened out.
 
-    The others gain no more by that: what they do meanwhile may itself be a wait for it.
+    At the pace of its host: only waits for data last as long at any. The others gain no more by
+    that: what they do meanwhile may itself be a wait for it.
     """
+    is_device_own, pace = graphs[late].on_device, graphs[late].pace
+    host_pace, device_pace = np.where(_IS_DATA, 1.0, pace), 1.0 if is_device_own else pace
     saved_ns = 0.0
-    for count_ns in (_host_ns, _device_ns):
+    for count_ns, kind_pace in ((_host_ns, host_pace), (_device_ns, device_pace)):
         rank_ns = [count_ns(graph) for graph in graphs]
         own_ns = rank_ns.pop(late)
-        saved_ns += float((own_ns * (1 - _kept_shares(own_ns, rank_ns, keep))).sum())
+        kept_shares = _kept_shares(own_ns, rank_ns, keep)
+        saved_ns += float((own_ns * (1 - kept_shares) / kind_pace).sum())
     return saved_ns
 
 
@@ -93,6 +97,7 @@ def _kind_of(leaf: str) -> str:
 
 _KINDS: Final = sorted({_kind_of(leaf) for leaf in LEAVES})
 _KIND: Final = np.array([_KINDS.index(_kind_of(leaf)) for leaf in LEAVES])
+_IS_DATA: Final = np.array([kind == "idle.data" for kind in _KINDS], bool)
 _IS_WORK: Final = np.array([not kind.startswith(_WAITS) for kind in _KINDS], bool)
 
 

@@ -120,13 +120,17 @@ class Scene(Struct, frozen=True):
         return self.limit_evening(steps, changes, alpha)
 
     def limit_evening(self, steps: Float, changes: Sequence[Change], alpha: float) -> Float:
-        """Return steps in which a rank was evened out, no shorter than by what it does less."""
+        """Return steps in which a rank was evened out, no shorter than by what it does less.
+
+        On average: what it does more may lie in few of them.
+        """
         keep = evened_keep(changes)
         if keep is None or self.late_rank is None or len(changes) > 1:
             return steps
         graphs = [member.rank.graph for member in self.ranks]
         saved_ns = saved_by_evening(graphs, self.late_rank, keep)
-        return np.maximum(steps, self.unchanged_steps(alpha) - saved_ns)
+        least_ns = float(self.unchanged_steps(alpha).mean()) - saved_ns
+        return steps + max(0.0, least_ns - float(steps.mean()))
 
 
 def average_steps(weighted_graphs: WeightedGraphs, alpha: float) -> Float:
