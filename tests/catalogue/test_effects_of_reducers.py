@@ -14,6 +14,7 @@ from gapless.catalogue.effects.reducer import COPY_BACK, SEARCH
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.queries.ranks import transports
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
@@ -70,6 +71,20 @@ def test_what_windows_show_of_the_reducer_is_left_out(
     proposal = listing.propose_named(fix, facts)[0]
     assert EFFECTS[fix](evidence_of(facts, WORK, *PARTS), proposal) == changes
     assert EFFECTS[fix](evidence_of(facts, WORK), proposal) is None
+
+
+def test_a_search_in_every_other_step_leaves_an_exchange_of_gradients() -> None:
+    facts = example_facts.cpu(
+        example_facts.ddp(find_unused_parameters=True), example_facts.world(ranks=2)
+    )
+    ranks = {"busy.math": 20.0, "comm.exposed": 5.0, "comm.wait_estimated": 10.0}
+    calls = operator(SEARCH, calls=0.5, host_ms=1), operator(REDUCE_CALL, calls=1, host_ms=1)
+    evidence = evidence_of_ranks(facts, ranks, ranks, parts=calls)
+    changes = EFFECTS["ddp-no-unused"](evidence, listing.propose_named("ddp-no-unused", facts)[0])
+    assert changes is not None
+    waits = changes[-1]
+    assert isinstance(waits, HostChange)
+    assert waits.factor.mid == pytest.approx(1 - 10 / 35 * (1 - 0.5**0.5))
 
 
 def test_gradients_of_a_gpu_that_no_window_shows_are_no_pages_of_the_host() -> None:
@@ -234,6 +249,19 @@ def test_a_process_for_each_gpu_launches_for_it_alone_and_is_not_faster_than_it(
     speedup = predict_by_account(evidence, detection.changes).speedup
     assert speedup is not None
     assert 100 / speedup.mid == pytest.approx(after_ms)  # of 100 ms; 8 ms launch the forward pass
+
+
+def test_threads_of_eight_gpus_that_pass_backward_at_once_launch_for_as_long_as_each() -> None:
+    devices = example_facts.parallel_model("data_parallel", devices=tuple("01234567"))
+    facts = example_facts.gpu(devices, example_facts.optimizer(parameters=2 * 10**6))
+    calls = (
+        operator("DataParallel.forward", calls=1, host_ms=50),
+        operator("Broadcast", calls=1, host_ms=5),
+        operator("autograd::engine::evaluate_function: AddmmBackward0", calls=9, host_ms=320),
+    )
+    evidence = evidence_of(facts, {"busy.tc_math": 10, "idle.host.python": 90}, *calls)
+    (detection,), _ = run_rules(evidence, (one_process_for_gpus,))
+    assert detection.summary.endswith("takes 18.0 ms of each 100.0 ms step.")  # 0.8 of 40 ms stay
 
 
 @pytest.mark.parametrize(

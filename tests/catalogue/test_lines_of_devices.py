@@ -141,3 +141,21 @@ def test_a_line_goes_with_all_that_the_device_computes_for_it() -> None:
     assert isinstance(detection, Detection)
     assert detection.changes == tuple(Omit((name,), keep=0.0) for name in names)
     assert detection.summary.startswith("The device computes aten::pow 4× and 1 other operator for")
+
+
+def test_a_line_has_nothing_of_another_function_of_that_name() -> None:
+    squares, sums = "aten::square", "aten::sum"
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 19, "idle.host.python": 1},
+        BACKWARD,
+        HOST_CODE,
+        HotLine("training", "train.py", 36, "train", 120, 0.3),
+        operator(squares, calls=1, host_ms=1, device_ms=5),
+        operator(sums, calls=1, host_ms=1, device_ms=4),
+        Site(f"{ON_DEVICE}{squares}", "train.py", 20, "train", 5 * MS * STEPS, STEPS),
+        Site(f"{ON_DEVICE}{sums}", "train.py", 80, "train", 4 * MS * STEPS, STEPS),
+    )
+    (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
+    assert detection.changes == (Omit((squares,), keep=0.0),)

@@ -39,6 +39,22 @@ def test_a_derivative_is_aside_below_the_step_alone(step_line: int, *, is_aside:
     call = CallLine("train.py", 32, "train", "torch/autograd/functional.py", "hvp", 0.4)
     step = CallLine("train.py", step_line, "train", "torch/optim/optimizer.py", "wrapper", 0.1)
     assert is_late(call, (CALLS[0], step, call)) is is_aside
+    assert not is_late(call, (CALLS[0], call))  # parameters may be updated by hand
+
+
+@pytest.mark.parametrize(
+    ("file", "callee", "is_aside"),
+    [
+        ("apis", "grad.<locals>.wrapper", True),
+        ("apis", "vmap.<locals>.wrapped", False),  # several models that act
+        ("functional_call", "functional_call", False),
+    ],
+)
+def test_calls_of_models_by_functions_are_no_derivatives(
+    file: str, callee: str, *, is_aside: bool
+) -> None:
+    call = CallLine("train.py", 32, "train", f"torch/_functorch/{file}.py", callee, 0.4)
+    assert is_late(call, (*CALLS, call)) is is_aside
 
 
 def test_a_decorated_function_of_a_library_trains_only_where_it_is_of_torch() -> None:

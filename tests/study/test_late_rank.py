@@ -13,6 +13,7 @@ from gapless.catalogue.examples.ranks import (
     hot_line,
     with_rank_lines,
 )
+from gapless.catalogue.queries.ranks import collectives
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
 from gapless.catalogue.queries.ranks.rank_waits import find_own_share, find_ranks
 from gapless.catalogue.queries.trace_facts import IN_PROCESS_ITERATOR
@@ -182,3 +183,18 @@ def test_evening_out_gives_what_samples_show_or_half_way_to_what_another_rank_le
     raised = raise_by_samples(alone, detection, low_price).speedup
     assert raised is not None
     assert (raised.low, raised.mid) == pytest.approx((2.0, 4.0), rel=0.05)
+
+
+def test_ranks_that_send_may_have_windows_of_other_steps() -> None:
+    waiting, late = {"busy.math": 40, STRAGGLER_WAIT: 40}, {"busy.math": 40, "idle.data.main": 40}
+    sends = operator(collectives.SEND_CALL, calls=4, host_ms=1)
+    evidence = evidence_of_ranks(gpu(*WORLD), waiting, late, parts=(sends,))
+    account = evidence.study.account
+    account = replace(account, rows=account.rows[:-1])
+    steps_apart = tuple(
+        replace(row, row=replace(row.row, step=100 * (row.row.rank or 0) + (row.row.step or 0)))
+        for row in account.rows
+    )
+    study = replace(evidence.study, account=replace(account, rows=steps_apart))
+    (detection,), _ = run_rules(replace(evidence, study=study), (straggling_rank,))
+    assert detection.rank == 1

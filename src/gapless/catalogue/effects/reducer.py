@@ -48,7 +48,9 @@ def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Change
     """
     if not windows.select_operators(evidence, SEARCH):
         return None
-    count = max(1.0, windows.sum_calls(evidence, collectives.REDUCE_CALL).count)
+    # Not each step exchanges where gradients are summed over several; gradients remain.
+    n_searches = windows.sum_calls(evidence, SEARCH).count
+    count = max(2.0, windows.sum_calls(evidence, collectives.REDUCE_CALL).count / n_searches)
     remaining = Estimate(1 - 1 / count, 1 - 0.5 / count, 1.0)
     if not evidence.on_device:
         fewer = collectives.remains_of_fewer(evidence, count, count - 1)

@@ -176,7 +176,7 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
     if call is None and not has_top_line:
         return None
     neighbours = [
-        site for site in sites if (site.file, site.function) == (function.file, function.function)
+        site for site in sites if Location(site.file, site.line, site.function) == function
     ]
     return DeviceLine(
         function if call is None else replace(function, line=call.line),

@@ -29,6 +29,9 @@ _BACKENDS: Final = "cpu:gloo,cuda:nccl"
     # A model on the processor, of a run that used a GPU all the same
     > refused: NCCL exchanges between GPUs alone
     gpu(ddp(backend="gloo"), model(device="cpu"))
+    # A model that was not seen to lie anywhere
+    > risky: backend gloo → cpu:gloo,cuda:nccl
+    gpu(ddp(backend="gloo"), model(device=None)), SetArgument(_START, "backend", _BACKENDS)
     # No DDP
     > refused: no model is wrapped in DistributedDataParallel
     gpu()
@@ -68,5 +71,6 @@ def nccl_backend(facts: Facts, option: Option) -> tuple[Proposal, ...]:
 
 
 def _may_use_cuda(facts: Facts) -> bool:
-    """Return whether a model lies on a GPU, or none was seen."""
-    return not facts.models or any(map(is_model_on_cuda, facts.models))
+    """Return whether a model lies on a GPU, or it is not known of each where it lies."""
+    models = facts.models
+    return not models or any(is_model_on_cuda(model) or not model.device for model in models)

@@ -19,8 +19,12 @@ _ASIDE_FILES: Final = ("torch/autograd/gradcheck", "torch/autograd/profiler")
 # A loss has been computed when its backward pass begins: what is called after it is for a log.
 _LOSS_FILES: Final = ("torch/nn/functional", "torch/nn/modules/loss", "torch/distributions/")
 _NETWORK_FILES: Final = "torch/nn/"
-# Derivatives of functions: before the optimizer's step they may be what it goes by.
-_DERIVATIVE_FILES: Final = ("torch/autograd/functional", "torch/_functorch/")
+# Derivatives of functions: before the optimizer's step they may be what it goes by. What is mapped,
+# or called with other parameters, may be a model that acts or is evaluated.
+_DERIVATIVE_FILES: Final = (
+    *("torch/autograd/functional", "torch/_functorch/apis", "torch/_functorch/eager_transforms"),
+)
+_MAP: Final = "vmap."
 _CLIPPING_FILE: Final = "torch/nn/utils/clip_grad"  # between the backward pass and the step
 _STEP_FILES: Final = ("torch/optim/", "torch/amp/")
 _COLLECTIVE_FILES: Final = ("torch/distributed/c10d_logger", "torch/distributed/distributed_c10d")
@@ -85,10 +89,10 @@ def is_pass_aside(call: CallLine) -> bool:
 def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
     """Return whether what torch is called for below all backward passes trains nothing.
 
-    That is a loss, or a derivative of a function that no optimizer's step follows; and below the
-    optimizer's step, too, whatever of torch's networks is called nowhere else but within networks,
-    if others are: a model that trains acts or is evaluated there, and in a loop that begins with
-    the backward pass the next forward pass follows.
+    That is a loss, or below the optimizer's step a derivative of a function; and there, too,
+    whatever of torch's networks is called nowhere else but within networks, if others are: a model
+    that trains acts or is evaluated there, and in a loop that begins with the backward pass the
+    next forward pass follows.
     """
     file = call.callee_file.replace("\\", "/")
     if not _is_below_passes(call, calls):
@@ -96,7 +100,8 @@ def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
     if any(pattern in file for pattern in _LOSS_FILES):
         return True
     if any(pattern in file for pattern in _DERIVATIVE_FILES):
-        return not _precedes_step(call, calls)
+        is_map = call.callee.startswith(_MAP)
+        return not is_map and _follows_step(call, calls) and not _precedes_step(call, calls)
     if _NETWORK_FILES not in file or _CLIPPING_FILE in file or _precedes_step(call, calls):
         return False
     other_calls = [
@@ -114,12 +119,22 @@ def _is_below_passes(call: CallLine, calls: Sequence[CallLine]) -> bool:
 
 
 def _precedes_step(call: CallLine, calls: Sequence[CallLine]) -> bool:
-    return any(
-        (other.file, other.function) == (call.file, call.function)
-        and other.line > call.line
-        and _is_step(other)
+    return max(_step_lines(call, calls), default=0) > call.line
+
+
+def _follows_step(call: CallLine, calls: Sequence[CallLine]) -> bool:
+    """Return whether an optimizer is called between the backward pass and a call."""
+    passed = last_pass(call.file, call.function, calls)
+    return any(passed < line < call.line for line in _step_lines(call, calls))
+
+
+def _step_lines(call: CallLine, calls: Sequence[CallLine]) -> list[int]:
+    """Return the lines of a call's function that call optimizers."""
+    return [
+        other.line
         for other in calls
-    )
+        if (other.file, other.function) == (call.file, call.function) and _is_step(other)
+    ]
 
 
 def is_collective(call: CallLine) -> bool:

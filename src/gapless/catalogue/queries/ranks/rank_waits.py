@@ -206,7 +206,7 @@ def work_ratio(evidence: Evidence, rank: int) -> float:
     own_work = works.pop(rank, None)
     if (
         own_work is None
-        or not works
+        or len(works) < max(1, evidence.facts.world.ranks - 1)
         or not all(work.is_steady for work in (own_work, *works.values()))
     ):
         return 1.0

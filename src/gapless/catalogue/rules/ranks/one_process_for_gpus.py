@@ -83,12 +83,13 @@ def one_process_for_gpus(evidence: Evidence, parallel: Parallel) -> Detection | 
 def _shown_share(evidence: Evidence, *patterns: str) -> float:
     """Return the share of a step in windows that the host spends in some calls.
 
-    An account has a row for each GPU in each step, all calls are of one process.
+    An account has a row for each GPU in each step, all calls are of one process. Threads that call
+    at the same time may have more than a step.
     """
     account = evidence.study.account
     host_ns = windows.sum_calls(evidence, *patterns).host_ns * windows.count_steps(evidence)
     rows = len({row.row.device for row in account.rows}) or 1
-    return min(1.0, rows * host_ns / max(1, account.wall_ns))
+    return rows * host_ns / max(1, account.wall_ns)
 
 
 def _estimate_host(evidence: Evidence, count: int) -> Estimate:
@@ -99,7 +100,7 @@ def _estimate_host(evidence: Evidence, count: int) -> Estimate:
     thread = max(0.0, passes - returned) / count
     kept = (min(forward, factor * thread) for factor in astuple(_FORWARD_OF_BACKWARD))
     returned = max(returned, _shown_share(evidence, _CALLS[-1]))
-    return Estimate(*sorted(forward + returned - share for share in kept))
+    return Estimate(*sorted(min(1.0, forward + returned - share) for share in kept))
 
 
 def _bound_by_device(evidence: Evidence, gone_share: Estimate, count: int) -> Estimate:

@@ -88,6 +88,11 @@ LEAVES_BY_ACTIVITY: Final[dict[str, tuple[str, ...]]] = {  # activity with an ex
     with_rank_work(evidence_of_ranks(cpu(*the_world), ({"busy.math": 14, "comm.exposed": 9},
       {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}), ({"busy.math": 11,
       "comm.exposed": 9, "comm.straggler_wait": 3}, {"busy.math": 11, "comm.exposed": 9})), 2, 6)
+    # The same, where a third rank is not known
+    with_rank_work(evidence_of_ranks(cpu(ddp(), world(ranks=3)), ({"busy.math": 14,
+      "comm.exposed": 9}, {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}),
+      ({"busy.math": 11, "comm.exposed": 9, "comm.straggler_wait": 3}, {"busy.math": 11,
+      "comm.exposed": 9})), 2, 6)
     # The same of these few steps alone
     with_rank_work(evidence_of_ranks(cpu(*the_world), ({"busy.math": 14, "comm.exposed": 9},
       {"busy.math": 2, "comm.exposed": 9, "comm.straggler_wait": 9}), ({"busy.math": 11,
@@ -216,7 +221,9 @@ def _wait_share(evidence: Evidence, ranks: tuple[Rank, ...], straggler: Rank) ->
     ranks send to one another: each then waits for a neighbour that waits itself. Where neither is
     known, by who waits.
     """
-    if straggler.played or windows.sum_calls(evidence, collectives.SEND_CALL).count:
+    is_paired = len({len(rank.rows) for rank in ranks}) == 1
+    is_sent = is_paired and windows.sum_calls(evidence, collectives.SEND_CALL).count > 0
+    if straggler.played or is_sent:
         waits_ns = np.sum([rank.straggler_waits for rank in ranks], axis=0)
         is_last = np.argmax([rank.own_lengths for rank in ranks], axis=0) == ranks.index(straggler)
         return float(waits_ns[is_last].sum() / waits_ns.sum()) if waits_ns.sum() else 0.0
