@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.planted import truth as truths
 from benchmarks.planted.mutations.catalogue import MUTATIONS
 from benchmarks.planted.recorder import count_machines
-from benchmarks.planted.truth import MIN_FAULT_GAIN, spread_of_starts, with_starts
 from gapless.catalogue.rules import RULES
 
 Json = Mapping[str, Any]
@@ -89,7 +89,7 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
     """
     case, measured = case_record["case"], case_record["truth"]
     if measured is not None:
-        measured = with_starts(measured, spread)
+        measured = truths.with_starts(measured, spread)
     truth = "sound" if measured is None else measured["verdict"]
     if case["kind"] == "decoy" and truth == "undecided":
         truth = "sound"
@@ -122,10 +122,10 @@ def _proof_of(finding: Json, case_record: Json, spread: float | None) -> str:
     outcome, removal = proof(finding, case_record.get("proofs", {})), case_record.get("removal")
     if outcome == "true" or removal is None:
         return outcome
-    removal = with_starts(removal, spread)
+    removal = truths.with_starts(removal, spread)
     if removal["verdict"] == "faulty":
         return "true"
-    return "false" if removal["high"] <= 1 / (1 - MIN_FAULT_GAIN) else outcome
+    return "false" if removal["high"] <= 1 / (1 - truths.MIN_FAULT_GAIN) else outcome
 
 
 def proof(finding: Json, proofs: Json) -> str:
@@ -137,7 +137,7 @@ def proof(finding: Json, proofs: Json) -> str:
     if any(trial["verdict"] in _FASTER_VERDICTS for trial in trials):
         return "true"
     highs = [trial["speedup"]["high"] for trial in trials if trial["speedup"] is not None]
-    return "false" if highs and max(highs) <= 1 / (1 - MIN_FAULT_GAIN) else "open"
+    return "false" if highs and max(highs) <= 1 / (1 - truths.MIN_FAULT_GAIN) else "open"
 
 
 def proof_edits(finding: Json) -> tuple[str, ...]:
@@ -208,10 +208,13 @@ def collect(out: Path, side: str) -> tuple[list[JudgedCase], dict[str, int]]:
 
 def spread(out: Path, device: str) -> float | None:
     """Return how far two starts differ on a device, from the cases of both halves."""
-    rows = [json.loads(path.read_text()) for path in sorted(out.glob(f"*/*--{device}.json"))]
-    return spread_of_starts(
-        [case_record["truth"] for case_record in rows if case_record.get("truth")]
-    )
+    return truths.spread_of_starts(read_truths(out, "*", device))
+
+
+def read_truths(out: Path, side: str, device: str = "*") -> list[Json]:
+    """Return the truths of a half's cases, those without one left out."""
+    rows = [json.loads(path.read_text()) for path in sorted(out.glob(f"{side}/*--{device}.json"))]
+    return [case_record["truth"] for case_record in rows if case_record.get("truth")]
 
 
 def recorders(out: Path, side: str) -> list[Json | None]:
@@ -298,6 +301,7 @@ def result(out: Path, halves: Sequence[str], previous: Path, machine: Json) -> d
             "asked_on": machine,
             "left_out": left_out,
             "starts_differ_by": {device: spread(out, device) for device in ("cpu", "cuda")},
+            "occasions_differ_by": truths.difference_of_occasions(read_truths(out, side)),
             "all": figures(judged),
         }
         for device in ("cpu", "cuda"):

@@ -175,7 +175,27 @@ def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
     low, mid, high = interval(pairs)
     sums = {name: earlier[name] + later[name] for name in ("left_out", "spent_s")}
     figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}
-    return later | sides | sums | figures | {"starts": starts}
+    occasions = (*earlier.get("occasions", (0,)), first_start)
+    return later | sides | sums | figures | {"starts": starts, "occasions": occasions}
+
+
+def difference_of_occasions(truths: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """Return how far two occasions of measuring a case differ: points of a step, and their number.
+
+    An occasion is a call that started both sides anew, minutes after the one before. How far starts
+    of one occasion differ does not hold what changes between two of them. ``None`` without any.
+    """
+    differences: list[float] = []
+    for truth in truths:
+        first_starts = truth.get("occasions", ())
+        if len(first_starts) > 1:
+            means = _means(truth)
+            earlier, later = means[: first_starts[1]], means[first_starts[1] :]
+            gains = [1 - math.exp(-statistics.mean(part)) for part in (earlier, later)]
+            differences.append(100 * abs(gains[0] - gains[1]))
+    if not differences:
+        return None
+    return {"points": statistics.mean(differences), "cases": len(differences)}
 
 
 def _means(truth: Mapping[str, Any]) -> list[float]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -700,6 +701,10 @@ def test_a_wide_truth_goes_on_where_it_ended() -> None:
     assert len(joined["healthy_s"]) == 8
     assert (joined["left_out"], joined["spent_s"]) == (1, 10.0)
     assert truth.half_width(joined) < truth.half_width(earlier)
+    assert truth.difference_of_occasions([earlier]) is None
+    without_gain = truth.joined(later.plain(), replace(later, planted_s=(1.0,) * 4))
+    difference = truth.difference_of_occasions([without_gain, earlier])
+    assert difference == {"points": pytest.approx(100 * (1 - 1 / 1.2)), "cases": 1}
 
 
 def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:
