@@ -96,7 +96,8 @@ def taken_processors(evidence: Evidence) -> Detection | None:
         return None
     factor = Estimate(max(0.1, 1 - share), 1 - (share + min_share) / 2, 1 - min_share)
     changes, threads = _changes_alone(evidence, factor), evidence.facts.machine.intra_op_threads
-    n_free = max(1, int(total - contention.cores - stolen))
+    world = evidence.facts.world
+    n_free = max(1, int(total - contention.cores - stolen) // (world.local_ranks or world.ranks))
     is_crowded = percent < _MIN_HELD_PERCENT and _are_crowded(evidence, n_free)
     if is_crowded:
         text = f"{text[:-1]}, and each operator waits for the last of its {threads} threads."
