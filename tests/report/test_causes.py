@@ -307,6 +307,7 @@ def test_reports_of_runs_and_traces_have_them_as_text_and_as_markdown(study: Stu
         markdown.study_page(foreign, TableView()),
     ):
         assert "### What costs time" in page
+        assert "### Harmless here, or not known" in page
         assert "| 1 | num\\_workers 0 → 12 | train.py:41 | equivalent |" in page
         assert "- read-back train.py:70: harmless here: worth at most 0.2 %" in page
         assert page.count("replayed unchanged") == 1

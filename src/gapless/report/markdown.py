@@ -67,7 +67,7 @@ def remedy_lines(study: Study) -> Iterator[str]:
         yield from ("", escape(then_line(study)))
     yield from bullets("Worth trying, without a price", try_lines(diagnosis))
     yield from bullets("Refused", refused_lines(study))
-    yield from bullets("Harmless here", harmless_lines(diagnosis))
+    yield from bullets("Harmless here, or not known", harmless_lines(diagnosis))
     yield from bullets("Replay", (*replay_lines(diagnosis), *end_lines(study)))
 
 

@@ -48,6 +48,11 @@ _DATA_LEAVES: Final = ("idle.data",)
     cpu(machine(cpus=2, intra_op_threads=2, device=None))
     busy.math 20, idle.host.python 2
     CpuContention(1.5, 0.0, 2)
+    # Another machine takes little: nearly each thread has its processor
+    > The host gave 0.2 of 2 processors to other machines while the training ran.
+    cpu(machine(cpus=2, intra_op_threads=2, device=None))
+    busy.math 20, idle.host.python 2
+    CpuContention(0.1, 0.2, 2)
     # A quiet machine
     gpu()
     busy.tc_math 20, idle.host.python 10
@@ -66,9 +71,10 @@ def taken_processors(evidence: Evidence) -> Detection | None:
     the host of a virtual machine took (stolen time); and by throttling through a control group's
     limit. Other waits while a batch is made do not count.
 
-    Where operators run on more threads than others leave processors, each is done when the last of
-    its threads has had one, and the others spin meanwhile. That costs more than what others take
-    (``benchmarks/crowded_threads.py``), so no bound is given: fewer threads are worth a trial.
+    Where others take a quarter of the processors, and operators run on more threads than are left,
+    each is done when the last of its threads has had one, and the others spin meanwhile. That costs
+    more than what others take (``benchmarks/crowded_threads.py``), so no bound is given: fewer
+    threads are worth a trial.
 
     Other processes are no fault of the training: they are reported next to its causes, never as one
     of them, with the most that they may take. A limit of the training's own control group is a
@@ -96,9 +102,11 @@ def taken_processors(evidence: Evidence) -> Detection | None:
         return None
     factor = Estimate(max(0.1, 1 - share), 1 - (share + min_share) / 2, 1 - min_share)
     changes, threads = _changes_alone(evidence, factor), evidence.facts.machine.intra_op_threads
-    world = evidence.facts.world
-    n_free = max(1, int(total - contention.cores - stolen) // (world.local_ranks or world.ranks))
-    is_crowded = percent < _MIN_HELD_PERCENT and _are_crowded(evidence, n_free)
+    taken, world = contention.cores + stolen, evidence.facts.world
+    n_free = max(1, round(total - taken) // (world.local_ranks or world.ranks))
+    is_crowded = percent < _MIN_HELD_PERCENT and _are_crowded(
+        evidence, taken / max(total, 1), n_free
+    )
     if is_crowded:
         text = f"{text[:-1]}, and each operator waits for the last of its {threads} threads."
     return taken_processors.detection(
@@ -115,11 +123,12 @@ def taken_processors(evidence: Evidence) -> Detection | None:
     )
 
 
-def _are_crowded(evidence: Evidence, n_free: int) -> bool:
+def _are_crowded(evidence: Evidence, taken_share: float, n_free: int) -> bool:
     """Return whether operators, a good part of the step, run on more threads than are left."""
     threads = evidence.facts.machine.intra_op_threads
     is_on_cpu = not evidence.has_device and evidence.share("busy.") >= _MIN_OPERATORS_SHARE
-    return is_on_cpu and threads is not None and threads > n_free
+    is_taken = taken_share >= _MIN_TAKEN_SHARE
+    return is_on_cpu and is_taken and threads is not None and threads > n_free
 
 
 def _changes_alone(evidence: Evidence, factor: Estimate) -> tuple[Change, ...]:
