@@ -245,10 +245,11 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     likely no more than it idles for the host, and for batches that the thread loads itself: without
     the line, the thread launches ahead. What the device works for operators without a graph that
     the function calls itself goes with the line, too. Where the device hardly waits, that alone
-    counts; the line is named if samples show that call, else the function, if most samples outside
-    training are at one line. Other calls of such an operator keep their part. Recordings that do
-    not tell calls that may wait count as if lines had waited as long as the device works. Where no
-    window shows what it does, half of the line's time is sure.
+    counts (of lines above the backward pass the longest operator: the batch may be made there); the
+    line is named if samples show that call, else the function, if most samples outside training are
+    at one line. Other calls of such an operator keep their part. Recordings that do not tell calls
+    that may wait count as if lines had waited as long as the device works. Where no window shows
+    what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
