@@ -278,7 +278,7 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
             *(Omit((work.operator,), keep=work.kept_share) for work in line.works),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
-            no_remedy=_REMEDY,
+            no_remedy=samples.fit_remedy(evidence, _REMEDY),
             unless=SAME_LINE,
             inferred=True,
         ),
@@ -316,6 +316,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         max_share = max(likely_share, min(max_share, evidence.share(*leaves) + work_share.high))
         leaves = (*leaves, "busy.")
     passed_share = graph_passes.backward_share(evidence, line)
+    remedy = _GRADIENT_REMEDY if line.has_gradients else _REMEDY
     return costly_line.detection(
         f"{line.place} takes {windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
         samples.remove_share(
@@ -333,7 +334,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
             Measure("samples", line.looks, ""),
             *([Measure(_PASSED, passed_share.mid, "share")] if passed_share.mid else ()),
         ),
-        no_remedy=_GRADIENT_REMEDY if line.has_gradients else _REMEDY,
+        no_remedy=samples.fit_remedy(evidence, remedy),
         unless=SAME_LINE,
         inferred=True,
     )
