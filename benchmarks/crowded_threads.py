@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.crowded_threads --out FILE`` trains a network of 64 units, batch by batch,
 with a thread for each processor and with one, in turns, while none, half or all of the processors
-are kept busy by other processes. Needs a quiet machine and a minute.
+are kept busy by other processes, beside what runs anyway (``load``). Needs a quiet machine and a
+minute.
 """
 
 import argparse

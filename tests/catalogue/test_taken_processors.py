@@ -1,7 +1,7 @@
 """Processors that others took: what does not want one is no part of the price."""
 
 from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.example_facts import cpu, loader, machine
+from gapless.catalogue.examples.example_facts import cpu, loader, machine, world
 from gapless.catalogue.examples.parts import example_use, example_workers
 from gapless.catalogue.rules.machine.taken_processors import taken_processors
 from gapless.model.change import HostChange
@@ -25,3 +25,11 @@ def test_waits_for_storage_are_not_shorter_on_more_processors() -> None:
     assert wait_factors(blocked=0.0) == [0.75]
     assert wait_factors(blocked=0.5) == [0.875]
     assert wait_factors(blocked=1.0) == []
+
+
+def test_ranks_of_a_host_share_the_processors_that_others_leave() -> None:
+    facts = cpu(world(ranks=2), machine(cpus=16, intra_op_threads=8, device=None))
+    evidence = evidence_of(facts, {"busy.math": 20.0}, CpuContention(8.0, 0.0, 16))
+    (detection,) = taken_processors(evidence)
+    assert isinstance(detection, Detection)
+    assert [request.value for request in detection.helps] == ["4"]

@@ -63,12 +63,14 @@ def test_what_an_agent_does_in_its_environment_is_not_called_evaluation() -> Non
     )
 
 
-def test_loaders_are_no_advice_where_there_are_none() -> None:
-    agent = gpu(loader())
-    assert "workers" in suggest_remedy(evidence_of(agent, {"busy.math": 1}), None)
-    assert "workers" not in suggest_remedy(
-        evidence_of(without_loaders(agent), {"busy.math": 1}), None
-    )
+@pytest.mark.parametrize("kind", ["python", "file", "socket"])
+def test_loaders_are_no_advice_where_there_are_none(kind: str) -> None:
+    agent, step = gpu(loader()), {"busy.math": 1.0}
+    code = HostCode(kind, 0.3, 0.9, "train.py", 34, "train", None, 0.3, 400)
+    assert "workers" in suggest_remedy(evidence_of(agent, step), code)
+    remedy = suggest_remedy(evidence_of(without_loaders(agent), step), code)
+    assert "workers" not in remedy
+    assert " ," not in remedy
 
 
 def test_who_loads_what_the_device_waits_for_is_said_with_its_line() -> None:

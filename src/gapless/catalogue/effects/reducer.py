@@ -50,7 +50,7 @@ def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Change
         return None
     # Not each step exchanges where gradients are summed over several; gradients remain.
     n_searches = windows.sum_calls(evidence, SEARCH).count
-    count = max(2.0, windows.sum_calls(evidence, collectives.REDUCE_CALL).count / n_searches)
+    count = max(2.0, windows.sum_calls(evidence, collectives.REDUCE_CALL).count / (n_searches or 1))
     remaining = Estimate(1 - 1 / count, 1 - 0.5 / count, 1.0)
     if not evidence.on_device:
         fewer = collectives.remains_of_fewer(evidence, count, count - 1)

@@ -155,9 +155,9 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
 
     Lines are sampled where operators are launched, and where the thread waits as the queue of its
     device is full. A sample of the call itself tells its line; else most of the function's time
-    outside training has to be at one line, which may do something else, beside the device. Then
-    what else the function computes so is taken for that line's, too: of a sum of squares the
-    longest operator is a third.
+    outside training has to be at one line, which may do something else, beside the device. Below
+    the backward pass what else the function computes so is then taken for that line's, too: of a
+    sum of squares the longest operator is a third. Above it the batch may be made.
     """
     sites = sorted(_own_sites(evidence), key=lambda site: -site.ns)
     if not sites or not evidence.step_ns:
@@ -172,16 +172,17 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
             or (call.callee == _DISPATCH and _DISPATCHED in name)
         ),
     )
-    has_top_line = _has_top_line(evidence, sites[0])
-    if call is None and not has_top_line:
+    top_line = _find_top_line(evidence, sites[0])
+    if call is None and top_line is None:
         return None
+    is_late = top_line is not None and step_lines.follows_passes(top_line, evidence.call_lines)
     neighbours = [
         site for site in sites if Location(site.file, site.line, site.function) == function
     ]
     return DeviceLine(
         function if call is None else replace(function, line=call.line),
         call is not None,
-        tuple(_measure_work(evidence, site) for site in neighbours[: None if has_top_line else 1]),
+        tuple(_measure_work(evidence, site) for site in neighbours[: None if is_late else 1]),
     )
 
 
@@ -237,10 +238,14 @@ def _is_elsewhere(evidence: Evidence, site: Site, name: str) -> bool:
     return own_calls < _MIN_CALLS_SHARE * sum(call.calls for call in calls)
 
 
-def _has_top_line(evidence: Evidence, site: Site) -> bool:
-    shares = [
-        line.share.mid
+def _find_top_line(evidence: Evidence, site: Site) -> StepLine | None:
+    """Return the line with most of a function's samples outside training; ``None``: spread."""
+    lines = [
+        line
         for line in step_lines.find_step_lines(evidence)
         if is_function_of(site.file, site.function, line.location)
     ]
-    return bool(shares) and max(shares) >= _MIN_LINE_SHARE * sum(shares)
+    top_line = max(lines, key=lambda line: line.share.mid, default=None)
+    all_share = sum(line.share.mid for line in lines)
+    is_most = top_line is not None and top_line.share.mid >= _MIN_LINE_SHARE * all_share
+    return top_line if is_most else None

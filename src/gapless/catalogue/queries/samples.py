@@ -1,5 +1,6 @@
 """What sampled stacks show of the training thread's own code: where it is and what it does."""
 
+import re
 from collections.abc import Callable
 from math import hypot, sqrt
 from typing import Final
@@ -38,11 +39,11 @@ _SENTENCES: Final = {  # by kind of sampled code
     "pipe": "Waiting for another process through a pipe in {place} takes",
     "process": "Waiting for another process in {place} takes",
 }
-_IN_WORKERS: Final = "do it in the loader's workers, "
+_BY_WORKERS: Final = re.compile("do it in the loader's workers, |,? or in the loader's workers")
 _REMEDIES: Final = {
     "python": (
-        f"{_IN_WORKERS}do it less often, or write it as operations on whole tensors; "
-        "torch.compile helps where it is part of the model"
+        "do it in the loader's workers, do it less often, or write it as operations on whole "
+        "tensors; torch.compile helps where it is part of the model"
     ),
     "sleep": "leave it out; what it waits for can be waited for in a thread, beside the step",
     "file": (
@@ -192,8 +193,12 @@ def begin_sentence(code: HostCode | None) -> str:
 
 def suggest_remedy(evidence: Evidence, code: HostCode | None) -> str:
     """Return what to do about sampled code by hand: nothing of workers where no loader is."""
-    remedy = _REMEDIES["python" if code is None else code.kind]
-    return remedy if evidence.facts.loaders else remedy.removeprefix(_IN_WORKERS)
+    return fit_remedy(evidence, _REMEDIES["python" if code is None else code.kind])
+
+
+def fit_remedy(evidence: Evidence, remedy: str) -> str:
+    """Return what to do by hand without a loader's workers, where no loader is."""
+    return remedy if evidence.facts.loaders else _BY_WORKERS.sub("", remedy)
 
 
 def remove_share(

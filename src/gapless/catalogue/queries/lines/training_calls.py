@@ -124,8 +124,8 @@ def _precedes_step(call: CallLine, calls: Sequence[CallLine]) -> bool:
 
 def _follows_step(call: CallLine, calls: Sequence[CallLine]) -> bool:
     """Return whether an optimizer is called between the backward pass and a call."""
-    passed = last_pass(call.file, call.function, calls)
-    return any(passed < line < call.line for line in _step_lines(call, calls))
+    pass_line = last_pass(call.file, call.function, calls)
+    return any(pass_line < line < call.line for line in _step_lines(call, calls))
 
 
 def _step_lines(call: CallLine, calls: Sequence[CallLine]) -> list[int]:

@@ -245,10 +245,11 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     likely no more than it idles for the host, and for batches that the thread loads itself: without
     the line, the thread launches ahead. What the device works for operators without a graph that
     the function calls itself goes with the line, too. Where the device hardly waits, that alone
-    counts; the line is named if samples show that call, else the function, if most samples outside
-    training are at one line. Other calls of such an operator keep their part. Recordings that do
-    not tell calls that may wait count as if lines had waited as long as the device works. Where no
-    window shows what it does, half of the line's time is sure.
+    counts (of lines above the backward pass the longest operator: the batch may be made there); the
+    line is named if samples show that call, else the function, if most samples outside training are
+    at one line. Other calls of such an operator keep their part. Recordings that do not tell calls
+    that may wait count as if lines had waited as long as the device works. Where no window shows
+    what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
@@ -277,7 +278,7 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
             *(Omit((work.operator,), keep=work.kept_share) for work in line.works),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
-            no_remedy=_REMEDY,
+            no_remedy=samples.fit_remedy(evidence, _REMEDY),
             unless=SAME_LINE,
             inferred=True,
         ),
@@ -315,6 +316,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         max_share = max(likely_share, min(max_share, evidence.share(*leaves) + work_share.high))
         leaves = (*leaves, "busy.")
     passed_share = graph_passes.backward_share(evidence, line)
+    remedy = _GRADIENT_REMEDY if line.has_gradients else _REMEDY
     return costly_line.detection(
         f"{line.place} takes {windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
         samples.remove_share(
@@ -332,7 +334,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
             Measure("samples", line.looks, ""),
             *([Measure(_PASSED, passed_share.mid, "share")] if passed_share.mid else ()),
         ),
-        no_remedy=_GRADIENT_REMEDY if line.has_gradients else _REMEDY,
+        no_remedy=samples.fit_remedy(evidence, remedy),
         unless=SAME_LINE,
         inferred=True,
     )

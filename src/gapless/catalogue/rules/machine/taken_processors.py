@@ -102,8 +102,8 @@ def taken_processors(evidence: Evidence) -> Detection | None:
         return None
     factor = Estimate(max(0.1, 1 - share), 1 - (share + min_share) / 2, 1 - min_share)
     changes, threads = _changes_alone(evidence, factor), evidence.facts.machine.intra_op_threads
-    taken = contention.cores + stolen
-    n_free = max(1, round(total - taken))
+    taken, world = contention.cores + stolen, evidence.facts.world
+    n_free = max(1, round(total - taken) // (world.local_ranks or world.ranks))
     is_crowded = percent < _MIN_HELD_PERCENT and _are_crowded(
         evidence, taken / max(total, 1), n_free
     )
