@@ -25,6 +25,7 @@ from gapless.model.trial import TrialVerdict as Shown
 from gapless.report.brief import brief_screen
 from gapless.report.forms import write_ended_run
 from gapless.report.run.notable import notable_lines
+from gapless.report.sections.causes import harmless_lines
 from gapless.report.sections.next_command import cause_rows, next_step, proven_lines
 from gapless.report.sections_asked import section_screen
 from gapless.report.terminal import TableView
@@ -306,6 +307,7 @@ def test_fewer_threads_are_tried_where_others_leave_too_few_processors(study: St
     assert f"slower here than with fewer threads: {command}" in " ".join(notable_lines(shared))
     tried = add_trial(shared, replace(SIDE, fixes=("intra-op-threads",)))
     assert command not in (next_step(tried)[0], *notable_lines(tried))
+    assert command not in " ".join(harmless_lines(diagnosis))  # not known there to be tried
 
 
 def test_steps_that_vary_by_themselves_are_told_from_a_machine_that_others_use() -> None:

@@ -141,8 +141,7 @@ def harmless_lines(diagnosis: Diagnosis) -> Iterator[str]:
         if bound is not None and bound.high - 1 < diagnosis.min_gain:
             yield f"{label(cause)}: {_harmless_worth(bound)}"
         elif cause.detection.name == _SHARING_CAUSE and cause.detection.helps:
-            command = f"gapless try --fix {cause.detection.helps[0]}"
-            yield f"{label(cause)}: {_sentence(cause)}: {command}"
+            yield f"{label(cause)}: {_sentence(cause)}"  # sharing_command is the next one
         elif cause.prediction.speedup is None:
             # A cause without a line and without a remedy of ours needs its sentence.
             unhelped = (
