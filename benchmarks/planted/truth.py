@@ -190,7 +190,9 @@ def difference_of_occasions(truths: Sequence[Mapping[str, Any]]) -> dict[str, fl
         first_starts = truth.get("occasions", ())
         if len(first_starts) > 1:
             means = _means(truth)
-            earlier, later = means[: first_starts[1]], means[first_starts[1] :]
+            # Starts of which no pair counts have no mean.
+            n_earlier = sum(start < first_starts[1] for start in set(truth["starts"]))
+            earlier, later = means[:n_earlier], means[n_earlier:]
             gains = [1 - math.exp(-statistics.mean(part)) for part in (earlier, later)]
             differences.append(100 * abs(gains[0] - gains[1]))
     if not differences:

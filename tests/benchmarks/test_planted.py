@@ -705,6 +705,8 @@ def test_a_wide_truth_goes_on_where_it_ended() -> None:
     without_gain = truth.joined(later.plain(), replace(later, planted_s=(1.0,) * 4))
     difference = truth.difference_of_occasions([without_gain, earlier])
     assert difference == {"points": pytest.approx(100 * (1 - 1 / 1.2)), "cases": 1}
+    without_first_start = without_gain | {"starts": (1, 1, 1, 1, 2, 2, 3, 3)}
+    assert truth.difference_of_occasions([without_first_start]) == difference
 
 
 def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:
