@@ -33,12 +33,13 @@ from typing import Any, Final
 from benchmarks.machine import machine, write_result
 from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
-from benchmarks.planted.cases import HALVES, KINDS, Case, Half, case_of_name, cases
+from benchmarks.planted.cases import HALVES, KINDS, Case, Half, case_of_name, cases, put_sound_off
 from benchmarks.planted.proving import prove_named
 from benchmarks.planted.running import Lane, RunError, whole_cores
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
     PlantOptions,
+    alternate,
     compare_with_itself,
     run_in_lanes,
     smoke_script,
@@ -120,6 +121,12 @@ _HALF_WIDTH: Final = (
     "measured until it is reached (default: until the verdict is clear)"
 )
 
+_OCCASIONS: Final = (
+    "of a truth (default: 1): kept ones of fewer are measured again, by turns with other cases,\n"
+    "both sides started anew; a call adds one"
+)
+_SOUND_SHARE: Final = "of controls and decoys until all faults are done (default: as they come)"
+
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -145,6 +152,8 @@ def _options() -> argparse.Namespace:
     add("--trial-seconds", type=int, default=80, help="of each trial of prove")
     add("--remedies", type=Path, help="of causes that no edit is for, for prove: see proving.py")
     add("--again", nargs="*", default=[], choices=("failed", "undecided", "wide"), help=_AGAIN)
+    add("--occasions", type=int, default=1, help=_OCCASIONS)
+    add("--sound-share", type=float, default=1.0, help=_SOUND_SHARE)
     add("--only", default="", help="cases or scripts whose name holds this")
     add("--names", type=Path, help="a file of names of open cases, one a line: these and no others")
     add("--kinds", nargs="*", default=KINDS, choices=KINDS, help="of cases (default: all)")
@@ -173,6 +182,7 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         remedies=options.remedies,
         end=options.end,
         redo=frozenset(options.again),
+        occasions=options.occasions,
     )
 
 
@@ -277,7 +287,7 @@ def _run(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
     tasks = [
         (device, act(case))
         for device in _devices(options)
-        for case in _interleave_cases(options, halves, device)
+        for case in alternate(_interleave_cases(options, halves, device), plant_options)
     ]
     run_in_lanes(_lanes(options), tasks, options.end)
 
@@ -315,7 +325,8 @@ def _interleave_cases(
     rows = [cases(side, device, sources, options.count) for side in halves]
     longest = max(map(len, rows))
     mixed = [row[index] for index in range(longest) for row in rows if index < len(row)]
-    return [case for case in mixed if options.only in case.name and case.kind in options.kinds]
+    order = [case for case in mixed if options.only in case.name and case.kind in options.kinds]
+    return put_sound_off(order, options.sound_share)
 
 
 def _describe_case(case: Case, case_record: dict[str, Any]) -> str:
