@@ -180,11 +180,12 @@ class World(Struct, frozen=True):
 
 
 class Repeat(Struct, frozen=True):
-    """A module that steps call once more with the same tensors, without gradients."""
+    """A module that steps call once more without gradients: in vain, or with the same tensors."""
 
     location: Location | None
     kind: str  # the module's class
     calls: float  # a step
+    is_left: bool = False  # nothing takes the result
 
 
 class BackgroundThread(Struct, frozen=True):

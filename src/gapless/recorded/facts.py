@@ -56,7 +56,12 @@ def facts(recording: Recording) -> Facts:
         optimizers=_optimizers(first_training, models),
         models=models,
         repeats=tuple(
-            Repeat(source_location(fact), as_text(fact.values.get("class")) or "a module", n_calls)
+            Repeat(
+                source_location(fact),
+                as_text(fact.values.get("class")) or "a module",
+                n_calls,
+                is_left=fact.values.get("is_left") is True,
+            )
             for fact in _facts_of(first_training, "repeat")
             if isinstance(n_calls := fact.values.get("calls"), float)
         ),
