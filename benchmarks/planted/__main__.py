@@ -55,8 +55,7 @@ def main() -> int:
     options = _options()
     halves: tuple[Half, ...] = HALVES if options.half == "both" else (options.half,)
     if options.act == "carry":
-        owners = [script for script in scripts().values() if _half_of(script) in halves]
-        print(carry(owners, options.sources, options.out), "files")
+        print(carry(_scripts_to_carry(options, halves), options.sources, options.out), "files")
     elif options.act == "smoke":
         _smoke(options)
     elif options.act == "same":
@@ -73,6 +72,16 @@ def main() -> int:
             print("\n".join(judging.listing(options.out, "open")))
         print(options.result.read_text() if options.half == "open" else "written")
     return 0
+
+
+def _scripts_to_carry(options: argparse.Namespace, halves: tuple[Half, ...]) -> list[Script]:
+    """Return the scripts of all halves asked for: of ``--names`` alone where it is given."""
+    owners = [script for script in scripts().values() if _half_of(script) in halves]
+    if options.names is not None:
+        names = options.names.read_text(encoding="utf-8").split()
+        named = {case_of_name(name, "open").script for name in names}
+        owners = [script for script in owners if script.name in named]
+    return [script for script in owners if options.only in script.name]
 
 
 def _half_of(script: Script) -> Half:

@@ -472,6 +472,15 @@ def test_a_lane_may_leave_a_processor_to_others(
     assert recorder(lane)["lane_threads"] == int(n_threads)
 
 
+@pytest.mark.parametrize(("visible", "gpu"), [("2,3", "3"), ("2", "1"), ("", "1")])
+def test_a_lane_has_a_gpu_of_those_that_are_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, gpu: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    lane = Lane(0, (0, 1), "cuda", tmp_path, gpu=1)
+    assert lane.environment(TRAINING, tmp_path)["CUDA_VISIBLE_DEVICES"] == gpu
+
+
 def test_a_pair_waits_until_others_leave_the_processors_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
