@@ -88,8 +88,8 @@ def _mean_rates(
     count = max(1, int(is_inside.sum()))
     sums = [float(np.array(sent, np.float64)[is_inside].sum())]
     for kind in ("busy", "resent"):
-        others, values = series.get(f"{prefix}.{kind}", (np.empty(0, np.int64), ()))
-        is_meant = np.isin(others, times[is_inside])
+        other_times, values = series.get(f"{prefix}.{kind}", (np.empty(0, np.int64), ()))
+        is_meant = np.isin(other_times, times[is_inside])
         sums.append(float(np.array(values, np.float64)[is_meant].sum()))
     sent_mean, busy_mean, resent_mean = (total / count for total in sums)
     return sent_mean, busy_mean, resent_mean
