@@ -32,7 +32,8 @@ _VIEW: Final = m.named_fix(
 _COMPRESSED: Final = m.named_fix("ddp-bf16", WRONG, m.wrap(m.DDP, "bf16-hook"))
 _PLAIN: Final = {"packed": 1, "wait_ms": 0, "notes": 0, "litter": 0}
 _STEPS: Final = {"c": 100, "g": 400}  # of a recorded run
-_HOST_STEPS: Final = 40  # of a recorded run on several hosts
+_ON_HOSTS: Final = {"batch": 512, "resident": True}
+_SLOW_STEPS, _FAST_STEPS = 24, 40  # of a recorded run on several hosts: by their links
 
 
 class Truth(Struct, frozen=True):
@@ -93,15 +94,15 @@ def _linked(
     name: str, planted: str, options: Mapping[str, Any], hosts: int = 2
 ) -> tuple[Case, Truth]:
     """Return a training on several hosts, the last of which has a slow link."""
-    options = {"at_once": True, "hosts": hosts, **options}
+    options = {**_ON_HOSTS, "hosts": hosts, **options}
     menu, plain = (m.variant("link"),), {"link": {"link_mbit": 0}}
     case = _sized_case(name, (planted,), options, menu, plain, ranks=hosts)
-    return replace(case, steps=_HOST_STEPS), Truth(("G612",), host=f"box{hosts - 1}")
+    return replace(case, steps=_SLOW_STEPS), Truth(("G612",), host=f"box{hosts - 1}")
 
 
 def _sound_on_hosts(name: str, options: Mapping[str, Any], hosts: int) -> tuple[Case, Truth]:
-    case, _ = _sound(name, {"hosts": hosts, **options}, hosts)
-    return replace(case, steps=_HOST_STEPS), Truth(())
+    case, truth = _sound(name, {**_ON_HOSTS, "hosts": hosts, **options}, hosts)
+    return replace(case, steps=_SLOW_STEPS if options else _FAST_STEPS), truth
 
 
 def _sound(name: str, options: Mapping[str, Any], ranks: int = 2) -> tuple[Case, Truth]:

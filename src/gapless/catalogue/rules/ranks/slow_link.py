@@ -21,8 +21,8 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_RESENT_SHARE: Final = 0.001  # of the bytes: fewer are lost on any network
 _GBIT: Final = 1000  # Mbit/s
 _REMEDY: Final = (
-    "see what slows it on that host: `ethtool {interface}` (speed, "
-    "duplex), `ip -s link` (errors, drops), `nstat TcpRetransSegs`, the switch's port; if the host "
+    "see what slows it on that host: `ethtool {interface}` (speed, duplex), "
+    "`ip -s link` (errors, drops), `nstat TcpRetransSegs`, the switch's port; if the host "
     "has a faster link, NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME choose it; else leave the host "
     "out, or exchange less: in bfloat16 (by NCCL: ddp-bf16), or once for several batches (no_sync)"
 )
@@ -54,6 +54,10 @@ _REMEDY: Final = (
       "a": {"eth0": 10000}, "b": {"eth0": 1000}, "c": {"eth0": 10000}}))
     rank busy.math 60, comm.exposed 40
     rank busy.math 60, comm.exposed 40
+    # Two hosts, whose links carry alike
+    cpu(ddp(), ring(exchange("a", "b", 1067, 0.05), exchange("b", "a", 578, 0.08)))
+    rank busy.math 35, comm.exposed 65
+    rank busy.math 35, comm.exposed 65
     # All are as slow
     cpu(ddp(), ring(exchange("a", "b", 12, 0.8), exchange("b", "c", 12.5, 0.8),
       exchange("c", "a", 11, 0.8)))
@@ -111,6 +115,7 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
         f"{again if resent >= _MIN_RESENT_SHARE else ''}.",
         _change_exchanges(evidence, gain, exposed_ns, busy_ns),
         measures=(
+            Measure("host", _join_names(slow_links.hosts), ""),
             Measure("carried by the slow link, a second", slow_links.bytes_per_s, "bytes"),
             Measure("carried by the others", _slowest_rate(slow_links), "bytes"),
             Measure("on its way over it, a step", busy_ns, "ns"),
@@ -182,6 +187,7 @@ def _detect_stated(evidence: Evidence, world: World, exposed_ns: float) -> Detec
         f"{windows.format_step_part(evidence, exposed_ns)}.",
         collectives.change_exposed(evidence, collectives.remains_at_speed(evidence, usual / mbit)),
         measures=(
+            Measure("host", _join_names(tuple(slow)), ""),
             Measure("stated by the slow link", mbit, "Mbit/s"),
             Measure("stated by the others", usual, "Mbit/s"),
             Measure("exposed, a step", exposed_ns, "ns"),
