@@ -27,5 +27,5 @@ def test_links_of_containers_and_bridges_do_not_count(
     (tmp_path / "lo").mkdir()
     monkeypatch.setattr(surroundings, "_NETWORK", str(tmp_path))
     monkeypatch.setattr(surroundings, "_FABRIC", str(tmp_path / "none"))
-    monkeypatch.setattr(surroundings._machine, "links", None)  # noqa: SLF001
+    monkeypatch.setattr("gapless.payload.surroundings._machine.links", None)
     assert surroundings.links() == {"bond0": 20_000, "eth0": 1000}
