@@ -9,6 +9,7 @@ import fcntl
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address
@@ -37,6 +38,8 @@ _ADDRESS_OF: Final = 0x8915  # SIOCGIFADDR
 _ADDRESSES_6: Final = "/proc/net/if_inet6"
 _PER_CENT_OF_US: Final = 1e5  # a per cent of a second's nanoseconds, in microseconds
 _S: Final = 10**9
+# time between looks is at least so many times what one takes of a processor: thousands take ms
+_MIN_PAUSE_RATIO: Final = 1000
 
 
 class Connection(NamedTuple):
@@ -105,7 +108,18 @@ def open_sampler() -> Sampler:
         list(_connections())
     except (OSError, AttributeError) as error:
         raise AbsentError(f"the kernel does not list connections: {error}") from error
-    return lambda now: growth.sample(now, list(_connections()))
+    next_ns = 0
+
+    def sample(now: int) -> Values:
+        nonlocal next_ns
+        if now < next_ns:
+            return {}
+        spent_s = time.thread_time()
+        connections = list(_connections())
+        next_ns = now + round((time.thread_time() - spent_s) * _MIN_PAUSE_RATIO * _S)
+        return growth.sample(now, connections)
+
+    return sample
 
 
 def _connections() -> Iterator[Connection]:
