@@ -22,7 +22,7 @@ _MIN_DEVICE_SHARE: Final = 0.08  # with a device, where launching a loss takes l
 _MAX_LINES: Final = 3
 _REMEDY: Final = (
     "if training does not need it: leave it out, or do it every hundredth step; if it does: in one "
-    "call on whole tensors (torch._foreach_*, stacked), or in the loader's workers"
+    f"call on whole tensors (torch._foreach_*, stacked){samples.OR_IN_WORKERS}"
 )
 _PLACE: Final = "beside the forward and the backward pass, the optimizer and the loader"
 _GRADIENT_REMEDY: Final = (
@@ -278,7 +278,7 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
             *(Omit((work.operator,), keep=work.kept_share) for work in line.works),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
-            no_remedy=samples.fit_remedy(evidence, _REMEDY),
+            no_remedy=samples.offer_workers(evidence, _REMEDY),
             unless=SAME_LINE,
             inferred=True,
         ),
@@ -334,7 +334,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
             Measure("samples", line.looks, ""),
             *([Measure(_PASSED, passed_share.mid, "share")] if passed_share.mid else ()),
         ),
-        no_remedy=samples.fit_remedy(evidence, remedy),
+        no_remedy=samples.offer_workers(evidence, remedy),
         unless=SAME_LINE,
         inferred=True,
     )
