@@ -18,7 +18,7 @@ _MAX_NETWORKS: Final = 4
 _GAUGE_CELLS: Final = 10
 _SPARK_CELLS: Final = 30
 _MIN_SPARK_CELLS: Final = 8
-_EACH: Final = "each "
+_EACH_LABEL: Final = "each "
 _MIN_PERCENT: Final = 0.5  # of a processor: less is not mentioned
 _MEGA: Final = 1_000_000
 _FULL_BYTES: Final = 0.95  # of a memory: from there on it is shown as full
@@ -126,10 +126,10 @@ def _processor_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator
 
 def _core_lines(cores: Sequence[float], pen: Pen) -> Iterator[Text]:
     """Draw each processor: one of many that is busy all the time is a thread that all wait for."""
-    room = pen.width - LABEL_CELLS - len(_EACH)
+    room = pen.width - LABEL_CELLS - len(_EACH_LABEL)
     for start in range(0, len(cores), room):
         row_cores = cores[start : start + room]
-        label = _EACH if start == 0 else " " * len(_EACH)
+        label = _EACH_LABEL if start == 0 else " " * len(_EACH_LABEL)
         yield Text.assemble(
             (label, DIM), (spark(row_cores, 1.0, len(row_cores), pen.signs), "cyan")
         )

@@ -12,7 +12,7 @@ from gapless.apply.code.values import find_function, replace_value
 from gapless.apply.texts import write_setting, write_value
 from gapless.model.edit import SetEnv, SetGlobal
 
-_SAME: Final = {  # other names for what a setter sets
+_ALIASES: Final = {  # other names for what a setter sets
     "torch.set_anomaly_enabled": "torch.autograd.set_detect_anomaly",
     "torch.autograd.set_detect_anomaly": "torch.set_anomaly_enabled",
 }
@@ -89,7 +89,7 @@ def _is_of_workers(project: Project, tree: SyntaxTree, node: cst.CSTNode) -> boo
 
 def _find_places(source: SourceFile, target: str) -> list[cst.BaseExpression]:
     """Return the values that a setting is given in a file."""
-    tree, names = source.tree, {target, _SAME.get(target, target)}
+    tree, names = source.tree, {target, _ALIASES.get(target, target)}
     values = list[cst.BaseExpression]()
     for node in tree.nodes:
         if isinstance(node, cst.Assign):
