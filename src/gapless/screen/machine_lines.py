@@ -11,7 +11,7 @@ from gapless.report.text.console import Pen, bar, spark
 from gapless.report.text.numbers import rate, size
 from gapless.report.text.text import clean, cut_end, pad
 from gapless.report.text.wrap import fold
-from gapless.screen.run_lines import DIM, LABEL_CELLS, Histories, labelled
+from gapless.screen.run_lines import DIM, LABEL_CELLS, Histories, label_lines
 
 _MAX_DISKS: Final = 4
 _MAX_NETWORKS: Final = 4
@@ -38,11 +38,13 @@ def machine_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator[Te
         {int(matched[1]) for name in figures if (matched := re.match(r"gpu(\d+)\.", name))}
     )
     for number in gpus:
-        yield from labelled(f"gpu{number}", list(_gpu_lines(view, f"gpu{number}", pen, histories)))
-    yield from labelled("cpu", list(_processor_lines(view, pen, histories)))
-    yield from labelled("memory", list(_memory_lines(figures, pen)))
-    yield from labelled("disk", list(_disk_lines(figures, pen)))
-    yield from labelled("network", list(_network_lines(figures, pen)))
+        yield from label_lines(
+            f"gpu{number}", list(_gpu_lines(view, f"gpu{number}", pen, histories))
+        )
+    yield from label_lines("cpu", list(_processor_lines(view, pen, histories)))
+    yield from label_lines("memory", list(_memory_lines(figures, pen)))
+    yield from label_lines("disk", list(_disk_lines(figures, pen)))
+    yield from label_lines("network", list(_network_lines(figures, pen)))
     for note in view.notes:
         yield Text(cut_end(clean(f"not seen: {note}"), pen.width), DIM)
 

@@ -46,11 +46,11 @@ def set_global(project: Project, edit: SetGlobal) -> Project:
             if not _is_of_workers(project, source.tree, value):
                 splices = replace_value(project, source, value, edit.value)
                 is_set = is_set or _is_reached(source.tree, value, is_changed=bool(splices))
-        project = project.spliced(source, _splices_in(project, source, edit))
+        project = project.splice(source, _splices_in(project, source, edit))
     if is_set:
         return project
     script = project.script_source()
-    return project.spliced(script, [insert_setting(script, write_setting(edit))])
+    return project.splice(script, [insert_setting(script, write_setting(edit))])
 
 
 def _splices_in(project: Project, source: SourceFile, edit: SetGlobal) -> list[Splice]:
@@ -115,11 +115,11 @@ def set_variable(project: Project, edit: SetEnv) -> Project:
                 for value in places
                 for splice in replace_value(project, source, value, edit.value)
             ]
-            return project.spliced(source, splices)
+            return project.splice(source, splices)
     line = write_variable(edit)
     if line in script.text:
         return project
-    return project.spliced(script, [insert_first(script, line)])
+    return project.splice(script, [insert_first(script, line)])
 
 
 def write_variable(edit: SetEnv) -> str:
