@@ -13,7 +13,8 @@
 
 ``run --total-seconds N`` is done after about N seconds: no case is begun that would not be done by
 then. Cases of both halves take turns, and in each half faults, pairs, decoys and controls do, so
-that whatever is done by then is a fair sample; the same command goes on where it ended.
+that whatever is done by then is a fair sample; the same command goes on where it ended, and with
+``--occasions 2`` measures what it ended with once more.
 """
 
 import argparse

@@ -184,17 +184,18 @@ def drop_outdated(case_record: dict[str, Any], options: PlantOptions) -> dict[st
     called earlier: what is measured next is added to it.
     """
     kept_truth, redo = case_record.get("truth"), options.redo
-    is_wide = "wide" in redo and kept_truth and truth.half_width(kept_truth) > options.half_width
-    if kept_truth and (is_wide or truth.count_occasions(kept_truth) < options.occasions):
-        return {name: value for name, value in case_record.items() if name != "truth"} | {
-            "earlier": kept_truth
-        }
-    if "failed" in case_record:
-        outdated_keys = {"failed", "recorded"} if "failed" in redo else set[str]()
-    else:
-        verdict = (kept_truth or {}).get("verdict")
-        outdated_keys = {"truth"} if verdict == "undecided" and "undecided" in redo else set[str]()
-    return {name: value for name, value in case_record.items() if name not in outdated_keys}
+    if "failed" in case_record and "failed" not in redo:
+        return case_record
+    outdated_keys = {"failed", "recorded"} if "failed" in case_record else set[str]()
+    remaining = {name: value for name, value in case_record.items() if name not in outdated_keys}
+    if not kept_truth:
+        return remaining
+    is_wide = "wide" in redo and truth.half_width(kept_truth) > options.half_width
+    without_truth = {name: value for name, value in remaining.items() if name != "truth"}
+    if is_wide or truth.count_occasions(kept_truth) < options.occasions:
+        return without_truth | {"earlier": kept_truth}
+    is_undecided = kept_truth["verdict"] == "undecided" and not outdated_keys
+    return without_truth if is_undecided and "undecided" in redo else remaining
 
 
 def alternate(order: Sequence[Case], options: PlantOptions) -> list[Case]:

@@ -732,7 +732,11 @@ def test_truths_of_too_few_occasions_go_on_by_turns_with_others(tmp_path: Path) 
     assert alternate(order, PlantOptions(None, tmp_path)) == order
     document = {"truth": again}
     assert drop_outdated(document, PlantOptions(None, tmp_path, occasions=2)) == document
-    assert drop_outdated(document, PlantOptions(None, tmp_path, occasions=3))["earlier"] == again
+    options = PlantOptions(None, tmp_path, occasions=3)
+    assert drop_outdated(document, options)["earlier"] == again
+    failed = document | {"failed": "x", "recorded": True}
+    assert drop_outdated(failed, options) == failed
+    assert drop_outdated(failed, replace(options, redo=frozenset({"failed"}))) == {"earlier": again}
 
 
 def test_sound_cases_are_put_off_beyond_their_share() -> None:

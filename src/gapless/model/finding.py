@@ -46,6 +46,7 @@ class Detection(Struct, frozen=True):
     # The first and the last of the lines that it is about, where ``location`` is one of several.
     line_range: tuple[int, int] | None = None
     rank: int | None = None  # that has it, and makes the others wait
+    host: str | None = None  # that has it: no line of the user's is to blame
 
     def yields_to(self, rival: "Detection") -> bool:
         """Return whether it is not to be named beside another cause, which is easier to remove."""
