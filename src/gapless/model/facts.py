@@ -159,6 +159,17 @@ class Machine(Struct, frozen=True):
     cores: int | None = None  # it may use: two processors may be threads of one
 
 
+class Exchange(Struct, frozen=True):
+    """What one machine of a job sends to another while steps are made, by TCP."""
+
+    host: str
+    peer: str
+    interface: str
+    bytes_per_s: float  # while it is on its way
+    busy_share: float  # of the time: something is on its way
+    resent_share: float = 0.0  # of the bytes
+
+
 class World(Struct, frozen=True):
     """The processes of the run, and the versions that they ran."""
 
@@ -172,6 +183,10 @@ class World(Struct, frozen=True):
     hosts: tuple[str, ...] = ()  # of the training processes that are here, by rank
     links: Mapping[str, int] = field(default_factory=dict[str, int])  # Mbit/s, slowest seen
     steps_are_passes: bool = False  # each of them ends a step: the optimizer's last too long
+    host_links: Mapping[str, Mapping[str, int]] = field(  # by host; Mbit/s
+        default_factory=dict[str, Mapping[str, int]]
+    )
+    exchanges: tuple[Exchange, ...] = ()  # between its machines; empty: not observed
 
     @property
     def passes_a_step(self) -> float | None:

@@ -42,6 +42,7 @@ class Detection(Struct, frozen=True):
     # Its line is that of a function, where this was sampled most: another may be meant.
     by_function: bool = False
     rank: int | None = None  # that has it, and makes the others wait
+    host: str | None = None  # that has it: no line of the user's is to blame
 
     def yields_to(self, rival: "Detection") -> bool:
         """Return whether it is not to be named beside another cause, which is easier to remove."""

@@ -241,6 +241,7 @@ class Node(Struct, frozen=True):
     clock_error_ns: int | None  # the offset is off by no more; None: not known
     clock_source: str  # "the first" | "the same machine" | "collectives" | "steps" | "wall clock"
     clock_count: int  # of the collectives or steps
+    addresses: tuple[str, ...] = ()  # from which it sends to other machines
 
 
 class Recording(Struct, frozen=True):
