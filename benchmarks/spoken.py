@@ -40,7 +40,9 @@ def recordings() -> dict[str, tuple[Path, ...]]:
     by_name |= {
         f"stranger {run.parent.name}": (run,) for run in sorted(STRANGERS.glob("*/run.tar.zst"))
     }
-    by_name |= {f"run {run.name}": (run,) for run in sorted(DATA.glob("runs/*/")) if run.is_dir()}
+    by_name |= {
+        f"run {run.name.partition('.')[0]}": (run,) for run in sorted(DATA.glob("runs/*.tar.zst"))
+    }
     for trace in sorted((*DATA.glob("*.json.gz"), *DATA.glob("*.json.columns"))):
         name = f"trace {trace.name.partition('.')[0]}"
         by_name[name] = (*by_name.get(name, ()), trace)

@@ -1,4 +1,4 @@
-"""The real traces of ``tests/data``, by name.
+"""The real traces of ``tests/data``, by name, and the recorded run, packed.
 
 Five are files as Kineto wrote them, for the tests of the reader; of the others, packed columns are
 kept, which hold all that gapless reads of them (``python -m benchmarks.pack_records --traces``).
@@ -19,6 +19,7 @@ def _paths_by_name(folder: Path) -> dict[str, Path]:
 
 
 TRACES: Final = _paths_by_name(_DATA)
+RECORDED_RUN: Final = _DATA / "runs" / "2026-11-21T17-12-53-8a06.tar.zst"
 OPENED: Final = _paths_by_name(_DATA / "opened")
 KINETO_FILES: Final = tuple(
     path for path in (*TRACES.values(), *OPENED.values()) if path.suffix == ".gz"

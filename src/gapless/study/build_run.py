@@ -92,14 +92,13 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
     training_rows = [
         charge_training(training, loader_waits(training)) for training in rank_trainings
     ]
-    training_waits = [(row.training, row.waits) for row in training_rows]
     window_report = study_windows(recording, rank_trainings, options, report_progress)
     windows = window_report.study
     stepping_trainings = select_steppers(rank_trainings)
     stepping_ids = {id(training) for training in stepping_trainings}
     stepping_rows = [row for row in training_rows if id(row.training) in stepping_ids]
     steps = raise_to_device(
-        add_occasions(run_steps(stepping_trainings, training_waits), stepping_rows, windows),
+        add_occasions(run_steps(stepping_trainings, training_rows), stepping_rows, windows),
         windows,
     )
     contention = measure_contention(
@@ -116,7 +115,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         timeline=timeline(training_rows, stepping_trainings),
         steps=steps,
         account=account,
-        loaders=loader_uses(training_waits),
+        loaders=loader_uses(training_rows),
         machine=machine_series(recording.samples, span, pictured=options.pictured),
         energy=energy(recording.samples),
         cost=_run_cost(recording, options, account, rank_trainings, span),
