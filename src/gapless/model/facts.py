@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from gapless.model.edit import Location
+from gapless.model.recording import Exchange
 
 NOT_COUNTED: Final = 1  # stands for the workers of a loader in a trace: there are some
 
@@ -157,17 +158,6 @@ class Machine(Struct, frozen=True):
     device_cpus: str | None = None  # the processors of the device's NUMA node
     bf16: bool | None = None  # torch's products in bf16 use instructions of the processors
     cores: int | None = None  # it may use: two processors may be threads of one
-
-
-class Exchange(Struct, frozen=True):
-    """What one machine of a job sends to another while steps are made, by TCP."""
-
-    host: str
-    peer: str
-    interface: str
-    bytes_per_s: float  # while it is on its way
-    busy_share: float  # of the time: something is on its way
-    resent_share: float = 0.0  # of the bytes
 
 
 class World(Struct, frozen=True):

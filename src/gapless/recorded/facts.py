@@ -14,7 +14,6 @@ from gapless import wire
 from gapless.model.facts import (
     BackgroundThread,
     Evaluation,
-    Exchange,
     Facts,
     Machine,
     Model,
@@ -25,7 +24,7 @@ from gapless.model.facts import (
     UntrainedModule,
     World,
 )
-from gapless.model.recording import Fact, Recording
+from gapless.model.recording import Exchange, Fact, Recording
 from gapless.recorded.loaders.facts import loaders
 from gapless.recorded.nodes.exchanges import find_exchanges
 from gapless.recorded.training.processes import Training, counted_steps, select_steppers, trainings
