@@ -17,7 +17,7 @@ _BUCKETS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-buckets"
 
 
 @rule(
-    "G612",
+    "G613",
     "large-buckets",
     figures="""
     the_world = (world(ranks=2), optimizer(parameters=100 * 2**20, tensors=12))
