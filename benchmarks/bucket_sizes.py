@@ -1,9 +1,8 @@
-"""Measure how large the buckets of DistributedDataParallel should be, in turns, and foretell it.
+"""Measure how large the buckets of DistributedDataParallel should be, in turns of one job.
 
 ``torchrun --nproc-per-node 2 benchmarks/bucket_sizes.py turns --out FILE`` trains one model in one
 job with buckets of each size, in turns of blocks of steps. ``… train --mib SIZE`` is the training
-that ``gapless run`` records; ``python -m benchmarks.bucket_sizes judge NAME=FILE=SIZE:RUN,…`` puts
-what is foretold of each recording, for every other size, beside what was measured.
+that ``gapless run`` records. Nothing here knows of gapless.
 """
 
 import argparse
