@@ -14,6 +14,7 @@ from gapless.recorded.machine.samples import samples_within
 
 _SERIES: Final = re.compile(r"connection\.(\S+) (\S+) (\S+)\.(?:sent|busy|resent)")
 _SENT: Final = ".sent"
+_NO_NAME: Final = "?"  # of an interface, whose address is not its first one, say
 _PER_CENT: Final = 100.0
 _Columns = tuple[Int64, tuple[float, ...]]
 
@@ -77,7 +78,7 @@ def _iter_flows(recording: Recording, steps: tuple[int, int]) -> Iterator[_Flow]
         exchange = Exchange(
             hosts[local],
             hosts[peer],
-            interface,
+            None if interface == _NO_NAME else interface,
             sent * _PER_CENT / busy,
             busy / _PER_CENT,
             min(1.0, resent / sent),

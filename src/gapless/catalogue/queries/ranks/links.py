@@ -34,6 +34,13 @@ class SlowLinks(Struct, frozen=True):
         return max(exchange.busy_share for exchange in self.slow)
 
     @property
+    def interfaces(self) -> tuple[str, ...]:
+        """Return through which interfaces these hosts send, slowly if they do; none: not known."""
+        senders = [exchange for exchange in self.slow if exchange.host in self.hosts]
+        senders = senders or [exchange for exchange in self.fast if exchange.host in self.hosts]
+        return tuple(dict.fromkeys(sender.interface for sender in senders if sender.interface))
+
+    @property
     def untouched(self) -> tuple[Exchange, ...]:
         """Return the fast exchanges that neither begin nor end at such a host."""
         return tuple(
