@@ -65,7 +65,7 @@ def find_exchanges(recording: Recording, steps: tuple[int, int]) -> tuple[Exchan
 
 
 def _iter_flows(recording: Recording, steps: tuple[int, int]) -> Iterator[_Flow]:
-    hosts = {address: node.host for node in recording.nodes for address in node.addresses}
+    hosts = _hosts_by_address(recording.nodes)
     series = recording.samples.series
     for name in series:
         match = _SERIES.fullmatch(name)
@@ -84,6 +84,15 @@ def _iter_flows(recording: Recording, steps: tuple[int, int]) -> Iterator[_Flow]
             min(1.0, resent / sent),
         )
         yield _Flow(exchange, sent)
+
+
+def _hosts_by_address(nodes: Sequence[Node]) -> dict[str, str]:
+    """Return whose an address is; not those that several have, as behind bridges of containers."""
+    hosts: dict[str, set[str]] = {}
+    for node in nodes:
+        for address in node.addresses:
+            hosts.setdefault(address, set()).add(node.host)
+    return {address: next(iter(names)) for address, names in hosts.items() if len(names) == 1}
 
 
 def _mean_rates(
