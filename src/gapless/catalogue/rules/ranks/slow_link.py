@@ -21,9 +21,10 @@ _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_RESENT_SHARE: Final = 0.001  # of the bytes: fewer are lost on any network
 _GBIT: Final = 1000  # Mbit/s
 _ANY_INTERFACE: Final = "INTERFACE"  # where its name is not known
+_THAT_HOST: Final = "that host"
 _REMEDY: Final = (
-    "see what slows it on that host: `ethtool {interface}` (speed, duplex), "
-    "`ip -s link` (errors, drops), `nstat TcpRetransSegs`, the switch's port; if the host "
+    "see what slows it on {place}: `ethtool {interface}` (speed, duplex), `ip -s link` (errors, "
+    "drops), `nstat TcpRetransSegs`, what else is sent over it, the switch's port; if the host "
     "has a faster link, NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME choose it; else leave the host "
     "out, or exchange less: in bfloat16 (by NCCL: ddp-bf16), or once for several batches (no_sync)"
 )
@@ -146,9 +147,18 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
             Measure("hosts", len({exchange.host for exchange in world.exchanges}), ""),
         ),
         helps=_list_fixes(evidence),
-        no_remedy=_REMEDY.format(interface=next(iter(slow_links.interfaces), _ANY_INTERFACE)),
+        no_remedy=_suggest_remedy(slow_links),
     )
     return replace(detection, host=_join_names(slow_links.hosts))
+
+
+def _suggest_remedy(slow_links: SlowLinks) -> str:
+    """Return where to look: of a single slow exchange it may be the other host's link."""
+    place = _THAT_HOST if len(slow_links.hosts) == 1 else "those hosts"
+    if len(slow_links.slow) == 1:
+        place = f"{place}, or on {slow_links.slow[0].peer}, which receives it"
+    interface = next(iter(slow_links.interfaces), _ANY_INTERFACE)
+    return _REMEDY.format(place=place, interface=interface)
 
 
 def _describe(slow_links: SlowLinks) -> str:
@@ -226,7 +236,7 @@ def _detect_stated(evidence: Evidence, world: World, exposed_ns: float) -> Detec
             Measure("hosts", len(world.host_links), ""),
         ),
         helps=_list_fixes(evidence),
-        no_remedy=_REMEDY.format(interface=_ANY_INTERFACE),
+        no_remedy=_REMEDY.format(place=_THAT_HOST, interface=_ANY_INTERFACE),
     )
     return replace(detection, host=_join_names(tuple(slow)))
 
