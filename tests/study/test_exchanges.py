@@ -5,6 +5,8 @@ import pytest
 from gapless.model.recording import Recording
 from gapless.recorded.facts import facts
 from gapless.recorded.nodes.join import join_recordings
+from gapless.report.run.nodes import node_lines
+from gapless.study import study_recording
 from tests.study.recording import recording
 from tests.study.test_nodes import UNCACHED, log_of_node
 
@@ -46,3 +48,13 @@ def test_what_is_sent_to_others_than_the_job_does_not_count() -> None:
     (exchange,) = facts(join_recordings(runs, UNCACHED, lambda _: None)).world.exchanges
     assert exchange.host == "box1"
     assert facts(runs[0]).world.exchanges == ()
+
+
+def test_the_report_says_what_each_machine_sends() -> None:
+    runs = [node(0, "10.0.0.1", 12, 8.0, stated=1), node(1, "10.0.0.0", 11.5, 92.0, stated=1)]
+    joined = join_recordings(runs, UNCACHED, lambda _: None)
+    recorded = study_recording(joined, UNCACHED).recorded
+    assert recorded is not None
+    first, second = node_lines(recorded)
+    assert first.endswith("sends 0.1 GB/s to box1 through eth0, 8.0 % of the time")
+    assert second.endswith("sends 12.5 MB/s to box0 through eth0, 92.0 % of the time")

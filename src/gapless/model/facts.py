@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from gapless.model.edit import Location
+from gapless.model.recording import Exchange
 
 NOT_COUNTED: Final = 1  # stands for the workers of a loader in a trace: there are some
 
@@ -159,17 +160,6 @@ class Machine(Struct, frozen=True):
     cores: int | None = None  # it may use: two processors may be threads of one
 
 
-class Exchange(Struct, frozen=True):
-    """What one machine of a job sends to another while steps are made, by TCP."""
-
-    host: str
-    peer: str
-    interface: str
-    bytes_per_s: float  # while it is on its way
-    busy_share: float  # of the time: something is on its way
-    resent_share: float = 0.0  # of the bytes
-
-
 class World(Struct, frozen=True):
     """The processes of the run, and the versions that they ran."""
 
@@ -195,11 +185,12 @@ class World(Struct, frozen=True):
 
 
 class Repeat(Struct, frozen=True):
-    """A module that steps call once more with the same tensors, without gradients."""
+    """A module that steps call once more without gradients: in vain, or with the same tensors."""
 
     location: Location | None
     kind: str  # the module's class
     calls: float  # a step
+    is_left: bool = False  # nothing takes the result
 
 
 class BackgroundThread(Struct, frozen=True):

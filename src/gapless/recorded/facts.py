@@ -14,7 +14,6 @@ from gapless import wire
 from gapless.model.facts import (
     BackgroundThread,
     Evaluation,
-    Exchange,
     Facts,
     Machine,
     Model,
@@ -25,7 +24,7 @@ from gapless.model.facts import (
     UntrainedModule,
     World,
 )
-from gapless.model.recording import Fact, Recording
+from gapless.model.recording import Exchange, Fact, Recording
 from gapless.recorded.loaders.facts import loaders
 from gapless.recorded.nodes.exchanges import find_exchanges
 from gapless.recorded.training.processes import Training, counted_steps, select_steppers, trainings
@@ -58,7 +57,12 @@ def facts(recording: Recording) -> Facts:
         optimizers=_optimizers(first_training, models),
         models=models,
         repeats=tuple(
-            Repeat(source_location(fact), as_text(fact.values.get("class")) or "a module", n_calls)
+            Repeat(
+                source_location(fact),
+                as_text(fact.values.get("class")) or "a module",
+                n_calls,
+                is_left=fact.values.get("is_left") is True,
+            )
             for fact in _facts_of(first_training, "repeat")
             if isinstance(n_calls := fact.values.get("calls"), float)
         ),

@@ -40,6 +40,7 @@ from gapless.recorded.machine.samples import (
     used_gpus,
 )
 from gapless.recorded.machine.shareable import shareable_share
+from gapless.recorded.nodes.exchanges import add_exchanges
 from gapless.recorded.nodes.join import lacking_nodes
 from gapless.recorded.steps.account import join_windows
 from gapless.recorded.steps.loader_use import loader_uses
@@ -138,7 +139,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
         calls=call_trees(rank_trainings),
         pace=step_pace(stepping_trainings, span) if options.pictured else None,
-        nodes=recording.nodes,
+        nodes=add_exchanges(recording, span_of_steps(stepping_trainings)),
     )
     study = replace(
         base,

@@ -8,7 +8,6 @@ from gapless.model.edit import Location
 from gapless.model.facts import (
     BackgroundThread,
     Evaluation,
-    Exchange,
     Facts,
     Loader,
     Machine,
@@ -20,6 +19,7 @@ from gapless.model.facts import (
     UntrainedModule,
     World,
 )
+from gapless.model.recording import Exchange
 
 LOADER_LINE: Final = Location("train.py", 41, "main")
 OPTIMIZER_LINE: Final = Location("train.py", 52, "main")

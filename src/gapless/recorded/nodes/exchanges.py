@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gapless.model.facts import Exchange
-from gapless.model.recording import Recording, Samples
+from gapless.model.recording import Exchange, Node, Recording, Samples
 from gapless.model.trace import Int64
 from gapless.recorded.machine.samples import samples_within
 
@@ -39,6 +39,15 @@ def join_connections(recordings: Sequence[Recording]) -> dict[str, _Columns]:
         for name, columns in recording.samples.series.items()
         if _SERIES.fullmatch(name)
     }
+
+
+def add_exchanges(recording: Recording, steps: tuple[int, int] | None) -> tuple[Node, ...]:
+    """Return the machines of a job, each with what it sends to the others."""
+    exchanges = () if steps is None else find_exchanges(recording, steps)
+    return tuple(
+        replace(node, exchanges=tuple(row for row in exchanges if row.host == node.host))
+        for node in recording.nodes
+    )
 
 
 def find_exchanges(recording: Recording, steps: tuple[int, int]) -> tuple[Exchange, ...]:

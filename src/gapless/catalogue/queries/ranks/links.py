@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from gapless.catalogue.queries.ranks import transports
 from gapless.model.estimate import Estimate
-from gapless.model.facts import Exchange, World
+from gapless.model.facts import World
+from gapless.model.recording import Exchange
 
 _MIN_RATIO: Final = 3.0  # of the speeds of other links to that of a slow one
 _MIN_CARRIED_SHARE: Final = 0.25  # of the bytes of the busiest exchange: less is no ring's part

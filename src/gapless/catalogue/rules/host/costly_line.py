@@ -336,5 +336,6 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         ),
         no_remedy=samples.offer_workers(evidence, remedy),
         unless=SAME_LINE,
+        line_range=(line.first_line, line.last_line),
         inferred=True,
     )

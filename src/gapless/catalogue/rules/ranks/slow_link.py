@@ -47,6 +47,14 @@ _REMEDY: Final = (
     cpu(ddp(), ring(exchange("a", "b", 140, 0.08), exchange("b", "a", 12, 0.9, resent_share=0.03)))
     rank busy.math 5, comm.exposed 95
     rank busy.math 5, comm.exposed 95
+    # Six hosts, two of which are slow
+    > The links of hosts c and e (eth0) carry 12 MB/s, where those between other hosts carry
+      400 MB/s: what is exchanged is on its way over them for 80.0 ms of each 100.0 ms step.
+    cpu(ddp(), ring(exchange("a", "b", 400, 0.03), exchange("b", "c", 12, 0.8),
+      exchange("c", "d", 12, 0.8), exchange("d", "e", 12, 0.8), exchange("e", "f", 12, 0.8),
+      exchange("f", "a", 400, 0.03)))
+    rank busy.math 15, comm.exposed 85
+    rank busy.math 15, comm.exposed 85
     # A link that states less; what it carries is not observed
     > Host b's link has 1 Gbit/s, where those of the other hosts have 10: transfers that nothing
       hides take 40.0 ms of each 100.0 ms step.
@@ -87,7 +95,8 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
     was on its way (but for waits until the peer reads). Each host samples that twice a second,
     outside of the training; hosts are joined by their addresses. A ring gives all links the same
     bytes: a link is slow if it carries a third of what the next faster one does, and those that are
-    have a host in common, or few. If all are as slow as one another, none is named; nor of two
+    have a host in common, or few. Of a single slow exchange the host that sends is named; it may be
+    the other one's link. If all are as slow as one another, none is named; nor of two
     hosts the one whose link is slow in both directions. Where connections are not observed
     (InfiniBand, kernels without sock_diag), by the speeds that links state. What it is worth: its
     exchanges at the speed of those between other hosts, at most all transfers that nothing hides;
@@ -109,8 +118,9 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
     busy_ns = slow_links.busy_share * step_ns
     resent = max(exchange.resent_share for exchange in slow_links.slow)
     again = f"; {resent:.1%} of the bytes are sent again".replace("%", " %")
+    pronoun = "it" if len(slow_links.hosts) == 1 else "them"
     detection = slow_link.detection(
-        f"{_describe(slow_links)}: what is exchanged is on its way over it for "
+        f"{_describe(slow_links)}: what is exchanged is on its way over {pronoun} for "
         f"{windows.format_step_part(evidence, busy_ns)}"
         f"{again if resent >= _MIN_RESENT_SHARE else ''}.",
         _change_exchanges(evidence, gain, exposed_ns, busy_ns),
