@@ -86,6 +86,11 @@ _REMEDY: Final = (
       exchange("c", "a", 11, 0.8)))
     rank busy.math 15, comm.exposed 85
     rank busy.math 15, comm.exposed 85
+    # Five hosts, four of which send to the first at once, and share its link
+    cpu(ddp(), ring(*(exchange(peer, "a", 100, 0.6) for peer in "bcde"),
+      *(exchange("a", peer, 400, 0.15) for peer in "bcde")))
+    rank busy.math 15, comm.exposed 85
+    rank busy.math 15, comm.exposed 85
     # Slow, but computing hides it
     cpu(ddp(), ring(exchange("a", "b", 400, 0.02), exchange("b", "a", 50, 0.16)))
     rank busy.math 99, comm.exposed 1
@@ -112,7 +117,8 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
     bytes: a link is slow if it carries a third of what the next faster one does, and those that are
     have a host in common, or few. Of a single slow exchange the host that sends is named; it may be
     the other one's link. If all are as slow as one another, none is named; nor of two
-    hosts the one whose link is slow in both directions. Where connections are not observed
+    hosts the one whose link is slow in both directions, nor one that carries as much as others do,
+    but of several exchanges at once. Where connections are not observed
     (InfiniBand, kernels without sock_diag), by the speeds that links state. What it is worth: its
     exchanges at the speed of those between other hosts, at most all transfers that nothing hides;
     for stated speeds, as far as exchanges grow with their bytes.
