@@ -4,8 +4,8 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import optimizer_steps, windows
-from gapless.catalogue.queries.ranks import collectives
-from gapless.model.change import Bucket, Change
+from gapless.catalogue.queries.ranks import buckets, collectives
+from gapless.model.change import Change
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
@@ -58,7 +58,8 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     By the calls of ``all_reduce`` in a step without ``DistributedDataParallel``, and by the
     account: transfers that no computation overlaps, and the host's time to start them. Few calls
     save the latency of each, which is fitted to the sizes of exchanges; where these are not known,
-    or larger than 256 KiB without a device, nothing is foretold. Without a device, calls take what
+    or larger than 256 KiB without a device, buckets are replayed, each of which begins once the
+    backward pass has the last of its gradients. Without a device, calls take what
     samples of the whole run show at their lines, on every rank, if that is more; waits for a late
     rank stay. Where GPUs wait for their hosts these samples are what starting the calls takes: that
     goes, but for the buckets, and for two operators that copy each gradient. Of the transfers
@@ -120,7 +121,7 @@ def _change_reductions(evidence: Evidence, n_calls: float, sampled: Estimate | N
     latency = collectives.remains_of_fewer(evidence, n_calls, n_buckets)
     starts = _starts_remaining(evidence, n_buckets) if evidence.on_device else latency
     if starts is None or (latency is None and sampled is None):
-        return Bucket(n_buckets)
+        return buckets.change_buckets(evidence, buckets.USUAL_MIB, buckets.FIRST_MIB)
     saved = sampled and Estimate(
         sampled.low * (1 - starts.high),
         sampled.mid * (1 - starts.mid),
