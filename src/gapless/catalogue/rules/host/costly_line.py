@@ -236,14 +236,13 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     losses and distributions below the last backward pass, nor networks of torch's called below the
     optimizer's step alone, nor derivatives of functions (torch.func) there. Where no module is
     called, the lines before the backward pass are the model. Operators count. The price is that of
-    the step without the line: whether the step needs it cannot be seen from outside. A cause that
-    is named at the same lines takes precedence.
-    With a device, samples in calls of C that may wait for it (numbers read back, copies) do not
-    count, as far as it computes meanwhile; it has to wait for the host in the step. What else a
-    line waits, up to its own time, likely goes with it, as far as the device idles. A line is
-    surely worth no more than it waits in the line's function, as stacks of a window show, and
-    likely no more than it idles for the host, and for batches that the thread loads itself: without
-    the line, the thread launches ahead. What the device works for operators without a graph that
+    the step without the line: whether the step needs it cannot be seen from outside. Causes there
+    take precedence, those with a fix if they are half of it. With a device, samples in calls of C
+    that may wait for it (numbers read back, copies) do not count, as far as it computes meanwhile;
+    it has to wait for the host in the step. What else a line waits, up to its own time, likely goes
+    with it, as far as the device idles. A line is surely worth no more than it waits in the line's
+    function, as stacks of a window show, and likely no more than it idles for the host, and for
+    batches that the thread loads itself. What the device works for operators without a graph that
     the function calls itself goes with the line, too. Where the device hardly waits, that alone
     counts (of lines above the backward pass the longest operator: the batch may be made there); the
     line is named if samples show that call, else the function, if most samples outside training are
