@@ -27,17 +27,18 @@ from typing import Any, Final
 from benchmarks.machine import machine, write_result
 from tests.house.test_names import bindings, functions, is_bare, is_dunder, is_pronoun
 from tests.house.test_recorder_state import count_fork_handlers, loose_state
+from tests.traces import recorded_run
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-RUN: Final = ROOT / "tests" / "data" / "runs" / "2026-11-21T17-12-53-8a06"
-COMMANDS: Final[Mapping[str, Sequence[str]]] = {
-    "help": ("--help",),
-    "report": ("report", str(RUN)),
-}
 _MAX_FILES: Final = 15  # side by side
 _ROUNDS: Final = 9
 _PACKAGE: Final = "gapless"
 _CLOSING_LINE: Final = re.compile(r"=+ (?P<counts>[^=]*) in (?P<seconds>[0-9.]+)s\b")
+
+
+def measured_commands() -> Mapping[str, Sequence[str]]:
+    """Return the arguments of what is measured, by name."""
+    return {"help": ("--help",), "report": ("report", str(recorded_run()))}
 
 
 def extract(revision: str, folder: Path) -> Path:
@@ -154,11 +155,11 @@ def _processor_s() -> float:
 def measure_commands(sources: Mapping[str, Path], folder: Path) -> dict[str, dict[str, Any]]:
     """Return what commands of each revision import, and their times, measured in turns."""
     times: dict[str, dict[str, list[float]]] = {
-        revision: {name: [] for name in COMMANDS} for revision in sources
+        revision: {name: [] for name in measured_commands()} for revision in sources
     }
     for _ in range(_ROUNDS + 1):  # the first compiles, and fills the cache
         for revision, source in sources.items():
-            for name, arguments in COMMANDS.items():
+            for name, arguments in measured_commands().items():
                 begin_s = _processor_s()
                 _start(source, folder / revision, arguments)
                 times[revision][name].append(_processor_s() - begin_s)
@@ -168,7 +169,7 @@ def measure_commands(sources: Mapping[str, Path], folder: Path) -> dict[str, dic
                 "s": statistics.median(times[revision][name][1:]),
                 "modules": _count_modules(source, folder / revision, arguments),
             }
-            for name, arguments in COMMANDS.items()
+            for name, arguments in measured_commands().items()
         }
         for revision, source in sources.items()
     }

@@ -13,18 +13,22 @@ multiples of 8 ns.
 
 import argparse
 import fnmatch
+import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from benchmarks.judging import told
 from benchmarks.judging.jobs import JobAnswer, answer_to_json, judge_record, summarize_answers
 from benchmarks.machine import machine, write_result
 from benchmarks.menus import recording
 from benchmarks.menus.case import MeasureOptions, measure_menu
+from benchmarks.menus.hosts import measure_on_hosts, record_on_hosts
 from benchmarks.pack_records import pack_windows
 from benchmarks.zoo import Lanes, parse_cores
 from gapless.recorded.facts import facts
@@ -37,6 +41,7 @@ SOURCE: Final = "tests.jobs"
 RECORDS: Final = Path(__file__).resolve().parents[1] / "tests" / "jobs" / "records"
 RESULT: Final = Path(__file__).parent / "results" / "jobs.json"
 _RECORDER_OPTIONS: Final = ("--window-steps", "3")
+_HOSTS_OPTIONS: Final = ("--window-steps", "2")
 _TICK_NS: Final = 8  # to which times in windows are rounded
 
 
@@ -46,13 +51,24 @@ def record_case(case: Case, options: argparse.Namespace) -> str:
     if target.exists():
         return "is recorded"
     with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as folder:
-        run = recording.record(
-            case, DEVICES[case.size], 0.0, Path(folder), SOURCE, recorder_options=_RECORDER_OPTIONS
+        for number, run in enumerate(_record(case, Path(folder))):
+            part = target.with_name(f"run-{number}.tar.zst") if number else target
+            part.parent.mkdir(parents=True, exist_ok=True)
+            recording.keep(run, part, is_small=True)
+            pack_windows(part, _TICK_NS)
+    n_bytes = sum(part.stat().st_size for part in target.parent.glob("run*.tar.zst"))
+    return f"recorded, {n_bytes} bytes"
+
+
+def _record(case: Case, folder: Path) -> Sequence[Path]:
+    """Train and record a case; give its run folder, or that of each host."""
+    if case.options.get("hosts", 1) > 1:
+        return record_on_hosts(case, folder, _HOSTS_OPTIONS)
+    return [
+        recording.record(
+            case, DEVICES[case.size], 0.0, folder, SOURCE, recorder_options=_RECORDER_OPTIONS
         )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        recording.keep(run, target, is_small=True)
-        pack_windows(target, _TICK_NS)
-    return f"recorded, {target.stat().st_size} bytes"
+    ]
 
 
 def measure_case(case: Case, options: argparse.Namespace) -> str:
@@ -61,6 +77,8 @@ def measure_case(case: Case, options: argparse.Namespace) -> str:
     if (folder / "menu.json").exists() or not (folder / "run.tar.zst").exists():
         return "is measured, or not recorded yet"
     with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as scratch:
+        if case.options.get("hosts", 1) > 1:
+            return measure_on_hosts(case, folder, Path(scratch), options.rounds)
         run_facts = facts(load(unpack(folder / "run.tar.zst", Path(scratch) / "run")))
         measure_options = MeasureOptions(
             device=DEVICES[case.size],
@@ -92,12 +110,15 @@ def act_on_cases(
 
 
 def judge(options: argparse.Namespace) -> int:
-    """Ask about each record, and keep how often that was right."""
-    answers: list[JobAnswer] = []
+    """Ask about each record, and keep how often that was right; where none is, what was said."""
+    kept = json.loads(RESULT.read_text())["cases"] if RESULT.exists() else {}
+    by_case = {name: msgspec.convert(case, JobAnswer) for name, case in kept.items()}
     for folder in sorted(path.parent for path in options.records.glob("*/run.tar.zst")):
-        with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as scratch:
-            answers.append(judge_record(folder, Path(scratch)))
-        print(f"{answers[-1].case}: {answers[-1].first or 'nothing'}", flush=True)
+        if any(fnmatch.fnmatch(folder.name, pattern) for pattern in options.cases):
+            with tempfile.TemporaryDirectory(prefix="gapless-jobs-") as scratch:
+                by_case[folder.name] = judge_record(folder, Path(scratch))
+            print(f"{folder.name}: {by_case[folder.name].first or 'nothing'}", flush=True)
+    answers = [by_case[name] for name in sorted(by_case) if name in CASES]
     document = {
         "version": 1,
         "date": datetime.now(UTC).date().isoformat(),

@@ -28,12 +28,13 @@ from gapless.model.picture import Picture
 from gapless.model.study import Study
 from gapless.page.calls import flame_columns
 from gapless.page.study_page import study_page
+from gapless.store.run.unpack import unpack
 from gapless.study import Options, open_study
 from tests.page.browser import find_browser, start_browser
+from tests.traces import RECORDED_RUN
 
 ROOT: Final = Path(__file__).parents[1]
 BASES: Final = tuple(ROOT / f"tests/data/two_ranks.rank{rank}.json.gz" for rank in (0, 1))
-RUNS: Final = ROOT / "tests/data/runs"
 EVENTS: Final = 100_000
 CALLS: Final = 700
 # Times are taken in the page, from the start of its navigation.
@@ -86,7 +87,8 @@ def study_traces(paths: Sequence[Path]) -> Study:
 
 def study_whole(trace: Path) -> Study:
     """Return the study of the kept run, with the timeline of a trace, and with calls."""
-    run = study_traces([path for path in RUNS.iterdir() if path.is_dir()])
+    with tempfile.TemporaryDirectory() as folder:
+        run = study_traces([unpack(RECORDED_RUN, Path(folder))])
     large = study_traces([trace])
     nodes = tuple(
         CallNode((number - 1) // 4, "train.py", f"function_{number}", number, None, 1_000, 1)
@@ -94,7 +96,7 @@ def study_whole(trace: Path) -> Study:
     )
     tree = CallTree("main thread", nodes, CALLS * 1_000, 0, 0, 0)
     if run.recorded is None:
-        raise ValueError(RUNS)
+        raise ValueError(RECORDED_RUN)
     recorded = replace(run.recorded, calls=(tree,))
     return replace(run, health=large.health, picture=large.picture, recorded=recorded)
 

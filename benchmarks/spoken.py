@@ -33,11 +33,16 @@ def recordings() -> dict[str, tuple[Path, ...]]:
     by_name: dict[str, tuple[Path, ...]] = {
         run.parent.name: (run,) for run in sorted(RECORDS.glob("*/run.tar.zst"))
     }
-    by_name |= {run.parent.name: (run,) for run in sorted(JOBS.glob("*/run.tar.zst"))}
+    by_name |= {
+        run.parent.name: tuple(sorted(run.parent.glob("run*.tar.zst")))
+        for run in sorted(JOBS.glob("*/run.tar.zst"))
+    }
     by_name |= {
         f"stranger {run.parent.name}": (run,) for run in sorted(STRANGERS.glob("*/run.tar.zst"))
     }
-    by_name |= {f"run {run.name}": (run,) for run in sorted(DATA.glob("runs/*/")) if run.is_dir()}
+    by_name |= {
+        f"run {run.name.partition('.')[0]}": (run,) for run in sorted(DATA.glob("runs/*.tar.zst"))
+    }
     for trace in sorted((*DATA.glob("*.json.gz"), *DATA.glob("*.json.columns"))):
         name = f"trace {trace.name.partition('.')[0]}"
         by_name[name] = (*by_name.get(name, ()), trace)
@@ -47,8 +52,10 @@ def recordings() -> dict[str, tuple[Path, ...]]:
 def open_study(paths: Sequence[Path]) -> Mapping[str, Any]:
     """Return the study of a recording as ``gapless open --json`` tells it."""
     with tempfile.TemporaryDirectory(prefix="gapless-spoken-") as folder:
-        packed = paths[0].suffix == ".zst"
-        names = [str(unpack(paths[0], Path(folder)) if packed else path) for path in paths]
+        names = [
+            str(unpack(path, Path(folder) / path.stem) if path.suffix == ".zst" else path)
+            for path in paths
+        ]
         line = [sys.executable, "-m", "gapless", "open", "--no-cache", "--json", *names]
         process = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
     return json.loads(process.stdout)

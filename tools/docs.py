@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from gapless.report.text.console import pen_for
 from gapless.report.text.names import short_name
 from gapless.screen.document import AttachedObject, LiveObject
 from gapless.store.run import database, trials
+from gapless.store.run.unpack import unpack
 from tools import (
     accuracy,
     costs,
@@ -52,10 +54,9 @@ from tools import (
 Makers = Mapping[str, Callable[[], str]]
 
 ROOT: Final = Path(__file__).parents[1]
-RUNS: Final = ROOT / "tests/data/runs"
+RECORDED_RUN: Final = ROOT / "tests/data/runs/2026-11-21T17-12-53-8a06.tar.zst"
 TRIAL: Final = ROOT / "tests/data/trials/remote.json"
 TRIED_FIXES: Final = "--fix more-workers=4 foreach"  # a trial keeps names without values
-STORY: Final = "2026-11-21T17-12-53-8a06"
 _PLAIN: Final = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1"}
 _LANGUAGES: Final = {".sbatch": "bash", ".yaml": "yaml", ".py": "python"}
 _BLOCK: Final = re.compile(
@@ -63,11 +64,11 @@ _BLOCK: Final = re.compile(
 )
 
 
-def gapless(*arguments: str) -> str:
-    """Return what the command line prints for these arguments: 100 columns, no colours."""
+def gapless(*arguments: str, folder: Path = ROOT) -> str:
+    """Return what the command line prints in a folder: 100 columns, no colours."""
     process = subprocess.run(
         [sys.executable, "-m", "gapless", *arguments],
-        cwd=RUNS,
+        cwd=folder,
         env=os.environ | _PLAIN,
         capture_output=True,
         encoding="utf-8",
@@ -80,8 +81,10 @@ def gapless(*arguments: str) -> str:
 
 def report() -> str:
     """Return the first screen of the recorded run that the tests read."""
-    page = gapless("report", STORY).rstrip()
-    command = json.loads((RUNS / STORY / "run.json").read_text())["command"]
+    with tempfile.TemporaryDirectory() as folder:
+        run = unpack(RECORDED_RUN, Path(folder))
+        page = gapless("report", run.name, folder=run.parent).rstrip()
+        command = json.loads((run / "run.json").read_text())["command"]
     words = [Path(word).name if word.endswith(".py") else word for word in command]
     return _fence(f"$ gapless run {' '.join(words)}\n{page}")
 

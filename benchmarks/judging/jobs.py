@@ -20,6 +20,7 @@ from gapless.model.finding import Detection, Finding
 from gapless.pricing.diagnose import diagnose
 from gapless.pricing.price import Prices
 from gapless.pricing.propose import predict_together
+from gapless.recorded.nodes.join import join_recordings
 from gapless.replay.predict.identity import MAX_ERROR
 from gapless.store.run.recordings import load
 from gapless.store.run.unpack import unpack
@@ -90,7 +91,8 @@ class JobAnswer(Struct, frozen=True):
 
 def judge_record(folder: Path, scratch: Path) -> JobAnswer:
     """Ask about a record, and compare the answer with its truth and its menu."""
-    prices = price_run(unpack(folder / "run.tar.zst", scratch))
+    records = sorted(folder.glob("run*.tar.zst"))
+    prices = price_run(*(unpack(record, scratch / record.stem) for record in records))
     diagnosis = diagnose(prices)
     truth = TRUTHS[folder.name]
     named = (*diagnosis.findings, *(candidate.finding for candidate in diagnosis.to_try))
@@ -113,9 +115,13 @@ def judge_record(folder: Path, scratch: Path) -> JobAnswer:
     )
 
 
-def price_run(run: Path) -> Prices:
-    """Return what the causes of a run are priced by, without any cache."""
-    account = account_run(load(run), Options(cache=False), _ignore_progress)
+def price_run(*runs: Path) -> Prices:
+    """Return what the causes of a run are priced by, of a job on all its hosts, without a cache."""
+    options = Options(cache=False)
+    recording, *others = map(load, runs)
+    if others:
+        recording = join_recordings((recording, *others), options, _ignore_progress)
+    account = account_run(recording, options, _ignore_progress)
     return prices_of_run(account, cached=False)
 
 
@@ -136,6 +142,8 @@ def is_named(first: Finding | None, truth: Truth) -> bool:
     if first is None or not truth.codes:
         return first is None and not truth.codes
     detection = first.detection
+    if truth.host is not None:
+        return detection.code in truth.codes and detection.host == truth.host
     if truth.rank is None or detection.rank is None:
         return detection.code in truth.codes and truth.rank is None
     if detection.rank != truth.rank:
@@ -149,7 +157,8 @@ def describe(detection: Detection) -> str:
     location = detection.location
     line = "" if location is None else f" {Path(location.file).name}:{location.line}"
     rank = "" if detection.rank is None else f" on rank {detection.rank}"
-    return f"{detection.code} {detection.name}{line}{rank}"
+    host = "" if detection.host is None else f" on {detection.host}"
+    return f"{detection.code} {detection.name}{line}{rank}{host}"
 
 
 def measured_gain(menu: dict[str, Any]) -> Estimate | None:

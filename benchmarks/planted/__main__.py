@@ -13,7 +13,8 @@
 
 ``run --total-seconds N`` is done after about N seconds: no case is begun that would not be done by
 then. Cases of both halves take turns, and in each half faults, pairs, decoys and controls do, so
-that whatever is done by then is a fair sample; the same command goes on where it ended.
+that whatever is done by then is a fair sample; the same command goes on where it ended, and with
+``--occasions 2`` measures what it ended with once more.
 """
 
 import argparse
@@ -33,12 +34,13 @@ from typing import Any, Final
 from benchmarks.machine import machine, write_result
 from benchmarks.planted import judging
 from benchmarks.planted.asking import ask
-from benchmarks.planted.cases import HALVES, KINDS, Case, Half, case_of_name, cases
+from benchmarks.planted.cases import HALVES, KINDS, Case, Half, case_of_name, cases, put_sound_off
 from benchmarks.planted.proving import prove_named
 from benchmarks.planted.running import Lane, RunError, whole_cores
 from benchmarks.planted.scripts import FetchError, Script, carry, scripts
 from benchmarks.planted.working import (
     PlantOptions,
+    alternate,
     compare_with_itself,
     run_in_lanes,
     smoke_script,
@@ -54,8 +56,7 @@ def main() -> int:
     options = _options()
     halves: tuple[Half, ...] = HALVES if options.half == "both" else (options.half,)
     if options.act == "carry":
-        owners = [script for script in scripts().values() if _half_of(script) in halves]
-        print(carry(owners, options.sources, options.out), "files")
+        print(carry(_scripts_to_carry(options, halves), options.sources, options.out), "files")
     elif options.act == "smoke":
         _smoke(options)
     elif options.act == "same":
@@ -72,6 +73,16 @@ def main() -> int:
             print("\n".join(judging.listing(options.out, "open")))
         print(options.result.read_text() if options.half == "open" else "written")
     return 0
+
+
+def _scripts_to_carry(options: argparse.Namespace, halves: tuple[Half, ...]) -> list[Script]:
+    """Return the scripts of all halves asked for: of ``--names`` alone where it is given."""
+    owners = [script for script in scripts().values() if _half_of(script) in halves]
+    if options.names is not None:
+        names = options.names.read_text(encoding="utf-8").split()
+        named = {case_of_name(name, "open").script for name in names}
+        owners = [script for script in owners if script.name in named]
+    return [script for script in owners if options.only in script.name]
 
 
 def _half_of(script: Script) -> Half:
@@ -111,6 +122,12 @@ _HALF_WIDTH: Final = (
     "measured until it is reached (default: until the verdict is clear)"
 )
 
+_OCCASIONS: Final = (
+    "of a truth (default: 1): kept ones of fewer are measured again, by turns with other cases,\n"
+    "both sides started anew; a call adds one"
+)
+_SOUND_SHARE: Final = "of controls and decoys until all faults are done (default: as they come)"
+
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -136,6 +153,8 @@ def _options() -> argparse.Namespace:
     add("--trial-seconds", type=int, default=80, help="of each trial of prove")
     add("--remedies", type=Path, help="of causes that no edit is for, for prove: see proving.py")
     add("--again", nargs="*", default=[], choices=("failed", "undecided", "wide"), help=_AGAIN)
+    add("--occasions", type=int, default=1, help=_OCCASIONS)
+    add("--sound-share", type=float, default=1.0, help=_SOUND_SHARE)
     add("--only", default="", help="cases or scripts whose name holds this")
     add("--names", type=Path, help="a file of names of open cases, one a line: these and no others")
     add("--kinds", nargs="*", default=KINDS, choices=KINDS, help="of cases (default: all)")
@@ -164,6 +183,7 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         remedies=options.remedies,
         end=options.end,
         redo=frozenset(options.again),
+        occasions=options.occasions,
     )
 
 
@@ -268,7 +288,7 @@ def _run(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
     tasks = [
         (device, act(case))
         for device in _devices(options)
-        for case in _interleave_cases(options, halves, device)
+        for case in alternate(_interleave_cases(options, halves, device), plant_options)
     ]
     run_in_lanes(_lanes(options), tasks, options.end)
 
@@ -306,7 +326,8 @@ def _interleave_cases(
     rows = [cases(side, device, sources, options.count) for side in halves]
     longest = max(map(len, rows))
     mixed = [row[index] for index in range(longest) for row in rows if index < len(row)]
-    return [case for case in mixed if options.only in case.name and case.kind in options.kinds]
+    order = [case for case in mixed if options.only in case.name and case.kind in options.kinds]
+    return put_sound_off(order, options.sound_share)
 
 
 def _describe_case(case: Case, case_record: dict[str, Any]) -> str:

@@ -7,8 +7,8 @@ neither is; what would mix them is left out.
 import contextlib
 import hashlib
 import itertools
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -87,6 +87,22 @@ def cases(side: Half, device: str, sources: Path | None, count: int = 200) -> li
             uses.update(_words(best))
             order.append(best)
     return order
+
+
+def put_sound_off(order: Sequence[Case], share: float) -> list[Case]:
+    """Return cases with sound ones put off, so that they are no more than a share until the end.
+
+    Of any two of a kind, the first stays the first.
+    """
+    put_off: deque[Case] = deque()
+    mixed: list[Case] = []
+    n_sound = 0
+    for case in order:
+        (put_off if case.kind in ("control", "decoy") else mixed).append(case)
+        while put_off and n_sound + 1 <= share * (len(mixed) + 1):
+            mixed.append(put_off.popleft())
+            n_sound += 1
+    return [*mixed, *put_off]
 
 
 def case_of_name(name: str, half: Half) -> Case:

@@ -46,6 +46,12 @@ def whole_cores(processors: Iterable[int], topology: Path = _TOPOLOGY) -> list[i
     return sorted(processors, key=lambda processor: (first_sibling(processor), processor))
 
 
+def visible_gpu(number: int) -> str:
+    """Return the name of a GPU, counted among those that ``CUDA_VISIBLE_DEVICES`` leaves here."""
+    names = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    return names[number] if number < len(names) else str(number)
+
+
 @dataclass(frozen=True)
 class Lane:
     """Where cases run one after the other: its processors, its device, its folder."""
@@ -60,7 +66,7 @@ class Lane:
     exclusive: contextlib.AbstractContextManager[Any] = field(
         default_factory=contextlib.nullcontext
     )
-    gpu: int | None = None  # the only one it sees
+    gpu: int | None = None  # the only one it sees, of those that are visible here
 
     def environment(self, script: Script, root: Path) -> dict[str, str]:
         """Return the environment that a script runs in."""
@@ -85,7 +91,7 @@ class Lane:
         if self.device == "cpu":
             variables["CUDA_VISIBLE_DEVICES"] = ""
         elif self.gpu is not None:
-            variables["CUDA_VISIBLE_DEVICES"] = str(self.gpu)
+            variables["CUDA_VISIBLE_DEVICES"] = visible_gpu(self.gpu)
         outer_variables = {
             name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")
         }

@@ -179,6 +179,11 @@ def joined(earlier: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
     return later | sides | sums | figures | {"starts": starts, "occasions": occasions}
 
 
+def count_occasions(truth: Mapping[str, Any]) -> int:
+    """Return on how many occasions a kept truth was measured."""
+    return len(truth.get("occasions", (0,)))
+
+
 def difference_of_occasions(truths: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     """Return how far two occasions of measuring a case differ: points of a step, and their number.
 

@@ -1,6 +1,7 @@
 """Work cases off in lanes: plant, measure the truth, record; each kept in a file of its own."""
 
 import difflib
+import itertools
 import json
 import queue
 import shutil
@@ -49,6 +50,7 @@ class PlantOptions:
     remedies: Path | None = None  # by hand, of causes that no edit is for: see proving.py
     end: float = float("inf")  # of time.monotonic(), by which cases are done
     redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew; wide: goes on
+    occasions: int = 1  # of a truth: kept ones of fewer go on
 
     def may_begin(self, kind: Kind, device: str) -> bool:
         """Return whether a case can be done in time, with its truth: at the end only sound ones."""
@@ -153,8 +155,8 @@ def _move_lines(planting: Planting, file: str, before: str, after: str) -> Plant
 def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> dict[str, Any]:
     """Do what is not done yet of a case, and keep it; give what is kept of it."""
     path = options.out / case.half / f"{case.name}.json"
-    kept_record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    case_record = drop_outdated(kept_record, options.redo, options.half_width)
+    kept_record = _read_record(case, options)
+    case_record = drop_outdated(kept_record, options)
     if "failed" in case_record or (case_record.get("recorded") and "truth" in case_record):
         return case_record
     # Amounts of what is planted go by the step: those of the truth hold for the recording, too.
@@ -175,24 +177,42 @@ def work_case(case: Case, lane: Lane, options: PlantOptions, step_s: float) -> d
     return case_record
 
 
-def drop_outdated(
-    case_record: dict[str, Any], redo: frozenset[str], half_width: float = float("inf")
-) -> dict[str, Any]:
+def drop_outdated(case_record: dict[str, Any], options: PlantOptions) -> dict[str, Any]:
     """Return what is kept of a case without what is to be done anew.
 
-    A truth that is wider than a half-width of its gain is called earlier: others are added to it.
+    A truth of too few occasions, or, where wide ones go on, one wider than the half-width, is
+    called earlier: what is measured next is added to it.
     """
-    kept_truth = case_record.get("truth")
-    if kept_truth and "wide" in redo and truth.half_width(kept_truth) > half_width:
-        return {name: value for name, value in case_record.items() if name != "truth"} | {
-            "earlier": kept_truth
-        }
-    if "failed" in case_record:
-        outdated_keys = {"failed", "recorded"} if "failed" in redo else set[str]()
-    else:
-        verdict = (case_record.get("truth") or {}).get("verdict")
-        outdated_keys = {"truth"} if verdict == "undecided" and "undecided" in redo else set[str]()
-    return {name: value for name, value in case_record.items() if name not in outdated_keys}
+    kept_truth, redo = case_record.get("truth"), options.redo
+    if "failed" in case_record and "failed" not in redo:
+        return case_record
+    outdated_keys = {"failed", "recorded"} if "failed" in case_record else set[str]()
+    remaining = {name: value for name, value in case_record.items() if name not in outdated_keys}
+    if not kept_truth:
+        return remaining
+    is_wide = "wide" in redo and truth.half_width(kept_truth) > options.half_width
+    without_truth = {name: value for name, value in remaining.items() if name != "truth"}
+    if is_wide or truth.count_occasions(kept_truth) < options.occasions:
+        return without_truth | {"earlier": kept_truth}
+    is_undecided = kept_truth["verdict"] == "undecided" and not outdated_keys
+    return without_truth if is_undecided and "undecided" in redo else remaining
+
+
+def alternate(order: Sequence[Case], options: PlantOptions) -> list[Case]:
+    """Return cases in an order in which those that go on and the others take turns."""
+    going_on: list[Case] = []
+    others: list[Case] = []
+    for case in order:
+        kept_record = _read_record(case, options)
+        goes_on = "earlier" in drop_outdated(kept_record, options)
+        (going_on if goes_on else others).append(case)
+    turns = itertools.zip_longest(going_on, others)
+    return [case for turn in turns for case in turn if case is not None]
+
+
+def _read_record(case: Case, options: PlantOptions) -> dict[str, Any]:
+    path = options.out / case.half / f"{case.name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _work_steps(

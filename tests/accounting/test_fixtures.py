@@ -57,7 +57,7 @@ def step_sum(ledger: Ledger, leaf: str) -> dict[int, int]:
 
 def test_there_are_fixtures() -> None:
     assert len(TRACES) == 14
-    assert len(KINETO_FILES) == 5
+    assert len(KINETO_FILES) == 4
 
 
 @pytest.mark.parametrize("case", TRACES)

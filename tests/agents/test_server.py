@@ -21,10 +21,11 @@ from gapless.agents.processes import CancelledError, ToolCall
 from gapless.agents.server import AgentServer
 from gapless.agents.tools import AgentRights
 from gapless.errors import GaplessError
+from gapless.store.run.unpack import unpack
 from tests.house.test_commands_stood_in import commands as commands_of_docs
+from tests.traces import RECORDED_RUN
 
-RUNS: Final = Path(__file__).parents[1] / "data/runs"
-RUN: Final = "2026-11-21T17-12-53-8a06"
+RUN: Final = RECORDED_RUN.name.partition(".")[0]
 STUDY: Final = {
     "run": {"id": RUN},
     "verdict": {"sentence": "it waits"},
@@ -82,7 +83,7 @@ def project(tmp_path: Path) -> Path:
     """Return a folder with a run that was made in it."""
     folder = tmp_path / "project"
     home = folder / ".gapless/runs"
-    shutil.copytree(RUNS, home, ignore=shutil.ignore_patterns("windows"))
+    shutil.rmtree(unpack(RECORDED_RUN, home) / "windows")
     manifest = json.loads((home / RUN / "run.json").read_text())
     (home / RUN / "run.json").write_text(json.dumps(manifest | {"folder": str(folder)}))
     return folder

@@ -19,16 +19,14 @@ from gapless.store import columns
 from gapless.store.columns import encode_trace
 from gapless.store.run.pack import pack
 from tests.formats.writing import differences
-from tests.traces import TRACES
-
-RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
+from tests.traces import TRACES, recorded_run
 
 
 @pytest.fixture(name="run")
 def run_with_json(tmp_path: Path) -> Path:
     """Return a run whose window is a file of Kineto."""
-    run = tmp_path / RUN.name
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("*.columns"))
+    run = tmp_path / recorded_run().name
+    shutil.copytree(recorded_run(), run, ignore=shutil.ignore_patterns("*.columns"))
     shutil.copy(TRACES["loader_workers"], run / "windows" / "rank0-step12.json.gz")
     return run
 

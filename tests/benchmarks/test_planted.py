@@ -20,7 +20,7 @@ from unittest.mock import Mock
 import pytest
 
 from benchmarks.planted import judging, steps, truth
-from benchmarks.planted.cases import Case, case_of_name, cases
+from benchmarks.planted.cases import Case, case_of_name, cases, put_sound_off
 from benchmarks.planted.data import MAKERS
 from benchmarks.planted.healing import heal_script
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
@@ -41,7 +41,7 @@ from benchmarks.planted.scripts import (
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
 from benchmarks.planted.steps import Stream, foreign_s, own_time
 from benchmarks.planted.trying import group_waiting
-from benchmarks.planted.working import PlantOptions, drop_outdated
+from benchmarks.planted.working import PlantOptions, alternate, drop_outdated
 
 SCRIPT = '''"""A training."""
 import torch
@@ -472,6 +472,15 @@ def test_a_lane_may_leave_a_processor_to_others(
     assert recorder(lane)["lane_threads"] == int(n_threads)
 
 
+@pytest.mark.parametrize(("visible", "gpu"), [("2,3", "3"), ("2", "1"), ("", "1")])
+def test_a_lane_has_a_gpu_of_those_that_are_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, gpu: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    lane = Lane(0, (0, 1), "cuda", tmp_path, gpu=1)
+    assert lane.environment(TRAINING, tmp_path)["CUDA_VISIBLE_DEVICES"] == gpu
+
+
 def test_a_pair_waits_until_others_leave_the_processors_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -675,17 +684,18 @@ def test_a_script_whose_files_are_missing_is_left_out(
     ],
 )
 def test_what_is_done_again(again: set[str], failed: object, undecided: object) -> None:
-    redo = frozenset(again)
-    assert drop_outdated({"failed": "x", "step_s": 1}, redo) == failed
-    assert drop_outdated({"truth": {"verdict": "undecided"}}, redo) == undecided
+    options = PlantOptions(None, Path(), redo=frozenset(again))
+    assert drop_outdated({"failed": "x", "step_s": 1}, options) == failed
+    assert drop_outdated({"truth": {"verdict": "undecided"}}, options) == undecided
 
 
 def test_a_wide_truth_goes_on_where_it_ended() -> None:
     earlier = truth_of_starts(1.0, 1.4)
     kept = {"truth": earlier, "recorded": True}
-    wide = drop_outdated(kept, frozenset({"wide"}), 0.04)
+    options = PlantOptions(None, Path(), redo=frozenset({"wide"}), half_width=0.04)
+    wide = drop_outdated(kept, options)
     assert wide == {"earlier": earlier, "recorded": True}
-    assert drop_outdated(kept, frozenset({"wide"}), 10.0) == kept
+    assert drop_outdated(kept, replace(options, half_width=10.0)) == kept
     later = truth.Truth(
         *(1.1, 1.2, 1.3, "faulty"),
         healthy_s=(1.0,) * 4,
@@ -707,6 +717,35 @@ def test_a_wide_truth_goes_on_where_it_ended() -> None:
     assert difference == {"points": pytest.approx(100 * (1 - 1 / 1.2)), "cases": 1}
     without_first_start = without_gain | {"starts": (1, 1, 1, 1, 2, 2, 3, 3)}
     assert truth.difference_of_occasions([without_first_start]) == difference
+
+
+def test_truths_of_too_few_occasions_go_on_by_turns_with_others(tmp_path: Path) -> None:
+    one, again = truth_of_starts(1.0, 1.4), truth_of_starts(1.0, 1.4) | {"occasions": (0, 2)}
+    truths = {"a": None, "b": one, "c": again, "d": one}
+    order = [Case(name, ("python-loop",), "cpu", "open") for name in (*truths, "e")]
+    (tmp_path / "open").mkdir()
+    for case in order[:-1]:
+        document = {"truth": truths[case.script], "recorded": True}
+        (tmp_path / "open" / f"{case.name}.json").write_text(json.dumps(document))
+    turns = alternate(order, PlantOptions(None, tmp_path, occasions=2))
+    assert "".join(case.script for case in turns) == "badce"
+    assert alternate(order, PlantOptions(None, tmp_path)) == order
+    document = {"truth": again}
+    assert drop_outdated(document, PlantOptions(None, tmp_path, occasions=2)) == document
+    options = PlantOptions(None, tmp_path, occasions=3)
+    assert drop_outdated(document, options)["earlier"] == again
+    failed = document | {"failed": "x", "recorded": True}
+    assert drop_outdated(failed, options) == failed
+    assert drop_outdated(failed, replace(options, redo=frozenset({"failed"}))) == {"earlier": again}
+
+
+def test_sound_cases_are_put_off_beyond_their_share() -> None:
+    kinds = {"f": ("python-loop",), "c": ()}
+    order = [Case(str(index), kinds[kind], "cpu", "open") for index, kind in enumerate("cfcfcfcf")]
+    assert put_sound_off(order, 1.0) == order
+    mixed = put_sound_off(order, 0.34)
+    assert "".join(case.kind[0] for case in mixed) == "ffcffccc"
+    assert [case.script for case in mixed if case.kind == "control"] == ["0", "2", "4", "6"]
 
 
 def test_no_case_is_begun_that_would_not_be_done_in_time(tmp_path: Path) -> None:

@@ -73,6 +73,15 @@ def test_a_loss_says_what_removes_it_and_how_or_why_not(rule: Rule, figure: Rule
 
 
 @every_figure
+def test_a_loader_offers_its_workers_where_one_is(rule: Rule, figure: RuleFigure) -> None:
+    facts = figure.evidence.facts or example_facts.bare_facts()
+    for detection in rule_pages.detect_in_figure(rule, figure):
+        remedy = detection.no_remedy or ""
+        assert "{" not in remedy, "words that are still to be chosen"
+        assert facts.loaders or "loader's workers" not in remedy
+
+
+@every_figure
 def test_fixes_that_help_exist_and_propose_something_there(rule: Rule, figure: RuleFigure) -> None:
     facts = figure.evidence.facts
     for detection in rule_pages.detect_in_figure(rule, figure):

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from gapless import cli
-
-RUNS = Path(__file__).parents[1] / "data/runs"
-RUN = "2026-11-21T17-12-53-8a06"
+from tests.traces import recorded_run
 
 
 def compare(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -18,17 +16,18 @@ def compare(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, 
 
 
 def test_a_run_and_itself_differ_in_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = compare(capsys, "--json", "--in", str(RUNS), RUN[:12], "last")
+    runs, name = recorded_run().parent, recorded_run().name
+    code, out, _ = compare(capsys, "--json", "--in", str(runs), name[:12], "last")
     document = json.loads(out)
     assert (code, document["facts"], document["explained"]) == (0, [], {})
-    assert document["a"]["run"]["paths"] == [f"{RUN[:12]} ({RUN})"]
+    assert document["a"]["run"]["paths"] == [f"{name[:12]} ({name})"]
     assert sum(group["a_ns"] for group in document["groups"]) == document["a"]["step_ns"]
     assert {cause["in_a"] and cause["in_b"] for cause in document["causes"]} == {True}
     assert document["speedup"]["mid"] == 1.0
 
 
 def test_the_folder_of_a_run_is_a_run(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = compare(capsys, str(RUNS / RUN), str(RUNS))
+    code, out, _ = compare(capsys, str(recorded_run()), str(recorded_run().parent))
     assert code == 0
     assert "B is 1.00×" in out
     assert "stays G101 loader-in-training-process pictures.py:61" in out

@@ -16,9 +16,9 @@ from typing import Final
 import pytest
 
 from gapless import cli
+from tests.traces import recorded_run
 
 ROOT: Final = Path(__file__).parents[2]
-RUNS: Final = ROOT / "tests/data/runs"
 PAGES: Final = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 _FENCE: Final = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINE: Final = re.compile(r"^\s*(?:- run: |\$ )?(gapless [a-z]+(?: .*)?)$", re.MULTILINE)
@@ -107,7 +107,7 @@ def test_commands_in_sentences_parse(command: str, parse: Parse) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a working folder whose last run is the one kept with the tests."""
     path = tmp_path_factory.mktemp("work")
-    shutil.copytree(RUNS, path / ".gapless/runs")
+    shutil.copytree(recorded_run().parent, path / ".gapless/runs")
     return path
 
 

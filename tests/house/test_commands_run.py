@@ -30,6 +30,7 @@ from tests.formats.rocprof_writing import rocprof_json
 from tests.house.test_commands import IN_BLOCKS, IN_SENTENCES, ROOT, RUN, collect
 from tests.house.test_commands_stood_in import STOOD_IN, commands
 from tests.store import drawing
+from tests.traces import recorded_run
 
 DATA: Final = ROOT / "tests/data"
 _LATER_NS: Final = 1_900_000_000_000_000_000
@@ -97,8 +98,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def add_runs(path: Path) -> None:
     """Add recorded runs under the names that the docs use, a folder beside, and packed ones."""
     home = path / ".gapless/runs"
-    shutil.copytree(DATA / "runs", home)
-    shutil.copytree(DATA / "runs", path.parent / "old/.gapless/runs")
+    shutil.copytree(recorded_run().parent, home)
+    shutil.copytree(recorded_run().parent, path.parent / "old/.gapless/runs")
     (kept,) = (entry for entry in home.iterdir() if entry.is_dir())
     for name in ("before", "after"):
         with pytest.MonkeyPatch.context() as patch:

@@ -31,8 +31,9 @@ from gapless.model.machine import Constant, Constants, Platform
 from gapless.store.run.tunings import read_edits
 from gapless.study import machine_constants, run_constants
 from gapless.verify import in_place
-from tests.house.test_commands import IN_BLOCKS, RUNS
+from tests.house.test_commands import IN_BLOCKS
 from tests.store import drawing
+from tests.traces import recorded_run
 
 MS: Final = 1_000_000
 STOOD_IN: Final = ("try", "tune", "gate", "attach", "demo", "data", "export")
@@ -86,7 +87,7 @@ def run_arm(run: isolated.IsolatedRun) -> isolated.IsolatedOutcome:
 def place_run(path: Path) -> None:
     """Have the run that is kept with the tests be one of ``python train.py`` in a folder."""
     home = path / ".gapless/runs"
-    shutil.copytree(RUNS, home)
+    shutil.copytree(recorded_run().parent, home)
     (run,) = (entry for entry in home.iterdir() if entry.is_dir())
     shutil.rmtree(run / "windows")  # replayed for each prediction, it takes most of the time
     manifest = json.loads((run / "run.json").read_text())

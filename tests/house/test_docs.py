@@ -145,3 +145,23 @@ def test_a_block_that_the_page_lacks_is_refused() -> None:
 def test_only_the_inside_of_a_block_is_replaced() -> None:
     page = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n"
     assert docs.fill(page, {"x": lambda: "new"}) == page.replace("old", "new")
+
+
+def test_every_benchmark_is_listed_with_what_it_shows() -> None:
+    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    missing = [
+        script.stem
+        for script in sorted((ROOT / "benchmarks").glob("*.py"))
+        if "def main()" in script.read_text(encoding="utf-8")
+        if not re.search(rf"\b{script.stem}\b", page)
+    ]
+    assert missing == []
+
+
+def test_every_result_is_of_a_listed_benchmark() -> None:
+    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"benchmarks\.(\w+)|`(\w+)`", page))
+    scripts = {name for pair in names for name in pair if name}
+    results = (ROOT / "benchmarks" / "results").glob("*.json")
+    unknown = [path.stem for path in results if not any(map(path.stem.startswith, scripts))]
+    assert sorted(unknown) == []

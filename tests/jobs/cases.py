@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.zoo import menus as m
 from tests.zoo.case import FAULT, HEALTHY, Case
@@ -31,6 +32,8 @@ _VIEW: Final = m.named_fix(
 _COMPRESSED: Final = m.named_fix("ddp-bf16", WRONG, m.wrap(m.DDP, "bf16-hook"))
 _PLAIN: Final = {"packed": 1, "wait_ms": 0, "notes": 0, "litter": 0}
 _STEPS: Final = {"c": 100, "g": 400}  # of a recorded run
+_ON_HOSTS: Final = {"batch": 512, "resident": True}
+_SLOW_STEPS, _FAST_STEPS = 24, 40  # of a recorded run on several hosts: by their links
 
 
 class Truth(Struct, frozen=True):
@@ -39,6 +42,7 @@ class Truth(Struct, frozen=True):
     codes: tuple[str, ...]
     rank: int | None = None
     functions: tuple[str, ...] = ()
+    host: str | None = None  # whose link it is
 
 
 def _sized_case(
@@ -84,6 +88,21 @@ def _exchange(
     menu = (m.variant("exchange"), *menu)
     case = _sized_case(name, (planted,), options, menu, {"exchange": plain})
     return case, Truth(codes)
+
+
+def _linked(
+    name: str, planted: str, options: Mapping[str, Any], hosts: int = 2
+) -> tuple[Case, Truth]:
+    """Return a training on several hosts, the last of which has a slow link."""
+    options = {**_ON_HOSTS, "hosts": hosts, **options}
+    menu, plain = (m.variant("link"),), {"link": {"link_mbit": 0}}
+    case = _sized_case(name, (planted,), options, menu, plain, ranks=hosts)
+    return replace(case, steps=_SLOW_STEPS), Truth(("G612",), host=f"box{hosts - 1}")
+
+
+def _sound_on_hosts(name: str, options: Mapping[str, Any], hosts: int) -> tuple[Case, Truth]:
+    case, truth = _sound(name, {**_ON_HOSTS, "hosts": hosts, **options}, hosts)
+    return replace(case, steps=_SLOW_STEPS if options else _FAST_STEPS), truth
 
 
 def _sound(name: str, options: Mapping[str, Any], ranks: int = 2) -> tuple[Case, Truth]:
@@ -231,6 +250,16 @@ _CASES: Final = (
     _sound("jobs-lean-four-c", {"wide": 256, "batch": 48}, ranks=4),
     _sound("jobs-lean-passes-c", {**_DEEP, "accumulate": 4, "no_sync": True}),
     _sound("jobs-lean-sharded-c", {"sharded": True}),
+    _linked(
+        "jobs-slow-link-c", "one host's link", {"link_mbit": 100, "only_sent": True}
+    ),
+    _linked(
+        "jobs-slow-link-delayed-c", "one host's link, far away",
+        {"link_mbit": 200, "link_delay_ms": 5.0}, hosts=3,
+    ),
+    _linked("jobs-slow-link-four-c", "one host's link, both ways", {"link_mbit": 100}, hosts=4),
+    _sound_on_hosts("jobs-lean-hosts-c", {}, 2),
+    _sound_on_hosts("jobs-lean-slow-hosts-c", {"link_mbit": 100, "all_slow": True}, 3),
 )  # fmt: skip
 CASES: Final[Mapping[str, Case]] = {case.name: case for case, _ in _CASES}
 TRUTHS: Final[Mapping[str, Truth]] = {case.name: truth for case, truth in _CASES}

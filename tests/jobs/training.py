@@ -62,6 +62,12 @@ USUAL: dict[str, Any] = {
     "synced_norm": False,
     "gathers": False,  # the loss of all ranks, as objects, in each step
     "save_every": 0,
+    # What follows is of the network, for whoever starts the ranks (``hosts.py``).
+    "hosts": 1,  # that the ranks are on
+    "link_mbit": 0,  # of the last host's link; 0: as fast as it goes
+    "link_delay_ms": 0.0,  # of that link, each way
+    "only_sent": False,  # what that host receives comes as fast as it goes
+    "all_slow": False,  # the links of all hosts are like that
 }
 
 

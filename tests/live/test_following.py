@@ -27,7 +27,7 @@ from tests.store import drawing
 
 def steps_of(tail: LogTail) -> list[int]:
     """Return the numbers of the steps that a tail holds."""
-    bodies = [body for kind, body in tail.framed().frames if kind == wire.MARKS]
+    bodies = [body for kind, body in tail.make_log().frames if kind == wire.MARKS]
     return [record[6] for body in bodies for record in wire.MARK.iter_unpack(body)]
 
 
@@ -73,7 +73,7 @@ def test_old_records_are_forgotten_and_facts_stay(tmp_path: Path) -> None:
     assert steps_of(tail) == list(range(39, 50))
     tail.forget_before(1000, min_records=3)
     assert steps_of(tail) == [47, 48, 49]
-    assert [kind for kind, _ in tail.framed().frames][:2] == [wire.PROCESS, wire.FACT]
+    assert [kind for kind, _ in tail.make_log().frames][:2] == [wire.PROCESS, wire.FACT]
 
 
 def test_a_later_version_is_refused(tmp_path: Path) -> None:

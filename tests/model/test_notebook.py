@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -14,9 +13,9 @@ from gapless.model.estimate import Estimate
 from gapless.model.finding import Detection, Diagnosis, Finding
 from gapless.model.study import RunInfo, Study, StudyHealth
 from gapless.model.tables import EMPTY_TABLES
+from gapless.store.run.unpack import unpack
 from tests.model.test_frames import account
-
-DATA: Final = Path(__file__).parents[1] / "data"
+from tests.traces import RECORDED_RUN
 
 
 def study(full_account: Account, diagnosis: Diagnosis | None = None) -> Study:
@@ -78,9 +77,8 @@ def test_of_many_findings_the_first_are_shown_and_without_any_the_outlook() -> N
     assert outlook == "<p>nothing to gain: a &lt; b</p>"
 
 
-def test_of_a_run_the_account_of_its_steps_is_shown_and_loads_nothing() -> None:
-    (folder,) = [path for path in (DATA / "runs").iterdir() if path.is_dir()]
-    run_study = gapless.open(folder, cache=False)
+def test_of_a_run_the_account_of_its_steps_is_shown_and_loads_nothing(tmp_path: Path) -> None:
+    run_study = gapless.open(unpack(RECORDED_RUN, tmp_path), cache=False)
     assert run_study.recorded is not None
     assert run_study.recorded.account is not None
     step_account = run_study.recorded.account.account

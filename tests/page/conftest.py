@@ -7,8 +7,10 @@ from typing import Final
 import pytest
 
 from gapless.model.study import Study
+from gapless.store.run.unpack import unpack
 from tests.page.browser import Browser, start_browser
 from tests.page.opening import open_pictured
+from tests.traces import RECORDED_RUN
 
 DATA: Final = Path(__file__).parents[1] / "data"
 
@@ -19,9 +21,8 @@ def traced() -> Study:
 
 
 @pytest.fixture(scope="session")
-def recorded() -> Study:
-    (folder,) = [path for path in (DATA / "runs").iterdir() if path.is_dir()]
-    return open_pictured(folder)
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return open_pictured(unpack(RECORDED_RUN, tmp_path_factory.mktemp("runs")))
 
 
 @pytest.fixture(scope="module")

@@ -49,10 +49,11 @@ def test_the_same_batch_without_gradients_is_told_once_with_its_line(
     net, batch = network(), torch.ones(2, 3)
     net(batch).sum().backward()
     with torch.no_grad():
-        net(batch)
+        assert net(batch) is not None
     watched_repeats.end()
     ((values, location),) = repeat_facts
-    assert values == {"class": "torch.nn.modules.container.Sequential", "calls": 1.0}
+    kind = "torch.nn.modules.container.Sequential"
+    assert values == {"class": kind, "calls": 1.0, "is_left": False}
     assert location[0] == __file__
     assert location[2] == test_the_same_batch_without_gradients_is_told_once_with_its_line.__name__
 
@@ -64,11 +65,11 @@ def test_other_tensors_changed_ones_and_two_passes_with_gradients_are_none(
     net(batch)
     net(batch)
     with torch.no_grad():
-        net(batch.clone())
-        second_net(batch)
-        net.eval()(batch)
+        assert net(batch.clone()) is not None
+        assert second_net(batch) is not None
+        assert net.eval()(batch) is not None
         batch.add_(1)
-        net.train()(batch)
+        assert net.train()(batch) is not None
     watched_repeats.end()
     assert repeat_facts == []
 
@@ -91,10 +92,43 @@ def test_other_arguments_and_changed_parameters_are_another_pass(
     net, batch = Switched(), torch.ones(2, 3)
     net(batch, wide=True)
     with torch.no_grad():
-        net(batch, wide=False)
-        net(batch, wide=True, mask=batch)
+        assert net(batch, wide=False) is not None
+        assert net(batch, wide=True, mask=batch) is not None
         net.layer.bias.add_(1)
-        net(batch, wide=True)
+        assert net(batch, wide=True) is not None
+    watched_repeats.end()
+    assert repeat_facts == []
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_result_that_nothing_takes_is_told_whatever_the_tensors_are(
+    watched_repeats: Repeats, repeat_facts: RepeatFacts, is_kept: bool
+) -> None:
+    net, batch = network(), torch.ones(2, 3)
+    with torch.no_grad():
+        if is_kept:
+            output = net(batch + 1)  # noqa: F841  # pyright: ignore[reportUnusedVariable]
+        else:
+            net(batch + 1)
+    net(batch)
+    watched_repeats.end()
+    ((values, _),) = repeat_facts
+    assert (values["calls"], values["is_left"]) == (1.0, True)
+
+
+def test_a_result_is_in_use_where_a_hook_takes_a_part_of_it(
+    watched_repeats: Repeats, repeat_facts: RepeatFacts
+) -> None:
+    net, batch = network(), torch.ones(2, 3)
+    features: list[object] = []
+
+    def keep_feature(_module: object, _rows: object, feature: object) -> None:
+        features.append(feature)
+
+    next(net.children()).register_forward_hook(keep_feature)
+    with torch.no_grad():
+        net(batch + 1)
+    net(batch)
     watched_repeats.end()
     assert repeat_facts == []
 

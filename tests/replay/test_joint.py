@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gapless.model.change import Drop
+from gapless.model.change import Delay, Drop
 from gapless.model.leaf import LEAF
 from gapless.replay.edits.evening import STRAGGLER_LEAVES, even_out, saved_by_evening
 from gapless.replay.graph.anchors import make_anchors, order_anchors
@@ -102,7 +102,9 @@ def test_evening_out_takes_the_excess_of_the_late_rank_alone() -> None:
     assert saved_by_evening(slower, late=1, keep=0.5) == 80
 
 
-def test_what_a_late_rank_does_more_in_few_of_its_steps_is_saved_in_all() -> None:
+def test_what_a_late_rank_does_more_in_few_of_its_steps_is_saved_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ranks = [
         RankScene(MagicMock(), RankGraph(make_rank(work_ns, meetings=(0, 1, 2)), 0))
         for work_ns in ([9, 9, 9], [9, 9, 99])
@@ -123,6 +125,13 @@ def test_what_a_late_rank_does_more_in_few_of_its_steps_is_saved_in_all() -> Non
     even_steps = np.full_like(unchanged_ns, unchanged_ns.mean() - saved_ns)
     assert scene.limit_evening(even_steps, evened, 0).tolist() == even_steps.tolist()
     assert scene.limit_evening(0 * even_steps, evened, 0).tolist() == even_steps.tolist()
+
+    def weigh_graphs(*_: object) -> tuple[tuple[Graph, float], ...]:
+        return ((graph, 0.5), (graph, 1.0))
+
+    monkeypatch.setattr(Scene, "weighted_graphs", weigh_graphs)
+    both = scene.limit_evening(0 * even_steps, [*evened, Delay(5)], 0)
+    assert both.mean() == pytest.approx(1.5 * unchanged_ns.mean() - saved_ns)
 
 
 def test_what_others_do_while_they_wait_counts_as_far_as_it_is_said_to() -> None:

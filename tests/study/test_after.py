@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -26,8 +25,8 @@ from gapless.store.run.recordings import load
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
 from tests.study.stand_in import StandIn
+from tests.traces import recorded_run
 
-STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 LEAVES = {"busy.math": 50, "idle.data.decode": 30, "idle.io_main.checkpoint": 20}
 
 
@@ -47,7 +46,7 @@ class HalfStepSimulator(StandIn, frozen=True):
 
 @cache
 def story() -> Prices:
-    return prices_of_run(account_run(load(STORY), Options(), lambda _: None), cached=True)
+    return prices_of_run(account_run(load(recorded_run()), Options(), lambda _: None), cached=True)
 
 
 def groups_after(

@@ -1,7 +1,5 @@
 """Marks and windows share one axis: its error, and windows that contradict the marks."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -14,10 +12,10 @@ from gapless.recorded.training.processes import Training, trainings
 from gapless.report.run.page import print_run
 from tests.study import recording as by_hand
 from tests.study.recording import MS, Log
+from tests.traces import recorded_run
 
 OFFSET = 1_790_000_000_000_000_000
 ERROR = MS // 100
-RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
 ENDS = (100, 110, 120, 130, 140, 150, 160, 170)
 
 
@@ -100,7 +98,7 @@ def test_where_marks_were_summed_nothing_contradicts() -> None:
 
 
 def test_the_error_of_a_recorded_run_is_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:
-    study = gapless.open(RUN)
+    study = gapless.open(recorded_run())
     assert study.recorded is not None
     error = study.recorded.clock_error_ns
     assert error is not None

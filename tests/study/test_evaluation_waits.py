@@ -50,7 +50,7 @@ def run_leaves(log: Log) -> dict[str, int]:
 
 def uses_of(log: Log) -> dict[int, LoaderUse]:
     training = trainings(recording(log))[0]
-    return {use.id: use for use in loader_uses([(training, loader_waits(training))])}
+    return {use.id: use for use in loader_uses([charge_training(training, loader_waits(training))])}
 
 
 @pytest.mark.parametrize("put_back_late", [False, True])

@@ -1,7 +1,6 @@
 """A prediction as two timelines: one step, replayed as it is and with a change."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -18,13 +17,14 @@ from gapless.pricing.propose import propose_fixes
 from gapless.store.run.recordings import load
 from gapless.study import Options
 from gapless.study.build_run import account_run, prices_of_run
-
-STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
+from tests.traces import recorded_run
 
 
 @cache
 def story() -> tuple[Prices, tuple[Proposal, ...]]:
-    prices = prices_of_run(account_run(load(STORY), Options(), lambda _: None), cached=True)
+    prices = prices_of_run(
+        account_run(load(recorded_run()), Options(), lambda _: None), cached=True
+    )
     return prices, propose_fixes(prices, diagnose(prices))
 
 

@@ -39,6 +39,7 @@ from gapless.replay.predict.calibration import EXPECTED
 from gapless.store.run.unpack import unpack
 from gapless.study import Options
 from gapless.study.opening import open_study
+from tests.traces import recorded_run
 
 TESTS = Path(__file__).parents[1]
 DATA = TESTS / "data"
@@ -49,7 +50,7 @@ ROUNDING = 1 + 1e-9
 def recordings() -> Iterator[Path]:
     traces = (*DATA.glob("*.json.gz"), *DATA.glob("*.columns"), *(DATA / "opened").iterdir())
     yield from sorted(path for path in traces if ".rank1" not in path.name)
-    yield from sorted((DATA / "runs").glob("2*"))
+    yield recorded_run()
     for kind in ("zoo", "strangers"):
         yield from sorted((TESTS / kind / "records").glob("*/run.tar.zst"))
 

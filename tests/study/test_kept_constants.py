@@ -16,8 +16,8 @@ from gapless.store.run.recordings import load
 from gapless.study import run_constants
 from gapless.study.build_run import account_run, prices_of_run
 from gapless.study.machine_constants import RunMachine, find_stored
+from tests.traces import recorded_run
 
-STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 GPU = Gpu("a GPU", "6B29-11", "580.1", 1 << 34, 0)
 PLATFORM = Platform("/usr/bin/python3", "3.12.3", "2.11.0", "a processor", 16, gpu=GPU)
 RUN_MACHINE = RunMachine(
@@ -30,6 +30,7 @@ RUN_MACHINE = RunMachine(
     "580.1",
     1e9,
 )
+
 DAY = 86_400.0
 
 
@@ -116,7 +117,7 @@ def test_the_nearest_in_time_is_taken() -> None:
 
 def recording_with(**values: object) -> Recording:
     """Return the story, as if its process had told where it ran."""
-    recording = load(STORY)
+    recording = load(recorded_run())
     (fact,) = (
         candidate for candidate in recording.processes[0].facts if candidate.noun == "machine"
     )
@@ -140,11 +141,11 @@ PLATFORM_VALUES = {
 
 def test_an_old_record_that_does_not_tell_has_none() -> None:
     keep()
-    machine = run_constants.describe_machine(load(STORY))
+    machine = run_constants.describe_machine(load(recorded_run()))
     assert machine is not None
     assert (machine.uuid, machine.driver, machine.processor) == (None, None, None)
-    assert run_constants.find_constants(load(STORY)) is None
-    assert run_constants.find_interpreter(load(STORY)) is None
+    assert run_constants.find_constants(load(recorded_run())) is None
+    assert run_constants.find_interpreter(load(recorded_run())) is None
 
 
 def test_a_study_predicts_with_them_and_says_when_they_were_measured() -> None:

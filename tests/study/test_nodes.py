@@ -32,13 +32,19 @@ def place(node: int, *, run: str = "job7", nodes: int = 2, restart: int = 0) -> 
     return JobPlace(run, "node0:29500", node, nodes, restart)
 
 
-def node(number: int, *, late_ms: float = 0, world: int = 2, **changes: object) -> Recording:
-    """Return what one machine recorded of a job: thirty steps of 50 ms of its rank."""
+def log_of_node(number: int, *, links: dict[str, int], late_ms: float = 0, world: int = 2) -> Log:
+    """Return the log of a rank with thirty steps of 50 ms."""
     log = Log(rank=number, pid=10, world=world, end=2000, job=place(number), host=f"box{number}")
     for start in range(100, 1600, 50):
         log.add_mark("next", start, start + 5 + late_ms)
         log.add_steps(start + 49)
-    log.add_fact("distributed", 0, None, world=world, links={"eth0": 10_000 * (2 - number)})
+    log.add_fact("distributed", 0, None, world=world, links=links)
+    return log
+
+
+def node(number: int, *, late_ms: float = 0, world: int = 2, **changes: object) -> Recording:
+    """Return what one machine recorded of a job: thirty steps of 50 ms of its rank."""
+    log = log_of_node(number, links={"eth0": 10_000 * (2 - number)}, late_ms=late_ms, world=world)
     log.windows.append(
         Window(1, f"rank{number}.json", 400 * MS, 800 * MS, 7, 14, stacks=False, stop_ns=0,
                save_ns=0, discarded=None)

@@ -48,15 +48,14 @@ from gapless.pricing.simulators.simulator import (
 from gapless.store.run.recordings import load
 from gapless.study import Options
 from gapless.study.build_run import RunAccount, account_run, prices_of_run
-from tests.traces import TRACES
+from tests.traces import TRACES, recorded_run
 
-STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 WINDOW = TRACES["eager_launch_bound"]
 
 
 @cache
 def story_account() -> RunAccount:
-    return account_run(load(STORY), Options(), lambda _: None)
+    return account_run(load(recorded_run()), Options(), lambda _: None)
 
 
 @cache

@@ -15,13 +15,13 @@ from gapless.model.trace import Events
 from gapless.report.run.page import print_run
 from gapless.store import columns
 from gapless.study import open_run
+from tests.traces import recorded_run
 
-RUN = Path(__file__).parents[1] / "data" / "runs" / "2026-11-21T17-12-53-8a06"
 WORK = (*category.ACTIVITIES, category.GPU_USER_ANNOTATION)
 
 
 def test_the_reference_story_is_told() -> None:
-    study = gapless.open(RUN)
+    study = gapless.open(recorded_run())
     recorded = study.recorded
     assert recorded is not None
     assert recorded.steps is not None
@@ -39,26 +39,26 @@ def test_the_reference_story_is_told() -> None:
 
 
 def test_its_rows_sum_to_the_life_of_the_process() -> None:
-    study = open_run(RUN)
+    study = open_run(recorded_run())
     assert study.recorded is not None
     timeline = study.recorded.timeline
     assert sum(timeline.leaves.values()) == timeline.wall_ns
 
 
 def test_its_page_names_the_loader_and_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
-    print_run(open_run(RUN))
+    print_run(open_run(recorded_run()))
     page = capsys.readouterr().err
     assert "60 steps of" in page
     assert "NVIDIA H200" in page
     assert "pictures.py:61" in page
     assert "num_workers=0" in page
-    assert json.loads((RUN / "run.json").read_text())["exit_code"] == 0
+    assert json.loads((recorded_run() / "run.json").read_text())["exit_code"] == 0
 
 
 def test_a_window_without_what_its_steps_launched_parts_no_step(tmp_path: Path) -> None:
     """As if the device had been so far behind that it did none of it while the window was open."""
-    run = tmp_path / RUN.name
-    shutil.copytree(RUN, run)
+    run = tmp_path / recorded_run().name
+    shutil.copytree(recorded_run(), run)
     (window,) = (run / "windows").iterdir()
     trace = read_trace(window)
     is_host = ~np.isin(trace.events.category, WORK)

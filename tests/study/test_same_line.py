@@ -81,6 +81,20 @@ def test_a_line_gives_way_to_what_is_known_only_by_its_function_if_that_is_most_
     assert take_line_prices([LINE, by_function[0]], STEP_NS) == [LINE, by_function[0]]
 
 
+def test_a_line_gives_way_to_what_has_a_fix_if_that_is_most_of_it() -> None:
+    small, large = (finding("G305", 12, low, 1.5, fix="no-reads") for low in (1.02, 1.3))
+    assert drop_yielding([LINE, small]) == [LINE, small]
+    assert drop_yielding([LINE, large]) == [large]
+
+
+def test_a_cause_at_any_line_of_a_loop_stands_for_the_loop_if_it_is_most_of_it() -> None:
+    loop = replace(LINE, detection=replace(LINE.detection, line_range=(11, 21)))
+    inner, small, outer = (
+        finding("G305", line, low, 1.5) for line, low in ((23, 1.3), (23, 1.02), (25, 1.3))
+    )
+    assert [gives_way(loop, rival) for rival in (inner, small, outer)] == [True, False, False]
+
+
 def test_a_line_does_not_give_way_to_an_evaluation_that_begins_near_it() -> None:
     evaluation = finding("G703", 12, 1.3, 1.5)
     detection = replace(evaluation.detection, changes=(Drop(("idle.io_main.eval",)),))

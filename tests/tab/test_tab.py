@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 
 import pytest
 
+from gapless.store.run.unpack import unpack
 from gapless.tab import entries, serving
 from gapless.tab.entries import find_entries
 from gapless.tab.serving import make_apps
+from tests.traces import RECORDED_RUN
 
 DATA: Final = Path(__file__).parents[1] / "data"
 TRACE: Final = "box_7.1763800000000.pt.trace.json.gz"
@@ -22,8 +24,8 @@ TRACE: Final = "box_7.1763800000000.pt.trace.json.gz"
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """Return a folder of logs: a run, a trace, traces of two ranks, two spans of one worker."""
-    (run,) = [path for path in (DATA / "runs").iterdir() if path.is_dir()]
-    shutil.copytree(run, tmp_path / "exp" / "runs" / "a-run")
+    runs = tmp_path / "exp" / "runs"
+    unpack(RECORDED_RUN, runs).rename(runs / "a-run")
     for name in (f"exp/{TRACE}", f"spans/{TRACE}", "spans/box_7.1763800000999.pt.trace.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(DATA / "loader_workers.json.gz", tmp_path / name)

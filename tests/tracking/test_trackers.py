@@ -21,15 +21,15 @@ from gapless.model.study import Study
 from gapless.study import Options, open_study
 from gapless.tracking import KINDS, trackers
 from gapless.tracking.figures import TrackedStudy, track_study
+from tests.traces import recorded_run
 
 ROOT: Final = Path(__file__).parents[2]
-RUN: Final = ROOT / "tests/data/runs/2026-11-21T17-12-53-8a06"
 GAIN: Final = "gapless/finding/loader-in-training-process_gain"
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return open_study([RUN], Options(cache=False))
+    return open_study([recorded_run()], Options(cache=False))
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +65,9 @@ def test_a_tracker_that_is_not_there_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trackers, "find_spec", dict[str, str]().get)
-    assert cli.main(["report", str(RUN), "--log-to", "wandb:team/project"]) == 2
+    assert cli.main(["report", str(recorded_run()), "--log-to", "wandb:team/project"]) == 2
     assert "pip install wandb" in capsys.readouterr().err
-    assert cli.main(["report", str(RUN), "--log-to", "comet"]) == 2
+    assert cli.main(["report", str(recorded_run()), "--log-to", "comet"]) == 2
     assert "'comet' is none of wandb, mlflow, tensorboard[:TARGET]" in capsys.readouterr().err
 
 
@@ -112,7 +112,7 @@ def test_mlflow_keeps_it_in_the_run_of_the_training(
     target = f"file:{tmp_path}/mlruns"  # "sqlite:" takes ten seconds to begin
     client = mlflow.MlflowClient(tracking_uri=target)
     new_run = client.get_run(trackers.log_study(tracked, "mlflow", target).split()[-1])
-    assert (new_run.info.status, new_run.info.run_name) == ("FINISHED", RUN.name)
+    assert (new_run.info.status, new_run.info.run_name) == ("FINISHED", recorded_run().name)
     assert new_run.data.metrics == values(tracked)
     assert new_run.data.tags["gapless.verdict"] == tracked.verdict
     training = client.create_run("0")
@@ -172,7 +172,7 @@ def test_a_report_says_where_it_logged(
 
     monkeypatch.setattr("gapless.study.open_job", Mock(return_value=study))
     monkeypatch.setattr(trackers, "TRACKERS", {"wandb": trackers.Tracker("json", log)})
-    assert cli.main(["report", str(RUN), "--json", "--log-to", "wandb:a/b"]) == 0
+    assert cli.main(["report", str(recorded_run()), "--json", "--log-to", "wandb:a/b"]) == 0
     output = capsys.readouterr()
     assert output.out.startswith("{")
     assert output.err == "gapless: logged to wandb: a/b 4\n"
@@ -191,7 +191,7 @@ def test_a_tracker_that_refuses_keeps_nothing_from_the_others(
     kinds = {"mlflow": trackers.Tracker("json", refuse), "wandb": trackers.Tracker("json", log)}
     monkeypatch.setattr(trackers, "TRACKERS", kinds)
     trackers_wanted = ["--log-to", "mlflow", "--log-to", "wandb:a/b"]
-    assert cli.main(["report", str(RUN), "--json", *trackers_wanted]) == 2
+    assert cli.main(["report", str(recorded_run()), "--json", *trackers_wanted]) == 2
     errors = capsys.readouterr().err
     assert errors.index("logged to wandb") < errors.index("no server")
 

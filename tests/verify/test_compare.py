@@ -136,9 +136,10 @@ def test_student_is_that_of_no_more_degrees_than_there_are(freedom: int, expecte
     assert student_quantile(freedom) == expected
 
 
-def test_the_bar_is_one_per_cent_or_twice_the_noise() -> None:
+def test_the_bar_is_one_per_cent_or_as_many_noises_as_are_demanded() -> None:
     assert proof_bar(0.001) == pytest.approx(math.log(1.01))
-    assert proof_bar(0.03) == pytest.approx(2 * math.log(1.03))
+    assert proof_bar(0.03) == pytest.approx(math.log(1.03))
+    assert proof_bar(0.03, noises=2) == pytest.approx(2 * math.log(1.03))
     assert proof_bar(None) == math.inf
 
 
@@ -147,7 +148,7 @@ def test_the_bar_is_one_per_cent_or_twice_the_noise() -> None:
     [
         (None, 0.001, None, TrialVerdict.UNDECIDED),
         (make_estimate(1.02, 1.05, 1.08), 0.001, None, TrialVerdict.CONFIRMED),
-        (make_estimate(1.02, 1.05, 1.08), 0.02, None, TrialVerdict.UNDECIDED),
+        (make_estimate(1.02, 1.05, 1.08), 0.03, None, TrialVerdict.UNDECIDED),
         (make_estimate(1.02, 1.05, 1.08), None, None, TrialVerdict.UNDECIDED),
         (make_estimate(0.9, 0.93, 0.97), 0.001, None, TrialVerdict.WORSE),
         (make_estimate(0.995, 1.0, 1.005), 0.001, None, TrialVerdict.NOTHING),
@@ -260,7 +261,7 @@ def test_on_a_noisy_machine_an_edit_that_does_nothing_is_not_called_an_effect(
         n_covered += estimate.low <= 1 <= estimate.high
     assert np.median(noises) > 0.015  # it is as noisy as meant
     n_wrong = trials - verdicts[TrialVerdict.NOTHING] - verdicts[TrialVerdict.UNDECIDED]
-    assert n_wrong <= 0.05 * trials
+    assert n_wrong <= 1 + 0.02 * trials
     assert n_covered >= 0.93 * trials
 
 
@@ -285,10 +286,10 @@ def test_on_a_machine_of_some_noise_ten_per_cent_are_seen_within_six_pairs(
 
 def test_a_gain_that_is_not_proven_says_what_it_lacks() -> None:
     estimate = Estimate(1.11, 1.30, 1.53)
-    doubt = explain_doubt(TrialVerdict.UNDECIDED, estimate, 0.061)
+    doubt = explain_doubt(TrialVerdict.UNDECIDED, estimate, 0.13)
     assert doubt is not None
     assert "no less than 1.11× here; proven is only what exceeds 1.13×" in doubt
-    assert explain_doubt(TrialVerdict.UNDECIDED, replace(estimate, low=0.99), 0.061) is None
+    assert explain_doubt(TrialVerdict.UNDECIDED, replace(estimate, low=0.99), 0.13) is None
     assert explain_doubt(TrialVerdict.CONFIRMED, estimate, 0.01) is None
     doubt = explain_doubt(TrialVerdict.UNDECIDED, replace(estimate, low=1.004), 0.0)
     assert doubt == "no less than 1.004× here; proven is only what exceeds 1.01×"

@@ -204,7 +204,7 @@ def test_noise_does_not_end_a_trial_of_a_gain_that_stands_out_of_it() -> None:
 
 
 def test_only_the_sides_that_noise_hides_are_given_up() -> None:
-    machine = Machine({"A": 20, "B": 19.5, "C": 4}, slowdown=wild_jitter)
+    machine = Machine({"A": 20, "B": 19.5, "C": 8}, slowdown=wild_jitter)
     trial = conduct_trial(machine, candidate("one"), candidate("two"), windows=False)
     assert trial.order.count("B") < trial.order.count("C")
 

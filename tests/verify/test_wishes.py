@@ -1,7 +1,6 @@
 """What is tried where nothing is named, and what is expected of it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -14,8 +13,8 @@ from gapless.model.facts import Facts
 from gapless.store.run.recordings import load
 from gapless.verify.requests import StudyForecast, TrialRequest, choose_candidates
 from gapless.verify.trial import forecast_study
+from tests.traces import recorded_run
 
-STORY = Path(__file__).parents[1] / "data/runs/2026-11-21T17-12-53-8a06"
 FACTS = gpu(loader())
 
 
@@ -78,11 +77,11 @@ def test_candidates_carry_what_is_expected_of_them_and_ablations_nothing() -> No
 
 @pytest.mark.parametrize("trial_request", [TrialRequest(ceilings=True), TrialRequest()])
 def test_of_ceilings_alone_nothing_is_expected(trial_request: TrialRequest) -> None:
-    assert forecast_study(load(STORY), trial_request, lambda _: None) == StudyForecast()
+    assert forecast_study(load(recorded_run()), trial_request, lambda _: None) == StudyForecast()
 
 
 def test_a_run_is_studied_for_what_to_expect() -> None:
-    forecast = forecast_study(load(STORY), TrialRequest(proposed=True), lambda _: None)
+    forecast = forecast_study(load(recorded_run()), TrialRequest(proposed=True), lambda _: None)
     (more_workers,) = listing.propose_named("more-workers=8", FACTS)
     assert isinstance(forecast.proposals, tuple)
     assert forecast.predict([more_workers]) is None or forecast.predict([more_workers])

@@ -15,7 +15,7 @@ _READ_S: Final = 300.0  # that reading may take
 _TRIAL_S: Final = 90.0  # of measuring, without a budget
 _MAX_TRIAL_S: Final = 1800.0
 _SPARE_S: Final = 300.0  # beyond the budget of a trial: arms begin within it
-_LAST: Final = "last"
+_LAST_RUN: Final = "last"
 _RUN: Final = Parameter(
     "run", TEXT, "id, beginning of one, path of a run folder, or 'last' (the default)"
 )
@@ -112,7 +112,7 @@ def _run(words: list[str], rights: AgentRights, call: ToolCall, timeout_s: float
 
 
 def _find_run(arguments: Arguments, rights: AgentRights) -> Any:  # noqa: ANN401
-    return rights.confinement.find_run(arguments.get("run", _LAST), arguments.get("folder"))
+    return rights.confinement.find_run(arguments.get("run", _LAST_RUN), arguments.get("folder"))
 
 
 def _subject(arguments: Arguments, rights: AgentRights) -> list[str]:

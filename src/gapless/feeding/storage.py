@@ -13,7 +13,7 @@ _MAX_FILES: Final = 256
 _READERS: Final = (1, 2, 4, 8)
 _STATES: Final = ("ordered", "cold", "warm")
 _NS: Final = 1e9
-_GONE: Final = "they are gone with the private view that the command wrote them in"
+_GONE_FILES: Final = "they are gone with the private view that the command wrote them in"
 
 
 def measure_storage(
@@ -25,7 +25,7 @@ def measure_storage(
     """
     present = [path for path in files if Path(path).is_file()]
     if not present:
-        return (StorageSpeed("cold", 1, None, None, _GONE),)
+        return (StorageSpeed("cold", 1, None, None, _GONE_FILES),)
     request = probing.ProbeRequest(
         files=tuple(present[:_MAX_FILES]), parts=("data",), readers=_READERS, seconds=_SECONDS
     )

@@ -17,6 +17,7 @@ MIN_SESSIONS: Final = 3  # of a baseline, from which their spread is measured
 ASSUMED_DRIFT: Final = 0.015  # standard deviation between days on a machine, where not measured
 _MIN_DRIFT: Final = 0.005
 _OBSERVER: Final = "observer"  # what recording takes is no growth of the training
+_NOISES_OF_BAR: Final = 2  # a gate that is red for nothing costs more than a trial that errs
 _HALF_WIDTHS: Final = 2  # above the bar, so that an effect is proven in nearly every gate
 
 
@@ -62,7 +63,8 @@ def judge_pairs(arms: Sequence[ArmFigures]) -> Effect | None:
     speedup = compare.estimate_speedup(pairs, ratios)
     if speedup is None:
         return None
-    bar = compare.proof_bar(compare.estimate_noise(ratios, len(pairs)))
+    noise = compare.estimate_noise(ratios, len(pairs))
+    bar = compare.proof_bar(noise, noises=_NOISES_OF_BAR)
     low, mid, high = (-math.log(bound) for bound in (speedup.high, speedup.mid, speedup.low))
     return _make_effect((low, mid, high), bar)
 

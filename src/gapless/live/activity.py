@@ -86,7 +86,7 @@ def read_clock(pid: int, thread: int | None = None, proc: Path = PROC) -> Thread
     return ThreadClock(state, ran_ns, ready_ns, waits_in)
 
 
-_GONE: Final = Activity("X", 0.0, None, None)
+_ENDED_ACTIVITY: Final = Activity("X", 0.0, None, None)
 
 
 class ActivityMeter(Struct):
@@ -102,7 +102,7 @@ class ActivityMeter(Struct):
         key, clock = (pid, thread or pid), read_clock(pid, thread, self.proc)
         if clock is None:
             self._clocks.pop(key, None)
-            return _GONE
+            return _ENDED_ACTIVITY
         before = self._clocks.get(key)
         self._clocks[key] = (now_ns, clock)
         return None if before is None else activity_between(before, (now_ns, clock))

@@ -72,7 +72,7 @@ class LogTail(Struct):
     segments: list[_Segment] = field(default_factory=lambda: [_Segment()])
     newest_ns: int | None = None  # the end of its last record
     _offset: int = 0
-    _rest: bytes = b""  # of a frame that is not whole yet
+    _open_frame: bytes = b""  # of a frame that is not whole yet
 
     def follow(self, path: Path) -> None:
         """Read what is new; a log that became shorter is read anew. Raises ``OSError``.
@@ -82,16 +82,16 @@ class LogTail(Struct):
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < self._offset:
-                self.segments, self._offset, self._rest = [_Segment()], 0, b""
+                self.segments, self._offset, self._open_frame = [_Segment()], 0, b""
             if size == self._offset:
                 return
             file.seek(self._offset)
             data = file.read(size - self._offset)
         self._offset += len(data)
-        log = self._read(path, self._rest + data)
-        self._rest = (self._rest + data)[-log.tail :] if log.tail else b""
-        if len(self._rest) > _MAX_REST_BYTES:  # rubbish: no frame is so long
-            self._rest = b""
+        log = self._read(path, self._open_frame + data)
+        self._open_frame = (self._open_frame + data)[-log.tail :] if log.tail else b""
+        if len(self._open_frame) > _MAX_REST_BYTES:  # rubbish: no frame is so long
+            self._open_frame = b""
         for kind, body in log.frames:
             self._add(kind, body)
 
@@ -124,7 +124,7 @@ class LogTail(Struct):
             segment for segment in self.segments if segment.records or segment is self.segments[-1]
         ]
 
-    def framed(self) -> FramedLog:
+    def make_log(self) -> FramedLog:
         """Return the latest records as a log of their own."""
         frames = (frame for segment in self.segments for frame in segment.frames())
         return FramedLog(tuple(frames), (), 0)

@@ -23,7 +23,7 @@ _NS: Final = 10**9
 GpuShares = Mapping[int, GpuShare]  # of processes that compute on a GPU
 
 
-class _Taken(NamedTuple):
+class _ProcessUse(NamedTuple):
     """What a process took since the last look, as far as the kernel tells of it."""
 
     status: Status
@@ -38,7 +38,7 @@ class ProcessTable(Struct):
     proc: Path = PROC
     processors: float | None = None  # that all took which were there at the last look
     _looked_ns: int | None = None
-    _seen: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])  # number, start
+    _keys: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])  # number, start
     _growth: Growth = field(default_factory=Growth)
     _commands: dict[tuple[int, int], tuple[str, bool]] = field(
         default_factory=dict[tuple[int, int], tuple[str, bool]]
@@ -61,23 +61,23 @@ class ProcessTable(Struct):
             self._view(pid, use_by_pid[pid], now_ns, gpu_shares.get(pid))
             for pid in _find_largest(use_by_pid, gpu_shares)
         ]
-        self._seen = {(pid, use.status.started) for pid, use in use_by_pid.items()}
-        self._commands = {key: text for key, text in self._commands.items() if key in self._seen}
+        self._keys = {(pid, use.status.started) for pid, use in use_by_pid.items()}
+        self._commands = {key: text for key, text in self._commands.items() if key in self._keys}
         views.sort(key=lambda view: (not view.is_training, -(view.on_processor or 0.0)))
         return tuple(views)
 
-    def _measure(self, pid: int, status: Status, now_ns: int) -> _Taken:
+    def _measure(self, pid: int, status: Status, now_ns: int) -> _ProcessUse:
         counts = {"cpu": status.cpu_ns}
         if status.resident:  # else the kernel's own, which it counts no bytes of
             counts |= read_io(pid, self.proc)
-        is_new, rates = (pid, status.started) not in self._seen, list[float | None]()
+        is_new, rates = (pid, status.started) not in self._keys, list[float | None]()
         for what in _COUNTERS:
             counter, count = f"{pid} {status.started} {what}", counts.get(what)
             if is_new and self._looked_ns is not None:  # it came since then: all is new of it
                 self._growth.rate(counter, self._looked_ns, 0)
             rates.append(None if count is None else self._growth.rate(counter, now_ns, count))
         cpu, read_bytes, written = rates
-        return _Taken(status, cpu, read_bytes, written)
+        return _ProcessUse(status, cpu, read_bytes, written)
 
     def _statuses(self) -> Iterator[tuple[int, Status]]:
         names: list[str] = []
@@ -89,9 +89,9 @@ class ProcessTable(Struct):
                 if status is not None and not status.is_over:
                     yield int(name), status
 
-    def _view(self, pid: int, taken: _Taken, now_ns: int, gpu: GpuShare | None) -> ProcessView:
+    def _view(self, pid: int, use: _ProcessUse, now_ns: int, gpu: GpuShare | None) -> ProcessView:
         self._meter = self._meter or ActivityMeter(self.proc)
-        activity, status = self._meter.look(pid, now_ns), taken.status
+        activity, status = self._meter.look(pid, now_ns), use.status
         command, has_torch = self._command(pid, status)
         return ProcessView(
             pid=pid,
@@ -99,12 +99,12 @@ class ProcessTable(Struct):
             command=command,
             is_training=has_torch or gpu is not None,
             state="?" if activity is None else activity.state,
-            on_processor=None if taken.cpu is None else taken.cpu / _NS,
+            on_processor=None if use.cpu is None else use.cpu / _NS,
             ready=None if activity is None else activity.ready,
             threads=status.threads,
             memory=status.resident,
-            read_per_s=taken.read,
-            written_per_s=taken.written,
+            read_per_s=use.read,
+            written_per_s=use.written,
             gpu_memory=None if gpu is None else gpu.memory,
             gpu_busy=None if gpu is None else gpu.busy,
         )
@@ -118,16 +118,16 @@ class ProcessTable(Struct):
         return command
 
 
-def _find_largest(taken: Mapping[int, _Taken], gpu_shares: GpuShares) -> dict[int, None]:
+def _find_largest(uses: Mapping[int, _ProcessUse], gpu_shares: GpuShares) -> dict[int, None]:
     """Return the processes on GPUs, and those that take most of anything else."""
     measures: tuple[Callable[[int], float], ...] = (
-        lambda pid: taken[pid].cpu or 0.0,
-        lambda pid: taken[pid].status.resident,
-        lambda pid: (taken[pid].read or 0.0) + (taken[pid].written or 0.0),
+        lambda pid: uses[pid].cpu or 0.0,
+        lambda pid: uses[pid].status.resident,
+        lambda pid: (uses[pid].read or 0.0) + (uses[pid].written or 0.0),
     )
-    largest = dict.fromkeys(pid for pid in gpu_shares if pid in taken)
+    largest = dict.fromkeys(pid for pid in gpu_shares if pid in uses)
     for measure in measures:
-        order = sorted(taken, key=measure, reverse=True)[:_MAX_SHOWN]
+        order = sorted(uses, key=measure, reverse=True)[:_MAX_SHOWN]
         largest |= dict.fromkeys(pid for pid in order if measure(pid) > 0)
     return largest
 

@@ -46,8 +46,7 @@ def study_recent(recording: Recording, study: Study | None) -> RecentSteps:
     steppers = select_steppers(rank_trainings)
     stepper_ids = {id(training) for training in steppers}
     stepping_rows = tuple(row for row in rows if id(row.training) in stepper_ids)
-    training_waits = [(row.training, row.waits) for row in rows]
-    steps = run_steps(steppers, training_waits, with_noise=False)
+    steps = run_steps(steppers, rows, with_noise=False)
     has_windows = study is not None and study.account.steps
     joined = join_windows(stepping_rows, study if has_windows else None, steps, undisturbed=False)
     sentence = None
@@ -55,7 +54,7 @@ def study_recent(recording: Recording, study: Study | None) -> RecentSteps:
         recent_study = replace(
             study,
             recorded=replace(
-                study.recorded, steps=steps, account=joined, loaders=loader_uses(training_waits)
+                study.recorded, steps=steps, account=joined, loaders=loader_uses(rows)
             ),
         )
         verdict = verdict_of(Evidence(recent_study, facts(recording), None), ())

@@ -76,11 +76,11 @@ class RunTail(Struct):
     def _recent_recording(self, run_manifest: Manifest) -> Recording:
         run_processes: list[Process] = []
         sampler_logs = [
-            log.framed() for name, log in self._logs.items() if name.startswith(_SAMPLES)
+            log.make_log() for name, log in self._logs.items() if name.startswith(_SAMPLES)
         ]
         for name, log in sorted(self._logs.items()):
             if not name.startswith(_SAMPLES):
-                run_processes += read_processes(name, log.framed())[0]
+                run_processes += read_processes(name, log.make_log())[0]
         return Recording(
             path=str(self.folder),
             manifest=run_manifest,

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from gapless.model.edit import Location
+from gapless.model.recording import Exchange
 
 NOT_COUNTED: Final = 1  # stands for the workers of a loader in a trace: there are some
 
@@ -172,6 +173,10 @@ class World(Struct, frozen=True):
     hosts: tuple[str, ...] = ()  # of the training processes that are here, by rank
     links: Mapping[str, int] = field(default_factory=dict[str, int])  # Mbit/s, slowest seen
     steps_are_passes: bool = False  # each of them ends a step: the optimizer's last too long
+    host_links: Mapping[str, Mapping[str, int]] = field(  # by host; Mbit/s
+        default_factory=dict[str, Mapping[str, int]]
+    )
+    exchanges: tuple[Exchange, ...] = ()  # between its machines; empty: not observed
 
     @property
     def passes_a_step(self) -> float | None:
@@ -180,11 +185,12 @@ class World(Struct, frozen=True):
 
 
 class Repeat(Struct, frozen=True):
-    """A module that steps call once more with the same tensors, without gradients."""
+    """A module that steps call once more without gradients: in vain, or with the same tensors."""
 
     location: Location | None
     kind: str  # the module's class
     calls: float  # a step
+    is_left: bool = False  # nothing takes the result
 
 
 class BackgroundThread(Struct, frozen=True):

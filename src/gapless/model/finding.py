@@ -1,8 +1,10 @@
 """Findings: causes of lost time, each with its line and with what removing it is worth."""
 
+from math import inf
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gapless.model.change import Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Applicability, Edit, FixRequest, Location
@@ -41,21 +43,34 @@ class Detection(Struct, frozen=True):
     unless: str | None = None
     # Its line is that of a function, where this was sampled most: another may be meant.
     by_function: bool = False
+    # The first and the last of the lines that it is about, where ``location`` is one of several.
+    line_range: tuple[int, int] | None = None
     rank: int | None = None  # that has it, and makes the others wait
+    host: str | None = None  # that has it: no line of the user's is to blame
 
     def yields_to(self, rival: "Detection") -> bool:
         """Return whether it is not to be named beside another cause, which is easier to remove."""
         if self.unless == SAME_LINE:
             is_other = rival.code != self.code and not rival.to_try and not _is_elsewhere(rival)
-            return is_other and _are_near(self.location, rival.location)
+            return is_other and count_lines_between(self, rival) <= _MAX_LINE_DISTANCE
         return self.unless == rival.name and bool(_loader_ids(self) & _loader_ids(rival))
 
+    def is_at(self, rival: "Detection") -> bool:
+        """Return whether its own line, of all that it is about, is within a few of another's."""
+        return (
+            count_lines_between(replace(self, line_range=None), replace(rival, line_range=None))
+            <= _MAX_LINE_DISTANCE
+        )
 
-def _are_near(location: Location | None, neighbour: Location | None) -> bool:
-    """Return whether two locations are within the same few lines."""
+
+def count_lines_between(detection: Detection, rival: Detection) -> float:
+    """Return how many lines two causes are apart: none where their lines overlap."""
+    location, neighbour = detection.location, rival.location
     if location is None or neighbour is None or location.file != neighbour.file:
-        return False
-    return abs(location.line - neighbour.line) <= _MAX_LINE_DISTANCE
+        return inf
+    first, last = detection.line_range or (location.line, location.line)
+    rival_first, rival_last = rival.line_range or (neighbour.line, neighbour.line)
+    return max(0, rival_first - last, first - rival_last)
 
 
 def _is_elsewhere(detection: Detection) -> bool:

@@ -223,6 +223,17 @@ class Manifest(Struct, frozen=True):
     adopted: tuple[AdoptedTrace, ...] = ()
 
 
+class Exchange(Struct, frozen=True):
+    """What one machine of a job sends to another while steps are made, by TCP."""
+
+    host: str
+    peer: str
+    interface: str
+    bytes_per_s: float  # while it is on its way
+    busy_share: float  # of the time: something is on its way
+    resent_share: float = 0.0  # of the bytes
+
+
 class Node(Struct, frozen=True):
     """One of the machines of a job, each of which was recorded into a folder of its own.
 
@@ -241,6 +252,8 @@ class Node(Struct, frozen=True):
     clock_error_ns: int | None  # the offset is off by no more; None: not known
     clock_source: str  # "the first" | "the same machine" | "collectives" | "steps" | "wall clock"
     clock_count: int  # of the collectives or steps
+    addresses: tuple[str, ...] = ()  # from which it sends to other machines
+    exchanges: tuple[Exchange, ...] = ()  # what it sends to the other machines; empty: not observed
 
 
 class Recording(Struct, frozen=True):

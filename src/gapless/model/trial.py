@@ -11,12 +11,12 @@ from gapless.model.estimate import Estimate
 
 
 class TrialVerdict(StrEnum):
-    """What a trial has shown. Proven: the interval lies above max(1 %, twice the A/A noise)."""
+    """What a trial has shown. Proven: the interval lies above max(1 %, the A/A noise)."""
 
     CONFIRMED = "confirmed"  # faster, and as predicted where there is a prediction
     LARGER = "larger"  # than predicted
     SMALLER = "smaller"  # than predicted, but faster
-    NOTHING = "nothing"  # the interval lies within ± max(1 %, twice the noise)
+    NOTHING = "nothing"  # the interval lies within ± max(1 %, the noise)
     WORSE = "worse"
     UNDECIDED = "undecided"
     DOES_NOT_FIT = "does-not-fit"  # out of memory

@@ -37,7 +37,7 @@ from .writers import WRITERS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _PROGRESS_S = 0.2
 _SURVEY_SAMPLES = 32
 _REPEATED_SAMPLES = 8  # that are made twice
@@ -104,7 +104,7 @@ def _name_error(error: BaseException) -> str:
     """Return an error's type, message and line."""
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
-    files = [frame for frame in frames if os.path.dirname(frame.filename) != _HERE]
+    files = [frame for frame in frames if os.path.dirname(frame.filename) != _OWN_FOLDER]
     if not files or isinstance(error, OSError):
         return words
     return f"{words} ({os.path.basename(files[-1].filename)}:{files[-1].lineno})"

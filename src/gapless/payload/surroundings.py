@@ -16,7 +16,8 @@ _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
 _NETWORK, _FABRIC = "/sys/class/net", "/sys/class/infiniband"
-_MAX_LINKS = 16  # that are looked at
+_MAX_LINKS = 64  # that are looked at; a host of containers has hundreds
+_OVER_LINKS = ("bond", "vlan", "macvlan", "ipvlan")  # kinds of interfaces that pass on to devices
 _machine = keep_fields(values={}, links=None)  # read once a process
 
 
@@ -53,9 +54,19 @@ def _names(folder: str) -> list[str]:
 
 
 def _speed(name: str) -> int | None:
-    """Return what the driver of an interface says; a virtual one says nothing, or −1."""
-    text = _line(os.path.join(_NETWORK, name, "speed"))
-    return int(text) if text is not None and text.isdecimal() else None
+    """Return what the driver of an interface says, if it leads to a device.
+
+    Pairs of interfaces and bridges, as containers have them, state 10,000 whatever is behind them.
+    """
+    folder = os.path.join(_NETWORK, name)
+    with tracebacks.suppress(OSError):
+        with open(os.path.join(folder, "uevent")) as file:
+            kind = re.search(r"^DEVTYPE=(\w+)$", file.read(), re.MULTILINE)
+        is_over_link = kind is not None and kind.group(1) in _OVER_LINKS
+        if is_over_link or os.path.exists(os.path.join(folder, "device")):
+            text = _line(os.path.join(folder, "speed"))
+            return int(text) if text is not None and text.isdecimal() else None
+    return None
 
 
 def _fabric_rate(name: str) -> int | None:

@@ -24,7 +24,7 @@ from gapless.pricing.propose import predict_effect
 
 _DATA: Final = GROUPS.index("data")
 _MAX_DEPTH: Final = 1  # of nested events: the outer ones show how a step is made
-_SHOWN: Final = (StripKind.ACCOUNT, StripKind.THREAD, StripKind.STREAM)
+_SHOWN_KINDS: Final = (StripKind.ACCOUNT, StripKind.THREAD, StripKind.STREAM)
 
 
 def draw_forecast(prices: Prices, proposals: Sequence[Proposal]) -> Forecast | None:
@@ -85,7 +85,7 @@ def _crop_to(picture: Picture, number: int | None) -> Picture | None:
 
 
 def _is_shown(strip: Strip) -> bool:
-    return strip.kind in _SHOWN
+    return strip.kind in _SHOWN_KINDS
 
 
 def _crop_strip(strip: Strip, begin: int, end: int) -> Strip:

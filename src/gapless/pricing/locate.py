@@ -62,7 +62,7 @@ def locate(detection: Detection, evidence: Evidence) -> Location | None:
     """Return the line of a loss, ``None`` if no line of the user's is known."""
     if detection.location is not None and not is_library(detection.location.file):
         return detection.location
-    if detection.code.startswith(_MACHINE_CODES):
+    if detection.code.startswith(_MACHINE_CODES) or detection.host is not None:
         return None
     locations = (_locate_change(change, evidence) for change in detection.changes)
     return next((location for location in locations if location is not None), None)

@@ -15,7 +15,7 @@ from gapless.catalogue.queries.samples import IN_BACKWARD, SAMPLED_AT_LINE, SAMP
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.finding import SAME_LINE, Finding
+from gapless.model.finding import SAME_LINE, Finding, count_lines_between
 from gapless.pricing.worth_trying import saved_share
 
 _MIN_LINES_SHARE: Final = 0.75  # of what lines take: a cause that saves less is not at all of them
@@ -28,16 +28,18 @@ _MIN_INNER_SHARE: Final = 0.5  # of what the outer cause saves: what is left of 
 def gives_way(finding: Finding, rival: Finding) -> bool:
     """Return whether a cause is not named beside another one.
 
-    Of a rival whose line is only known by its function, another line may be meant: it has to
-    explain most of what this one is worth. Of two that both stand for whatever is at the line, the
-    one that is worth less gives way.
+    Of a rival whose line is only known by its function, another line may be meant, and who makes
+    its fix leaves the rest of the line as it is: such a rival has to explain most of what this one
+    is worth, and so has one at another line of the same loop. Of two that both stand for whatever
+    is at the line, the one that is worth less gives way.
     """
-    if not finding.detection.yields_to(rival.detection):
+    detection, other = finding.detection, rival.detection
+    if not detection.yields_to(other):
         return False
-    if rival.detection.yields_to(finding.detection):
+    if other.yields_to(detection):
         return _worth(finding) < _worth(rival)
-    is_most = saved_share(rival) >= _MIN_INNER_SHARE * saved_share(finding)
-    return is_most or not rival.detection.by_function
+    is_whole_line = detection.is_at(other) and not other.by_function and not other.helps
+    return is_whole_line or saved_share(rival) >= _MIN_INNER_SHARE * saved_share(finding)
 
 
 def drop_yielding(findings: Sequence[Finding]) -> list[Finding]:
@@ -67,19 +69,11 @@ def _explains(rival: Finding, line: Finding, findings: Sequence[Finding]) -> boo
         for neighbour in findings
         if neighbour.detection.code == line.detection.code
         and gives_way(neighbour, rival)
-        and _distance(neighbour, rival) < _distance(line, rival)
+        and count_lines_between(neighbour.detection, rival.detection)
+        < count_lines_between(line.detection, rival.detection)
     ]
     both_share = _middle_share(line) + sum(map(_middle_share, nearer))
     return not nearer or _middle_share(rival) >= _MIN_LINES_SHARE * both_share
-
-
-def _distance(line: Finding, rival: Finding) -> int:
-    numbers = [
-        finding.detection.location.line
-        for finding in (line, rival)
-        if finding.detection.location is not None
-    ]
-    return max(numbers, default=0) - min(numbers, default=0)
 
 
 def _middle_share(finding: Finding) -> float:

@@ -24,8 +24,9 @@ from gapless.model.facts import (
     UntrainedModule,
     World,
 )
-from gapless.model.recording import Fact, Recording
+from gapless.model.recording import Exchange, Fact, Recording
 from gapless.recorded.loaders.facts import loaders
+from gapless.recorded.nodes.exchanges import find_exchanges
 from gapless.recorded.training.processes import Training, counted_steps, select_steppers, trainings
 from gapless.recorded.values import as_bool, as_int, as_object, as_text, source_location
 
@@ -47,7 +48,7 @@ def facts(recording: Recording) -> Facts:
     models = tuple(_model(fact, calls) for fact in _facts_of(first_training, "model"))
     precision = _first_fact(first_training, "precision")
     return Facts(
-        world=_world(first_training, all_trainings, counters),
+        world=_world(first_training, all_trainings, counters, recording),
         machine=_machine(first_training, models),
         precision=None
         if precision is None
@@ -56,7 +57,12 @@ def facts(recording: Recording) -> Facts:
         optimizers=_optimizers(first_training, models),
         models=models,
         repeats=tuple(
-            Repeat(source_location(fact), as_text(fact.values.get("class")) or "a module", n_calls)
+            Repeat(
+                source_location(fact),
+                as_text(fact.values.get("class")) or "a module",
+                n_calls,
+                is_left=fact.values.get("is_left") is True,
+            )
             for fact in _facts_of(first_training, "repeat")
             if isinstance(n_calls := fact.values.get("calls"), float)
         ),
@@ -110,7 +116,10 @@ def _fact_values(training: Training, noun: str) -> Mapping[str, object]:
 
 
 def _world(
-    first_training: Training, trainings: tuple[Training, ...], counters: Mapping[str, object]
+    first_training: Training,
+    trainings: tuple[Training, ...],
+    counters: Mapping[str, object],
+    recording: Recording,
 ) -> World:
     process, distributed = first_training.process, _fact_values(first_training, "distributed")
     ranks = {training.process.rank for training in trainings}
@@ -132,19 +141,37 @@ def _world(
         step_ns=_median_step_ns(first_training),
         local_ranks=as_int(distributed.get("local_world")) or n_ranks,
         hosts=tuple(dict.fromkeys(t.process.host for t in trainings if t.process.host)),
-        links=_slowest_links(trainings),
+        links=_slowest_links(host_links := _links_by_host(trainings)),
+        host_links=host_links,
+        exchanges=_exchanges(recording, first_training),
     )
 
 
-def _slowest_links(trainings: tuple[Training, ...]) -> dict[str, int]:
-    """Return the links of the job's machines by name: of several machines the slowest of each."""
-    speeds: dict[str, int] = {}
+def _links_by_host(trainings: tuple[Training, ...]) -> dict[str, dict[str, int]]:
+    """Return the speeds of each machine's links that state one, in Mbit/s."""
+    speeds: dict[str, dict[str, int]] = {}
     for training in trainings:
         for name, speed in as_object(_fact_values(training, "distributed").get("links")).items():
             mbit = as_int(speed)
             if mbit is not None:
-                speeds[name] = min(mbit, speeds.get(name, mbit))
+                speeds.setdefault(training.process.host or "", {})[name] = mbit
     return speeds
+
+
+def _slowest_links(host_links: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Return the links of the job's machines by name: of several machines the slowest of each."""
+    speeds: dict[str, int] = {}
+    for links in host_links.values():
+        for name, mbit in links.items():
+            speeds[name] = min(mbit, speeds.get(name, mbit))
+    return speeds
+
+
+def _exchanges(recording: Recording, training: Training) -> tuple[Exchange, ...]:
+    ends = training.edges.ends
+    if len(recording.nodes) < 2 or len(ends) < 2:  # noqa: PLR2004 - no other machine; no step
+        return ()
+    return find_exchanges(recording, (int(ends[0]), int(ends[-1])))
 
 
 def _parse_version(version: str | None) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from gapless.report.text.numbers import size
 from gapless.report.text.text import clean, cut_end, pad
 from gapless.report.text.wrap import fold
 from gapless.screen.machine_lines import bytes_rate
-from gapless.screen.run_lines import DIM, LABEL_CELLS, labelled
+from gapless.screen.run_lines import DIM, LABEL_CELLS, label_lines
 
 _NAME_CELLS: Final = 26
 _BAR_CELLS: Final = 24
@@ -27,25 +27,25 @@ def attached_lines(attached: Attached, pen: Pen) -> Iterator[Text]:
     head = f" · process {attached.pid} · looked at for {attached.seconds:.1f} s, from outside"
     yield Text.assemble(("gapless attach", "bold"), head)
     yield Text(cut_end(clean(attached.main.command), pen.width), DIM)
-    yield from labelled("now", fold(attached.reading, pen.width - LABEL_CELLS, "bold"))
+    yield from label_lines("now", fold(attached.reading, pen.width - LABEL_CELLS, "bold"))
     yield from _thread_account(attached.main.thread, pen)
     process_text = _process_text(attached.main)
-    yield from labelled("process", fold(process_text, pen.width - LABEL_CELLS))
+    yield from label_lines("process", fold(process_text, pen.width - LABEL_CELLS))
     if attached.threads:
-        yield from labelled("threads", fold(_threads_text(attached), pen.width - LABEL_CELLS))
-    yield from labelled("workers", list(_worker_lines(attached, pen)))
+        yield from label_lines("threads", fold(_threads_text(attached), pen.width - LABEL_CELLS))
+    yield from label_lines("workers", list(_worker_lines(attached, pen)))
     for gpu in attached.gpus:
-        yield from labelled(gpu.name, fold(_gpu_text(gpu), pen.width - LABEL_CELLS))
+        yield from label_lines(gpu.name, fold(_gpu_text(gpu), pen.width - LABEL_CELLS))
     if attached.processors is not None:
         of_text = "" if attached.count is None else f" of {attached.count}"
         text = f"{attached.processors:.2f}{of_text} processors in use, by everybody"
-        yield from labelled("cpu", [Text(text)])
+        yield from label_lines("cpu", [Text(text)])
     lines = [Text(f"{line.share * 100:3.0f} %  {clean(line.place)}") for line in attached.lines]
-    yield from labelled("lines", lines)
+    yield from label_lines("lines", lines)
     yield Text()
     for sentence in _coarseness(attached):
         yield from fold(sentence, pen.width, DIM)
-    yield from labelled("exact", [Text(clean(attached.exact), "bold")])
+    yield from label_lines("exact", [Text(clean(attached.exact), "bold")])
 
 
 def _thread_account(thread: ThreadUse, pen: Pen) -> Iterator[Text]:

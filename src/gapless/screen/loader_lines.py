@@ -11,7 +11,7 @@ from gapless.live.view import LoaderView, WorkerView
 from gapless.report.text.console import Pen, bar
 from gapless.report.text.numbers import duration, percent
 from gapless.report.text.text import clean, cut_end
-from gapless.screen.run_lines import DIM, LABEL_CELLS, labelled
+from gapless.screen.run_lines import DIM, LABEL_CELLS, label_lines
 
 _MAX_WORKERS: Final = 8  # of all loaders together, that have a line each
 _BAR_CELLS: Final = 12
@@ -28,7 +28,7 @@ def loader_lines(loaders: Sequence[LoaderView], pen: Pen) -> Iterator[Text]:
             lines += [_worker_line(worker, pen) for worker in loader.workers]
         elif loader.workers:
             lines.append(_summary_line(loader.workers, pen))
-    yield from labelled("data", lines)
+    yield from label_lines("data", lines)
 
 
 def _queue_line(loader: LoaderView, pen: Pen, *, has_ranks: bool) -> Text:

@@ -11,14 +11,14 @@ from gapless.report.text.console import Pen, bar, spark
 from gapless.report.text.numbers import rate, size
 from gapless.report.text.text import clean, cut_end, pad
 from gapless.report.text.wrap import fold
-from gapless.screen.run_lines import DIM, LABEL_CELLS, Histories, labelled
+from gapless.screen.run_lines import DIM, LABEL_CELLS, Histories, label_lines
 
 _MAX_DISKS: Final = 4
 _MAX_NETWORKS: Final = 4
 _GAUGE_CELLS: Final = 10
 _SPARK_CELLS: Final = 30
 _MIN_SPARK_CELLS: Final = 8
-_EACH: Final = "each "
+_EACH_LABEL: Final = "each "
 _MIN_PERCENT: Final = 0.5  # of a processor: less is not mentioned
 _MEGA: Final = 1_000_000
 _FULL_BYTES: Final = 0.95  # of a memory: from there on it is shown as full
@@ -38,11 +38,13 @@ def machine_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator[Te
         {int(matched[1]) for name in figures if (matched := re.match(r"gpu(\d+)\.", name))}
     )
     for number in gpus:
-        yield from labelled(f"gpu{number}", list(_gpu_lines(view, f"gpu{number}", pen, histories)))
-    yield from labelled("cpu", list(_processor_lines(view, pen, histories)))
-    yield from labelled("memory", list(_memory_lines(figures, pen)))
-    yield from labelled("disk", list(_disk_lines(figures, pen)))
-    yield from labelled("network", list(_network_lines(figures, pen)))
+        yield from label_lines(
+            f"gpu{number}", list(_gpu_lines(view, f"gpu{number}", pen, histories))
+        )
+    yield from label_lines("cpu", list(_processor_lines(view, pen, histories)))
+    yield from label_lines("memory", list(_memory_lines(figures, pen)))
+    yield from label_lines("disk", list(_disk_lines(figures, pen)))
+    yield from label_lines("network", list(_network_lines(figures, pen)))
     for note in view.notes:
         yield Text(cut_end(clean(f"not seen: {note}"), pen.width), DIM)
 
@@ -126,10 +128,10 @@ def _processor_lines(view: LiveView, pen: Pen, histories: Histories) -> Iterator
 
 def _core_lines(cores: Sequence[float], pen: Pen) -> Iterator[Text]:
     """Draw each processor: one of many that is busy all the time is a thread that all wait for."""
-    room = pen.width - LABEL_CELLS - len(_EACH)
+    room = pen.width - LABEL_CELLS - len(_EACH_LABEL)
     for start in range(0, len(cores), room):
         row_cores = cores[start : start + room]
-        label = _EACH if start == 0 else " " * len(_EACH)
+        label = _EACH_LABEL if start == 0 else " " * len(_EACH_LABEL)
         yield Text.assemble(
             (label, DIM), (spark(row_cores, 1.0, len(row_cores), pen.signs), "cyan")
         )

@@ -32,7 +32,7 @@ ORDERS: Final[Mapping[str, Callable[[ProcessView], tuple[float, ...]]]] = {
     "disk": lambda process: (_disk_rate(process),),
     "gpu": _gpu_use,
 }
-_SHOWN: Final[Mapping[str, Callable[[ProcessView], bool]]] = {
+_FILTERS: Final[Mapping[str, Callable[[ProcessView], bool]]] = {
     "cpu": lambda process: process.is_training or (process.on_processor or 0.0) >= _MIN_CPU,
     "memory": lambda process: process.memory > 0,
     "disk": lambda process: _disk_rate(process) > 0,
@@ -69,7 +69,7 @@ _GPU_COLUMNS: Final = (
 def process_lines(processes: Sequence[ProcessView], pen: Pen, order: str = "cpu") -> Iterator[Text]:
     """Return the table: by processors trainings come first, else the largest use."""
     columns = [column for column in _COLUMNS if not column.is_wide or pen.width >= _WIDE_CELLS]
-    if any(map(_SHOWN["gpu"], processes)):
+    if any(map(_FILTERS["gpu"], processes)):
         columns += _GPU_COLUMNS
     head = Text()
     for column in columns:
@@ -77,7 +77,7 @@ def process_lines(processes: Sequence[ProcessView], pen: Pen, order: str = "cpu"
         head.append(" " * (column.width - len(column.head)))
         head.append(column.head, style)
     yield head.append("  command", "bold")
-    sorted_processes = sorted(filter(_SHOWN[order], processes), key=ORDERS[order], reverse=True)
+    sorted_processes = sorted(filter(_FILTERS[order], processes), key=ORDERS[order], reverse=True)
     for process in sorted_processes:
         cells = "".join(f"{column.cell(process):>{column.width}}" for column in columns)
         text = f"{cells}  {_shorten(clean(process.command))}"

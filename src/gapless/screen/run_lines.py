@@ -30,16 +30,16 @@ def run_lines(run: RunView, pen: Pen, histories: Histories) -> Iterator[Text]:
     """Return the lines about a run."""
     yield from head_lines(run, pen)
     if run.cause is not None:
-        yield from labelled("now", fold(clean(run.cause), pen.width - LABEL_CELLS, "bold"))
+        yield from label_lines("now", fold(clean(run.cause), pen.width - LABEL_CELLS, "bold"))
     elif run.account is None and run.status == "running" and not run.notes:
-        yield from labelled("now", [Text("studying the run so far …", DIM)])
+        yield from label_lines("now", [Text("studying the run so far …", DIM)])
     yield from pace_lines(run, pen, histories)
     yield from account_lines(run, pen)
     if len(run.ranks) > 1:
         yield from rank_lines(run.ranks)
 
 
-def labelled(label: str, lines: Sequence[Text]) -> Iterator[Text]:
+def label_lines(label: str, lines: Sequence[Text]) -> Iterator[Text]:
     """Return lines with a label before the first."""
     for index, line in enumerate(lines):
         yield Text.assemble((pad(label if index == 0 else "", LABEL_CELLS), "bold"), line)
@@ -82,7 +82,7 @@ def pace_lines(run: RunView, pen: Pen, histories: Histories) -> Iterator[Text]:
     if len(values) > 1 and room >= _MIN_BAR_CELLS:
         drawing = spark(points, max(values), min(room, _SPARK_CELLS), pen.signs)
         first_line.append(f"  {drawing}", "green")
-    yield from labelled("pace", [first_line, *more_lines])
+    yield from label_lines("pace", [first_line, *more_lines])
 
 
 def _pace(pace: PaceView | None, when: str) -> str:
@@ -159,7 +159,7 @@ def rank_lines(ranks: Sequence[RankView]) -> Iterator[Text]:
     lines += [Text(_rank_text(rank)) for rank in shown_ranks[:_MAX_RANKS]]
     if len(ranks) > _MAX_RANKS:
         lines.append(Text(f"{len(ranks) - _MAX_RANKS} more, whose steps are shorter", DIM))
-    yield from labelled("ranks", lines)
+    yield from label_lines("ranks", lines)
 
 
 def _rank_text(rank: RankView) -> str:

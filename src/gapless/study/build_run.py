@@ -40,6 +40,7 @@ from gapless.recorded.machine.samples import (
     used_gpus,
 )
 from gapless.recorded.machine.shareable import shareable_share
+from gapless.recorded.nodes.exchanges import add_exchanges
 from gapless.recorded.nodes.join import lacking_nodes
 from gapless.recorded.steps.account import join_windows
 from gapless.recorded.steps.loader_use import loader_uses
@@ -91,14 +92,13 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
     training_rows = [
         charge_training(training, loader_waits(training)) for training in rank_trainings
     ]
-    training_waits = [(row.training, row.waits) for row in training_rows]
     window_report = study_windows(recording, rank_trainings, options, report_progress)
     windows = window_report.study
     stepping_trainings = select_steppers(rank_trainings)
     stepping_ids = {id(training) for training in stepping_trainings}
     stepping_rows = [row for row in training_rows if id(row.training) in stepping_ids]
     steps = raise_to_device(
-        add_occasions(run_steps(stepping_trainings, training_waits), stepping_rows, windows),
+        add_occasions(run_steps(stepping_trainings, training_rows), stepping_rows, windows),
         windows,
     )
     contention = measure_contention(
@@ -115,7 +115,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         timeline=timeline(training_rows, stepping_trainings),
         steps=steps,
         account=account,
-        loaders=loader_uses(training_waits),
+        loaders=loader_uses(training_rows),
         machine=machine_series(recording.samples, span, pictured=options.pictured),
         energy=energy(recording.samples),
         cost=_run_cost(recording, options, account, rank_trainings, span),
@@ -139,7 +139,7 @@ def account_run(recording: Recording, options: Options, report_progress: Progres
         hook_lines=hook_lines(row.training.process for row in stepping_rows),
         calls=call_trees(rank_trainings),
         pace=step_pace(stepping_trainings, span) if options.pictured else None,
-        nodes=recording.nodes,
+        nodes=add_exchanges(recording, span_of_steps(stepping_trainings)),
     )
     study = replace(
         base,

@@ -36,12 +36,12 @@ class Project(Struct, frozen=True):
             raise UnwritableError("the command has no script that could be changed")
         return self.source(self.script)
 
-    def spliced(self, source: SourceFile, splices: Iterable[Splice]) -> "Project":
+    def splice(self, source: SourceFile, splices: Iterable[Splice]) -> "Project":
         """Return the project with a file changed."""
         changes = tuple(splices)
         if not changes:
             return self
-        return replace(self, sources={**self.sources, source.path: source.spliced(changes)})
+        return replace(self, sources={**self.sources, source.path: source.splice(changes)})
 
     def find_module(self, name: str) -> SourceFile | None:
         """Return the file that a module's name may mean: the one whose path ends with it."""

@@ -135,7 +135,7 @@ class SourceFile(Struct, frozen=True, dict=True):
         match = _NEWLINE.search(self.text, start)
         return start, match.start() if match else len(self.text)
 
-    def spliced(self, splices: Iterable[Splice]) -> "SourceFile":
+    def splice(self, splices: Iterable[Splice]) -> "SourceFile":
         """Return the source with these changes, which do not overlap."""
         pieces, position = list[str](), 0
         ordered = sorted(dict.fromkeys(splices), key=lambda splice: splice.start)

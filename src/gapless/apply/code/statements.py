@@ -1,4 +1,4 @@
-"""Statements and imports that are put into a file, at the place where they belong."""
+"""Statements and imports that are put into a file, offset the place where they belong."""
 
 import sys
 from typing import Final
@@ -23,8 +23,8 @@ def insert_setting(source: SourceFile, line: str) -> Splice:
     number = max(imports, default=-1)
     torch_line = "" if binds_torch(tree, number) else f"import torch{tree.newline}"
     if number < 0:
-        at, gap = top(tree), tree.newline
-        return Splice(at, at, f"{torch_line}{gap}{line}{tree.newline}{gap}")
+        offset, gap = top(tree), tree.newline
+        return Splice(offset, offset, f"{torch_line}{gap}{line}{tree.newline}{gap}")
     is_first = not _is_setting(tree, body[number])
     gap = tree.newline if is_first else ""
     is_followed = number + 1 < len(body) and not _begins_with_gap(tree, body[number + 1])
@@ -33,7 +33,7 @@ def insert_setting(source: SourceFile, line: str) -> Splice:
 
 
 def insert_import(source: SourceFile, line: str, use: int) -> list[Splice]:
-    """Return what puts an import behind those at the top of a file; nothing, if it is there.
+    """Return what puts an import behind those offset the top of a file; nothing, if it is there.
 
     ``use``: where the name is first used; the import comes before.
     """
@@ -62,8 +62,8 @@ def insert_first(source: SourceFile, line: str) -> Splice:
         leading += [node] if _is_import(node) and not _is_future(node) else []
     if any("import os" in tree.code(node).split(";") for node in leading):
         return append_lines(tree, leading[-1], f"{tree.newline}{line}{tree.newline}")
-    at = top(tree)
-    return Splice(at, at, f"import os{tree.newline * 2}{line}{tree.newline * 2}")
+    offset = top(tree)
+    return Splice(offset, offset, f"import os{tree.newline * 2}{line}{tree.newline * 2}")
 
 
 def _is_standard(tree: SyntaxTree, node: cst.CSTNode) -> bool:
@@ -76,9 +76,9 @@ def _is_standard(tree: SyntaxTree, node: cst.CSTNode) -> bool:
 def append_lines(tree: SyntaxTree, node: cst.CSTNode, text: str) -> Splice:
     """Return what puts whole lines behind the line that a node ends in."""
     end = tree.span(node)[1]
-    at = next((start for start in tree.starts if start > end), len(tree.text))
-    is_last = at == len(tree.text) and not tree.text.endswith(("\n", "\r"))
-    return Splice(at, at, f"{tree.newline}{text}" if is_last else text)
+    offset = next((start for start in tree.starts if start > end), len(tree.text))
+    is_last = offset == len(tree.text) and not tree.text.endswith(("\n", "\r"))
+    return Splice(offset, offset, f"{tree.newline}{text}" if is_last else text)
 
 
 def put_before(tree: SyntaxTree, node: cst.CSTNode, text: str) -> Splice:
@@ -94,19 +94,19 @@ def put_before(tree: SyntaxTree, node: cst.CSTNode, text: str) -> Splice:
     ):
         start = tree.span(small)[0]  # behind a colon or a semicolon
         return Splice(start, start, f"{text}; ")
-    at = tree.line_start(tree.span(statement)[0])
-    return Splice(at, at, f"{tree.indent(at)}{text}{tree.newline}")
+    offset = tree.line_start(tree.span(statement)[0])
+    return Splice(offset, offset, f"{tree.indent(offset)}{text}{tree.newline}")
 
 
 def top(tree: SyntaxTree) -> int:
     """Return where the first line may be put: behind comments, docstring and ``__future__``."""
-    at = None
+    offset = None
     for node in tree.wrapper.module.body:
         if not _is_docstring(tree, node) and not _is_future(node):
             break
-        at = append_lines(tree, node, "").start
-    if at is not None:
-        return at
+        offset = append_lines(tree, node, "").start
+    if offset is not None:
+        return offset
     first = next(iter(tree.wrapper.module.body), None)
     return len(tree.text) if first is None else tree.line_start(tree.span(first)[0])
 
@@ -173,9 +173,9 @@ def _is_setting(tree: SyntaxTree, node: cst.CSTNode) -> bool:
     if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
         return False
     statement = node.body[0]
-    place: cst.CSTNode | None = None
+    target: cst.CSTNode | None = None
     if isinstance(statement, cst.Assign):
-        place = statement.targets[0].target
+        target = statement.targets[0].target
     elif isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
-        place = statement.value.func
-    return place is not None and any(name.startswith(_SETTINGS) for name in qualify(tree, place))
+        target = statement.value.func
+    return target is not None and any(name.startswith(_SETTINGS) for name in qualify(tree, target))

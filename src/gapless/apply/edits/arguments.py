@@ -67,7 +67,7 @@ def set_argument(project: Project, edit: SetArgument) -> Project:
             if owner.path == source.path
             for splice in _splices_for(project, source, call, edit)
         ]
-        project = project.spliced(source, splices)
+        project = project.splice(source, splices)
     if edit.name == "num_workers" and edit.value == 0:
         return _drop_needless(project, edit)
     return project
@@ -311,7 +311,7 @@ def _reset(project: Project, edit: SetArgument) -> Project:
         value = argument.value if argument else _find_in_mappings(project, source, call, edit.name)
         if value is not None:
             splices = replace_value(project, source, value, edit.value)
-            return _reset(project.spliced(source, splices), edit) if splices else project
+            return _reset(project.splice(source, splices), edit) if splices else project
     return project
 
 

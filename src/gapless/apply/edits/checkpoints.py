@@ -30,7 +30,7 @@ def keep_activations(project: Project) -> Project:
             if any(is_same(name, _TARGET) for name in qualify(tree, call.func))
         ]
         n_calls += len(calls)
-        project = project.spliced(source, [_call_itself(tree, call) for call in calls])
+        project = project.splice(source, [_call_itself(tree, call) for call in calls])
     if not n_calls:
         raise UnwritableError(f"no call of {_TARGET} was found in your files")
     return project

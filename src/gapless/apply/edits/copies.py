@@ -27,7 +27,7 @@ def unblock_copies(project: Project) -> Project:
             for call in open_calls
             for splice in append_argument(tree, call, "non_blocking=True")
         ]
-        project = project.spliced(source, splices)
+        project = project.splice(source, splices)
     if not n_copies:
         raise UnwritableError("no copy of a batch to the device was found in your files")
     return project

@@ -34,7 +34,7 @@ def change_models(project: Project, edit: Wrap) -> Project:
                 splices.append(put_before(tree, call, line))
         if splices and "torch." in splices[0].text and not binds_torch(tree):
             splices += insert_import(source, "import torch", splices[0].start)
-        project = project.spliced(source, splices)
+        project = project.splice(source, splices)
     return project
 
 

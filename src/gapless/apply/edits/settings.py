@@ -12,7 +12,7 @@ from gapless.apply.code.values import find_function, replace_value
 from gapless.apply.texts import write_setting, write_value
 from gapless.model.edit import SetEnv, SetGlobal
 
-_SAME: Final = {  # other names for what a setter sets
+_ALIASES: Final = {  # other names for what a setter sets
     "torch.set_anomaly_enabled": "torch.autograd.set_detect_anomaly",
     "torch.autograd.set_detect_anomaly": "torch.set_anomaly_enabled",
 }
@@ -46,11 +46,11 @@ def set_global(project: Project, edit: SetGlobal) -> Project:
             if not _is_of_workers(project, source.tree, value):
                 splices = replace_value(project, source, value, edit.value)
                 is_set = is_set or _is_reached(source.tree, value, is_changed=bool(splices))
-        project = project.spliced(source, _splices_in(project, source, edit))
+        project = project.splice(source, _splices_in(project, source, edit))
     if is_set:
         return project
     script = project.script_source()
-    return project.spliced(script, [insert_setting(script, write_setting(edit))])
+    return project.splice(script, [insert_setting(script, write_setting(edit))])
 
 
 def _splices_in(project: Project, source: SourceFile, edit: SetGlobal) -> list[Splice]:
@@ -89,7 +89,7 @@ def _is_of_workers(project: Project, tree: SyntaxTree, node: cst.CSTNode) -> boo
 
 def _find_places(source: SourceFile, target: str) -> list[cst.BaseExpression]:
     """Return the values that a setting is given in a file."""
-    tree, names = source.tree, {target, _SAME.get(target, target)}
+    tree, names = source.tree, {target, _ALIASES.get(target, target)}
     values = list[cst.BaseExpression]()
     for node in tree.nodes:
         if isinstance(node, cst.Assign):
@@ -115,11 +115,11 @@ def set_variable(project: Project, edit: SetEnv) -> Project:
                 for value in places
                 for splice in replace_value(project, source, value, edit.value)
             ]
-            return project.spliced(source, splices)
+            return project.splice(source, splices)
     line = write_variable(edit)
     if line in script.text:
         return project
-    return project.spliced(script, [insert_first(script, line)])
+    return project.splice(script, [insert_first(script, line)])
 
 
 def write_variable(edit: SetEnv) -> str:

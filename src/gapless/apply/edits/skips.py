@@ -18,7 +18,7 @@ def skip_calls(project: Project, edit: Skip) -> Project:
         while calls := _find_skipped(project.source(source.path), edit, limit):
             changed = project.source(source.path)
             limit = changed.tree.span(calls[-1])[0]
-            project = project.spliced(changed, [_take_out(changed.tree, calls[-1])])
+            project = project.splice(changed, [_take_out(changed.tree, calls[-1])])
     if project is before:
         raise UnwritableError(f"no call of {edit.target} was found in your files")
     return project

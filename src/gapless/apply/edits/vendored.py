@@ -134,7 +134,7 @@ def wrap_loader(project: Project, edit: Wrap) -> Project:
         if splices:
             use = min(start for start, _ in spans)
             splices += insert_import(source, _find_import(project, source, part), use)
-        project = project.spliced(source, splices)
+        project = project.splice(source, splices)
     return _vendor(project, edit.part)
 
 

@@ -27,7 +27,7 @@ _IMAGES: Final = re.compile(r"conv|batch_norm|group_norm|pool|upsample|interpola
 _EXCLUDED_RANGES: Final = re.compile(
     r"^enumerate\(DataLoader\)|^gapless:(iter|look|save|logging|eval)$"
 )
-_NOTHING: Final = Shape()
+_NO_SHAPE: Final = Shape()
 _PAUSE: Final = 1_000_000  # ns: a host that takes longer to its next launch waits for something
 Float = npt.NDArray[np.float64]
 
@@ -127,7 +127,7 @@ def _on_host(view: CaptureView) -> Iterator[Work]:
 
 def _build_work(trace: Trace, work_group: _WorkGroup) -> Work:
     name = trace.names[work_group.name]
-    shape = trace.shapes[work_group.inputs] if work_group.inputs >= 0 else _NOTHING
+    shape = trace.shapes[work_group.inputs] if work_group.inputs >= 0 else _NO_SHAPE
     needs = operator_demand(name, shape)
     n_calls = work_group.calls * work_group.share
     moved_bytes = None if needs is None else needs.bytes

@@ -95,6 +95,7 @@ class Rule(Struct, frozen=True):
         to_try: bool = False,
         unsure: str | None = None,
         unless: str | None = None,
+        line_range: tuple[int, int] | None = None,
     ) -> Detection:
         """Return a detection of this rule."""
         return Detection(
@@ -110,6 +111,7 @@ class Rule(Struct, frozen=True):
             to_try,
             unsure,
             unless=unless,
+            line_range=line_range,
         )
 
 

@@ -19,6 +19,7 @@ from gapless.model.facts import (
     UntrainedModule,
     World,
 )
+from gapless.model.recording import Exchange
 
 LOADER_LINE: Final = Location("train.py", 41, "main")
 OPTIMIZER_LINE: Final = Location("train.py", 52, "main")
@@ -172,6 +173,11 @@ def precision(**changes: Any) -> Precision:  # noqa: ANN401
 def world(**changes: Any) -> World:  # noqa: ANN401
     """Return one process with 312 steps of 100 ms, with changes."""
     return replace(_WORLD, **changes)
+
+
+def exchange(host: str, peer: str, mb_per_s: float, busy_share: float, **changes: Any) -> Exchange:  # noqa: ANN401
+    """Return what one host sends to another through eth0, with changes."""
+    return replace(Exchange(host, peer, "eth0", mb_per_s * 1e6, busy_share), **changes)
 
 
 def machine(**changes: Any) -> Machine:  # noqa: ANN401

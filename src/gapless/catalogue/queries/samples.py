@@ -1,6 +1,5 @@
 """What sampled stacks show of the training thread's own code: where it is and what it does."""
 
-import re
 from collections.abc import Callable
 from math import hypot, sqrt
 from typing import Final
@@ -39,18 +38,18 @@ _SENTENCES: Final = {  # by kind of sampled code
     "pipe": "Waiting for another process through a pipe in {place} takes",
     "process": "Waiting for another process in {place} takes",
 }
-_BY_WORKERS: Final = re.compile("do it in the loader's workers, |,? or in the loader's workers")
+OR_IN_WORKERS: Final = "{or in the loader's workers}"  # of a remedy: said where a loader is
 _REMEDIES: Final = {
     "python": (
-        "do it in the loader's workers, do it less often, or write it as operations on whole "
-        "tensors; torch.compile helps where it is part of the model"
+        f"do it less often{OR_IN_WORKERS}, or write it as operations on whole tensors; "
+        "torch.compile helps where it is part of the model"
     ),
     "sleep": "leave it out; what it waits for can be waited for in a thread, beside the step",
     "file": (
         "keep the file open and write seldom, in one piece; flush and fsync only where a crash "
-        "would cost something; read beforehand, or in the loader's workers"
+        f"would cost something; read beforehand{OR_IN_WORKERS}"
     ),
-    "socket": "ask ahead, in a thread or in the loader's workers, so that the answer lies ready",
+    "socket": f"ask ahead, in a thread{OR_IN_WORKERS}, so that the answer lies ready",
     "pipe": "ask ahead, so that the answer lies ready",
     "process": "start it and go on; look for its end at a later step",
 }
@@ -193,12 +192,13 @@ def begin_sentence(code: HostCode | None) -> str:
 
 def suggest_remedy(evidence: Evidence, code: HostCode | None) -> str:
     """Return what to do about sampled code by hand: nothing of workers where no loader is."""
-    return fit_remedy(evidence, _REMEDIES["python" if code is None else code.kind])
+    return offer_workers(evidence, _REMEDIES["python" if code is None else code.kind])
 
 
-def fit_remedy(evidence: Evidence, remedy: str) -> str:
-    """Return what to do by hand without a loader's workers, where no loader is."""
-    return remedy if evidence.facts.loaders else _BY_WORKERS.sub("", remedy)
+def offer_workers(evidence: Evidence, remedy: str) -> str:
+    """Return what to do by hand, with a loader's workers only where a loader is."""
+    words = f" {OR_IN_WORKERS[1:-1]}" if evidence.facts.loaders else ""
+    return remedy.replace(OR_IN_WORKERS, words)
 
 
 def remove_share(

@@ -91,6 +91,7 @@ from gapless.catalogue.rules.ranks.needless_reductions import needless_reduction
 from gapless.catalogue.rules.ranks.one_process_for_gpus import one_process_for_gpus
 from gapless.catalogue.rules.ranks.searched_parameters import searched_parameters
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
+from gapless.catalogue.rules.ranks.slow_link import slow_link
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
 from gapless.catalogue.rules.ranks.straggling_rank import straggling_rank
 from gapless.catalogue.rules.ranks.synced_statistics import synced_statistics
@@ -176,6 +177,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     slow_backend,
     one_process_for_gpus,
     uneven_batches,
+    slow_link,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

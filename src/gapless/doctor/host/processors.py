@@ -10,7 +10,7 @@ from gapless.doctor.subject import CheckSubject
 
 _MAX_HELD_SHARE: Final = 0.05  # of periods in which the quota stopped the group
 _MIN_PER_GPU: Final = 4  # processors: the training thread, and workers beside it
-_MORE: Final = "ask for more: docker run --cpuset-cpus=0-15, srun --cpus-per-task=16"
+_ASK_FOR_MORE: Final = "ask for more: docker run --cpuset-cpus=0-15, srun --cpus-per-task=16"
 _ROUNDING: Final = 0.01  # of a processor
 _NODES: Final = "sys/devices/system/node"
 _BALANCING: Final = "proc/sys/kernel/numa_balancing"
@@ -50,10 +50,10 @@ the quota: docker run --cpus"
     n_gpus = len(subject.survey.gpus)
     if n_gpus and n_allowed < _MIN_PER_GPU * n_gpus:
         evidence = f"{words} for {n_gpus} GPU{'s' * (n_gpus > 1)}: few to feed them"
-        return warn(evidence, _MORE)
+        return warn(evidence, _ASK_FOR_MORE)
     if n_allowed == 1:
         evidence = f"{words}: loader workers and the training thread share it"
-        return warn(evidence, _MORE)
+        return warn(evidence, _ASK_FOR_MORE)
     if quota is not None:
         return ok(f"{words}, a quota of {quota:.3g}")
     is_seen = bool(subject.files.names("sys/fs/cgroup"))

@@ -67,7 +67,7 @@ _CARDS: Final[tuple[tuple[tuple[str, ...], CardPeaks], ...]] = (
     (("RTX", "3090"), CardPeaks(71 * _T, 35.6 * _T, 35.6 * _T, 0.936e12, _GA102)),
 )
 # Words by which a card is another one than that whose name it bears, or a slice of it.
-_OTHERS: Final = frozenset({"MIG", "Laptop", "SUPER", "Ti", "D", "Max"})
+_OTHER_MODELS: Final = frozenset({"MIG", "Laptop", "SUPER", "Ti", "D", "Max"})
 # Bytes a second of one PCIe lane and direction, by generation (PCI-SIG, after line coding).
 LANE_RATES: Final = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -80,7 +80,7 @@ def list_peaks() -> dict[str, CardPeaks]:
 def find_peaks(name: str | None) -> CardPeaks | None:
     """Return the peaks of a card; ``None`` for others, a laptop's version or a slice of one."""
     words = (name or "").replace("-", " ").split()
-    if not _OTHERS.isdisjoint(words):
+    if not _OTHER_MODELS.isdisjoint(words):
         return None
     matches = (peaks for labels, peaks in _CARDS if all(label in words for label in labels))
     return next(matches, None)

@@ -27,7 +27,7 @@ _EXECUTING: Final = re.compile(
 _INPUT_THREADS: Final = re.compile(r"tf_data")
 _COMPILER_THREADS: Final = re.compile(r"\w*[cC]ompile")
 PYTHON_THREADS: Final = re.compile(r"python|main|MainThread", re.IGNORECASE)
-_CALLED: Final = re.compile(r"(?:PjitFunction|PmapFunction)\((?P<name>.*)\)")
+_CALL_NAME: Final = re.compile(r"(?:PjitFunction|PmapFunction)\((?P<name>.*)\)")
 _MIN_SHARE: Final = 0.9  # of calls that lie in a thread's frames, for it to be theirs
 HOST_CATEGORIES: Final = {
     Meaning.STEP: c.USER_ANNOTATION,
@@ -105,7 +105,7 @@ def _add_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) 
 
 def _add_module_event(profile: Profile, placed: Placed, kind: EventKind, stats: Stats) -> bool:
     """Set aside what belongs to XLA's executor on the host; return whether it does."""
-    match = _CALLED.fullmatch(kind.name)
+    match = _CALL_NAME.fullmatch(kind.name)
     module = stats.get("hlo_module")
     if match is not None:
         call = ModuleCall(placed, kind.name, f"jit_{match['name']}")

@@ -7,7 +7,17 @@ from typing import Final
 
 from gapless import wire
 from gapless.launch.process_tree import Tree
-from gapless.launch.samplers import AbsentError, Sampler, cpu, disk, gpu, memory, network, pressure
+from gapless.launch.samplers import (
+    AbsentError,
+    Sampler,
+    connections,
+    cpu,
+    disk,
+    gpu,
+    memory,
+    network,
+    pressure,
+)
 from gapless.launch.unobserved import Journal, contain_failures, describe_error
 
 _PERIOD_S: Final = 0.5
@@ -34,6 +44,7 @@ def machine_samplers(tree: Tree) -> dict[str, SamplerFactory]:
         "disk": disk.open_sampler,
         "pressure": pressure.open_sampler,
         "network": network.open_sampler,
+        "connections": connections.open_sampler,
     }
 
 

@@ -83,10 +83,10 @@ class Seat(Struct):
                 self.stopped[number] = status.started
 
 
-def conduct(first: Seat, second: Seat, ended: threading.Event) -> None:
+def conduct(first: Seat, second: Seat, has_ended: threading.Event) -> None:
     """Give turns until both arms have left, or it is ended: for a thread of its own."""
     seats = first, second
-    while not ended.is_set() and not (first.has_left and second.has_left):
+    while not has_ended.is_set() and not (first.has_left and second.has_left):
         pipes = {seat.over_pipe: seat for seat in seats if seat.over_pipe >= 0}
         if not pipes:
             time.sleep(_POLL_S)

@@ -27,7 +27,7 @@ _CONTEXT = "_DataLoader__multiprocessing_context"
 _ALONE = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, _CONTEXT: None}
 _PREFETCH = 2  # torch's own
 
-_KEPT = "_gapless_loader"
+_LOADER_NAME = "_gapless_loader"
 # By loader of the training; the loaders' own ``__iter__``.
 _feeding = keep_fields(by_loader=weakref.WeakKeyDictionary(), undos=[], iterate=None)
 
@@ -217,7 +217,7 @@ class _FedLoader:
         iterator = _feeding.iterate(loader) if self.second is None else self.second.renew()
         self.shell = weakref.ref(iterator)
         if loader._iterator is not iterator:
-            vars(iterator)[_KEPT] = loader  # made in the head of a loop, nothing else has it
+            vars(iterator)[_LOADER_NAME] = loader  # made in the head of a loop, nothing else has it
         if self.led or self.second is not None:
             self._lead()
         return iterator

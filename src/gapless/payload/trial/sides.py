@@ -12,13 +12,13 @@ FIRST_NUMBER = 1000  # of the edits of the first side; so many numbers belong to
 MIN_ROUNDS = 3  # blocks of a side, before it may be decided
 _NARROW = 0.01  # half-width of an interval, as logarithm, that is narrow enough …
 _NARROW_SHARE = 0.2  # … or as a share of the effect
-_NOTHING = 0.04  # within which, on both sides of nothing, an interval shows that there is nothing
+_NO_EFFECT = 0.04  # within which, on both sides of nothing, an interval shows that there is nothing
 _MEDIAN_FACTOR = 1.2  # the standard error of a median over that of the mean
 _T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # Student's, 97.5 %
 _T_LARGE = 2.1
 _WIDE = 3.0  # times the usual deviation: what lies further off counts as that
 _NORMAL = 1.4826  # the standard deviation of normal values over their median deviation
-_FEW = 5  # deviations, from which on the usual one is known
+_MIN_DEVIATIONS = 5  # deviations, from which on the usual one is known
 
 
 class SwitchedSide:
@@ -73,7 +73,8 @@ class SwitchedSide:
         mid = median(self.ratios)
         half_width = find_half_width(self.ratios, aa_ratios)
         return (
-            half_width <= max(_NARROW, _NARROW_SHARE * abs(mid)) or abs(mid) + half_width < _NOTHING
+            half_width <= max(_NARROW, _NARROW_SHARE * abs(mid))
+            or abs(mid) + half_width < _NO_EFFECT
         )
 
 
@@ -93,10 +94,10 @@ def find_half_width(ratios: list[float], aa_ratios: list[float]) -> float:
 
 def limit(deviations: list[float]) -> list[float]:
     """Return deviations from 0, of which what is far beyond the usual ones counts as less."""
-    if len(deviations) < _FEW:
+    if len(deviations) < _MIN_DEVIATIONS:
         return deviations
-    most = _WIDE * _NORMAL * median([abs(value) for value in deviations])
-    return [max(-most, min(most, value)) for value in deviations]
+    max_deviation = _WIDE * _NORMAL * median([abs(value) for value in deviations])
+    return [max(-max_deviation, min(max_deviation, value)) for value in deviations]
 
 
 def median(values: list[float]) -> float:

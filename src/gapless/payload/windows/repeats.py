@@ -1,18 +1,20 @@
-"""Modules that are called twice with the same tensors in a step, once of it without gradients.
+"""Modules that are called twice in a step, once of it without gradients, and to no avail.
 
-While a window with stacks is open, torch reports each call of a module. Those that no other module
-makes are compared: the same module with the same parameters, in the same mode (what is set to
-evaluate first is an evaluation, which is marked elsewhere), and the same arguments, tensors
-unchanged. What cannot be compared is no repeat. Tensors are not kept alive. Once something is given
-to a compiler nothing is asked: it would compile hooks of all modules, too.
+Either with the same tensors, or so that the function that calls drops the result. While a window
+with stacks is open, torch reports each call of a module. Those that no other module makes are
+compared: the same module with the same parameters, in the same mode (what is set to evaluate first
+is an evaluation, which is marked elsewhere), and the same arguments, tensors unchanged. What cannot
+be compared is no repeat. Tensors are not kept alive. Once something is given to a compiler nothing
+is asked: it would compile hooks of all modules, too.
 """
 
 from __future__ import annotations
 
+import dis
 import sys
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import patching, recorder, stepping
 from ..hooks import forwards
@@ -32,8 +34,8 @@ class Repeats:
     def __init__(self, hooks: Any) -> None:
         self._thread = threading.get_ident()
         self._step = stepping.steps()
-        self._calls: list[tuple[Any, ...]] = []
-        self._met: dict[tuple, tuple[str, set[int], int]] = {}
+        self._calls: list[_Call] = []
+        self._met: dict[tuple, tuple[str, set[int], int, bool]] = {}
         self._handle = hooks.register_module_forward_pre_hook(self._note_call)
         forwards.before_compiling(self._handle.remove)
 
@@ -42,8 +44,9 @@ class Repeats:
         self._handle.remove()
         self._calls.clear()
         repeats, self._met = self._met, {}
-        for location, (kind, steps, calls) in repeats.items():
-            recorder.fact(_NOUN, location, {"class": kind, "calls": calls / len(steps)}, location)
+        for location, (kind, steps, calls, is_left) in repeats.items():
+            values = {"class": kind, "calls": calls / len(steps), "is_left": is_left}
+            recorder.fact(_NOUN, location, values, location)
 
     @patching.guard("repeated passes")
     def _note_call(self, module: Any, args: tuple) -> None:
@@ -58,23 +61,82 @@ class Repeats:
         torch = sys.modules["torch"]
         with torch._C.DisableTorchFunctionSubclass():
             marks = _marks(torch, [*args, *(keywords[name] for name in sorted(keywords))])
-        if marks is None or len(self._calls) >= _MAX_CALLS:
+        graphed, caller = torch.is_grad_enabled(), locations.users_frame()
+        is_left = not graphed and _is_result_left(caller) and not _has_hooks(torch, module)
+        if (marks is None and not graphed and not is_left) or len(self._calls) >= _MAX_CALLS:
             return
-        graphed, location = torch.is_grad_enabled(), locations.users_line()
+        location = None if caller is None else locations.frame_location(caller)
         state = (bool(module.training), tuple(sorted(keywords)), _versions(torch, module))
-        for reference, before, had_graph, old_state, old_location in self._calls:
-            is_same = reference() is module and old_state == state and _are_same(before, marks)
-            if is_same and had_graph != graphed and location != old_location:
-                self._note_repeat(module, location if had_graph else old_location)
+        call = _Call(weakref.ref(module), marks, graphed, state, location, is_left)
+        for earlier in self._calls:
+            if earlier.module() is module and earlier.repeats(call):
+                self._note_repeat(module, earlier if graphed else call)
                 break
-        self._calls.append((weakref.ref(module), marks, graphed, state, location))
+        self._calls.append(call)
 
-    def _note_repeat(self, module: Any, location: Any) -> None:
-        if location is not None:
+    def _note_repeat(self, module: Any, call: _Call) -> None:
+        if call.location is not None:
             kind = type(module)
             name = f"{kind.__module__}.{kind.__qualname__}"
-            _, steps, calls = self._met.get(location, (name, set(), 0))
-            self._met[location] = (name, steps | {self._step}, calls + 1)
+            _, steps, calls, is_left = self._met.get(call.location, (name, set(), 0, True))
+            is_left = is_left and call.is_left
+            self._met[call.location] = (name, steps | {self._step}, calls + 1, is_left)
+
+
+class _Call(NamedTuple):
+    """A call of an outermost module."""
+
+    module: Any  # a weak reference
+    marks: list[Any] | None
+    graphed: bool
+    state: tuple[bool, tuple[str, ...], int]  # what is compared beside its arguments
+    location: Any
+    is_left: bool  # nothing takes its result
+
+    def repeats(self, call: _Call) -> bool:
+        """Return whether one of two calls of a module gives nothing that the other does not."""
+        if self.graphed == call.graphed or self.location == call.location:
+            return False
+        if self.is_left or call.is_left:
+            return self.state[0] == call.state[0]
+        if self.marks is None or call.marks is None:
+            return False
+        return self.state == call.state and _are_same(self.marks, call.marks)
+
+
+def _is_result_left(frame: Any) -> bool:
+    """Return whether a function makes no use of what the module that it calls just now returns.
+
+    It is dropped, or kept as a local variable that no other place of the function names.
+    """
+    if frame is None or _caller_of(sys._getframe(1)) is not frame:
+        return False
+    instructions = list(dis.get_instructions(frame.f_code))
+    offsets = [instruction.offset for instruction in instructions]
+    if frame.f_lasti not in offsets[:-1]:
+        return False
+    taker = instructions[offsets.index(frame.f_lasti) + 1]
+    if taker.opname != "STORE_FAST":
+        return taker.opname == "POP_TOP"
+    users = [other for other in instructions if other.opname != "STORE_FAST"]
+    return not any(
+        taker.argval in (other.argval if isinstance(other.argval, tuple) else (other.argval,))
+        for other in users
+    )
+
+
+def _caller_of(frame: Any) -> Any:
+    """Return the frame that calls the module whose call is reported in a frame."""
+    while frame is not None and not frame.f_code.co_filename.endswith(_CALLS):
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename.endswith(_CALLS):
+        frame = frame.f_back
+    return frame
+
+
+def _has_hooks(torch: Any, module: Any) -> bool:
+    """Return whether something takes what a part of a module gives: its result may be no aim."""
+    return any(part._forward_hooks for part in torch.nn.Module.modules(module))
 
 
 def _marks(torch: Any, values: list[Any]) -> list[Any] | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gapless.capture.reread import ReplayWindow
-from gapless.catalogue.queries.ranks import rank_marks
+from gapless.catalogue.queries.ranks import rank_marks, rank_waits
 from gapless.model.evidence import Evidence
 from gapless.pricing.simulators.anchoring import OUTSIDE, ahead_of, drift_of, unprofiled_ns
 from gapless.replay.graph.nodes import Refusal
@@ -24,7 +24,18 @@ def build_joint_scene(windows: Sequence[ReplayWindow], evidence: Evidence) -> Sc
         RankWindow(window.rank, window.joined, window.ledger, window.arrivals, window.first_step)
         for window in windows
     ]
-    return make_joint_scene(members, target, data_ns if is_marked else {})
+    late_rank = _locate_slowest(windows, evidence)
+    return make_joint_scene(members, target, data_ns if is_marked else {}, late_rank)
+
+
+def _locate_slowest(windows: Sequence[ReplayWindow], evidence: Evidence) -> int | None:
+    """Return the position of the rank that is named where one is late (G601)."""
+    ranks = rank_waits.find_ranks(evidence)
+    if not ranks:
+        return None
+    slowest, _ = rank_waits.find_slowest_rank(ranks)
+    numbers = [window.rank for window in windows]
+    return numbers.index(slowest.rank) if slowest.rank in numbers else None
 
 
 def _marked_data(windows: Sequence[ReplayWindow], evidence: Evidence) -> dict[int, float]:

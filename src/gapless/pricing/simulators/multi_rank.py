@@ -116,10 +116,10 @@ def raise_by_samples(
     sampled = rank_waits.find_own_share(evidence, late.rank)
     others_ns = [float(rank.own_lengths.mean()) for rank in ranks if rank is not late]
     open_share = 1 - max(others_ns) / float(late.lengths.mean())
-    low_share, share = ((1 - keep) * gone for gone in (sampled.low, sampled.mid))
+    low_share, share = ((1 - keep) * removed_share for removed_share in (sampled.low, sampled.mid))
     low, mid = (
-        1 / max(1 - gone, _MIN_REMAINING)
-        for gone in (min(low_share, open_share), min(share, (share + open_share) / 2))
+        1 / max(1 - removed_share, _MIN_REMAINING)
+        for removed_share in (min(low_share, open_share), min(share, (share + open_share) / 2))
     )
     raised = Estimate(max(speedup.low, low), max(speedup.mid, mid), max(speedup.high, mid))
     return replace(prediction, speedup=raised)

@@ -24,6 +24,7 @@ from gapless.recorded.nodes.clocks import (
     order_recordings,
     unix_offset_ns,
 )
+from gapless.recorded.nodes.exchanges import join_connections, local_addresses
 from gapless.recorded.nodes.shift import shift_recording
 
 _ADVICE: Final = "give the run folders of all nodes (gapless report A B …)"
@@ -189,9 +190,12 @@ def _join_manifests(manifests: Sequence[Manifest]) -> Manifest:
 
 
 def _join_samples(recordings: Sequence[Recording], first_gpus: Sequence[int | None]) -> Samples:
-    """Return the samples of the first machine, and those of all GPUs, numbered on."""
+    """Return the samples of the first machine, and those of all GPUs, numbered on.
+
+    Those of connections name the machine's address: they are kept of all.
+    """
     first = recordings[0].samples
-    series = dict(first.series)
+    series = {**join_connections(recordings), **first.series}
     for recording, first_gpu in zip(recordings[1:], first_gpus[1:], strict=True):
         for name, columns in recording.samples.series.items():
             match = _GPU.match(name)
@@ -239,6 +243,7 @@ def _node(recording: Recording, offset: ClockOffset, first_gpu: int | None) -> N
         clock_error_ns=offset.error_ns,
         clock_source=offset.source,
         clock_count=offset.count,
+        addresses=local_addresses(recording.samples),
     )
 
 

@@ -24,19 +24,27 @@ _MAX_PASS_RATIO: Final = 1.2  # backward passes a step
 _WaitColumns = tuple[Int64, Int64, Int64, Bool]  # start, loader, span, first of an iteration
 
 
-def evaluation_spans(training: Training) -> Lane:
-    """Return the spans of a process in which it evaluates, disjoint and in order."""
-    modes, passes = _mode_spans(training), passes_without_steps(training)
-    return union(
-        np.concatenate((modes.start, passes.start)), np.concatenate((modes.end, passes.end))
-    )
-
-
 class Evaluating(Struct, frozen=True):
     """Which waits for a loader an evaluation makes for batches of its own."""
 
     kept: Bool  # of the waits that were kept one by one
     summed: Bool  # of the rows of ``Waits.summed``
+
+
+class Evaluations(Struct, frozen=True):
+    """The evaluations of a training process."""
+
+    spans: Lane  # disjoint and in order
+    loaders: tuple[Evaluating, ...]  # as many as there are ``Waits``
+
+
+def find_evaluations(training: Training, waits: Sequence[Waits]) -> Evaluations:
+    """Return when a process evaluates, and which waits are part of it."""
+    modes, passes = _mode_spans(training), passes_without_steps(training)
+    spans = union(
+        np.concatenate((modes.start, passes.start)), np.concatenate((modes.end, passes.end))
+    )
+    return Evaluations(spans, find_evaluating(training, waits, spans))
 
 
 def find_evaluating(

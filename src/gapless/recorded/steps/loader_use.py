@@ -15,12 +15,11 @@ from gapless.model.trace import Int64
 from gapless.recorded.loaders.delays import Delays
 from gapless.recorded.loaders.waits import Waits
 from gapless.recorded.loaders.workers import worker_use
-from gapless.recorded.steps.evaluations import Evaluating, evaluation_spans, find_evaluating
-from gapless.recorded.steps.rows import sum_leaves
+from gapless.recorded.steps.evaluations import Evaluating
+from gapless.recorded.steps.rows import TrainingRow, sum_leaves
 from gapless.recorded.training.edges import fact_of, loader_kind
 from gapless.recorded.training.processes import Training, calls_within, counted_lane
 
-TrainingWaits = tuple[Training, tuple[Waits, ...]]
 _LineKey = tuple[int, str | None, int | None, object]
 
 
@@ -41,7 +40,7 @@ class _RankLoader(Struct, frozen=True):
         return self.loader, self.fact.file, self.fact.line, self.fact.values.get("batch_size")
 
 
-def loader_uses(training_waits: Sequence[TrainingWaits]) -> tuple[LoaderUse, ...]:
+def loader_uses(training_rows: Sequence[TrainingRow]) -> tuple[LoaderUse, ...]:
     """Describe the loaders of the training processes, the one waited for longest first.
 
     A loader of several ranks is one. So are those that one line created with the same settings:
@@ -49,9 +48,10 @@ def loader_uses(training_waits: Sequence[TrainingWaits]) -> tuple[LoaderUse, ...
     """
     kinds_by_line: dict[_LineKey, object] = {}
     loaders_by_kind: dict[object, list[_RankLoader]] = {}
-    for training, waits in training_waits:
-        waits_by_loader = {loader_waits.loader: loader_waits for loader_waits in waits}
-        evaluating = find_evaluating(training, waits, evaluation_spans(training))
+    for training_row in training_rows:
+        training = training_row.training
+        waits_by_loader = {waits.loader: waits for waits in training_row.waits}
+        evaluating = training_row.evaluations.loaders
         evaluating_by_loader = dict(zip(waits_by_loader, evaluating, strict=True))
         for loader in sorted(_loader_numbers(training) | waits_by_loader.keys()):
             fact = fact_of(training.process, "loader", loader)

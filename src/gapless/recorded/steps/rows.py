@@ -13,7 +13,7 @@ from gapless.accounting.run_row import RUN_LEAF, RUN_LEAVES, RunRow, ThreadMarks
 from gapless.model.recording import Marks as Recorded
 from gapless.model.trace import Int64
 from gapless.recorded.loaders.waits import Waits
-from gapless.recorded.steps.evaluations import Evaluating, evaluation_spans, find_evaluating
+from gapless.recorded.steps.evaluations import Evaluating, Evaluations, find_evaluations
 from gapless.recorded.training.edges import Bool
 from gapless.recorded.training.processes import Training, counted_lane
 from gapless.recorded.training.stretches import SummedCalls, lay_out, share_out
@@ -31,14 +31,15 @@ _START_UP: Final = RUN_LEAF["data.start-up"]
 _HIDEABLE: Final = ("collector", "logging", "profiling", "epoch-turn")  # besides waits for data
 
 
-def leaf_marks(training: Training, waits: Sequence[Waits], backlog: int = 0) -> ThreadMarks:
+def leaf_marks(
+    training: Training, waits: Sequence[Waits], evaluations: Evaluations, backlog: int = 0
+) -> ThreadMarks:
     """Return the marks of a process as run leaves.
 
     With a ``backlog`` so many ns at the start of each wait and interruption are left out: the
     device still had that much to do. What an evaluation waits for its own batches is part of it.
     """
-    spans = evaluation_spans(training)
-    evaluating = find_evaluating(training, waits, spans)
+    spans, evaluating = evaluations.spans, evaluations.loaders
     marks = [
         *_plain_marks(training, backlog),
         *(
@@ -64,10 +65,11 @@ def _concatenate(tables: Sequence[ThreadMarks]) -> ThreadMarks:
 
 
 class TrainingRow(Struct, frozen=True, dict=True):
-    """A training process with its waits and its run row."""
+    """A training process with its waits, its evaluations and its run row."""
 
     training: Training
     waits: tuple[Waits, ...]
+    evaluations: Evaluations
     row: RunRow
 
     @cached_property
@@ -80,8 +82,10 @@ class TrainingRow(Struct, frozen=True, dict=True):
 
 def charge_training(training: Training, waits: tuple[Waits, ...]) -> TrainingRow:
     """Charge the whole life of a process."""
-    row = charge_life((training.start, training.end), training.span, leaf_marks(training, waits))
-    return TrainingRow(training, waits, row)
+    evaluations = find_evaluations(training, waits)
+    marks = leaf_marks(training, waits, evaluations)
+    row = charge_life((training.start, training.end), training.span, marks)
+    return TrainingRow(training, waits, evaluations, row)
 
 
 def exposed_leaves(training_row: TrainingRow, backlog: int) -> dict[str, int]:
@@ -95,9 +99,10 @@ def exposed_leaves(training_row: TrainingRow, backlog: int) -> dict[str, int]:
 
 def exposed_row(training_row: TrainingRow, backlog: int) -> RunRow:
     """Charge the steps of a process with at least two step ends, in the same way."""
-    ends = training_row.training.edges.ends
-    span = int(ends[0]), int(ends[-1])
-    return charge_life(span, span, leaf_marks(training_row.training, training_row.waits, backlog))
+    training = training_row.training
+    span = int(training.edges.ends[0]), int(training.edges.ends[-1])
+    marks = leaf_marks(training, training_row.waits, training_row.evaluations, backlog)
+    return charge_life(span, span, marks)
 
 
 def _counted_leaves(training: Training, row: RunRow) -> dict[str, int]:

@@ -15,8 +15,8 @@ from gapless.model.trace import Int64
 from gapless.recorded.loaders.batches import fetch_table
 from gapless.recorded.loaders.waits import Waits
 from gapless.recorded.steps.drift import step_drift
-from gapless.recorded.steps.evaluations import Evaluating, evaluation_spans, find_evaluating
-from gapless.recorded.steps.loader_use import TrainingWaits
+from gapless.recorded.steps.evaluations import Evaluating
+from gapless.recorded.steps.rows import TrainingRow
 from gapless.recorded.training.edges import (
     Bool,
     Edges,
@@ -96,7 +96,7 @@ _MIN_DEVICE_STEPS = 3  # marks from which their median is given
 
 def run_steps(
     trainings: Sequence[Training],
-    training_waits: Sequence[TrainingWaits],
+    training_rows: Sequence[TrainingRow],
     *,
     with_noise: bool = True,
 ) -> RunSteps | None:
@@ -120,7 +120,7 @@ def run_steps(
     wall_ns = sum(
         int(np.diff(training.edges.ends)[counted_steps(training)].sum()) for training in trainings
     )
-    rates = _rank_rates(trainings, training_waits)
+    rates = _rank_rates(trainings, training_rows)
     return RunSteps(
         count=max(training.edges.count for training in trainings),
         regular=n_steps,
@@ -196,30 +196,31 @@ def _mean_step_ns(training: Training) -> Int64:
 
 
 def _rank_rates(
-    trainings: Sequence[Training], training_waits: Sequence[TrainingWaits]
+    trainings: Sequence[Training], training_rows: Sequence[TrainingRow]
 ) -> dict[int, float]:
     """Return the samples per second of each rank; of none if one of them is not known."""
     training_ids = {id(training) for training in trainings}
     rates = {
-        -1 - index if training.process.rank is None else training.process.rank: rate
-        for index, (training, waits) in enumerate(training_waits)
-        if id(training) in training_ids
-        for rate in (_rank_rate(training, waits),)
+        -1 - index if row.training.process.rank is None else row.training.process.rank: rate
+        for index, row in enumerate(training_rows)
+        if id(row.training) in training_ids
+        for rate in (_rank_rate(row),)
     }
     known_rates = {rank: rate for rank, rate in rates.items() if rate is not None}
     return known_rates if len(known_rates) == len(rates) else {}
 
 
-def _rank_rate(training: Training, waits: Sequence[Waits]) -> float | None:
+def _rank_rate(training_row: TrainingRow) -> float | None:
     """Return the samples per second of the loader with most hand-overs in counted steps.
 
     Loaders that were created again, for each epoch say, are one. Batches of an evaluation train
     nothing, and are not counted.
     """
+    training = training_row.training
     lane = counted_lane(training)
     batches_by_kind: dict[object, dict[int, int]] = {}
-    evaluating = find_evaluating(training, waits, evaluation_spans(training))
-    for loader_waits, is_own in zip(waits, evaluating, strict=True):
+    evaluating = training_row.evaluations.loaders
+    for loader_waits, is_own in zip(training_row.waits, evaluating, strict=True):
         n_batches = _count_hand_overs(training, lane, loader_waits, is_own)
         if n_batches:
             batches_by_kind.setdefault(loader_kind(training.process, loader_waits.loader), {})[

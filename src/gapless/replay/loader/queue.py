@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-_NOTHING: Final = (0,)
+_NO_TIME: Final = (0,)
 
 
 class Source(Protocol):
@@ -40,9 +40,9 @@ class LoaderCosts(Struct, frozen=True):
     """What batches cost, in ns, by number since the start; each column is cyclic."""
 
     fetch: Sequence[int]  # in a worker; without workers, in the training thread
-    take: Sequence[int] = _NOTHING  # to take a message from the workers' queue
-    pin: Sequence[int] = _NOTHING
-    hand: Sequence[int] = _NOTHING  # a hand-over itself: the next indices are drawn and given out
+    take: Sequence[int] = _NO_TIME  # to take a message from the workers' queue
+    pin: Sequence[int] = _NO_TIME
+    hand: Sequence[int] = _NO_TIME  # a hand-over itself: the next indices are drawn and given out
     transit: int = 0  # from the end of a fetch until its message can be taken
     reset: int = 0  # of iter(loader), besides the start of workers
     fork: int = 0  # of iter(loader), for each worker

@@ -44,11 +44,16 @@ class RankWindow(Struct, frozen=True):
 
 
 def make_joint_scene(
-    windows: Sequence[RankWindow], target: PlainTarget, data_ns: Mapping[int, float] = NO_DATA_NS
+    windows: Sequence[RankWindow],
+    target: PlainTarget,
+    data_ns: Mapping[int, float] = NO_DATA_NS,
+    late_rank: int | None = None,
 ) -> Scene | Refusal:
     """Prepare the windows of all ranks, of the same steps, for simulation together.
 
     ``data_ns``: by the position of a rank, what its marks show of its waits for data in a step.
+    ``late_rank``: the position of the one that others wait for, as their accounts tell it; where
+    these do not, as it is simulated.
     """
     graphs = list[Graph]()
     for window, kept_steps in zip(windows, _common_steps(windows), strict=True):
@@ -71,7 +76,7 @@ def make_joint_scene(
     )
     try:
         fitted = fit_scene(scene, target, lambda checked: _set_data_waits(checked, data_ns))
-        return fitted if isinstance(fitted, Refusal) else _name_late_rank(fitted)
+        return fitted if isinstance(fitted, Refusal) else _name_late_rank(fitted, late_rank)
     except StuckError as error:  # without what tracing cost, threads of a rank may meet others anew
         return Refusal(str(error))
 
@@ -93,9 +98,10 @@ def _find_boundaries(window: RankWindow) -> Int64:
     return empty_column() if steps is None else steps.boundaries
 
 
-def _name_late_rank(scene: Scene) -> Scene:
-    alternative = scene.alternative and _name_late_rank(scene.alternative)
-    return replace(scene, late_rank=_find_late_rank(scene), alternative=alternative)
+def _name_late_rank(scene: Scene, known_rank: int | None) -> Scene:
+    alternative = scene.alternative and _name_late_rank(scene.alternative, known_rank)
+    late_rank = _find_late_rank(scene) if known_rank is None else known_rank
+    return replace(scene, late_rank=late_rank, alternative=alternative)
 
 
 def _find_late_rank(scene: Scene) -> int | None:

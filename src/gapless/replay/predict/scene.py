@@ -122,14 +122,19 @@ class Scene(Struct, frozen=True):
     def limit_evening(self, steps: Float, changes: Sequence[Change], alpha: float) -> Float:
         """Return steps in which a rank was evened out, no shorter than by what it does less.
 
-        On average: what it does more may lie in few of them.
+        On average: what it does more may lie in few of them. Beside other changes: no shorter than
+        with these alone, less that.
         """
         keep = evened_keep(changes)
-        if keep is None or self.late_rank is None or len(changes) > 1:
+        if keep is None or self.late_rank is None:
             return steps
+        other_changes = [change for change in changes if not is_evening_out(change)]
+        uneven_steps = self.unchanged_steps(alpha)
+        if other_changes:
+            uneven_steps = average_steps(self.weighted_graphs(other_changes), alpha)
         graphs = [member.rank.graph for member in self.ranks]
         saved_ns = saved_by_evening(graphs, self.late_rank, keep)
-        least_ns = float(self.unchanged_steps(alpha).mean()) - saved_ns
+        least_ns = float(uneven_steps.mean()) - saved_ns
         return steps + max(0.0, least_ns - float(steps.mean()))
 
 

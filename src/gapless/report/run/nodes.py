@@ -6,10 +6,12 @@ from typing import Final
 from gapless.model.ranges import format_ranges
 from gapless.model.recording import Node
 from gapless.model.run import RecordedRun
-from gapless.report.text.numbers import duration
+from gapless.report.text.numbers import duration, percent, rate
 from gapless.report.text.text import clean
 
 _MAX_NODES: Final = 8  # that are listed one by one
+_MAX_EXCHANGES: Final = 2  # of a node that are shown: of a ring there is one
+_MIN_BYTES_PER_S: Final = 1e6  # less is talk
 _SOURCES: Final = {
     "collectives": "by the ends of {count:,} collectives",
     "steps": "by {count:,} steps: no window of the same steps is there on both",
@@ -63,3 +65,15 @@ def _node_parts(node: Node, first: Node) -> Iterator[str]:
         )
     else:
         yield "all times are on its clock" if node is first else "on the same machine"
+    yield from _exchange_parts(node)
+
+
+def _exchange_parts(node: Node) -> Iterator[str]:
+    """Return what a node sends to those to which it sends most of the time."""
+    busiest = sorted(node.exchanges, key=lambda exchange: -exchange.busy_share)
+    for exchange in busiest[:_MAX_EXCHANGES]:
+        if exchange.bytes_per_s * exchange.busy_share >= _MIN_BYTES_PER_S:
+            yield (
+                f"sends {rate(exchange.bytes_per_s)} to {clean(exchange.peer)} through "
+                f"{clean(exchange.interface)}, {percent(exchange.busy_share)} of the time"
+            )

@@ -224,14 +224,17 @@ def _names(finding: Finding) -> Iterator[str]:
         yield line_ref(finding.detection.location)
     if finding.detection.rank is not None:
         yield f"on rank {finding.detection.rank}"
+    if finding.detection.host is not None:
+        yield f"on {clean(finding.detection.host)}"
 
 
 def label(finding: Finding) -> str:
-    """Format a cause with its line, and the rank that has it."""
+    """Format a cause with its line, and the rank or the host that has it."""
     detection = finding.detection
     location = line_ref(detection.location)
     rank = "" if detection.rank is None else f" on rank {detection.rank}"
-    return f"{detection.name}{f' {location}' if location else ''}{rank}"
+    host = "" if detection.host is None else f" on {clean(detection.host)}"
+    return f"{detection.name}{f' {location}' if location else ''}{rank}{host}"
 
 
 def _sentence(finding: Finding) -> str:

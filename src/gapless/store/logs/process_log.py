@@ -32,7 +32,7 @@ _TRAINING, _ENDING = "training", "ending"
 _SPARE_THREADS = ("setup", _ENDING)
 _LOOKS, _RAN, _OFF, _LATE = "(looks)", "(ran)", "(off)", "(late)"  # besides what it waited for
 _AMOUNTS = (_LOOKS, _RAN, _OFF)
-_REST = " (rest)"  # ends the thread of the sum of stacks that were not kept
+_REST_SUFFIX = " (rest)"  # ends the thread of the sum of stacks that were not kept
 
 
 class ProcessLog(Struct, frozen=True):
@@ -84,13 +84,13 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
         stacks=tuple(
             stack
             for stack in stacks
-            if stack.thread not in _SPARE_THREADS and not stack.thread.endswith(_REST)
+            if stack.thread not in _SPARE_THREADS and not stack.thread.endswith(_REST_SUFFIX)
         ),
         setup_stacks=tuple(stack for stack in stacks if stack.thread in _SPARE_THREADS),
         rare_stacks=tuple(
-            replace(stack, thread=stack.thread.removesuffix(_REST))
+            replace(stack, thread=stack.thread.removesuffix(_REST_SUFFIX))
             for stack in stacks
-            if stack.thread.endswith(_REST) and stack.count
+            if stack.thread.endswith(_REST_SUFFIX) and stack.count
         ),
         windows=tuple(windows.values()),
         counters=counters,
@@ -197,7 +197,7 @@ def _parse_stacks(document: Object) -> _Stacks | None:
         amounts.update({kind: integer(ns) or 0 for kind, ns in members(waits).items()})
     rest_counts = tuple(map(integer, items(document.get("rest"))))
     if len(rest_counts) == len(_AMOUNTS):
-        amounts = counts.setdefault((f"{thread}{_REST}", ()), Counter())
+        amounts = counts.setdefault((f"{thread}{_REST_SUFFIX}", ()), Counter())
         amounts.update(
             {kind: value or 0 for kind, value in zip(_AMOUNTS, rest_counts, strict=True)}
         )
@@ -209,7 +209,7 @@ def _join_late_steps(reports: list[_Stacks]) -> list[_Stacks]:
     joined: list[_Stacks] = []
     goes_on = False
     for report in reversed(reports):
-        threads = {thread.removesuffix(_REST) for thread, _ in report}
+        threads = {thread.removesuffix(_REST_SUFFIX) for thread, _ in report}
         goes_on = goes_on or _TRAINING in threads
         thread = _TRAINING if goes_on else _ENDING
         joined.append({(key[0].replace(_ENDING, thread), key[1]): report[key] for key in report})

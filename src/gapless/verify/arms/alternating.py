@@ -44,13 +44,15 @@ def plan_turns(
     timed = use_device_times(steps)
     start = max(timed.n_warm_up + 1, min(len(timed.lengths) // 3, steps.round_steps))
     count = (n_steps or len(timed.lengths)) - start
-    known = (steps.round_steps, *steps.periods, *grains)
-    grain = max([1, *(grain for grain in known if _MIN_SLICES * (grain + _MIN_SETTLING) <= count)])
-    least = grain * math.ceil(_MIN_SLICE_STEPS / grain)
+    periods = (steps.round_steps, *steps.periods, *grains)
+    grain = max(
+        [1, *(grain for grain in periods if _MIN_SLICES * (grain + _MIN_SETTLING) <= count)]
+    )
+    min_counting = grain * math.ceil(_MIN_SLICE_STEPS / grain)
     wished = math.ceil(_SLICE_NS / float(timed.lengths[start:].mean()))
-    counting = max(least, grain * (max(wished, count // _MAX_SLICES) // grain))
+    counting = max(min_counting, grain * (max(wished, count // _MAX_SLICES) // grain))
     if _MIN_SLICES * (counting + _settling(counting)) > count:
-        counting = least
+        counting = min_counting
     slice_steps = counting + _settling(counting)
     slices = min(_MAX_SLICES, count // slice_steps // 2 * 2)
     return (
@@ -84,8 +86,8 @@ def run_pair(
 
     Whatever interrupts this ends the processes of both. Raises what an arm raises.
     """
-    seats, ended, cancelled = (Seat(), Seat()), threading.Event(), threading.Event()
-    conductor = threading.Thread(target=turns.conduct, args=(*seats, ended), daemon=True)
+    seats, have_ended, cancelled = (Seat(), Seat()), threading.Event(), threading.Event()
+    conductor = threading.Thread(target=turns.conduct, args=(*seats, have_ended), daemon=True)
     with isolated.interruptible(), ThreadPoolExecutor(2) as pool:
         conductor.start()
         futures = [
@@ -101,7 +103,7 @@ def run_pair(
             for future in futures:
                 with suppress(BaseException):
                     future.result()
-            ended.set()
+            have_ended.set()
             conductor.join()
     return first, second
 
@@ -140,11 +142,11 @@ def combine_pairs(pairs: Sequence[Float]) -> tuple[float, float, float] | None:
 def settle_pairs(pairs: Sequence[Float]) -> list[float]:
     """Return one ratio of each pair that counts: the median of those of its slices."""
     spreads = [float(pair.std()) for pair in pairs]
-    most = max(_MIN_DISTURBED, _DISTURBED * float(np.median(spreads))) if spreads else 0.0
+    max_spread = max(_MIN_DISTURBED, _DISTURBED * float(np.median(spreads))) if spreads else 0.0
     return [
         float(np.median(pair))
         for pair, spread in zip(pairs, spreads, strict=True)
-        if spread <= most
+        if spread <= max_spread
     ]
 
 

@@ -37,7 +37,7 @@ _DRIFT_ERRORS: Final = 3.0  # standard errors beyond which unedited blocks have 
 _NEIGHBOURS: Final = 3  # unedited blocks before and after a side's, of which the drift is taken
 _WIDE: Final = 3.0  # times the usual deviation: what lies further off counts as that
 _NORMAL: Final = 1.4826  # the standard deviation of normal values over their median deviation
-_FEW: Final = 5  # deviations, from which on the usual one is known
+_MIN_DEVIATIONS: Final = 5  # deviations, from which on the usual one is known
 _OUTLYING: Final = 6.0  # usual deviations, and …
 _MIN_OUTLYING: Final = 0.05  # … so much, beyond which a pair was disturbed
 
@@ -81,7 +81,7 @@ class SwitchedSteps(Struct, frozen=True):
             for before, block, after in self._triples()
             if block.side == side and before.side == after.side == 0
         ]
-        if len(pairs) < _FEW:
+        if len(pairs) < _MIN_DEVIATIONS:
             return tuple(pairs)
         ratios = np.array([math.log(step_time(a) / step_time(b)) for a, b in pairs])
         deviations = np.abs(ratios - np.median(ratios))
@@ -101,7 +101,7 @@ class SwitchedSteps(Struct, frozen=True):
                 for before, mid, after in zip(unedited, unedited[1:], unedited[2:], strict=False)
             ]
         )
-        if len(ratios) >= _FEW:
+        if len(ratios) >= _MIN_DEVIATIONS:
             limit = _WIDE * _NORMAL * float(np.median(np.abs(ratios)))
             ratios = np.clip(ratios, -limit, limit)
         return ratios.tolist()
@@ -249,10 +249,10 @@ def cut_blocks(
         if stop - start >= _MIN_PARTS * min(grain, _MIN_PART_STEPS)
     ]
     rows = [_leave_turns(steps, span) for _, span in spans]
-    split = [split_stalls(steps.lengths[kept], collecting_ns[kept]) for kept in rows]
+    split = [split_stalls(steps.lengths[numbers], collecting_ns[numbers]) for numbers in rows]
     is_split = are_rare([stalls for _, stalls in split])
-    for (side, _), kept, (usual, stalls) in zip(spans, rows, split, strict=True):
-        lengths = usual if is_split else steps.lengths[kept]
+    for (side, _), numbers, (usual, stalls) in zip(spans, rows, split, strict=True):
+        lengths = usual if is_split else steps.lengths[numbers]
         n_parts = max(_MIN_PARTS, min(_MAX_PARTS, len(lengths) // grain))
         parts = np.array_split(lengths, n_parts)
         left_out = stalls if is_split else Stalls(len(lengths), 0, 0.0, 0)
@@ -267,8 +267,8 @@ def _leave_turns(steps: ArmSteps, span: slice) -> Int64:
     left, all are kept.
     """
     numbers: Int64 = np.arange(span.start, span.stop, dtype=np.int64)
-    kept = numbers[steps.turns_ns[span] == 0]
-    return kept if len(kept) >= _MIN_PARTS * _MIN_PART_STEPS else numbers
+    unturned = numbers[steps.turns_ns[span] == 0]
+    return unturned if len(unturned) >= _MIN_PARTS * _MIN_PART_STEPS else numbers
 
 
 def _read_memory_peaks(process: Process) -> Iterator[tuple[int, int]]:

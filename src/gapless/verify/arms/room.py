@@ -17,14 +17,14 @@ Values = Mapping[str, tuple[float, ...]]
 def explain_lack(samples: Samples) -> str | None:
     """Return of what there is too little for another arm beside the sampled one; ``None``: none."""
     values = {name: column for name, (_, column) in samples.series.items() if column}
-    taken = sum(max(column) for name, column in values.items() if name.endswith(_RSS))
-    if not taken:
+    arm_bytes = sum(max(column) for name, column in values.items() if name.endswith(_RSS))
+    if not arm_bytes:
         return "it is not known how much memory an arm takes"
     free = [min(values["memory.available"])] if "memory.available" in values else []
     if {"memory.group_used", "memory.group_limit"} <= values.keys():
         free += [min(values["memory.group_limit"]) - max(values["memory.group_used"])]
-    if not free or min(free) < _MARGIN * taken:
-        return f"an arm takes {size(taken)} of memory, and no more than that was free beside it"
+    if not free or min(free) < _MARGIN * arm_bytes:
+        return f"an arm takes {size(arm_bytes)} of memory, and no more than that was free beside it"
     return next((why for name in values if (why := _explain_device(name, values))), None)
 
 
@@ -33,7 +33,7 @@ def _explain_device(name: str, values: Values) -> str | None:
     total = values.get(name.replace("_used", "_total"))
     if not _DEVICE.fullmatch(name) or not total:
         return None
-    taken, free = max(values[name]) - min(values[name]), min(total) - max(values[name])
-    if free >= _MARGIN * taken:
+    arm_bytes, free = max(values[name]) - min(values[name]), min(total) - max(values[name])
+    if free >= _MARGIN * arm_bytes:
         return None
-    return f"an arm takes {size(taken)} of a GPU's memory, and {size(free)} were free beside it"
+    return f"an arm takes {size(arm_bytes)} of a GPU's memory, and {size(free)} were free beside it"

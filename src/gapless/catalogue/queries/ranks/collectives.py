@@ -206,6 +206,17 @@ def remains_by_latency(evidence: Evidence, n_fewer: float) -> Estimate:
     return Estimate(low, mid, 1.0)
 
 
+def remains_at_speed(evidence: Evidence, ratio: float) -> Estimate:
+    """Return what remains of exchanges over links so many times as fast.
+
+    What grows with their bytes takes less, as far as that is fitted to their sizes; else from all
+    of it to none.
+    """
+    bytes_share = _bytes_share(_select_reductions(evidence))
+    gone_share = (0.5 if bytes_share is None else bytes_share) * (1 - 1 / ratio)
+    return Estimate(1 / ratio, 1 - gone_share, 1 - gone_share / 2)
+
+
 def factor_of_half(evidence: Evidence) -> Estimate | None:
     """Return the factor of the time of reductions of half as many bytes; ``None``: sizes unknown.
 

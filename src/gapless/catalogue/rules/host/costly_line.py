@@ -22,15 +22,15 @@ _MIN_DEVICE_SHARE: Final = 0.08  # with a device, where launching a loss takes l
 _MAX_LINES: Final = 3
 _REMEDY: Final = (
     "if training does not need it: leave it out, or do it every hundredth step; if it does: in one "
-    "call on whole tensors (torch._foreach_*, stacked), or in the loader's workers"
+    f"call on whole tensors (torch._foreach_*, stacked){samples.OR_IN_WORKERS}"
 )
-_PLACE: Final = "beside the forward and the backward pass, the optimizer and the loader"
+_ASIDE: Final = "beside the forward and the backward pass, the optimizer and the loader"
 _GRADIENT_REMEDY: Final = (
     "gradients that are only looked at: read them from .grad after backward(), without a pass of "
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.")
-_PASSED: Final = "its part of the backward pass"
+_BACKWARD_PART: Final = "its part of the backward pass"
 _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
 
 
@@ -274,11 +274,11 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
     return (
         costly_line.detection(
             f"The device computes {line.calls_words} for {place_words}, which takes {time_words}, "
-            f"{_PLACE}.",
+            f"{_ASIDE}.",
             *(Omit((work.operator,), keep=work.kept_share) for work in line.works),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
-            no_remedy=samples.fit_remedy(evidence, _REMEDY),
+            no_remedy=samples.offer_workers(evidence, _REMEDY),
             unless=SAME_LINE,
             inferred=True,
         ),
@@ -318,7 +318,7 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     passed_share = graph_passes.backward_share(evidence, line)
     remedy = _GRADIENT_REMEDY if line.has_gradients else _REMEDY
     return costly_line.detection(
-        f"{line.place} takes {windows.format_step_part(evidence, share.mid * step_ns)}, {_PLACE}.",
+        f"{line.place} takes {windows.format_step_part(evidence, share.mid * step_ns)}, {_ASIDE}.",
         samples.remove_share(
             evidence,
             Estimate(
@@ -332,9 +332,10 @@ def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
         measures=(
             Measure(samples.SAMPLED_AT_LINE, share.mid, "share"),
             Measure("samples", line.looks, ""),
-            *([Measure(_PASSED, passed_share.mid, "share")] if passed_share.mid else ()),
+            *([Measure(_BACKWARD_PART, passed_share.mid, "share")] if passed_share.mid else ()),
         ),
-        no_remedy=samples.fit_remedy(evidence, remedy),
+        no_remedy=samples.offer_workers(evidence, remedy),
         unless=SAME_LINE,
+        line_range=(line.first_line, line.last_line),
         inferred=True,
     )

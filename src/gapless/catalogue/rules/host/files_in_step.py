@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.queries import windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.files import LEAVES, MAX_FILE_SHARE, find_caller, measure_file_calls
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
@@ -16,7 +16,7 @@ _TRUE_SHARE: Final = Estimate(0.6, 1.0, 1.3)
 _MIN_STEP_SHARE: Final = 0.01  # of the step
 _MAX_NAMES: Final = 3  # calls
 _READ_CALLS: Final = frozenset({"open", "close", "read", "readline", "readlines", "readinto"})
-_READ_REMEDY: Final = "read it once before the loop, or in the loader's workers"
+_READ_REMEDY: Final = f"read it once before the loop{samples.OR_IN_WORKERS}"
 _WRITE_REMEDY: Final = (
     "gather what is to be written and write it every n-th step, at once (writerows, one "
     "write), to a file that stays open, without flush and fsync; or write less"
@@ -99,5 +99,5 @@ def files_in_step(evidence: Evidence) -> Detection | None:
         HostChange(LEAVES, Estimate(low, mid, high)),
         location=find_caller(evidence, next(iter(file_use.calls))),
         measures=(Measure("calls of files, a step", file_use.ns, "ns"),),
-        no_remedy=_READ_REMEDY if only_reads else _WRITE_REMEDY,
+        no_remedy=samples.offer_workers(evidence, _READ_REMEDY if only_reads else _WRITE_REMEDY),
     )

@@ -82,9 +82,10 @@ def held_interpreter(evidence: Evidence) -> Detection | None:
             Measure("the training thread, of the time", busiest.training_cpu_share, "share"),
             Measure("the training thread waits for nothing known", lacked_share, "share"),
         ),
-        no_remedy=(
+        no_remedy=samples.offer_workers(
+            evidence,
             "let it sleep or wait for an event between its rounds; or do its work in a process of "
-            "its own, or in the loader's workers"
+            f"its own{samples.OR_IN_WORKERS}",
         ),
         inferred=True,
     )

@@ -14,6 +14,16 @@ from gapless.model.finding import Detection, Measure
 _MIN_STEP_SHARE: Final = 0.03  # of the step
 _MAX_DEVICE_SHARE: Final = 0.9
 _ON_DEVICE: Final = Estimate(0.3, 0.75, 1.0)  # of the thread's share
+_AGAIN: Final = "again with the tensors that it was called with, this time without gradients"
+_LEFT: Final = "once more without gradients, and nothing takes the result"
+_REMEDY: Final = (
+    "keep what the first call gives, and compute the numbers from that (detach() where no "
+    "gradient is wanted)"
+)
+_LEFT_REMEDY: Final = (
+    "leave it out; if it is there for what it changes beside (statistics of batch norms), do it "
+    "every hundredth step"
+)
 
 
 @rule(
@@ -27,6 +37,12 @@ _ON_DEVICE: Final = Estimate(0.3, 0.75, 1.0)  # of the thread's share
     > model.Net is called again with the tensors that it was called with, this time without
       gradients: 4.0 ms of each 20.0 ms step.
     cpu(repeat)
+    busy.math 14, idle.host.python 6
+    call_line, host_code
+    # A copy of the batch with noise, and nothing takes what the model makes of it
+    > model.Net is called once more without gradients, and nothing takes the result: 4.0 ms of each
+      20.0 ms step.
+    cpu(Repeat(Location("train.py", 65, "train"), "model.Net", 1.0, is_left=True))
     busy.math 14, idle.host.python 6
     call_line, host_code
     # Another batch
@@ -50,7 +66,9 @@ def repeated_forward(evidence: Evidence) -> Detection | None:
     ## How it is measured
     While stacks are recorded, calls of outermost modules are compared: the same module in the same
     mode (evaluation mode means an evaluation), the same tensors (not others of the same sizes),
-    none of them written to meanwhile, once with gradients and once without. Samples of the training
+    none of them written to meanwhile, once with gradients and once without; or with any tensors, if
+    the bytecode behind the call without gradients drops its result, and no part of the module has
+    a hook that takes one. Samples of the training
     thread's stack in all steps show how long the second call takes, and that it is not rare; with a
     device, its share of the device's work is assumed to be the same.
     """
@@ -61,19 +79,16 @@ def repeated_forward(evidence: Evidence) -> Detection | None:
     step_ns = evidence.step_ns
     if share is None or repeat is None or not step_ns or share.mid < _MIN_STEP_SHARE:
         return None
+    time_words = windows.format_step_part(evidence, share.mid * step_ns)
     return repeated_forward.detection(
-        f"{repeat.kind} is called again with the tensors that it was called with, "
-        f"this time without gradients: {windows.format_step_part(evidence, share.mid * step_ns)}.",
+        f"{repeat.kind} is called {_LEFT if repeat.is_left else _AGAIN}: {time_words}.",
         *_changes_without(evidence, share),
         location=repeat.location,
         measures=(
             Measure("sampled in the second call, of the thread", share.mid, "share"),
             Measure("second calls, a step of the window", repeat.calls, ""),
         ),
-        no_remedy=(
-            "keep what the first call gives, and compute the numbers from that (detach() where no "
-            "gradient is wanted)"
-        ),
+        no_remedy=_LEFT_REMEDY if repeat.is_left else _REMEDY,
         inferred=True,
     )
 

@@ -22,7 +22,7 @@ _OPERATIONS: Final = (
 _MIN_CALLS: Final = 0.9  # a step
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MARKS: Final = ("gloo:", "nccl:")  # of transfers, on the threads that carry them out
-_MET: Final = ("barrier", "all_gather")
+_MEETING_KINDS: Final = ("barrier", "all_gather")
 _WRAPPED: Final = "ddp"  # which exchanges gradients without a call of the user's
 _SHARDED: Final = "fsdp"
 
@@ -182,7 +182,7 @@ def _estimate_remaining(evidence: Evidence, count_share: float) -> Estimate:
         windows.sum_calls(
             evidence, *(f"{mark}{kind}*" for mark in _MARKS for kind in kinds)
         ).host_ns
-        for kinds in (("",), _MET)
+        for kinds in (("",), _MEETING_KINDS)
     )
     shares = sorted((count_share, met_ns / all_ns if all_ns else count_share))
     return Estimate(1 - shares[1], 1 - sum(shares) / 2, 1 - shares[0])

@@ -15,7 +15,7 @@ from gapless.model.finding import Detection, Measure
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _NO_SEARCH: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-no-unused")
-_ALL: Final = Estimate(0.0, 0.5, 1.0)  # what remains: the search is part of these leaves
+_REMAINING: Final = Estimate(0.0, 0.5, 1.0)  # what remains: the search is part of these leaves
 
 
 @rule(
@@ -81,7 +81,7 @@ def searched_parameters(evidence: Evidence, parallel: Parallel, world: World) ->
         "Before each backward pass the whole graph is walked for parameters that are not used, and "
         "the ranks tell one another of them: "
         f"{words.format(windows.format_step_part(evidence, max_ns))}.",
-        *(changes or (HostChange(leaves, _ALL),)),
+        *(changes or (HostChange(leaves, _REMAINING),)),
         location=parallel.location,
         measures=(
             Measure("at most, a step", max_ns, "ns"),

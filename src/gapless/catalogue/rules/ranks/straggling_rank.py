@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.queries import windows
+from gapless.catalogue.queries import samples, windows
 from gapless.catalogue.queries.ranks import collectives, rank_marks, rank_waits
 from gapless.catalogue.queries.ranks.laden_rank import find_laden_rank
 from gapless.catalogue.queries.ranks.rank_steps import STRAGGLER_WAIT, Rank
@@ -200,10 +200,11 @@ def straggling_rank(evidence: Evidence) -> Detection | None:
             *(Measure(f"{activity}, more than the others", ns, "ns") for activity, ns in largest),
             Measure("ranks", len(ranks), ""),
         ),
-        no_remedy=(
-            "let that rank do what the others do: share its extra work among all, give it to a "
-            "thread or a loader's workers; deal out samples by length; if it does nothing more, "
-            "look at its machine"
+        no_remedy=samples.offer_workers(
+            evidence,
+            "let that rank do what the others do: share its extra work among all, do it in a "
+            f"thread{samples.OR_IN_WORKERS}; deal out samples by length; if it does nothing more, "
+            "look at its machine",
         ),
     )
     return replace(detection, rank=straggler.rank)
