@@ -5,13 +5,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.queries import (
-    device_waits,
-    graph_passes,
-    samples,
-    step_lines,
-    windows,
-)
+from gapless.catalogue.queries import device_waits, graph_passes, samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.change import Omit
 from gapless.model.estimate import Estimate
@@ -148,6 +142,11 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "train.py", 22, "train", 120, 0.3)
     CallLine("train.py", 22, "train", "site-packages/tqdm/std.py", "tqdm.__iter__", 0.3)
+    # A solver of a library's, which calls the model back
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 26, "train", 120, 0.3)
+    CallLine("train.py", 26, "train", "site-packages/ode.py", "odeint", 0.4, forward=0.1)
     # A line of a model
     cpu()
     busy.math 14, idle.host.python 6
@@ -235,9 +234,9 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     gradients that are computed by another pass through a graph of which there is but one, nor
     losses and distributions below the last backward pass, nor networks of torch's called below the
     optimizer's step alone, nor derivatives of functions (torch.func) there. Where no module is
-    called, the lines before the backward pass are the model. Operators count. The price is that of
-    the step without the line: whether the step needs it cannot be seen from outside. A cause that
-    is named at the same lines takes precedence.
+    called, the lines before the backward pass are the model; what calls it back, such as a
+    library's solver, is part of it. Operators count. The price is that of the step without the
+    line: whether the step needs it cannot be seen. A cause named at the same lines comes first.
     With a device, samples in calls of C that may wait for it (numbers read back, copies) do not
     count, as far as it computes meanwhile; it has to wait for the host in the step. What else a
     line waits, up to its own time, likely goes with it, as far as the device idles. A line is
