@@ -80,7 +80,7 @@ def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
 
     Of operators without a graph, as stacks of a window show them of the line's function: as much
     as the line takes of the function's time outside training. Without stacks up to all is possible
-    that the line launches, by samples beside Python.
+    that the line launches, by samples beside Python, and at least the shortest kernels are its own.
     """
     if not evidence.on_device or not evidence.step_ns:
         return Estimate(0.0, 0.0, 0.0)
@@ -91,8 +91,11 @@ def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
             for code in evidence.host_code
             if (code.file, code.line) == (line.location.file, line.location.line)
         )
-        launched_share = max(0.0, line.share.mid - python_share) * busy_share
-        return Estimate(0.0, launched_share / 2, launched_share)
+        launches_share = max(0.0, line.share.mid - python_share)
+        most, least = (
+            share * busy_share for share in (launches_share, _least_work(evidence, launches_share))
+        )
+        return Estimate(least, (least + most) / 2, most)
     work_ns = sum(
         site.ns
         for site in evidence.study.sites
@@ -107,6 +110,22 @@ def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
     line_ns = work_ns * line.share.mid / max(line.share.mid, sum(shares))
     share = min(busy_share, line_ns / windows.count_steps(evidence) / evidence.step_ns)
     return Estimate(share, share, share)
+
+
+def _least_work(evidence: Evidence, launches_share: float) -> float:
+    """Return which share of a device's time a share of its launches takes at least.
+
+    What else is launched may be the longest kernels, but it is no more than there are launches
+    left for: thousands of short kernels of one line cannot be those of a model.
+    """
+    kernels = sorted(evidence.study.tables.kernels, key=lambda kernel: kernel.mean_ns)
+    n_left = launches_share * sum(kernel.calls for kernel in kernels)
+    least_ns = 0.0
+    for kernel in kernels:
+        n_calls = min(n_left, kernel.calls)
+        least_ns, n_left = least_ns + n_calls * kernel.mean_ns, n_left - n_calls
+    all_ns = sum(kernel.device_ns for kernel in kernels)
+    return min(launches_share, least_ns / all_ns) if all_ns else 0.0
 
 
 def min_step_share(evidence: Evidence) -> float:

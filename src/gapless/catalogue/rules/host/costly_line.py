@@ -5,13 +5,7 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.queries import (
-    device_waits,
-    graph_passes,
-    samples,
-    step_lines,
-    windows,
-)
+from gapless.catalogue.queries import device_waits, graph_passes, samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
 from gapless.model.change import Omit
 from gapless.model.estimate import Estimate
@@ -148,6 +142,11 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "train.py", 22, "train", 120, 0.3)
     CallLine("train.py", 22, "train", "site-packages/tqdm/std.py", "tqdm.__iter__", 0.3)
+    # A solver of a library's, which calls the model back
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 26, "train", 120, 0.3)
+    CallLine("train.py", 26, "train", "site-packages/ode.py", "odeint", 0.4, forward=0.1)
     # A line of a model
     cpu()
     busy.math 14, idle.host.python 6
@@ -235,15 +234,15 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     gradients that are computed by another pass through a graph of which there is but one, nor
     losses and distributions below the last backward pass, nor networks of torch's called below the
     optimizer's step alone, nor derivatives of functions (torch.func) there. Where no module is
-    called, the lines before the backward pass are the model. Operators count. The price is that of
-    the step without the line: whether the step needs it cannot be seen from outside. A cause that
-    is named at the same lines takes precedence.
-    With a device, samples in calls of C that may wait for it (numbers read back, copies) do not
-    count, as far as it computes meanwhile; it has to wait for the host in the step. What else a
-    line waits, up to its own time, likely goes with it, as far as the device idles. A line is
-    surely worth no more than it waits in the line's function, as stacks of a window show, and
-    likely no more than it idles for the host, and for batches that the thread loads itself: without
-    the line, the thread launches ahead. What the device works for operators without a graph that
+    called, the lines before the backward pass are the model; what calls it back, such as a
+    library's solver, is part of it. Operators count. The price is that of the step without the
+    line: whether the step needs it cannot be seen. Causes there take precedence, those with a fix
+    if they are half of it. With a device, samples in calls of C that may wait for it (numbers read
+    back, copies) do not count, as far as it computes meanwhile; it has to wait for the host in the
+    step. What else a line waits, up to its own time, likely goes with it, as far as the device
+    idles. A line is surely worth no more than it waits in the line's function, as stacks of a
+    window show, and likely no more than it idles for the host, and for batches that the thread
+    loads itself. What the device works for operators without a graph that
     the function calls itself goes with the line, too. Where the device hardly waits, that alone
     counts (of lines above the backward pass the longest operator: the batch may be made there); the
     line is named if samples show that call, else the function, if most samples outside training are
