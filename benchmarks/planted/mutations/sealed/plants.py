@@ -7,9 +7,6 @@ their answers have been read they move into the folder beside it, and others tak
 from typing import Final
 
 from benchmarks.planted.mutations.plant import Plant
-from benchmarks.planted.mutations.sealed import decoys, host, samples, switches, tensors
 
-PLANTS: Final[tuple[Plant, ...]] = (
-    *(*samples.PLANTS, *host.PLANTS, *tensors.PLANTS, *switches.PLANTS),
-)
-HARMLESS: Final[tuple[Plant, ...]] = decoys.HARMLESS
+PLANTS: Final[tuple[Plant, ...]] = ()
+HARMLESS: Final[tuple[Plant, ...]] = ()
