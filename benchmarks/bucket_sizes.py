@@ -1,6 +1,6 @@
 """Measure how large the buckets of DistributedDataParallel should be, in turns of one job.
 
-``torchrun --nproc-per-node 2 benchmarks/bucket_sizes.py turns --out FILE`` trains one model in one
+``torchrun --nproc-per-node 2 -m benchmarks.bucket_sizes turns --out FILE`` trains one model in one
 job with buckets of each size, in turns of blocks of steps. ``… train --mib SIZE`` is the training
 that ``gapless run`` records; nothing in it knows of gapless. ``python -m benchmarks.bucket_sizes
 foretell --run FOLDER --mib SIZE … --out FILE`` adds what buckets of other sizes are foretold to
