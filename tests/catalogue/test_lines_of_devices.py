@@ -166,3 +166,23 @@ def test_a_line_goes_with_what_its_function_computes_below_the_backward_pass(
     (detection,) = costly_line(evidence)
     assert isinstance(detection, Detection)
     assert (Omit((sums,), keep=0.0) in detection.changes) is is_priced
+
+
+def test_work_that_the_thread_waits_for_elsewhere_goes_off_the_plain_step() -> None:
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 16, "idle.host.dispatch": 4},
+        BACKWARD,
+        HOST_CODE,
+        HotLine("training", "train.py", 36, "train", 20, 0.05),
+        HotLine("training", "loss.py", 12, "loss", 140, 0.35, waited=0.3),  # values are read
+        operator("aten::lgamma", calls=50, host_ms=1, device_ms=4),
+        Site("aten::lgamma", "train.py", 20, "train", MS * STEPS, 50 * STEPS),
+        Site(f"{ON_DEVICE}aten::lgamma", "train.py", 20, "train", 4 * MS * STEPS, 50 * STEPS),
+    )
+    (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
+    (change,) = detection.changes
+    assert isinstance(change, HostChange)
+    assert change.factor.mid == pytest.approx(1 - 4 / 16)
+    assert change.factor.high == pytest.approx(1 - 2 / 16)

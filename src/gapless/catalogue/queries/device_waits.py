@@ -1,5 +1,6 @@
 """How much of a step a device waits for what is done at a line, or works for it."""
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -29,6 +30,7 @@ _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "detach")
 _DISPATCH, _DISPATCHED = ("boolean_dispatch.fn", "max_pool")
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
 _MIN_CALLS_SHARE: Final = 0.9  # of an operator's calls, or time: others belong to the model
+_MIN_LAUNCH_SHARE: Final = 0.5  # of a line's time: calling the operators takes so much of it
 
 
 def exposed_share(evidence: Evidence, line: StepLine) -> float:
@@ -133,7 +135,7 @@ class DeviceLine(Struct, frozen=True):
     """A line, or only a function by that where it begins, and the operators that it calls."""
 
     location: Location
-    is_exact: bool  # a sample of that call shows the line
+    is_exact: bool  # samples show that the operators are called there
     works: tuple[DeviceWork, ...]  # the longest first
 
     @property
@@ -178,12 +180,31 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
     is_late = top_line is not None and step_lines.follows_passes(top_line, evidence.call_lines)
     neighbours = [
         site for site in sites if Location(site.file, site.line, site.function) == function
-    ]
+    ][: None if is_late else 1]
+    lines = [call.line] if call is not None else []
+    if top_line is not None and _launches(evidence, top_line, neighbours):
+        lines.append(top_line.location.line)
     return DeviceLine(
-        function if call is None else replace(function, line=call.line),
-        call is not None,
-        tuple(_measure_work(evidence, site) for site in neighbours[: None if is_late else 1]),
+        replace(function, line=lines[0]) if lines else function,
+        bool(lines),
+        tuple(_measure_work(evidence, site) for site in neighbours),
     )
+
+
+def _launches(evidence: Evidence, line: StepLine, sites: Sequence[Site]) -> bool:
+    """Return whether what a line takes is calling operators, as long as windows show these calls.
+
+    A line that takes much longer does something else: one call that a device works long for is no
+    reason for it.
+    """
+    names = {site.name.removeprefix(ON_DEVICE) for site in sites}
+    called_ns = sum(
+        call.ns
+        for call in evidence.study.sites
+        if call.name in names and (call.file, call.function) == (sites[0].file, sites[0].function)
+    )
+    line_ns = line.share.mid * (evidence.step_ns or 0)
+    return called_ns / windows.count_steps(evidence) >= _MIN_LAUNCH_SHARE * line_ns
 
 
 def _measure_work(evidence: Evidence, site: Site) -> DeviceWork:

@@ -12,8 +12,9 @@ from gapless.catalogue.queries import (
     step_lines,
     windows,
 )
+from gapless.catalogue.queries.device_waits import DeviceLine
 from gapless.catalogue.queries.step_lines import StepLine
-from gapless.model.change import Omit
+from gapless.model.change import Change, Omit
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
@@ -202,6 +203,24 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     operator("aten::logsumexp", calls=1, host_ms=1, device_ms=8)
     Site("aten::logsumexp", "train.py", 20, "train", MS * STEPS, STEPS)
     Site(f"{ON_DEVICE}aten::logsumexp", "train.py", 20, "train", 8 * MS * STEPS, STEPS)
+    # A line that launches what the device works for, kernel by kernel
+    > The device computes aten::pixel_shuffle 150× for train.py:36, which takes 8.0 ms of each
+      20.0 ms step, beside the forward and the backward pass, the optimizer and the loader.
+    gpu()
+    busy.math 19, idle.host.python 1
+    backward, host_code, HotLine("training", "train.py", 36, "train", 80, 0.2)
+    operator("aten::pixel_shuffle", calls=150, host_ms=3, device_ms=8)
+    Site("aten::pixel_shuffle", "train.py", 20, "train", 3 * MS * STEPS, 150 * STEPS)
+    Site(f"{ON_DEVICE}aten::pixel_shuffle", "train.py", 20, "train", 8 * MS * STEPS, 150 * STEPS)
+    # The same, where the device waits for its host elsewhere
+    > The device computes aten::lgamma 50× for train.py:36, which takes 3.6 ms of each 20.0 ms step,
+      beside the forward and the backward pass, the optimizer and the loader.
+    gpu()
+    busy.math 15, idle.host.dispatch 5
+    backward, host_code, HotLine("training", "train.py", 36, "train", 24, 0.06)
+    operator("aten::lgamma", calls=50, host_ms=1, device_ms=3.6)
+    Site("aten::lgamma", "train.py", 20, "train", MS * STEPS, 50 * STEPS)
+    Site(f"{ON_DEVICE}aten::lgamma", "train.py", 20, "train", int(3.6 * MS) * STEPS, 50 * STEPS)
     # The same through torch.nn.functional, at a line with few samples
     > The device computes aten::max_pool2d 100× for train.py:36, which takes 8.0 ms of each 20.0 ms
       step, beside the forward and the backward pass, the optimizer and the loader.
@@ -244,22 +263,27 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     surely worth no more than it waits in the line's function, as stacks of a window show, and
     likely no more than it idles for the host, and for batches that the thread loads itself: without
     the line, the thread launches ahead. What the device works for operators without a graph that
-    the function calls itself goes with the line, too. Where the device hardly waits, that alone
-    counts (of lines above the backward pass the longest operator: the batch may be made there); the
-    line is named if samples show that call, else the function, if most samples outside training are
-    at one line. Other calls of such an operator keep their part. Recordings that do not tell calls
-    that may wait count as if lines had waited as long as the device works. Where no window shows
+    the function calls itself goes with the line, too. Where the device hardly waits, or no line
+    takes long beside it, that alone counts (of lines above the backward pass the longest operator:
+    the batch may be made there); the line is named if samples show that call, or calling these
+    operators takes about as long as the line at which most samples outside training are; else the
+    function, if there is such a line. If the thread waits for the device in plain steps as long as
+    the device works so, at least half of that goes with the line. Other calls of such an operator
+    keep their part. Recordings
+    that do not tell calls that may wait count as if lines had waited as long as the device works.
+    Where no window shows
     what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
-    if not lines and evidence.on_device:
-        return _device_detections(evidence)
-    return [
+    detections = [
         _line_detection(evidence, line)
         for line in lines[:_MAX_LINES]
         if line.share.low >= _min_share(evidence, line)
     ]
+    if not detections and evidence.on_device:
+        return _device_detections(evidence)
+    return detections
 
 
 def _device_detections(evidence: Evidence) -> Sequence[Detection]:
@@ -275,7 +299,7 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
         costly_line.detection(
             f"The device computes {line.calls_words} for {place_words}, which takes {time_words}, "
             f"{_ASIDE}.",
-            *(Omit((work.operator,), keep=work.kept_share) for work in line.works),
+            *_device_changes(evidence, line),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
             no_remedy=samples.offer_workers(evidence, _REMEDY),
@@ -283,6 +307,18 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
             inferred=True,
         ),
     )
+
+
+def _device_changes(evidence: Evidence, line: DeviceLine) -> Sequence[Change]:
+    """Return what a device need not work; where the thread waits for it so long, that is the gain.
+
+    Windows slow the thread, which then waits less: samples of plain steps show its waits.
+    """
+    share = line.share
+    if step_lines.waited_share(evidence) < share:
+        return [Omit((work.operator,), keep=work.kept_share) for work in line.works]
+    sure_share = _MIN_SHOWN_SHARE * share
+    return [samples.remove_share(evidence, Estimate(sure_share, share, share), ("busy.",))]
 
 
 def _min_share(evidence: Evidence, line: StepLine) -> float:
