@@ -16,12 +16,13 @@ from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.queries.ranks import transports
+from gapless.catalogue.queries.ranks.buckets import change_buckets, suitable_mib
 from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.one_process_for_gpus import one_process_for_gpus
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
 from gapless.catalogue.rules.ranks.small_buckets import small_buckets
-from gapless.model.change import Change, Delay, HostChange, Omit, Scale
+from gapless.model.change import Bucket, Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HotLine
@@ -162,23 +163,37 @@ def test_a_group_of_one_process_is_worth_its_transfers_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cap_mib", "exchanges", "change"),
+    ("cap_mib", "change"),
     [
-        (0.1, [], Omit((REDUCE_CALL,), keep=0.02)),
-        (5.0, [], Scale(Estimate(0.368, 0.763, 1.0), leaves=("comm.exposed",))),
-        (5.0, [(1, 1000), (8, 8000)], Scale(Estimate(0.21, 1.0, 1.0), leaves=("comm.exposed",))),
+        (0.1, Omit((REDUCE_CALL,), keep=0.02)),
+        (5.0, Bucket(25 << 20, 25 << 20, Estimate(0.0, 0.5, 1.0), transports.NVLINK.slowdown)),
     ],
 )
-def test_fewer_buckets_of_a_device_carry_the_same_bytes(
-    cap_mib: float, exchanges: list[tuple[int, int]], change: Change
-) -> None:
+def test_fewer_buckets_of_a_device_carry_the_same_bytes(cap_mib: float, change: Change) -> None:
     facts = example_facts.gpu(
         example_facts.ddp(bucket_cap_mb=cap_mib), example_facts.world(ranks=2)
     )
-    calls = operator(REDUCE_CALL, calls=100, host_ms=3)
-    evidence = with_exchanges(evidence_of(facts, WORK, calls), *exchanges)
+    evidence = evidence_of(facts, WORK, operator(REDUCE_CALL, calls=100, host_ms=3))
     (detection,), _ = run_rules(evidence, (small_buckets,))
     assert detection.changes == (change,)
+
+
+@pytest.mark.parametrize(
+    ("mib", "device", "suits"),
+    [(400, "NVIDIA H200", 25.0), (40, "NVIDIA H200", 10.0), (400, "NVIDIA A10", 3.0)],
+)
+def test_a_bucket_that_suits_takes_eight_times_its_latency(
+    mib: int, device: str, suits: float
+) -> None:
+    facts = example_facts.gpu(
+        example_facts.ddp(bucket_cap_mb=1000.0), example_facts.world(ranks=2),
+        example_facts.optimizer(parameters=mib << 18),
+    )  # fmt: skip
+    facts = replace(facts, machine=replace(facts.machine, device=device))
+    evidence = evidence_of(facts, WORK, operator(REDUCE_CALL, calls=1, host_ms=3))
+    assert suitable_mib(evidence) == suits
+    share = change_buckets(evidence, suits).latency
+    assert 0 < share.low < share.mid < 0.2
 
 
 @pytest.mark.parametrize(

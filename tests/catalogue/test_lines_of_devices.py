@@ -4,7 +4,9 @@ import pytest
 
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded
 from gapless.catalogue.examples.example_facts import gpu
-from gapless.catalogue.examples.parts import MS, STEPS, operator
+from gapless.catalogue.examples.parts import MS, STEPS, kernel, operator
+from gapless.catalogue.queries.device_waits import own_work_share
+from gapless.catalogue.queries.step_lines import find_costly_lines
 from gapless.catalogue.rules.host.costly_line import costly_line
 from gapless.model.change import HostChange, Omit
 from gapless.model.edit import Location
@@ -68,6 +70,25 @@ def test_a_device_no_longer_works_for_what_a_line_no_longer_calls() -> None:
         return evidence.share(*change.leaves) * (1 - change.factor.mid)
 
     assert (price(0), price(4)) == pytest.approx((0.475, 0.7))
+
+
+@pytest.mark.parametrize(("short_ms", "low", "mid"), [(9.0, 0.45, 0.45), (1.0, 0.05, 0.25)])
+def test_what_is_launched_beside_a_line_is_at_most_the_longest_kernels(
+    short_ms: float, low: float, mid: float
+) -> None:
+    line = HotLine("training", "train.py", 36, "train", 360, 0.9)
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 10, "idle.host.dispatch": 10},
+        CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.05),
+        HOST_CODE,
+        line,
+        kernel("im2col", 900, short_ms),
+        kernel("gemm", 100, 10 - short_ms),
+    )
+    (step_line,) = find_costly_lines(evidence)
+    assert own_work_share(evidence, step_line).low == pytest.approx(low)
+    assert own_work_share(evidence, step_line).mid == pytest.approx(mid)
 
 
 def test_a_line_is_named_where_no_window_shows_what_the_device_did() -> None:
@@ -186,3 +207,30 @@ def test_work_that_the_thread_waits_for_elsewhere_goes_off_the_plain_step() -> N
     assert isinstance(change, HostChange)
     assert change.factor.mid == pytest.approx(1 - 4 / 16)
     assert change.factor.high == pytest.approx(1 - 2 / 16)
+
+
+def test_a_line_that_launches_kernel_by_kernel_is_where_the_device_works_for() -> None:
+    name = "aten::pixel_shuffle"
+
+    def line(n_calls: int, host_ms: int) -> int | None:
+        evidence = evidence_of(
+            gpu(),
+            {"busy.math": 19, "idle.host.python": 1},
+            BACKWARD,
+            HOST_CODE,
+            HotLine("training", "train.py", 36, "train", 80, 0.2),
+            operator(name, calls=n_calls, host_ms=host_ms, device_ms=8),
+            Site(name, "train.py", 20, "train", host_ms * MS * STEPS, n_calls),
+            Site(
+                f"{ON_DEVICE}aten::pixel_shuffle", "train.py", 20, "train", 8 * MS * STEPS, n_calls
+            ),
+        )
+        (detection,) = costly_line(evidence)
+        assert isinstance(detection, Detection)
+        assert detection.location is not None
+        return detection.location.line
+
+    assert line(150 * STEPS, 3) == 36
+    assert (
+        line(STEPS, 1) == 20
+    )  # the line takes 4 ms, for something else: where the function begins

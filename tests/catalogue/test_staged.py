@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.example_facts import cpu, gpu, loader
-from gapless.catalogue.examples.parts import COUNT, example_use, example_workers
+from gapless.catalogue.examples.parts import COUNT, MS, example_use, example_workers
 from gapless.catalogue.rules.input.read_bound import read_bound
 from gapless.catalogue.rules.input.slow_samples import slow_samples
 from gapless.catalogue.rules.input.slow_stages import SLOW_STAGES
@@ -54,6 +54,21 @@ def test_beside_a_training_on_processors_a_stage_is_told_though_workers_might_do
     detection = _detect_reading()
     assert detection is not None
     assert detection.summary.startswith("Reading takes 100 % of making a batch")
+
+
+def test_waits_of_evaluations_for_the_same_loader_are_told_beside_a_step() -> None:
+    use = example_use(
+        loader(),
+        {"collate": 20.0},
+        example_workers(0, {"collate": 0.3}),
+        evaluation_ns=8 * COUNT * MS,
+        share=12 / 32,
+    )
+    (detection,) = COLLATE_BOUND(
+        evidence_of(cpu(loader()), {"busy.math": 20.0, "idle.data.collate": 12.0}, use)
+    )
+    assert isinstance(detection, Detection)
+    assert "Evaluations wait for batches, too, 8.0 ms a step" in detection.summary
 
 
 def test_with_workers_it_is_not_told_what_more_of_them_would_give() -> None:

@@ -23,7 +23,8 @@ def test_links_of_containers_and_bridges_do_not_count(
     draw_link(tmp_path, "eth1", -1, None, device=True)
     draw_link(tmp_path, "bond0", 20_000, "bond", device=False)
     draw_link(tmp_path, "docker0", 10_000, "bridge", device=False)
-    draw_link(tmp_path, "veth1", 10_000, None, device=False)
+    for number in range(100):  # before "eth0" by their names
+        draw_link(tmp_path, f"cali{number}", 10_000, None, device=False)
     (tmp_path / "lo").mkdir()
     monkeypatch.setattr(surroundings, "_NETWORK", str(tmp_path))
     monkeypatch.setattr(surroundings, "_FABRIC", str(tmp_path / "none"))

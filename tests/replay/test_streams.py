@@ -35,6 +35,29 @@ def test_a_recorded_wait_of_a_stream_is_an_edge() -> None:
     assert simulated.start.tolist() == [10_000, 401_000, 402_000]
 
 
+def _exchange_between(record: Frame, wait: Frame) -> tuple[tuple[int, ...], ...]:
+    """Return what activities wait for, where the record of a wait does not say for which event."""
+    drawing = Drawing(
+        [
+            Act("gradient", 10_000, 500_000, Call(0, 6_000)),
+            Act("exchange", 560_000, 600_000, Call(50_000, 56_000), stream=9),
+        ],
+        [record, wait, Frame("op", 20_000, 58_000)],
+        [0, 60_000],
+        syncs=[SyncRecord(40_000, 41_000, 72, 9, name="Stream Wait Event")],
+    )
+    return graph_of(drawing).work.after
+
+
+def test_a_wait_without_its_event_is_for_the_one_recorded_right_before() -> None:
+    wait = Frame("op", 40_000, 42_000, name="cudaStreamWaitEvent", category=4, correlation=72)
+    record = Frame("op", 30_000, 32_000, name="cudaEventRecordWithFlags", category=4)
+    assert _exchange_between(record, wait) == ((), (0,))
+    # Not for one that was recorded in another frame.
+    earlier = Frame("op", 10_000, 12_000, name="cudaEventRecordWithFlags", category=4)
+    assert _exchange_between(earlier, wait) == ((), ())
+
+
 def test_lateness_that_nothing_explains_is_kept_and_told() -> None:
     drawing = Drawing(
         [

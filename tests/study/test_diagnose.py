@@ -10,7 +10,7 @@ from gapless.catalogue.declare.listing import parse_request
 from gapless.catalogue.declare.rule import Rule
 from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import LOADER_LINE, cpu, gpu, loader
-from gapless.model.change import Change, CopyChange, LoaderChange, Omit, Prediction
+from gapless.model.change import Change, CopyChange, HostChange, LoaderChange, Omit, Prediction
 from gapless.model.edit import Applicability, Location, Proposal
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
@@ -29,7 +29,7 @@ LOCATION = Location("/job/train.py", 7, "main")
 WAITS = evidence_of(
     gpu(loader()), {"busy.math": 40, "idle.data.decode": 50, "idle.sync.return": 10}
 )
-_SPEEDUPS = {"feed": 2.0, "copied": 1.1, "omit": 1.001}
+_SPEEDUPS = {"feed": 2.0, "copied": 1.1, "omit": 1.001, "hosted": 0.9}
 
 
 class ProductSimulator(StandIn, frozen=True):
@@ -251,6 +251,19 @@ def test_refusals_are_kept_with_their_reason() -> None:
     assert refused_proposal.fix == "more-workers"
     assert refused_proposal.refused is not None
     assert "every sample" in refused_proposal.refused
+
+
+def test_what_is_foretold_to_take_longer_is_not_proposed() -> None:
+    rule = rule_of("G906", LoaderChange(0, wait=False), helps=("pin-memory", "more-workers=8"))
+    run_prices = prices()
+
+    def slow_down(evidence: Evidence, proposal: Proposal) -> tuple[Change, ...] | None:
+        del evidence, proposal
+        return (HostChange(("idle.data.decode",), Estimate(0.9, 1.2, 1.5)),)
+
+    effects: dict[str, Effect] = {**EFFECTS, "pin-memory": slow_down}
+    (proposal,) = propose_fixes(run_prices, diagnose(run_prices, (rule,)), effects)
+    assert proposal.fix == "more-workers"
 
 
 def test_what_no_effect_is_known_of_is_to_be_tried() -> None:

@@ -14,8 +14,17 @@ MB = 10**6
 TIMES = [0.0, 500.0, 1000.0, 1400.0, 1900.0]  # two of them within the steps
 
 
-def node(number: int, peer: str, sent_mb: float, busy: float, *, stated: int) -> Recording:
-    prefix = f"connection.eth0 10.0.0.{number} {peer}"
+def node(
+    number: int,
+    peer: str,
+    sent_mb: float,
+    busy: float,
+    *,
+    stated: int,
+    interface: str = "eth0",
+    local: str | None = None,
+) -> Recording:
+    prefix = f"connection.{interface} {local or f'10.0.0.{number}'} {peer}"
     series = {
         f"{prefix}.sent": (TIMES, [0.0, *[sent_mb * MB] * 3, 0.0]),
         f"{prefix}.busy": (TIMES, [0.0, *[busy] * 3, 0.0]),
@@ -58,3 +67,26 @@ def test_the_report_says_what_each_machine_sends() -> None:
     first, second = node_lines(recorded)
     assert first.endswith("sends 0.1 GB/s to box1 through eth0, 8.0 % of the time")
     assert second.endswith("sends 12.5 MB/s to box0 through eth0, 92.0 % of the time")
+
+
+def test_an_interface_without_a_name_is_not_spoken_of() -> None:
+    runs = [
+        node(0, "10.0.0.1", 12, 8.0, stated=1, interface="?"),
+        node(1, "10.0.0.0", 11.5, 92.0, stated=1),
+    ]
+    joined = join_recordings(runs, UNCACHED, lambda _: None)
+    recorded = study_recording(joined, UNCACHED).recorded
+    assert recorded is not None
+    first, _ = node_lines(recorded)
+    assert first.endswith("sends 0.1 GB/s to box1, 8.0 % of the time")
+
+
+def test_an_address_that_several_machines_have_tells_nothing() -> None:
+    bridged = "172.17.0.2"
+    runs = [
+        node(0, bridged, 12, 8.0, stated=1),
+        node(1, "10.0.0.0", 12, 8.0, stated=1, local=bridged),
+        node(2, "10.0.0.0", 12, 92.0, stated=1, local=bridged),
+    ]
+    joined = join_recordings(runs, UNCACHED, lambda _: None)
+    assert facts(joined).world.exchanges == ()

@@ -215,6 +215,20 @@ def test_lines_are_told_at_which_what_was_called_a_module_by_its_forward() -> No
     ]
 
 
+def test_what_a_library_calls_back_is_told_if_it_is_the_forward_pass() -> None:
+    log = Log()
+    solver = ("/x/site-packages/torchdiffeq/_impl/odeint.py", 80, "odeint")
+    calls = ("/x/site-packages/torch/nn/modules/module.py", 7, "Module._call_impl")
+    layer = ("/x/site-packages/torch/nn/modules/linear.py", 130, "Linear.forward")
+    forward, line = ("train.py", 12, "Net.forward"), ("train.py", 48, "train")
+    log.stacks.append(StackCount("training", (solver, line), 0, ran_ns=300))
+    log.stacks.append(
+        StackCount("training", (layer, calls, forward, calls, solver, line), 0, ran_ns=100)
+    )
+    shares = {call.callee: (call.share, call.forward) for call in call_lines([log.to_process()])}
+    assert shares == {"odeint": (1.0, 0.25), "Linear.forward": (0.25, 0.0)}
+
+
 def test_hooks_are_what_modules_and_the_engine_call_beside_their_work() -> None:
     log = Log()
     folder = "/x/site-packages/torch/"

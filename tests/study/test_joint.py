@@ -33,6 +33,9 @@ UNEVEN = evidence_of_ranks(
 )
 
 
+BUCKETS = Bucket(25 << 20, 1 << 20, Estimate(0.1, 0.2, 0.5), Estimate(0.0, 0.2, 0.6))
+
+
 def test_of_one_rank_alone_no_gain_is_sure() -> None:
     evidence = evidence_of(TWO_RANKS, {"busy.math": 12, "idle.host.python": 4})
     assert is_joint(evidence)
@@ -46,7 +49,7 @@ def test_of_one_rank_alone_no_gain_is_sure() -> None:
 
 def test_without_a_replay_of_all_ranks_nothing_is_predicted() -> None:
     simulator = build_simulator((), UNEVEN)
-    for change in (EVEN_RANKS, PYTHON, Bucket(2)):
+    for change in (EVEN_RANKS, PYTHON, BUCKETS):
         prediction = simulator.play((change,))
         assert prediction.speedup is None
         assert prediction.refused == "there is no window with steps"

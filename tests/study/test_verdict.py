@@ -23,7 +23,7 @@ from gapless.catalogue.examples.ranks import evidence_of_ranks, hot_line, with_r
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries.samples import suggest_remedy
 from gapless.catalogue.queries.trace_facts import infer_facts
-from gapless.model.change import Bucket, Change, Drop, LoaderChange, Prediction
+from gapless.model.change import ZERO_FACTOR, Bucket, Change, Drop, LoaderChange, Prediction
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -272,7 +272,7 @@ def test_two_causes_of_computing_explain_no_common_wait() -> None:
 @pytest.mark.parametrize(("stake", "first_code"), [(1.9, "G1.0"), (1.3, "G1.5")])
 def test_an_exchange_by_hand_is_first_where_most_is_at_stake(stake: float, first_code: str) -> None:
     run = evidence_of(gpu(loader()), {"busy.math": 60, "comm.exposed": 40})
-    by_hand = finding(1.0, Bucket(2))
+    by_hand = finding(1.0, Bucket(25 << 20, 1 << 20, ZERO_FACTOR, ZERO_FACTOR))
     most = Prediction(None, "replay", at_most=Estimate(1.0, stake, stake))
     other = finding(1.5, Drop(("idle.host.python",)))
     order = order_findings((other, replace(by_hand, prediction=most)), run)

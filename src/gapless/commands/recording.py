@@ -225,11 +225,9 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
     """Derive what is needed later, and print the report."""
     from gapless.commands.heap import settle_heap
     from gapless.launch.unobserved import contain_failures
-    from gapless.report.forms import write_ended_run
     from gapless.report.run.sentences import relative_path
     from gapless.store.run.recordings import finish
     from gapless.store.run.sources import write_sources
-    from gapless.study import Options, study_ended_run
 
     settle_heap()
     recording = finish(outcome.folder)
@@ -241,6 +239,10 @@ def _print_report(outcome: "RunOutcome", arguments: argparse.Namespace) -> None:
         subject = "recorded" if outcome.recorded else "what was seen is"
         speak(f"{subject} in {relative_path(outcome.folder)}", arguments)
         return
+
+    from gapless.report.forms import write_ended_run
+    from gapless.study import Options, study_ended_run
+
     with progress() as say:
         study = study_ended_run(recording, Options(price=arguments.price), say)
     if not arguments.quiet:

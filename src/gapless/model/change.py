@@ -122,12 +122,17 @@ class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="kind"):
 
 
 class Bucket(msgspec.Struct, frozen=True, tag="bucket", tag_field="kind"):
-    """Gradients are reduced in so many buckets a step, each as soon as the backward pass has them.
+    """Gradients are reduced in buckets, each as soon as the backward pass has the last of it.
 
-    It is named with what is at stake, and tried: how much the pass would hide is not foretold.
+    A bucket is full once it holds ``cap_bytes``, the first one ``first_bytes``. ``latency``: the
+    share of what exchanges take now that each call takes, whatever its size, where sizes are too
+    alike to tell; ``slowdown``: how much longer computing takes for what it hides of exchanges.
     """
 
-    count: int
+    cap_bytes: int
+    first_bytes: int
+    latency: Estimate
+    slowdown: Estimate
 
 
 Change = Drop | Omit | Scale | Merge | HostChange | CopyChange | LoaderChange | Delay | Bucket

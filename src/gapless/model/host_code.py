@@ -39,6 +39,7 @@ class CallLine(Struct, frozen=True):
     share: float  # of the threads' time
     late: float = 0.0  # of that time, too: in steps that took twice the mean one already
     waited: float = 0.0  # of it, too: in calls that may wait for a device
+    forward: float = 0.0  # of it, too: in the user's forward pass, which a library called back
 
 
 class HotLine(Struct, frozen=True):

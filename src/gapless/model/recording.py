@@ -228,7 +228,7 @@ class Exchange(Struct, frozen=True):
 
     host: str
     peer: str
-    interface: str
+    interface: str | None  # of the machine that sends; None: its name is not known
     bytes_per_s: float  # while it is on its way
     busy_share: float  # of the time: something is on its way
     resent_share: float = 0.0  # of the bytes

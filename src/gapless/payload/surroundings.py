@@ -16,7 +16,7 @@ _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _LIMITS = (("memory.max", "memory.current"),)
 _OLD_LIMITS = (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),)
 _NETWORK, _FABRIC = "/sys/class/net", "/sys/class/infiniband"
-_MAX_LINKS = 64  # that are looked at; a host of containers has hundreds
+_MAX_LINKS = 64  # whose speeds are read
 _OVER_LINKS = ("bond", "vlan", "macvlan", "ipvlan")  # kinds of interfaces that pass on to devices
 _machine = keep_fields(values={}, links=None)  # read once a process
 
@@ -40,33 +40,39 @@ def values(torch: Any) -> dict[str, Any]:
 def links() -> dict[str, int]:
     """Return the speeds of the machine's network links that are up, in Mbit/s, by their names."""
     if _machine.links is None:
-        ethernet = {name: _speed(name) for name in _names(_NETWORK) if name != "lo"}
-        fabric = {name: _fabric_rate(name) for name in _names(_FABRIC)}
-        speeds = {**ethernet, **fabric}
+        ethernet = [name for name in _names(_NETWORK) if _leads_to_device(name)]
+        speeds = {name: _speed(name) for name in ethernet[:_MAX_LINKS]}
+        speeds.update({name: _fabric_rate(name) for name in _names(_FABRIC)[:_MAX_LINKS]})
         _machine.links = {name: speed for name, speed in speeds.items() if speed}
     return dict(_machine.links)
 
 
 def _names(folder: str) -> list[str]:
     with tracebacks.suppress(OSError):
-        return sorted(os.listdir(folder))[:_MAX_LINKS]
+        return sorted(os.listdir(folder))
     return []
 
 
-def _speed(name: str) -> int | None:
-    """Return what the driver of an interface says, if it leads to a device.
+def _leads_to_device(name: str) -> bool:
+    """Return whether an interface is that of a device, or passes on to one.
 
     Pairs of interfaces and bridges, as containers have them, state 10,000 whatever is behind them.
+    A host of containers has hundreds of these.
     """
     folder = os.path.join(_NETWORK, name)
+    if os.path.exists(os.path.join(folder, "device")):
+        return True
     with tracebacks.suppress(OSError):
         with open(os.path.join(folder, "uevent")) as file:
             kind = re.search(r"^DEVTYPE=(\w+)$", file.read(), re.MULTILINE)
-        is_over_link = kind is not None and kind.group(1) in _OVER_LINKS
-        if is_over_link or os.path.exists(os.path.join(folder, "device")):
-            text = _line(os.path.join(folder, "speed"))
-            return int(text) if text is not None and text.isdecimal() else None
-    return None
+        return kind is not None and kind.group(1) in _OVER_LINKS
+    return False
+
+
+def _speed(name: str) -> int | None:
+    """Return what the driver of an interface says."""
+    text = _line(os.path.join(_NETWORK, name, "speed"))
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _fabric_rate(name: str) -> int | None:

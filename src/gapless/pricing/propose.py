@@ -47,7 +47,9 @@ def propose_fixes(
     offers = list(
         _merge_alike(_make_offers(prices, effects, facts, _group_codes(_causes_to_help(diagnosis))))
     )
-    available = [offer for offer in offers if offer.proposal.refused is None]
+    available = [
+        offer for offer in offers if offer.proposal.refused is None and not _is_loss(offer)
+    ]
     refusals = [offer.proposal for offer in offers if offer.proposal.refused is not None]
     available.sort(key=_sort_key)
     best_offers = _best_of_each(available)
@@ -164,6 +166,12 @@ def _add_outcome(prices: Prices, offer: Offer) -> Offer:
         None if offer.changes is None else predict_outcome(prices, offer.changes, offer.prediction)
     )
     return replace(offer, proposal=replace(offer.proposal, outcome=expected_outcome))
+
+
+def _is_loss(offer: Offer) -> bool:
+    """Return whether a step is predicted to take longer with an offer than without it."""
+    speedup = offer.prediction.speedup
+    return speedup is not None and speedup.mid < 1
 
 
 def _sort_key(offer: Offer) -> tuple[bool, bool, float]:

@@ -233,6 +233,12 @@ _TOPS: Final = (
     ("recursion-as-deep", "import sys as _sys\n_sys.setrecursionlimit(_sys.getrecursionlimit())\n"),
     ("locale-read", "import locale as _locale\n_spoken = _locale.getlocale()\n"),
     ("warnings-kept", "import warnings as _warnings\n_warnings.resetwarnings()\n"),
+    ("inference-asked", f"{TORCH}_inferring = _torch.is_inference_mode_enabled()\n"),
+    ("exactness-read", f"{TORCH}_exactness = _torch.get_float32_matmul_precision()\n"),
+    ("byte-order-known", "import sys as _sys\n_order = _sys.byteorder\n"),
+    ("modules-counted", "import sys as _sys\n_count = len(_sys.modules)\n"),
+    ("encoding-known", "import sys as _sys\n_encoding = _sys.getdefaultencoding()\n"),
+    ("digits-as-ever", "import decimal as _decimal\n_decimal.getcontext().prec = 28\n"),
 )
 _MORE: Final[tuple[tuple[str, ChangeOf], ...]] = (
     *((name, top_where(text, ())) for name, text in _TOPS),
@@ -316,6 +322,16 @@ _MORE: Final[tuple[tuple[str, ChangeOf], ...]] = (
     ("slopes-allowed", before_backward("_allowed = _torch.is_grad_enabled()", TORCH)),
     ("groups-counted", after_step("_groups = len({parameters})")),
     ("index-in-a-name", items("_asked = index", 1.0, "")),
+    ("odd-or-even", after_step("_odd[0] ^= 1", "_odd = [0]\n")),
+    (
+        "most-groups-kept",
+        after_step("_most[0] = max(_most[0], len({parameters}))", "_most = [0]\n"),
+    ),
+    ("place-of-the-loss", before_backward("_place = {loss}.device.type")),
+    ("strides-of-the-loss", before_backward("_strides = {loss}.stride()")),
+    ("loss-not-nested", before_backward("_nested = {loss}.is_nested")),
+    ("loss-has-a-version", before_backward("_version = {loss}._version")),
+    ("index-doubled", items("_twice = index * 2", 1.0, "")),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (
     *(Plant(f"decoy-{name}", DECOY, change, devices=devices) for name, change, devices in _DECOYS),

@@ -6,6 +6,7 @@ from benchmarks.planted.mutations.opened import decoys, harmless
 from benchmarks.planted.mutations.opened.chores import (
     accounts,
     errands,
+    estimates,
     host,
     notes,
     occasions,
@@ -14,6 +15,7 @@ from benchmarks.planted.mutations.opened.chores import (
     routines,
 )
 from benchmarks.planted.mutations.opened.computing import (
+    activations,
     comparisons,
     layouts,
     measures,
@@ -22,6 +24,7 @@ from benchmarks.planted.mutations.opened.computing import (
     precisions,
     products,
     quantities,
+    reductions,
     sequences,
     tensors,
     watches,
@@ -32,6 +35,7 @@ from benchmarks.planted.mutations.opened.feeding import (
     labels,
     readings,
     samples,
+    scans,
     signals,
     structures,
 )
@@ -45,5 +49,6 @@ PLANTS: Final[tuple[Plant, ...]] = (
     *(*structures.PLANTS, *notes.PLANTS, *comparisons.PLANTS, *watches.PLANTS),
     *(*codings.PLANTS, *puzzles.PLANTS, *sequences.PLANTS, *precisions.PLANTS),
     *(*labels.PLANTS, *accounts.PLANTS, *measures.PLANTS, *layouts.PLANTS),
+    *(*scans.PLANTS, *estimates.PLANTS, *reductions.PLANTS, *activations.PLANTS),
 )
 HARMLESS: Final[tuple[Plant, ...]] = (*decoys.HARMLESS, *harmless.HARMLESS)

@@ -7,9 +7,7 @@ their answers have been read they move into the folder beside it, and others tak
 from typing import Final
 
 from benchmarks.planted.mutations.plant import Plant
-from benchmarks.planted.mutations.sealed import decoys, host, samples, switches, tensors
+from benchmarks.planted.mutations.sealed import decoys, faults
 
-PLANTS: Final[tuple[Plant, ...]] = (
-    *(*samples.PLANTS, *host.PLANTS, *tensors.PLANTS, *switches.PLANTS),
-)
+PLANTS: Final[tuple[Plant, ...]] = faults.PLANTS
 HARMLESS: Final[tuple[Plant, ...]] = decoys.HARMLESS

@@ -4,10 +4,10 @@ from typing import Final
 
 from gapless.catalogue.declare.fix import Changes
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.ranks import collectives, rank_waits
+from gapless.catalogue.queries.ranks import buckets, collectives, rank_waits
 from gapless.catalogue.queries.ranks.rank_steps import RANK_WAITS
 from gapless.model.change import Omit
-from gapless.model.edit import Proposal
+from gapless.model.edit import Proposal, SetArgument
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 
@@ -37,6 +37,15 @@ def drop_copies_back(evidence: Evidence, _proposal: Proposal | None = None) -> C
             Estimate(factor.low * share, factor.mid * share, factor.high * share)
         ),
     )
+
+
+def regroup(evidence: Evidence, proposal: Proposal) -> Changes | None:
+    """Return what goes, and comes, with buckets of another size; ``None`` if no window shows it."""
+    sizes = (edit.value for edit in proposal.edits if isinstance(edit, SetArgument))
+    size = next((value for value in sizes if isinstance(value, int | float)), None)
+    if size is None or not windows.sum_calls(evidence, collectives.REDUCE_CALL).count:
+        return None
+    return (buckets.change_buckets(evidence, size),)
 
 
 def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Changes | None:

@@ -12,11 +12,15 @@ from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.ranks import rank_steps
 from gapless.catalogue.queries.samples import (
     HOST_LEAVES,
+    UNRECORDED,
+    UNSPLIT,
     find_call,
     is_function_of,
     removable_leaves,
+    remove_share,
 )
 from gapless.catalogue.queries.step_lines import StepLine
+from gapless.model.change import Change, Omit
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -30,6 +34,9 @@ _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "detach")
 _DISPATCH, _DISPATCHED = ("boolean_dispatch.fn", "max_pool")
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
 _MIN_CALLS_SHARE: Final = 0.9  # of an operator's calls, or time: others belong to the model
+_HIDING: Final = ("busy.", "copy.", "comm.", "idle.device.")
+_MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
+_MIN_WAITED_SHARE: Final = 0.5  # of such work: it goes at least, where the thread waits for it
 _MIN_LAUNCH_SHARE: Final = 0.5  # of a line's time: calling the operators takes so much of it
 
 
@@ -77,12 +84,24 @@ def idle_share(evidence: Evidence) -> float:
     return max(0.0, min(1 - min_step_share(evidence), evidence.share(*freed_leaves(evidence))))
 
 
+def freed_share(evidence: Evidence, exposed_share: float) -> float:
+    """Return what a line is worth at most in the middle: all for which the device idles."""
+    return max(exposed_share, idle_share(evidence) if evidence.on_device else 0.0)
+
+
+def shown_share(evidence: Evidence) -> float:
+    """Return how much of the host's time surely shows: a device may work meanwhile, unseen too."""
+    leaves = *_HIDING, UNSPLIT, UNRECORDED
+    hidden_share = evidence.share(*leaves) if evidence.has_device else 0.0
+    return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
+
+
 def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
     """Return how much of a step a device works for operators that a line calls: it goes with it.
 
     Of operators without a graph, as stacks of a window show them of the line's function: as much
     as the line takes of the function's time outside training. Without stacks up to all is possible
-    that the line launches, by samples beside Python.
+    that the line launches, by samples beside Python, and at least the shortest kernels are its own.
     """
     if not evidence.on_device or not evidence.step_ns:
         return Estimate(0.0, 0.0, 0.0)
@@ -93,8 +112,11 @@ def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
             for code in evidence.host_code
             if (code.file, code.line) == (line.location.file, line.location.line)
         )
-        launched_share = max(0.0, line.share.mid - python_share) * busy_share
-        return Estimate(0.0, launched_share / 2, launched_share)
+        launches_share = max(0.0, line.share.mid - python_share)
+        most, least = (
+            share * busy_share for share in (launches_share, _least_work(evidence, launches_share))
+        )
+        return Estimate(least, (least + most) / 2, most)
     work_ns = sum(
         site.ns
         for site in evidence.study.sites
@@ -109,6 +131,22 @@ def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
     line_ns = work_ns * line.share.mid / max(line.share.mid, sum(shares))
     share = min(busy_share, line_ns / windows.count_steps(evidence) / evidence.step_ns)
     return Estimate(share, share, share)
+
+
+def _least_work(evidence: Evidence, launches_share: float) -> float:
+    """Return which share of a device's time a share of its launches takes at least.
+
+    What else is launched may be the longest kernels, but it is no more than there are launches
+    left for: thousands of short kernels of one line cannot be those of a model.
+    """
+    kernels = sorted(evidence.study.tables.kernels, key=lambda kernel: kernel.mean_ns)
+    n_left = launches_share * sum(kernel.calls for kernel in kernels)
+    least_ns = 0.0
+    for kernel in kernels:
+        n_calls = min(n_left, kernel.calls)
+        least_ns, n_left = least_ns + n_calls * kernel.mean_ns, n_left - n_calls
+    all_ns = sum(kernel.device_ns for kernel in kernels)
+    return min(launches_share, least_ns / all_ns) if all_ns else 0.0
 
 
 def min_step_share(evidence: Evidence) -> float:
@@ -205,6 +243,18 @@ def _launches(evidence: Evidence, line: StepLine, sites: Sequence[Site]) -> bool
     )
     line_ns = line.share.mid * (evidence.step_ns or 0)
     return called_ns / windows.count_steps(evidence) >= _MIN_LAUNCH_SHARE * line_ns
+
+
+def work_changes(evidence: Evidence, line: DeviceLine) -> Sequence[Change]:
+    """Return what a device need not work; where the thread waits for it so long, that is the gain.
+
+    Windows slow the thread, which then waits less: samples of plain steps show its waits.
+    """
+    share = line.share
+    if step_lines.waited_share(evidence) < share:
+        return [Omit((work.operator,), keep=work.kept_share) for work in line.works]
+    lost_share = Estimate(_MIN_WAITED_SHARE * share, share, share)
+    return [remove_share(evidence, lost_share, ("busy.",))]
 
 
 def _measure_work(evidence: Evidence, site: Site) -> DeviceWork:

@@ -56,7 +56,10 @@ _HOST_SHARE: Final[Mapping[tuple[Way | None, Way], float]] = {
 # On a CPU (torch 2.13, 16 to 600 tensors of two numbers) an operation in a loop takes 3.3 to
 # 3.9 µs, the rest moves memory. Fused, 0.06 to 0.18 of AdamW's calls remain, 0.4 to 0.7 of SGD's.
 _CALL_NS: Final = 3_500.0
-_FOREACH_FACTOR: Final = Estimate(0.5, 0.8, 1.0)  # of a loop's time on a CPU if torch itself loops
+# With foreach torch itself loops there, and temporaries of all parameters leave the caches between
+# two operations: 0.5 to 0.7 of the calls' time remain (tensors of 16 numbers), moving memory takes
+# 1 (SGD) to 2.3 times as long (tensors of 65,536).
+_FOREACH_CALLS, _FOREACH_MEMORY = Estimate(0.45, 0.6, 0.8), Estimate(1.0, 1.7, 2.3)
 _GATHER_SHARE, _CALL_SHARE, _MAX_CALL_SHARE = 0.05, 1.2, 0.7
 _OPTIMIZER_LEAVES: Final = ("idle.host.optimizer", "busy.optimizer")
 _MOMENTUM_CALLS: Final = ("aten::mul_", "aten::_foreach_mul_")
@@ -241,15 +244,16 @@ def _optimizer_kind(evidence: Evidence, name: str) -> str:
 def _cpu_factor(evidence: Evidence, new_way: Way, kind: str) -> Estimate:
     """Return the time of a step on a CPU in the new way, as a factor.
 
-    A loop costs its calls and its memory traffic. Fused, there is one call, with less traffic.
+    A loop costs its calls and its memory traffic. Fused, there is one call, with less traffic;
+    with foreach fewer calls come from Python, and caches hold less.
     """
-    if new_way != "fused":
-        return _FOREACH_FACTOR
     total_ns, operations = (
         windows.sum_leaves(evidence, *_OPTIMIZER_LEAVES),
         _OPERATIONS.get(kind, _DEFAULT_OPERATIONS),
     )
     calls_ns = min(total_ns, (count_tensors(evidence) or 1) * operations * _CALL_NS)
+    if new_way != "fused":
+        return _foreach_factor(calls_ns / total_ns if total_ns else 1.0)
     loop_passes, fused_passes = _PASSES.get(kind, _DEFAULT_PASSES)
     call_share = min(_MAX_CALL_SHARE, _GATHER_SHARE + _CALL_SHARE / operations)
     factor = (
@@ -258,6 +262,16 @@ def _cpu_factor(evidence: Evidence, new_way: Way, kind: str) -> Estimate:
         else 1.0
     )
     return Estimate(0.8 * factor, min(1.0, factor + 0.05), min(1.05, factor + 0.4))
+
+
+def _foreach_factor(call_share: float) -> Estimate:
+    """Return the time of a step with foreach on a CPU, as a factor of the loop's."""
+    bounds = zip(
+        (_FOREACH_CALLS.low, _FOREACH_CALLS.mid, _FOREACH_CALLS.high),
+        (_FOREACH_MEMORY.low, _FOREACH_MEMORY.mid, _FOREACH_MEMORY.high),
+        strict=True,
+    )
+    return Estimate(*(call_share * calls + (1 - call_share) * memory for calls, memory in bounds))
 
 
 def _class_of_rows(rows: tuple[Operator, ...]) -> str:

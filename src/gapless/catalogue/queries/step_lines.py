@@ -37,6 +37,7 @@ _LAYER_NODES: Final = {
 _MIN_PASSES: Final = 1.5  # through a graph: above that, it is passed more than once
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
 _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
+_MIN_FORWARD_SHARE: Final = 0.05  # of a library's call: it runs the model, as a solver does
 _TRAINING: Final = "training"
 _READ: Final = "aten::_local_scalar_dense"
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.")
@@ -179,7 +180,8 @@ def _other_lines(
         is_aside = (is_alone and training_calls.is_collective(call)) or training_calls.is_late(
             call, calls
         )
-        if training_calls.is_training(call) and call not in passes and not is_aside:
+        is_training = training_calls.is_training(call) and call not in passes and not is_aside
+        if is_training or call.forward > _MIN_FORWARD_SHARE * call.share:
             line_key = call.file, call.line
             training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
     yield from recorded.hook_lines

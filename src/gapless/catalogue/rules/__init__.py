@@ -86,6 +86,7 @@ from gapless.catalogue.rules.occasions.evaluation_in_the_way import evaluation_i
 from gapless.catalogue.rules.occasions.evaluation_with_autograd import evaluation_with_autograd
 from gapless.catalogue.rules.occasions.occasional_work import occasional_work
 from gapless.catalogue.rules.ranks.copied_buckets import copied_buckets
+from gapless.catalogue.rules.ranks.large_buckets import large_buckets
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.needless_reductions import needless_reductions
 from gapless.catalogue.rules.ranks.one_process_for_gpus import one_process_for_gpus
@@ -178,6 +179,7 @@ _LISTED: Final[tuple[Rule, ...]] = (
     one_process_for_gpus,
     uneven_batches,
     slow_link,
+    large_buckets,
     checkpoint_in_the_way,
     logging_in_the_way,
     evaluation_in_the_way,

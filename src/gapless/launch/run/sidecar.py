@@ -95,7 +95,8 @@ def _carry(sidecar: Sidecar) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # packing can wait
     open_folder(sidecar)
     transfer = sidecar.transfer
-    if sidecar.spec.on_idle is not None:
+    # What ends at once trains nothing, and needs no report.
+    if sidecar.spec.on_idle is not None and not sidecar.stop.wait(_SWEEP_S):
         with sidecar.journal.guard("preparing the report"):
             sidecar.spec.on_idle()  # while the training imports what it needs
     pause, is_reported = _SWEEP_S, sidecar.spec.on_first_window is None

@@ -4,13 +4,11 @@ The windows of all ranks are replayed together (``replay.predict.joint_scene``).
 the same for all ranks, and does not know which of them decides: its gain is bounded by theirs.
 """
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from gapless.catalogue.queries.ranks import rank_waits
 from gapless.catalogue.queries.ranks.rank_waits import find_ranks
-from gapless.model.change import Bucket, Change, HostChange, Prediction
+from gapless.model.change import Change, HostChange, Prediction
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
@@ -18,8 +16,6 @@ from gapless.model.run import ProcessTime
 from gapless.recorded.steps.account import LUMP_LEAVES
 from gapless.replay.edits.evening import evened_keep
 
-# On two H200s it was foretold as 1.68 and 1.30, and measured to be 1.14 and 1.08.
-_UNKNOWN_OVERLAP = "how much of its reductions the backward pass would hide is not known: try it"
 _EXCHANGE = "comm."
 _MIN_REMAINING = 0.05  # of the step
 _ONE_RANK_NOTE = "windows show only one rank: another may be the one that decides"
@@ -44,13 +40,6 @@ def cap_by_joint(prediction: Prediction, joint_speedup: Estimate | None) -> Pred
     mid = min(speedup.mid, joint_speedup.mid)
     high = min(speedup.high, joint_speedup.high)
     return replace(prediction, speedup=Estimate(min(speedup.low, mid), mid, max(mid, high)))
-
-
-def refuse_overlap(changes: Sequence[Change]) -> Prediction | None:
-    """Return why the windows of ranks do not price changes; ``None``: they do."""
-    if any(isinstance(change, Bucket) for change in changes):
-        return Prediction(None, "replay", refused=_UNKNOWN_OVERLAP)
-    return None
 
 
 def is_sampled_exchange(change: Change) -> bool:

@@ -180,7 +180,7 @@ class RunSimulator(Struct, frozen=True):
                 return prediction
         if windows is None:
             return Prediction(None, "host", refused=self.refusal)
-        return multi_rank.refuse_overlap(changes) or windows.play(changes)
+        return windows.play(changes)
 
     def account(self, changes: Sequence[Change]) -> Account | None:
         """Return the account of a window with changes made within it; ``None``: not simulated."""

@@ -14,6 +14,7 @@ from gapless.recorded.machine.samples import samples_within
 
 _SERIES: Final = re.compile(r"connection\.(\S+) (\S+) (\S+)\.(?:sent|busy|resent)")
 _SENT: Final = ".sent"
+_NO_NAME: Final = "?"  # of an interface, whose address is not its first one, say
 _PER_CENT: Final = 100.0
 _Columns = tuple[Int64, tuple[float, ...]]
 
@@ -64,7 +65,7 @@ def find_exchanges(recording: Recording, steps: tuple[int, int]) -> tuple[Exchan
 
 
 def _iter_flows(recording: Recording, steps: tuple[int, int]) -> Iterator[_Flow]:
-    hosts = {address: node.host for node in recording.nodes for address in node.addresses}
+    hosts = _hosts_by_address(recording.nodes)
     series = recording.samples.series
     for name in series:
         match = _SERIES.fullmatch(name)
@@ -77,12 +78,21 @@ def _iter_flows(recording: Recording, steps: tuple[int, int]) -> Iterator[_Flow]
         exchange = Exchange(
             hosts[local],
             hosts[peer],
-            interface,
+            None if interface == _NO_NAME else interface,
             sent * _PER_CENT / busy,
             busy / _PER_CENT,
             min(1.0, resent / sent),
         )
         yield _Flow(exchange, sent)
+
+
+def _hosts_by_address(nodes: Sequence[Node]) -> dict[str, str]:
+    """Return whose an address is; not those that several have, as behind bridges of containers."""
+    hosts: dict[str, set[str]] = {}
+    for node in nodes:
+        for address in node.addresses:
+            hosts.setdefault(address, set()).add(node.host)
+    return {address: next(iter(names)) for address, names in hosts.items() if len(names) == 1}
 
 
 def _mean_rates(

@@ -15,6 +15,7 @@ _LOADER_PATH: Final = "torch/utils/data/"
 _SAMPLING_FUNCTION: Final = "_next_index"  # of torch.utils.data, too
 _TORCH: Final = "torch"  # an innermost frame of torch's computes, or launches what does
 StackFrame = tuple[str, int, str]
+_FORWARD: Final = "forward"
 _UserCall = tuple[StackFrame, str, str]  # the user's frame, and the file and function it called
 # What only passes a call on: to a module's forward, or out of the compiler's sight.
 _FORWARDERS: Final = (
@@ -97,10 +98,11 @@ def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
     )
     stacks = [stack for stack in training_stacks if not is_recorder_stack(stack)]
     total_ns = sum(stack.ran_ns + stack.blocked_ns for stack in stacks)
-    spent_ns, late_ns, waited_ns = (Counter[_UserCall]() for _ in range(3))
+    spent_ns, late_ns, waited_ns, forward_ns = (Counter[_UserCall]() for _ in range(4))
     for stack in stacks:
-        for call in _user_calls(stack):
+        for call, calls_back in _user_calls(stack).items():
             spent_ns[call] += stack.ran_ns + stack.blocked_ns
+            forward_ns[call] += calls_back * (stack.ran_ns + stack.blocked_ns)
             late_ns[call] += stack.late_ns
             waited_ns[call] += stack.device_ns
     return tuple(
@@ -110,18 +112,25 @@ def call_lines(processes: Iterable[Process]) -> tuple[CallLine, ...]:
             ns / total_ns,
             late_ns[call] / total_ns,
             waited_ns[call] / total_ns,
+            forward_ns[call] / total_ns,
         )
         for call, ns in spent_ns.most_common(_MAX_CALLS)
         if ns
     )
 
 
-def _user_calls(stack: StackCount) -> set[_UserCall]:
-    """Return each of the user's frames in a stack, with the function that it called."""
-    inner, calls = None, set[_UserCall]()
+def _user_calls(stack: StackCount) -> dict[_UserCall, bool]:
+    """Return each of the user's frames in a stack, with the function that it called.
+
+    Each with whether that is a library's, which calls the user's forward pass back: a solver, say.
+    """
+    inner, calls, is_below_forward = None, dict[_UserCall, bool](), False
     for frame in stack.frames:
         if inner is not None and _is_own(frame):
-            calls.add((frame, inner[0], inner[2]))
+            call = frame, inner[0], inner[2]
+            calls_back = is_below_forward and is_library(inner[0])
+            calls[call] = calls.get(call, False) or calls_back
+            is_below_forward |= frame[2].rpartition(".")[2] == _FORWARD
         # A forward pass outside Python (a scripted module) has no frame of its own.
         is_forward = frame[0].replace("\\", "/").endswith(_FORWARDERS)
         if not is_recorder(frame[0]) and (inner is None or not is_forward):

@@ -65,14 +65,14 @@ def apply_changes(
     lanes = find_cuts(view, graph, changes, params.offset)
     for sheet in draft.sheets:
         if sheet.thread.track in lanes:
-            _cut_lane(view, sheet, lanes[sheet.thread.track])
+            cut_lane(view, sheet, lanes[sheet.thread.track])
     for change in changes:
         _apply_change(view, draft, change, params)
     _delay(draft, sum(change.ns for change in changes if isinstance(change, Delay)))
     return finish_draft(draft)
 
 
-def _cut_lane(view: ReplayView, sheet: ThreadSheet, lane: Lane) -> None:
+def cut_lane(view: ReplayView, sheet: ThreadSheet, lane: Lane) -> None:
     """Remove what lies in some stretches: host time, and anchors with what they launch."""
     contents = measure_contents(view, sheet.thread, lane)
     sheet.amounts -= contents.amounts
@@ -95,7 +95,7 @@ def _apply_change(view: ReplayView, draft: Draft, change: Change, params: Change
             change_copies(view, draft, change, params.rates)
         case LoaderChange(wait=False):
             _scale_host(draft, leaf_mask(("idle.data.",)), 0.0)
-        case LoaderChange() | Omit() | Delay() | Bucket():  # the last is not priced
+        case LoaderChange() | Omit() | Delay() | Bucket():  # the last is made before: ``buckets``
             pass
 
 

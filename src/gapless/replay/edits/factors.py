@@ -1,50 +1,47 @@
 """The factors of changes that are not known exactly."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from gapless.model.change import Change, HostChange, Merge, Scale
+from msgspec.structs import replace
+
+from gapless.model.change import Bucket, Change, HostChange, Merge, Scale
 from gapless.model.estimate import Estimate
 
+_NAMES: Final[Mapping[type, tuple[str, ...]]] = {
+    Scale: ("factor",),
+    HostChange: ("factor",),
+    Merge: ("device",),
+    Bucket: ("latency", "slowdown"),
+}
+FactorKey = tuple[int, str]  # a change by position, and a field of it
 
-def fix_factor(changes: Sequence[Change], position: int, end: int) -> tuple[Change, ...]:
-    """Return changes with one interval (by position) at its low (−1), mid (0) or high (1) end."""
+
+def fix_factor(changes: Sequence[Change], key: FactorKey, end: int) -> tuple[Change, ...]:
+    """Return changes with one interval at its low (−1), mid (0) or high (1) end."""
+    position, name = key
     return tuple(
-        _fix_change(change, end) if number == position else change
+        _fix_change(change, name, end) if number == position else change
         for number, change in enumerate(changes)
     )
 
 
-def open_factors(changes: Sequence[Change]) -> tuple[int, ...]:
-    """Return the changes (positions) whose factor is not known exactly."""
+def open_factors(changes: Sequence[Change]) -> tuple[FactorKey, ...]:
+    """Return the places of the factors that are not known exactly."""
     return tuple(
-        number
+        (number, name)
         for number, change in enumerate(changes)
-        if (factor := _factor_of(change)) is not None and factor.low < factor.high
+        for name in _NAMES.get(type(change), ())
+        if _factor_of(change, name).low < _factor_of(change, name).high
     )
 
 
-def _factor_of(change: Change) -> Estimate | None:
-    match change:
-        case Scale() | HostChange():
-            return change.factor
-        case Merge():
-            return change.device
-        case _:
-            return None
+def _factor_of(change: Change, name: str) -> Estimate:
+    factor: Estimate = getattr(change, name)
+    return factor
 
 
-def _fix_change(change: Change, end: int) -> Change:
-    factor = _factor_of(change)
-    if factor is None:
-        return change
+def _fix_change(change: Change, name: str, end: int) -> Change:
+    factor = _factor_of(change, name)
     point = (factor.mid, factor.high, factor.low)[end]
-    exact = Estimate(point, point, point)
-    match change:
-        case Scale():
-            return Scale(exact, change.leaves, change.names)
-        case HostChange():
-            return HostChange(change.leaves, exact)
-        case Merge():
-            return Merge(change.names, change.launches, exact)
-        case _:
-            return change
+    return replace(change, **{name: Estimate(point, point, point)})

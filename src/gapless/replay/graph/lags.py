@@ -35,7 +35,8 @@ class Lags(Struct, frozen=True):
 def find_lags(span: GraphSpan, rows: EnqueuedWork) -> Lags:
     """Find what each activity waited for, with imputed times."""
     reference = np.where(rows.blocks, rows.begin, rows.end)
-    lag, gap = _usual_lags(span, rows, reference)
+    waits = recorded_waits(span, rows)
+    lag, gap = _usual_lags(span, rows, reference, waits)
     lag[rows.follows] = 0
     gap[rows.follows] = np.maximum(rows.start - rows.previous_end, 0)[rows.follows]
     is_first = _is_first_unrecorded(span, rows)
@@ -46,7 +47,6 @@ def find_lags(span: GraphSpan, rows: EnqueuedWork) -> Lags:
     due = np.where(rows.previous_end > arrival, queue_end, np.maximum(arrival, queue_end))
     is_known = ~rows.follows & ~is_first
     lateness = np.where(is_known, rows.start - due, 0)
-    waits = recorded_waits(span, rows)
     waits = _infer_waits(rows, waits, lateness)
     wait_ends = _wait_ends(rows, waits)
     is_binding = (wait_ends > NEVER) & (lateness > MIN_LATE_NS)
@@ -83,13 +83,16 @@ def measure_unexplained(rows: EnqueuedWork, late: Int64) -> int:
     return total
 
 
-def _usual_lags(span: GraphSpan, rows: EnqueuedWork, reference: Int64) -> tuple[Int64, Int64]:
+def _usual_lags(
+    span: GraphSpan, rows: EnqueuedWork, reference: Int64, waits: Waits
+) -> tuple[Int64, Int64]:
     """Return for each activity the lag and the gap that are usual for its class."""
     events, acts = span.joined_trace.threads.trace.events, rows.acts
     name = events.name[rows.event].astype(np.int64)
     api = events.name[rows.call].astype(np.int64)
     kind = acts.kind[rows.act_rows] * 2 + rows.blocks
     is_own, may_wait = ~rows.follows & ~_is_first_unrecorded(span, rows), _may_have_waited(rows)
+    may_wait[list(waits)] = True
     is_empty = is_own & rows.is_first & (rows.previous_end <= rows.begin)
     is_between = (
         is_own & rows.is_first & (rows.previous_end > rows.begin) & (rows.previous_end <= reference)

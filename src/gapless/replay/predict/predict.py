@@ -25,15 +25,17 @@ from gapless.model.change import (
     Scale,
 )
 from gapless.model.estimate import Estimate
+from gapless.replay.edits.buckets import find_buckets
 from gapless.replay.edits.changes import ChangeParams
 from gapless.replay.edits.copies import USUAL_RATES, Rates
 from gapless.replay.edits.copy_interference import copy_interference
 from gapless.replay.edits.factors import fix_factor, open_factors
+from gapless.replay.edits.gradients import find_passes
 from gapless.replay.graph.nodes import Float
 from gapless.replay.graph.simulate import StuckError
 from gapless.replay.loader.costs import LoaderInputs
 from gapless.replay.predict.coupled import coupled_speedup
-from gapless.replay.predict.scene import Scene, average_steps
+from gapless.replay.predict.scene import Scene
 from gapless.replay.predict.uncertainty import (
     MODEL_SPREAD,
     BoundLengths,
@@ -152,7 +154,15 @@ def _find_refusal(
         return "what the loader's batches cost was not recorded"
     if len({change.loader for change in loader_changes}) > 1:
         return "changes of several loaders are not replayed together"
+    if find_buckets(changes) and not all(map(_shows_gradients, scenes)):
+        return "windows do not show when gradients are ready, and what exchanges them: try it"
     return None
+
+
+def _shows_gradients(scene: Scene) -> bool:
+    """Return whether all ranks of a window hold a backward pass with the exchange of it."""
+    ranks = scene.ranks
+    return bool(ranks) and all(find_passes(rank.view, rank.rank.graph) for rank in ranks)
 
 
 def _replay_speedup(
@@ -192,7 +202,7 @@ def _compare_steps(scene: Scene, changes: Sequence[Change], rates: Rates) -> Ste
 
     weighted_graphs = scene.weighted_graphs(changes, ChangeParams(rates))
     changed_low, middle, changed_high = (
-        scene.limit_evening(average_steps(weighted_graphs, bound), changes, bound)
+        scene.play_graphs(weighted_graphs, changes, bound)
         for bound in (alpha.low, alpha.mid, alpha.high)
     )
     alphas = (
@@ -200,10 +210,8 @@ def _compare_steps(scene: Scene, changes: Sequence[Change], rates: Rates) -> Ste
         BoundLengths(changed_low, changed_high),
     )
     factors = [
-        BoundLengths(
-            play(fix_factor(changes, position, -1)), play(fix_factor(changes, position, 1))
-        )
-        for position in open_factors(changes)
+        BoundLengths(play(fix_factor(changes, key, -1)), play(fix_factor(changes, key, 1)))
+        for key in open_factors(changes)
     ]
     copies = [
         BoundLengths(play(with_rates=low), play(with_rates=high))

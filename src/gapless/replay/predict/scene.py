@@ -11,9 +11,11 @@ from gapless.accounting.partition import JoinedTrace
 from gapless.model.change import Change
 from gapless.model.leaf import LEAVES, group_of
 from gapless.model.ledger import Ledger
+from gapless.replay.edits.buckets import find_buckets, regroup_gradients
 from gapless.replay.edits.call_selection import find_offsets
 from gapless.replay.edits.changes import ChangeParams, apply_changes
 from gapless.replay.edits.evening import even_out, evened_keep, is_evening_out, saved_by_evening
+from gapless.replay.edits.gradients import find_passes
 from gapless.replay.edits.select import ReplayView, view_of
 from gapless.replay.graph.aligning import remove_stalls
 from gapless.replay.graph.build import ALL_STEPS, build_graph
@@ -22,6 +24,7 @@ from gapless.replay.graph.nodes import Float, Graph, Refusal
 from gapless.replay.graph.simulate import simulate
 from gapless.replay.loader.baseline import LoaderBaseline
 from gapless.replay.predict.alpha import USUAL_ALPHA_NS, PlainSteps, ease_devices, fit_alpha
+from gapless.replay.predict.hidden import hidden_ns
 from gapless.replay.predict.identity import (
     EXACT_ERROR,
     EXACT_UNEXPLAINED,
@@ -112,6 +115,12 @@ class Scene(Struct, frozen=True):
         if keep is not None and self.late_rank is not None:
             graphs = even_out(graphs, self.late_rank, keep, params.hidden)
         own_changes = [change for change in changes if not is_evening_out(change)]
+        buckets = find_buckets(changes)
+        if buckets is not None:
+            graphs = [
+                regroup_gradients(member.view, graph, buckets)
+                for member, graph in zip(self.ranks, graphs, strict=True)
+            ]
         changed_graphs = [
             apply_changes(member.view, graph, own_changes, params)
             for member, graph in zip(self.ranks, graphs, strict=True)
@@ -127,8 +136,24 @@ class Scene(Struct, frozen=True):
         self, changes: Sequence[Change], alpha: float, params: ChangeParams | None = None
     ) -> Float:
         """Return how long each counted step takes with some changes made, in ns, on average."""
-        steps = average_steps(self.weighted_graphs(changes, params), alpha)
+        return self.play_graphs(self.weighted_graphs(changes, params), changes, alpha)
+
+    def play_graphs(
+        self, weighted_graphs: WeightedGraphs, changes: Sequence[Change], alpha: float
+    ) -> Float:
+        """Return how long each counted step takes in graphs with some changes made, in ns."""
+        steps = average_steps(weighted_graphs, alpha)
+        buckets = find_buckets(changes)
+        if buckets is not None and buckets.slowdown.mid:
+            hidden = sum(weight * hidden_ns(graph, alpha) for graph, weight in weighted_graphs)
+            steps = steps + buckets.slowdown.mid * (hidden - self._hidden_ns(alpha))
         return self.limit_evening(steps, changes, alpha)
+
+    def _hidden_ns(self, alpha: float) -> float:
+        """Return what unchanged steps hide of exchanges: nothing of those after a pass."""
+        first = self.ranks[0]
+        passes = find_passes(first.view, first.rank.graph)
+        return 0.0 if any(row.is_by_hand for row in passes) else hidden_ns(self.graph, alpha)
 
     def limit_evening(self, steps: Float, changes: Sequence[Change], alpha: float) -> Float:
         """Return steps in which a rank was evened out, no shorter than by what it does less.

@@ -73,7 +73,8 @@ def _exchange_parts(node: Node) -> Iterator[str]:
     busiest = sorted(node.exchanges, key=lambda exchange: -exchange.busy_share)
     for exchange in busiest[:_MAX_EXCHANGES]:
         if exchange.bytes_per_s * exchange.busy_share >= _MIN_BYTES_PER_S:
+            through = "" if exchange.interface is None else f" through {clean(exchange.interface)}"
             yield (
-                f"sends {rate(exchange.bytes_per_s)} to {clean(exchange.peer)} through "
-                f"{clean(exchange.interface)}, {percent(exchange.busy_share)} of the time"
+                f"sends {rate(exchange.bytes_per_s)} to {clean(exchange.peer)}{through}, "
+                f"{percent(exchange.busy_share)} of the time"
             )

@@ -8,7 +8,7 @@ from gapless.catalogue.declare.fix import Effect, Fix, Option, fix
 from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.declare.selectors import name_line, propose_for_ddp
 from gapless.catalogue.declare.targets import DDP
-from gapless.catalogue.effects.reducer import drop_copies_back, drop_search
+from gapless.catalogue.effects.reducer import drop_copies_back, drop_search, regroup
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
@@ -47,6 +47,7 @@ _ARGUMENTS: Final = (
         "memory.",
         risk="gradients are summed in another order",
         applicability=Applicability.EQUIVALENT,
+        effect=regroup,
     ),
     _Argument(
         "ddp-static-graph",

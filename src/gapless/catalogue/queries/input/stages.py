@@ -36,6 +36,7 @@ _MIN_DOMINANT_SHARE: Final = 0.6
 _MIN_USUAL_SHARE: Final = 0.1  # of a step, or what takes what torch's own does is no cause
 _WORKERS_CAUSE: Final = "loader-in-training-process"  # the cause that more workers remove
 _PAIRED_STAGES: Final = {"read": "other", "other": "read"}  # the data set's own: calls and code
+_MIN_EVALUATION_SHARE: Final = 0.1  # of the waits for a loader
 _MAX_MEMORY_SHARE: Final = 0.25  # that samples kept in memory may take
 # A sample out of a list, and a row of two tensors (benchmarks/kept_samples.py).
 _LISTED_NS, _INDEXED_NS = 500.0, 4_000.0
@@ -100,7 +101,7 @@ def detect_slow_stage(
         f"{VERBS[stage]}{paired_words} {verb} {percent(spent_ns / fetch_ns)} of making a batch "
         f"({ms(spent_ns)} of {ms(fetch_ns)}): without it a step could take "
         f"{ms(n_batches * without_ns)}, with {_workers_phrase(max_workers)} "
-        f"{ms(n_batches * helped_ns)} at best{caveat}.",
+        f"{ms(n_batches * helped_ns)} at best{caveat}.{_describe_evaluations(loading, n_batches)}",
         LoaderChange(
             loader.id,
             stages={
@@ -250,6 +251,16 @@ VERBS: Final = {
 def _batches_per_step(evidence: Evidence, loading: Loading) -> int:
     """Return how many batches a step uses: several, if gradients are accumulated."""
     return max(1, round((evidence.step_ns or 0) / loading.step_ns)) if loading.step_ns else 1
+
+
+def _describe_evaluations(loading: Loading, n_batches: int) -> str:
+    """Describe the waits of evaluations for the same loader, which bounds of a step leave out."""
+    use = loading.use
+    steps_ns = use.wait_ns - use.evaluation_ns
+    if use.evaluation_ns < _MIN_EVALUATION_SHARE * use.wait_ns or steps_ns <= 0:
+        return ""
+    evaluation_ns = n_batches * loading.wait_ns * use.evaluation_ns / steps_ns
+    return f" Evaluations wait for batches, too, {ms(evaluation_ns)} a step: its part of that goes."
 
 
 def _workers_phrase(n_workers: int) -> str:

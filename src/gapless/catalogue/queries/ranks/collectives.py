@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import astuple
 
 from gapless.catalogue.queries import samples, windows
-from gapless.catalogue.queries.ranks import rank_waits, transports
+from gapless.catalogue.queries.ranks import rank_waits
 from gapless.catalogue.queries.ranks.rank_steps import RANK_WAITS
 from gapless.model.change import Change, HostChange, Scale
 from gapless.model.edit import Location
@@ -193,17 +193,6 @@ def remains_of_fewer(evidence: Evidence, n_calls: float, n_after: float) -> Esti
     if not n_bytes or n_bytes > MAX_SMALL_BYTES * n_calls:
         return None
     return Estimate(0.0, kept_share, (1 + kept_share) / 2)
-
-
-def remains_by_latency(evidence: Evidence, n_fewer: float) -> Estimate:
-    """Return what remains of exchanges with so many calls fewer, by what their links take for one.
-
-    At most all: what the backward pass hides saves nothing.
-    """
-    transport = transports.nccl_transport(evidence.facts) if evidence.on_device else transports.GLOO
-    lost_ns, call = max(1.0, exposed_ns(evidence)), transport.call_ns
-    low, mid = (max(0.0, 1 - n_fewer * call_ns / lost_ns) for call_ns in (call.high, call.mid))
-    return Estimate(low, mid, 1.0)
 
 
 def remains_at_speed(evidence: Evidence, ratio: float) -> Estimate:

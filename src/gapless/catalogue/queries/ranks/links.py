@@ -1,6 +1,6 @@
 """The host of a job whose link carries less than those of the others: as measured, or as stated."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -34,6 +34,13 @@ class SlowLinks(Struct, frozen=True):
         return max(exchange.busy_share for exchange in self.slow)
 
     @property
+    def interfaces(self) -> tuple[str, ...]:
+        """Return through which interfaces these hosts send, slowly if they do; none: not known."""
+        senders = [exchange for exchange in self.slow if exchange.host in self.hosts]
+        senders = senders or [exchange for exchange in self.fast if exchange.host in self.hosts]
+        return tuple(dict.fromkeys(sender.interface for sender in senders if sender.interface))
+
+    @property
     def untouched(self) -> tuple[Exchange, ...]:
         """Return the fast exchanges that neither begin nor end at such a host."""
         return tuple(
@@ -47,7 +54,8 @@ def find_slow_links(world: World) -> SlowLinks | None:
     """Return the links that are slow by what was measured of exchanges; ``None``: none is.
 
     All exchanges of a ring carry the same bytes, so that they differ by their links alone. Where
-    all are as slow as one another, none is the slow one.
+    all are as slow as one another, none is the slow one; nor is one that is as fast as others, but
+    shared by several at once (all send to the first host, say).
     """
     most_bytes = max((_carried_bytes(exchange) for exchange in world.exchanges), default=0.0)
     exchanges = sorted(
@@ -68,7 +76,19 @@ def find_slow_links(world: World) -> SlowLinks | None:
     n_hosts = len({name for exchange in exchanges for name in (exchange.host, exchange.peer)})
     if max(ratios) < _MIN_RATIO or len(hosts) > max(1, (n_hosts - 1) // 2):
         return None
+    if _MIN_RATIO * max(_shared_rates(hosts, slow)) > fast[0].bytes_per_s:
+        return None
     return SlowLinks(hosts, slow, fast)
+
+
+def _shared_rates(hosts: Sequence[str], slow: Sequence[Exchange]) -> Iterator[float]:
+    """Yield what each host sends and receives a second, if its exchanges are all made at once."""
+    for host in hosts:
+        sent = [exchange for exchange in slow if exchange.host == host]
+        received = [exchange for exchange in slow if exchange.peer == host]
+        for exchanges in filter(None, (sent, received)):
+            busy_share = max(exchange.busy_share for exchange in exchanges)
+            yield sum(map(_carried_bytes, exchanges)) / busy_share
 
 
 def _carried_bytes(exchange: Exchange) -> float:

@@ -1,7 +1,9 @@
 """What an exchange takes where the run's own do not tell: α + bytes ÷ bandwidth, by its transport.
 
 gloo's was measured (``benchmarks/exchange_costs.py``). Those of GPUs are assumed, and as wide as
-that asks for; NVLink's holds what was measured later between two H200s: 48 µs, and 265 GB/s.
+that asks for; NVLink's holds what was measured later between two H200s: 48 µs, and 265 GB/s. What
+computing beside an exchange loses was measured there, too (``benchmarks/bucket_sizes.py``): on
+NVLink 0.7 to 0.8 of what is hidden of it, through the host's memory 0.26.
 """
 
 import re
@@ -23,6 +25,7 @@ class Transport(Struct, frozen=True):
 
     call_ns: Estimate
     bus_bytes_per_s: Estimate
+    slowdown: Estimate  # how much longer computing takes, for what it hides of exchanges
 
     def exchange_ns(self, n_calls: float, n_bytes: float, n_ranks: int) -> Estimate:
         """Return what an all-reduce of so many bytes takes, in so many calls."""
@@ -35,10 +38,12 @@ class Transport(Struct, frozen=True):
         )
 
 
-GLOO: Final = Transport(Estimate(5e4, 2e5, 6e5), Estimate(4e8, 1.2e9, 4e9))
-NVLINK: Final = Transport(Estimate(1e4, 3e4, 8e4), Estimate(6e10, 1.5e11, 4e11))
-PCIE: Final = Transport(Estimate(1.5e4, 4e4, 1.5e5), Estimate(3e9, 1e10, 2.5e10))
-NETWORK: Final = Transport(Estimate(3e4, 8e4, 3e5), Estimate(3e8, 5e9, 4e10))
+_FAST_LINK: Final = Estimate(0.4, 0.7, 1.0)
+_SLOW_LINK: Final = Estimate(0.0, 0.2, 0.6)
+GLOO: Final = Transport(Estimate(5e4, 2e5, 6e5), Estimate(4e8, 1.2e9, 4e9), _SLOW_LINK)
+NVLINK: Final = Transport(Estimate(1e4, 3e4, 8e4), Estimate(6e10, 1.5e11, 4e11), _FAST_LINK)
+PCIE: Final = Transport(Estimate(1.5e4, 4e4, 1.5e5), Estimate(3e9, 1e10, 2.5e10), _SLOW_LINK)
+NETWORK: Final = Transport(Estimate(3e4, 8e4, 3e5), Estimate(3e8, 5e9, 4e10), _SLOW_LINK)
 
 
 def nccl_transport(facts: Facts) -> Transport:
@@ -55,7 +60,7 @@ def nccl_transport(facts: Facts) -> Transport:
         speeds = (
             share * n * fastest * _MBIT for share, n in zip(_LINK_SHARES, counts, strict=True)
         )
-        return Transport(NETWORK.call_ns, Estimate(*speeds))
+        return Transport(NETWORK.call_ns, Estimate(*speeds), NETWORK.slowdown)
     return NVLINK if _has_nvlink(facts.machine) else PCIE
 
 

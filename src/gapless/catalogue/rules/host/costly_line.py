@@ -5,16 +5,8 @@ from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
-from gapless.catalogue.queries import (
-    device_waits,
-    graph_passes,
-    samples,
-    step_lines,
-    windows,
-)
-from gapless.catalogue.queries.device_waits import DeviceLine
+from gapless.catalogue.queries import device_waits, graph_passes, samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
-from gapless.model.change import Change, Omit
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
@@ -30,9 +22,7 @@ _GRADIENT_REMEDY: Final = (
     "gradients that are only looked at: read them from .grad after backward(), without a pass of "
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
-_DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.")
 _BACKWARD_PART: Final = "its part of the backward pass"
-_MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
 
 
 @rule(
@@ -149,6 +139,11 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     busy.math 14, idle.host.python 6
     backward, host_code, HotLine("training", "train.py", 22, "train", 120, 0.3)
     CallLine("train.py", 22, "train", "site-packages/tqdm/std.py", "tqdm.__iter__", 0.3)
+    # A solver of a library's, which calls the model back
+    cpu()
+    busy.math 14, idle.host.python 6
+    backward, forward, host_code, HotLine("training", "train.py", 26, "train", 120, 0.3)
+    CallLine("train.py", 26, "train", "site-packages/ode.py", "odeint", 0.4, forward=0.1)
     # A line of a model
     cpu()
     busy.math 14, idle.host.python 6
@@ -203,16 +198,7 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     operator("aten::logsumexp", calls=1, host_ms=1, device_ms=8)
     Site("aten::logsumexp", "train.py", 20, "train", MS * STEPS, STEPS)
     Site(f"{ON_DEVICE}aten::logsumexp", "train.py", 20, "train", 8 * MS * STEPS, STEPS)
-    # A line that launches what the device works for, kernel by kernel
-    > The device computes aten::pixel_shuffle 150× for train.py:36, which takes 8.0 ms of each
-      20.0 ms step, beside the forward and the backward pass, the optimizer and the loader.
-    gpu()
-    busy.math 19, idle.host.python 1
-    backward, host_code, HotLine("training", "train.py", 36, "train", 80, 0.2)
-    operator("aten::pixel_shuffle", calls=150, host_ms=3, device_ms=8)
-    Site("aten::pixel_shuffle", "train.py", 20, "train", 3 * MS * STEPS, 150 * STEPS)
-    Site(f"{ON_DEVICE}aten::pixel_shuffle", "train.py", 20, "train", 8 * MS * STEPS, 150 * STEPS)
-    # The same, where the device waits for its host elsewhere
+    # A line that launches such work, while the device waits for its host elsewhere
     > The device computes aten::lgamma 50× for train.py:36, which takes 3.6 ms of each 20.0 ms step,
       beside the forward and the backward pass, the optimizer and the loader.
     gpu()
@@ -254,24 +240,22 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     gradients that are computed by another pass through a graph of which there is but one, nor
     losses and distributions below the last backward pass, nor networks of torch's called below the
     optimizer's step alone, nor derivatives of functions (torch.func) there. Where no module is
-    called, the lines before the backward pass are the model. Operators count. The price is that of
-    the step without the line: whether the step needs it cannot be seen from outside. A cause that
-    is named at the same lines takes precedence.
-    With a device, samples in calls of C that may wait for it (numbers read back, copies) do not
-    count, as far as it computes meanwhile; it has to wait for the host in the step. What else a
-    line waits, up to its own time, likely goes with it, as far as the device idles. A line is
-    surely worth no more than it waits in the line's function, as stacks of a window show, and
-    likely no more than it idles for the host, and for batches that the thread loads itself: without
-    the line, the thread launches ahead. What the device works for operators without a graph that
-    the function calls itself goes with the line, too. Where the device hardly waits, or no line
-    takes long beside it, that alone counts (of lines above the backward pass the longest operator:
-    the batch may be made there); the line is named if samples show that call, or calling these
-    operators takes about as long as the line at which most samples outside training are; else the
-    function, if there is such a line. If the thread waits for the device in plain steps as long as
-    the device works so, at least half of that goes with the line. Other calls of such an operator
-    keep their part. Recordings
-    that do not tell calls that may wait count as if lines had waited as long as the device works.
-    Where no window shows
+    called, the lines before the backward pass are the model; what calls it back, such as a
+    library's solver, is part of it. Operators count. The price is that of the step without the
+    line: whether the step needs it cannot be seen. Causes there take precedence, those with a fix
+    if they are half of it. With a device, samples in calls of C that may wait for it (numbers read
+    back, copies) do not count, as far as it computes meanwhile; it has to wait for the host in the
+    step. What else a line waits, up to its own time, likely goes with it, as far as the device
+    idles. A line is surely worth no more than it waits in the line's function, as stacks of a
+    window show, and likely no more than it idles for the host, and for batches that the thread
+    loads itself. What the device works for operators without a graph that the function calls itself
+    goes with the line, too. Where the device hardly waits, or no line takes long beside it, that
+    alone counts (of lines above the backward pass the longest operator: the batch may be made
+    there), off plain steps if the thread waits as long for the device there. The line is named if
+    samples show that call, or calling these operators takes half as long as the line at which most
+    samples outside training are; else the function, if there is such a line. Other calls of such an
+    operator keep their part. Recordings that do not tell calls that may wait count as if lines had
+    waited as long as the device works. Where no window shows
     what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
@@ -299,7 +283,7 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
         costly_line.detection(
             f"The device computes {line.calls_words} for {place_words}, which takes {time_words}, "
             f"{_ASIDE}.",
-            *_device_changes(evidence, line),
+            *device_waits.work_changes(evidence, line),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
             no_remedy=samples.offer_workers(evidence, _REMEDY),
@@ -309,41 +293,17 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
     )
 
 
-def _device_changes(evidence: Evidence, line: DeviceLine) -> Sequence[Change]:
-    """Return what a device need not work; where the thread waits for it so long, that is the gain.
-
-    Windows slow the thread, which then waits less: samples of plain steps show its waits.
-    """
-    share = line.share
-    if step_lines.waited_share(evidence) < share:
-        return [Omit((work.operator,), keep=work.kept_share) for work in line.works]
-    sure_share = _MIN_SHOWN_SHARE * share
-    return [samples.remove_share(evidence, Estimate(sure_share, share, share), ("busy.",))]
-
-
 def _min_share(evidence: Evidence, line: StepLine) -> float:
     may_be_loss = evidence.on_device and not step_lines.follows_passes(line, evidence.call_lines)
     return _MIN_DEVICE_SHARE if may_be_loss else step_lines.MIN_CAUSE_SHARE
 
 
-def _shown_share(evidence: Evidence) -> float:
-    """Return how much of the host's time surely shows: a device may work meanwhile, unseen too."""
-    leaves = *_DEVICE_WORK, samples.UNSPLIT, samples.UNRECORDED
-    hidden_share = evidence.share(*leaves) if evidence.has_device else 0.0
-    return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
-
-
-def _freed_share(evidence: Evidence, exposed_share: float) -> float:
-    """Return what a line is worth at most in the middle: all for which the device idles."""
-    return max(exposed_share, device_waits.idle_share(evidence) if evidence.on_device else 0.0)
-
-
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     share, step_ns = line.share, evidence.step_ns or 0
     exposed_share = device_waits.exposed_share(evidence, line) if evidence.on_device else 1.0
-    sure_share = min(share.low, exposed_share) * _shown_share(evidence)
+    sure_share = min(share.low, exposed_share) * device_waits.shown_share(evidence)
     work_share = device_waits.own_work_share(evidence, line)
-    freed_share = _freed_share(evidence, exposed_share) + work_share.mid
+    freed_share = device_waits.freed_share(evidence, exposed_share) + work_share.mid
     waited_share = min(line.waited, share.mid)
     likely_share = max(sure_share, min(share.mid + waited_share, freed_share))
     leaves = device_waits.freed_leaves(evidence) if evidence.on_device else None

@@ -122,8 +122,9 @@ _STAGES: Final = (
         ),
         by_hand=(
             "Let samples be tensors or NumPy arrays of one type and stack them by one call "
-            "(torch.stack, numpy.stack, pad_sequence); fetch whole batches by __getitems__; and "
-            "reuse the memory of batches where they are large."
+            "(torch.stack, numpy.stack, pad_sequence); fetch whole batches by __getitems__; keep "
+            "finished batches where samples are objects such as graphs; and reuse the memory of "
+            "batches where they are large."
         ),
     ),
 )

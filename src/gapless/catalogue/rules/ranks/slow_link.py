@@ -20,9 +20,11 @@ from gapless.model.finding import Detection, Measure
 _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_RESENT_SHARE: Final = 0.001  # of the bytes: fewer are lost on any network
 _GBIT: Final = 1000  # Mbit/s
+_ANY_INTERFACE: Final = "INTERFACE"  # where its name is not known
+_THAT_HOST: Final = "that host"
 _REMEDY: Final = (
-    "see what slows it on that host: `ethtool {interface}` (speed, duplex), "
-    "`ip -s link` (errors, drops), `nstat TcpRetransSegs`, the switch's port; if the host "
+    "see what slows it on {place}: `ethtool {interface}` (speed, duplex), `ip -s link` (errors, "
+    "drops), `nstat TcpRetransSegs`, what else is sent over it, the switch's port; if the host "
     "has a faster link, NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME choose it; else leave the host "
     "out, or exchange less: in bfloat16 (by NCCL: ddp-bf16), or once for several batches (no_sync)"
 )
@@ -47,6 +49,19 @@ _REMEDY: Final = (
     cpu(ddp(), ring(exchange("a", "b", 140, 0.08), exchange("b", "a", 12, 0.9, resent_share=0.03)))
     rank busy.math 5, comm.exposed 95
     rank busy.math 5, comm.exposed 95
+    # What a host receives is slow: it is the interface of that host which is named
+    > Host c's link (ib0) carries 12 MB/s of what it receives, where those between other hosts carry
+      400 MB/s: what is exchanged is on its way over it for 80.0 ms of each 100.0 ms step.
+    cpu(ddp(), ring(exchange("b", "c", 12, 0.8), exchange("a", "c", 12, 0.79),
+      exchange("c", "a", 400, 0.03, interface="ib0"), exchange("a", "b", 400, 0.03)))
+    rank busy.math 15, comm.exposed 85
+    rank busy.math 15, comm.exposed 85
+    # What a host sends is slow; nothing is known of other hosts, nor which interface it is
+    > Host b's link carries 12 MB/s of what it sends to c, where other exchanges carry 400 MB/s:
+      what is exchanged is on its way over it for 80.0 ms of each 100.0 ms step.
+    cpu(ddp(), ring(exchange("a", "b", 400, 0.03), exchange("b", "c", 12, 0.8, interface=None)))
+    rank busy.math 15, comm.exposed 85
+    rank busy.math 15, comm.exposed 85
     # Six hosts, two of which are slow
     > The links of hosts c and e (eth0) carry 12 MB/s, where those between other hosts carry
       400 MB/s: what is exchanged is on its way over them for 80.0 ms of each 100.0 ms step.
@@ -69,6 +84,11 @@ _REMEDY: Final = (
     # All are as slow
     cpu(ddp(), ring(exchange("a", "b", 12, 0.8), exchange("b", "c", 12.5, 0.8),
       exchange("c", "a", 11, 0.8)))
+    rank busy.math 15, comm.exposed 85
+    rank busy.math 15, comm.exposed 85
+    # Five hosts, four of which send to the first at once, and share its link
+    cpu(ddp(), ring(*(exchange(peer, "a", 100, 0.6) for peer in "bcde"),
+      *(exchange("a", peer, 400, 0.15) for peer in "bcde")))
     rank busy.math 15, comm.exposed 85
     rank busy.math 15, comm.exposed 85
     # Slow, but computing hides it
@@ -97,7 +117,8 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
     bytes: a link is slow if it carries a third of what the next faster one does, and those that are
     have a host in common, or few. Of a single slow exchange the host that sends is named; it may be
     the other one's link. If all are as slow as one another, none is named; nor of two
-    hosts the one whose link is slow in both directions. Where connections are not observed
+    hosts the one whose link is slow in both directions, nor one that carries as much as others do,
+    but of several exchanges at once. Where connections are not observed
     (InfiniBand, kernels without sock_diag), by the speeds that links state. What it is worth: its
     exchanges at the speed of those between other hosts, at most all transfers that nothing hides;
     for stated speeds, as far as exchanges grow with their bytes.
@@ -114,7 +135,6 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
     gain = slow_links and links.gain_share(slow_links)
     if slow_links is None or gain is None or gain.mid < _MIN_STEP_SHARE:
         return None
-    interface = slow_links.slow[0].interface
     busy_ns = slow_links.busy_share * step_ns
     resent = max(exchange.resent_share for exchange in slow_links.slow)
     again = f"; {resent:.1%} of the bytes are sent again".replace("%", " %")
@@ -133,20 +153,38 @@ def slow_link(evidence: Evidence, world: World) -> Detection | None:
             Measure("hosts", len({exchange.host for exchange in world.exchanges}), ""),
         ),
         helps=_list_fixes(evidence),
-        no_remedy=_REMEDY.format(interface=interface),
+        no_remedy=_suggest_remedy(slow_links),
     )
     return replace(detection, host=_join_names(slow_links.hosts))
+
+
+def _suggest_remedy(slow_links: SlowLinks) -> str:
+    """Return where to look: of a single slow exchange it may be the other host's link."""
+    place = _THAT_HOST if len(slow_links.hosts) == 1 else "those hosts"
+    if len(slow_links.slow) == 1:
+        place = f"{place}, or on {slow_links.slow[0].peer}, which receives it"
+    interface = next(iter(slow_links.interfaces), _ANY_INTERFACE)
+    return _REMEDY.format(place=place, interface=interface)
 
 
 def _describe(slow_links: SlowLinks) -> str:
     """Return whose link it is, what it carries, and what the others do."""
     rates = (slow_links.bytes_per_s, _slowest_rate(slow_links))
     speed, usual_speed = (f"{windows.format_size(rate)}/s" for rate in rates)
-    interfaces = " and ".join(dict.fromkeys(exchange.interface for exchange in slow_links.slow))
+    interfaces = f" ({' and '.join(slow_links.interfaces)})" if slow_links.interfaces else ""
     carry = "carries" if len(slow_links.hosts) == 1 else "carry"
-    among = "those between other hosts carry" if slow_links.untouched else "the other way carries"
-    whose = f"{_name_links(slow_links.hosts)} ({interfaces}) {carry} {speed}"
+    whose = f"{_name_links(slow_links.hosts)}{interfaces} {carry} {speed}"
+    among = _describe_others(slow_links)
     return f"{whose}{_describe_direction(slow_links)}, where {among} {usual_speed}"
+
+
+def _describe_others(slow_links: SlowLinks) -> str:
+    """Return which exchanges are as fast as links should be."""
+    if slow_links.untouched:
+        return "those between other hosts carry"
+    reversed_pairs = {(exchange.peer, exchange.host) for exchange in slow_links.slow}
+    pairs = {(exchange.host, exchange.peer) for exchange in slow_links.fast}
+    return "the other way carries" if pairs <= reversed_pairs else "other exchanges carry"
 
 
 def _name_links(hosts: Sequence[str]) -> str:
@@ -165,7 +203,7 @@ def _describe_direction(slow_links: SlowLinks) -> str:
     senders = [exchange.host for exchange in slow_links.slow if exchange.peer == host]
     if len(slow_links.hosts) > 1 or (peers and senders):
         return ""
-    return f" of what it sends to {peers[0]}" if peers else " of what it receives"
+    return f" of what it sends to {_join_names(peers)}" if peers else " of what it receives"
 
 
 def _slowest_rate(slow_links: SlowLinks) -> float:
@@ -204,7 +242,7 @@ def _detect_stated(evidence: Evidence, world: World, exposed_ns: float) -> Detec
             Measure("hosts", len(world.host_links), ""),
         ),
         helps=_list_fixes(evidence),
-        no_remedy=_REMEDY.format(interface="INTERFACE"),
+        no_remedy=_REMEDY.format(place=_THAT_HOST, interface=_ANY_INTERFACE),
     )
     return replace(detection, host=_join_names(tuple(slow)))
 

@@ -5,13 +5,12 @@ from typing import Final
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.ranks import collectives
+from gapless.catalogue.queries.ranks import buckets, collectives
 from gapless.model.change import Change, Omit
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
 
-_USUAL_MIB: Final = 25.0  # torch's own
 _MIN_CALLS: Final = 4  # a step: fewer take next to nothing to start
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _BUCKETS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-buckets")
@@ -53,9 +52,10 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     By the size that the wrapper was given, the exchanges that windows show, and the account:
     transfers that no computing hides, and the host's time to start them. Fewer buckets save the
     latency of each: where each has fewer than 256 KiB, that is nearly all of it. On a device such
-    calls that there would be fewer of are left out of the replayed windows, with what they launch;
-    larger ones save the latency that is fitted to the sizes of exchanges; where these are too
-    alike, or not known, what a call takes on such links (``queries/ranks/transports.py``).
+    calls that there would be fewer of are left out of the replayed windows, with what they launch.
+    Larger ones are replayed: each bucket begins once the backward pass has the last of its
+    gradients, and takes what is fitted to the sizes of exchanges; where these are too alike, what a
+    call takes on such links (``queries/ranks/transports.py``).
     """
     cap_mib = parallel.settings.get("bucket_cap_mb")
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
@@ -65,7 +65,7 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     n_usual = collectives.count_usual_buckets(n_bytes)
     lost_ns = collectives.exposed_ns(evidence)
     if (
-        cap_mib >= _USUAL_MIB
+        cap_mib >= buckets.USUAL_MIB
         or n_calls < max(_MIN_CALLS, 2 * n_usual)
         or not step_ns
         or lost_ns < _MIN_STEP_SHARE * step_ns
@@ -74,8 +74,8 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     return small_buckets.detection(
         f"Gradients are exchanged over {world.ranks} ranks in {windows.format_count(n_calls)} "
         f"buckets of at most {cap_mib:.2g} MiB a step: what no computing hides of that takes "
-        f"{windows.format_step_part(evidence, lost_ns)}; buckets of {_USUAL_MIB:g} MiB would be "
-        f"{n_usual}.",
+        f"{windows.format_step_part(evidence, lost_ns)}; buckets of "
+        f"{buckets.USUAL_MIB:g} MiB would be {n_usual}.",
         _change_buckets(evidence, cap_mib, n_calls, n_usual),
         location=parallel.location,
         measures=(
@@ -83,7 +83,7 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
             Measure("size of a bucket, MiB", float(cap_mib), ""),
             Measure("exposed, a step", lost_ns, "ns"),
         ),
-        helps=(_BUCKETS.request(round(_USUAL_MIB)),),
+        helps=(_BUCKETS.request(round(buckets.USUAL_MIB)),),
     )
 
 
@@ -92,6 +92,6 @@ def _change_buckets(evidence: Evidence, cap_mib: float, n_calls: float, n_usual:
     if evidence.on_device and cap_mib * 2**20 <= collectives.MAX_SMALL_BYTES:
         return Omit((collectives.REDUCE_CALL,), keep=n_usual / n_calls)
     remaining = collectives.remains_of_fewer(evidence, n_calls, n_usual)
-    if remaining is None:
-        remaining = collectives.remains_by_latency(evidence, n_calls - n_usual)
+    if evidence.on_device or remaining is None:
+        return buckets.change_buckets(evidence, buckets.USUAL_MIB)
     return collectives.change_exposed(evidence, remaining)

@@ -1,11 +1,13 @@
 """Gradients that are exchanged one by one after the backward pass."""
 
+from math import ceil
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.queries import optimizer_steps, windows
-from gapless.catalogue.queries.ranks import collectives
-from gapless.model.change import Bucket, Change
+from gapless.catalogue.queries.ranks import buckets, collectives
+from gapless.model.change import Change
+from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
@@ -19,7 +21,9 @@ _DIVISIONS: Final = ("aten::div_", "aten::mul_")
 _ELEMENTWISE: Final = (*_DIVISIONS, "aten::copy_", "aten::add_")
 _ALL: Final = Estimate(1.0, 1.0, 1.0)
 _OPERATIONS: Final = ("all_reduce", "all_reduce_coalesced")
-_WRAPPER_KINDS: Final = ("ddp", "fsdp")
+_WRAPPED: Final = "ddp"
+_SHARDED: Final = "fsdp"
+_BY_AUTOGRAD: Final = "_AllReduce"  # of layers: another cause
 
 
 @rule(
@@ -39,6 +43,14 @@ _WRAPPER_KINDS: Final = ("ddp", "fsdp")
     rank busy.math 54, comm.exposed 10
     rank busy.math 54, comm.exposed 10
     operator(collectives.REDUCE_CALL, calls=9, host_ms=1)
+    # for g in gradients: dist.all_reduce(square), beside DistributedDataParallel
+    > Besides the buckets of gradients 18 reductions a step are called by hand, of 20 collectives,
+      one after another: what no computing hides of all takes 24.0 ms of each 64.0 ms step.
+    with_rank_lines(evidence_of_ranks(cpu(the_world, ddp(), optimizer(parameters=10_000)),
+      {"busy.math": 40, "comm.exposed": 24}, {"busy.math": 40, "comm.exposed": 24},
+      parts=(operator(collectives.REDUCE_CALL, calls=2 * 20, host_ms=1),
+      CallLine("train.py", 77, "clip", "torch/distributed/c10d_logger.py", "wrapper", 0.3))),
+      (hot_line(77, 0.3),), (hot_line(77, 0.3),))
     # All gradients in a single call
     cpu(the_world, optimizer(tensors=161))
     rank busy.math 54, comm.exposed 10
@@ -55,19 +67,23 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     to nothing. ``DistributedDataParallel`` does so, in buckets of 25 MB.
 
     ## How it is measured
-    By the calls of ``all_reduce`` in a step without ``DistributedDataParallel``, and by the
-    account: transfers that no computation overlaps, and the host's time to start them. Few calls
-    save the latency of each, which is fitted to the sizes of exchanges; where these are not known,
-    or larger than 256 KiB without a device, nothing is foretold. Without a device, calls take what
-    samples of the whole run show at their lines, on every rank, if that is more; waits for a late
+    By the calls of ``all_reduce`` in a step without ``DistributedDataParallel``, or beside it more
+    than it has buckets (norms that are asked for one by one), and by the account: transfers that no
+    computation overlaps, and the host's time to start them. Few calls save the latency of each,
+    which is fitted to the sizes of exchanges; where these are not known, or larger than 256 KiB
+    without a device, buckets are replayed, each of which begins once the backward pass has the last
+    of its gradients. Without a device, calls take what samples of the whole run show at their
+    lines, on every rank, if that is more; waits for a late
     rank stay. Where GPUs wait for their hosts these samples are what starting the calls takes: that
     goes, but for the buckets, and for two operators that copy each gradient. Of the transfers
     between GPUs the backward pass hid a quarter to a third in three trainings; without a device,
     none is counted on.
     """
-    is_wrapped = any(module.kind in _WRAPPER_KINDS for module in evidence.facts.parallel)
-    if world.ranks < 2 or is_wrapped:  # noqa: PLR2004 - no other rank
+    kinds = {module.kind for module in evidence.facts.parallel}
+    if world.ranks < 2 or _SHARDED in kinds:  # noqa: PLR2004 - no other rank
         return None
+    if _WRAPPED in kinds:
+        return _detection_beside(evidence)
     n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
     if n_calls < _MIN_CALLS or not step_ns:
         return None
@@ -101,6 +117,58 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
     )
 
 
+def _detection_beside(evidence: Evidence) -> Detection | None:
+    """Return the detection of many reductions by hand beside the buckets of a wrapper."""
+    n_all, n_own = collectives.count_collectives(evidence), _count_own(evidence)
+    call, step_ns = collectives.find_call(evidence), evidence.step_ns
+    if n_own < _MIN_CALLS or not step_ns or call is None:
+        return None
+    if not call.callee_file.endswith(collectives.BY_NAME):
+        return None
+    saved, exposed_ns = 1 - 1 / n_own, collectives.exposed_ns(evidence)
+    share = min(1.0, n_own / n_all) * saved
+    sampled = collectives.sampled_share(
+        evidence,
+        collectives.BY_NAME,
+        _OPERATIONS,
+        Estimate(saved, saved, saved),
+        n_all - n_own + 1,
+    )
+    sampled_ns = step_ns * sampled.mid if sampled else 0.0
+    if max(share * exposed_ns, sampled_ns) < _MIN_STEP_SHARE * step_ns:
+        return None
+    return unhidden_collectives.detection(
+        f"Besides the buckets of gradients {windows.format_count(n_own)} reductions a step are "
+        f"called by hand, of {windows.format_count(n_all)} collectives, one after another: what no "
+        f"computing hides of all takes {windows.format_step_part(evidence, exposed_ns)}.",
+        collectives.change_called(evidence, Estimate(1 - share, 1 - share, 1 - share / 2), sampled),
+        location=Location(call.file, call.line, call.function),
+        measures=(
+            Measure("reductions by hand, a step", n_own, ""),
+            Measure("collectives, a step", n_all, ""),
+            Measure("exposed, a step", exposed_ns, "ns"),
+        ),
+        no_remedy=(
+            "stack what is reduced into one tensor, and reduce that by a single call; the norm of "
+            "gradients that DistributedDataParallel has exchanged is the same on every rank, and "
+            "needs none"
+        ),
+    )
+
+
+def _count_own(evidence: Evidence) -> float:
+    """Count the reductions of a step that neither a wrapper nor a layer calls: at least so many."""
+    n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+    n_layers = windows.sum_calls(evidence, _BY_AUTOGRAD).count
+    sizes = [module.settings.get("bucket_cap_mb") for module in evidence.facts.parallel]
+    cap_mib = next((size for size in sizes if isinstance(size, int | float) and size), None)
+    n_bytes = collectives.gradient_bytes(evidence)
+    if cap_mib is None or not n_bytes:
+        return 0.0
+    n_buckets = 1 + ceil(n_bytes / (cap_mib * buckets.MIB))
+    return n_calls - n_layers - n_buckets * max(1.0, evidence.facts.world.micro_batches or 1.0)
+
+
 def _sampled_share(evidence: Evidence, n_calls: float) -> Estimate | None:
     """Return the share of the run in reductions, by samples of the lines that call them."""
     n_all = collectives.count_collectives(evidence)
@@ -120,7 +188,7 @@ def _change_reductions(evidence: Evidence, n_calls: float, sampled: Estimate | N
     latency = collectives.remains_of_fewer(evidence, n_calls, n_buckets)
     starts = _starts_remaining(evidence, n_buckets) if evidence.on_device else latency
     if starts is None or (latency is None and sampled is None):
-        return Bucket(n_buckets)
+        return buckets.change_buckets(evidence, buckets.USUAL_MIB, buckets.FIRST_MIB)
     saved = sampled and Estimate(
         sampled.low * (1 - starts.high),
         sampled.mid * (1 - starts.mid),

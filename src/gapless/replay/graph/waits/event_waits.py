@@ -1,16 +1,22 @@
 """Waits of one stream for another that were recorded (``enable_cuda_sync_events``)."""
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from gapless.accounting.ranks.peers import call_starts
 from gapless.model import category
-from gapless.model.trace import Int64, Trace
+from gapless.model.trace import Int32, Int64, Trace
 from gapless.replay.graph.launch_order import EnqueuedWork
 from gapless.replay.graph.span import GraphSpan
 
+_RECORD: Final = re.compile(r"EventRecord")
+_ORDERING: Final = re.compile(r"EventRecord|StreamWaitEvent|Launch|Memcpy|Memset")
+_FRAMES: Final = (category.CPU_OP, category.USER_ANNOTATION, category.PYTHON_FUNCTION)
 Waits = dict[int, tuple[int, ...]]  # row → rows of other streams that must have ended
 
 
@@ -19,6 +25,8 @@ def recorded_waits(span: GraphSpan, rows: EnqueuedWork) -> Waits:
 
     What was enqueued last on the recorded stream before the event was recorded, in the order of
     calls, must have ended before what is enqueued next on the waiting stream after the call.
+    Some records do not say which event (torch's exchanges of gradients): if the thread recorded
+    one right before, in the same frame, it is of what it had launched last on another stream.
     """
     trace = span.joined_trace.threads.trace
     records = wait_records(trace, "Wait")
@@ -38,10 +46,77 @@ def recorded_waits(span: GraphSpan, rows: EnqueuedWork) -> Waits:
             waits[int(rows.stream_rows[waiting][later])].add(
                 int(rows.stream_rows[recorded_stream][earlier])
             )
-    return {
+    for waiting, awaited in _find_adjacent(span, rows, records, number):
+        waits[waiting].add(awaited)
+    ordered = {
         row: tuple(sorted(awaited for awaited in awaited_rows if awaited < row))
         for row, awaited_rows in waits.items()
     }
+    return {row: awaited_rows for row, awaited_rows in ordered.items() if awaited_rows}
+
+
+def _find_adjacent(
+    span: GraphSpan, rows: EnqueuedWork, records: Int64, number: dict[tuple[int, int], int]
+) -> Iterator[tuple[int, int]]:
+    """Yield what waits, and for what, where a record names no event."""
+    trace = span.joined_trace.threads.trace
+    events, gpu = trace.events, trace.gpu
+    calls_by_id = _calls_after_records(trace)
+    for record in records[gpu.wait_event[events.detail[records]] < 0].tolist():
+        detail = events.detail[record]
+        stream = number.get((int(gpu.device[detail]), int(gpu.stream[detail])), -1)
+        calls = calls_by_id.get(int(events.correlation[record]))
+        if stream < 0 or calls is None:
+            continue
+        wait, before = calls
+        own_rows = np.flatnonzero((rows.thread == events.track[wait]) & (rows.stream != stream))
+        begins, own_stream = rows.begin[own_rows].tolist(), rows.stream_rows[stream]
+        earlier = bisect_left(begins, int(events.start[before])) - 1
+        later = bisect_left(rows.begin[own_stream].tolist(), int(events.start[wait]))
+        if earlier >= 0 and later < len(own_stream):
+            yield int(own_stream[later]), int(own_rows[earlier])
+
+
+def _calls_after_records(trace: Trace) -> dict[int, tuple[int, int]]:
+    """Return the calls right before which an event was recorded, in the same frame, and that call.
+
+    By their correlation.
+    """
+    events, calls = trace.events, _ordering_calls(trace)
+    is_record = np.array([_RECORD.search(name) is not None for name in trace.names], bool)
+    edges_by_track = _frame_edges(trace, events.track[calls])
+    pairs = dict[int, tuple[int, int]]()
+    is_pair = is_record[events.name[calls[:-1]]] & (
+        events.track[calls[:-1]] == events.track[calls[1:]]
+    )
+    for position in np.flatnonzero(is_pair).tolist():
+        before, call = int(calls[position]), int(calls[position + 1])
+        edges = edges_by_track[int(events.track[call])]
+        lo = bisect_left(edges, int(events.end[before]))
+        if lo == bisect_left(edges, int(events.start[call])):
+            pairs[int(events.correlation[call])] = call, before
+    return pairs
+
+
+def _frame_edges(trace: Trace, tracks: Int32) -> dict[int, list[int]]:
+    """Return when frames of threads begin and end, besides calls of the driver, by thread."""
+    events = trace.events
+    frames = np.flatnonzero(np.isin(events.category, _FRAMES) & np.isin(events.track, tracks))
+    edges = dict[int, list[int]]()
+    for track in np.unique(tracks).tolist():
+        track_frames = frames[events.track[frames] == track]
+        edges[track] = np.sort(
+            np.concatenate((events.start[track_frames], events.end[track_frames]))
+        ).tolist()
+    return edges
+
+
+def _ordering_calls(trace: Trace) -> Int64:
+    """Return the calls that record events, wait for them, or launch work: thread by thread."""
+    events = trace.events
+    is_meant = np.array([_ORDERING.search(name) is not None for name in trace.names], bool)
+    calls = np.flatnonzero(np.isin(events.category, category.CALLS) & is_meant[events.name])
+    return calls[np.lexsort((events.start[calls], events.track[calls]))]
 
 
 def wait_records(trace: Trace, word: str) -> Int64:

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how samples are made: rule makers do not read it."""
+"""Faults in how samples are scanned, coded and warped."""
 
 from typing import Final
 

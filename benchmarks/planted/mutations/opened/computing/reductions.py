@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what a step computes with tensors: rule makers do not read it."""
+"""Faults in what a step sums, counts and looks up of tensors."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in what the host does beside a step: rule makers do not read it.
+"""Faults in what the host estimates, sorts and keeps beside a step.
 
 Beside a busy GPU the host has time to spare, so that more of a step is planted there.
 """

@@ -1,4 +1,4 @@
-"""Faults of the unseen half in how a model is called: rule makers do not read it."""
+"""Faults in how activations are kept and batches are stacked."""
 
 from typing import Final
 
