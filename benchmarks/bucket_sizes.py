@@ -2,7 +2,9 @@
 
 ``torchrun --nproc-per-node 2 benchmarks/bucket_sizes.py turns --out FILE`` trains one model in one
 job with buckets of each size, in turns of blocks of steps. ``… train --mib SIZE`` is the training
-that ``gapless run`` records. Nothing here knows of gapless.
+that ``gapless run`` records; nothing in it knows of gapless. ``python -m benchmarks.bucket_sizes
+foretell --run FOLDER --mib SIZE … --out FILE`` adds what buckets of other sizes are foretold to
+make of a step of such a run.
 """
 
 import argparse
@@ -10,12 +12,16 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+from msgspec import to_builtins
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.machine import write_result
 
 IS_GPU: Final = torch.cuda.is_available()
 SIZES_MIB: Final = (1.0, 25.0, 1000.0)
@@ -82,16 +88,43 @@ def train(mib: float, rows: int, steps: int) -> float:
     return time_block(trainer, steps - steps // 2, gate)
 
 
+def foretell(run: Path, sizes: Sequence[float]) -> dict[str, Any]:
+    """Return how much faster a step of a run is foretold to be with buckets of each size."""
+    from benchmarks.judging.jobs import price_run
+    from gapless.catalogue.queries.ranks.buckets import change_buckets
+    from gapless.pricing.price import price_changes
+
+    prices = price_run(run)
+    speedups = {
+        f"{mib:g}": price_changes(prices, [change_buckets(prices.evidence, mib)]).speedup
+        for mib in sizes
+    }
+    step_ms = (prices.evidence.step_ns or 0) / 1e6
+    foretold = {mib: speedup and to_builtins(speedup) for mib, speedup in speedups.items()}
+    return {"run": run.parent.name, "step_ms": step_ms, "foretold": foretold}
+
+
 def main() -> None:
-    """Train or measure."""
+    """Train, measure, or foretell."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=("turns", "train"))
+    parser.add_argument("action", choices=("turns", "train", "foretell"))
     parser.add_argument("--mib", type=float, nargs="+", default=SIZES_MIB)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--run", type=Path, help="what is foretold of it is added")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.action == "foretell":
+        rows = json.loads(options.out.read_text()) if options.out.exists() else {}
+        rows.setdefault("foretold", []).append(foretell(options.run, options.mib))
+        write_result(rows, options.out)
+    else:
+        _take_part(options)
+
+
+def _take_part(options: argparse.Namespace) -> None:
+    """Train or measure as one rank of a job."""
     if IS_GPU:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.backends.cuda.matmul.allow_tf32 = True
