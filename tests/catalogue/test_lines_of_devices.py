@@ -187,3 +187,50 @@ def test_a_line_goes_with_what_its_function_computes_below_the_backward_pass(
     (detection,) = costly_line(evidence)
     assert isinstance(detection, Detection)
     assert (Omit((sums,), keep=0.0) in detection.changes) is is_priced
+
+
+def test_work_that_the_thread_waits_for_elsewhere_goes_off_the_plain_step() -> None:
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 16, "idle.host.dispatch": 4},
+        BACKWARD,
+        HOST_CODE,
+        HotLine("training", "train.py", 36, "train", 20, 0.05),
+        HotLine("training", "loss.py", 12, "loss", 140, 0.35, waited=0.3),  # values are read
+        operator("aten::lgamma", calls=50, host_ms=1, device_ms=4),
+        Site("aten::lgamma", "train.py", 20, "train", MS * STEPS, 50 * STEPS),
+        Site(f"{ON_DEVICE}aten::lgamma", "train.py", 20, "train", 4 * MS * STEPS, 50 * STEPS),
+    )
+    (detection,) = costly_line(evidence)
+    assert isinstance(detection, Detection)
+    (change,) = detection.changes
+    assert isinstance(change, HostChange)
+    assert change.factor.mid == pytest.approx(1 - 4 / 16)
+    assert change.factor.high == pytest.approx(1 - 2 / 16)
+
+
+def test_a_line_that_launches_kernel_by_kernel_is_where_the_device_works_for() -> None:
+    name = "aten::pixel_shuffle"
+
+    def line(n_calls: int, host_ms: int) -> int | None:
+        evidence = evidence_of(
+            gpu(),
+            {"busy.math": 19, "idle.host.python": 1},
+            BACKWARD,
+            HOST_CODE,
+            HotLine("training", "train.py", 36, "train", 80, 0.2),
+            operator(name, calls=n_calls, host_ms=host_ms, device_ms=8),
+            Site(name, "train.py", 20, "train", host_ms * MS * STEPS, n_calls),
+            Site(
+                f"{ON_DEVICE}aten::pixel_shuffle", "train.py", 20, "train", 8 * MS * STEPS, n_calls
+            ),
+        )
+        (detection,) = costly_line(evidence)
+        assert isinstance(detection, Detection)
+        assert detection.location is not None
+        return detection.location.line
+
+    assert line(150 * STEPS, 3) == 36
+    assert (
+        line(STEPS, 1) == 20
+    )  # the line takes 4 ms, for something else: where the function begins

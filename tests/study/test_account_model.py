@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from gapless.catalogue.examples.evidence import evidence_of
-from gapless.catalogue.examples.example_facts import cpu, gpu
-from gapless.catalogue.examples.parts import operator
+from gapless.catalogue.examples.example_facts import cpu, gpu, worker_loader
+from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.model.change import Change, Drop, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.pricing.simulators import account_model
@@ -64,3 +64,17 @@ def test_beside_a_device_samples_are_priced_off_the_plain_step() -> None:
     assert speedup.mid == pytest.approx(20 / 14)
     assert speedup.low == pytest.approx(20 / 17)
     assert RunSimulator(plain=evidence).play([Drop(("idle.host.",))]).speedup is None
+
+
+def test_workers_that_are_mostly_idle_do_not_limit_a_shorter_step() -> None:
+    loader = worker_loader()
+
+    def low(busy: float) -> float:
+        use = example_use(loader, {"hand-over": 2}, example_workers(1, {"read": 1}, busy=busy))
+        evidence = evidence_of(gpu(loader), {"busy.math": 18, "idle.data.hand-over": 2}, use)
+        half = HostChange(("busy.math",), HALF, sampled=True)
+        speedup = account_model.predict_by_account(evidence, [half]).speedup
+        assert speedup is not None
+        return speedup.low
+
+    assert (low(0.9), low(0.2)) == (1.0, pytest.approx(20 / 11))

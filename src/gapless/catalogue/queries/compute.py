@@ -1,5 +1,7 @@
 """Queries on the computing of a run: its rows of work, and the roofline above them."""
 
+from msgspec import Struct
+
 from gapless.catalogue.declare.selectors import autocast_dtypes, torch_setting
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence, NotObservedError
@@ -10,6 +12,9 @@ from gapless.roofline.peaks import device_peaks, processor_peaks
 from gapless.roofline.roofline import Roof, narrow_peaks
 
 _HALF_DTYPES = frozenset(("torch.bfloat16", "torch.float16"))
+_SHORT_DTYPES = frozenset(("bf16", "fp16"))  # the same, as rows of work name them
+_CAST = "busy.cast"
+_MAX_UNKNOWN_SHARE = 0.05  # of the other work: of types that were not recorded
 
 
 def roof_of(evidence: Evidence) -> Roof | None:
@@ -47,6 +52,47 @@ def share_outside_attention(evidence: Evidence, *leaves: str) -> float:
         return 1.0
     attention_rows = set(map(id, attention.rows))
     return sum(row.ns for row in rows if id(row) not in attention_rows) / total_ns
+
+
+class StoredCasts(Struct, frozen=True):
+    """Casts to a type that nothing computes with, and back."""
+
+    share: float  # of the time of all casts
+    dtype: str = ""
+
+
+def find_stored_casts(evidence: Evidence) -> StoredCasts:
+    """Return how much of the casts only keep numbers in half precision, and make them wide again.
+
+    None, where any operator computes in that (or too many do in what is not known), or several
+    processes may send each other such numbers. Of each size as many casts count as go both ways.
+    """
+    rows = evidence.study.work
+    casts, others = [
+        [row for row in rows if (row.leaf == _CAST) is is_cast] for is_cast in (True, False)
+    ]
+    dtypes = {row.dtype for row in casts if row.dtype in _SHORT_DTYPES}
+    unknown_ns = sum(row.ns for row in others if row.dtype is None)
+    is_unknown = unknown_ns > _MAX_UNKNOWN_SHARE * sum(row.ns for row in others)
+    is_used = bool(dtypes & {row.dtype for row in others}) or evidence.facts.world.ranks > 1
+    if len(dtypes) != 1 or is_used or is_unknown:
+        return StoredCasts(0.0)
+    (dtype,) = dtypes
+    pairs: dict[str | None, tuple[list[Work], list[Work]]] = {}
+    for row in casts:
+        pairs.setdefault(row.inputs, ([], []))[row.dtype == dtype].append(row)
+    stored_ns = sum(map(_both_ways_ns, pairs.values()))
+    return StoredCasts(stored_ns / max(1, sum(row.ns for row in casts)), dtype or "")
+
+
+def _both_ways_ns(ways: tuple[list[Work], list[Work]]) -> float:
+    """Return the time of as many casts one way as the other."""
+    counts = [sum(row.calls for row in rows) for rows in ways]
+    return sum(
+        min(counts) / n_calls * sum(row.ns for row in rows)
+        for rows, n_calls in zip(ways, counts, strict=True)
+        if n_calls
+    )
 
 
 def dilute_factor(factor: Estimate, changed_share: float) -> Estimate:

@@ -1,5 +1,6 @@
 """How much of a step a device waits for what is done at a line, or works for it."""
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -11,11 +12,15 @@ from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.ranks import rank_steps
 from gapless.catalogue.queries.samples import (
     HOST_LEAVES,
+    UNRECORDED,
+    UNSPLIT,
     find_call,
     is_function_of,
     removable_leaves,
+    remove_share,
 )
 from gapless.catalogue.queries.step_lines import StepLine
+from gapless.model.change import Change, Omit
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
@@ -29,6 +34,10 @@ _COPIES: Final = ("to", "cpu", "cuda", "item", "copy_", "_to_copy", "detach")
 _DISPATCH, _DISPATCHED = ("boolean_dispatch.fn", "max_pool")
 _MIN_LINE_SHARE: Final = 0.5  # of the samples outside training code of the function, at one line
 _MIN_CALLS_SHARE: Final = 0.9  # of an operator's calls, or time: others belong to the model
+_HIDING: Final = ("busy.", "copy.", "comm.", "idle.device.")
+_MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
+_MIN_WAITED_SHARE: Final = 0.5  # of such work: it goes at least, where the thread waits for it
+_MIN_LAUNCH_SHARE: Final = 0.5  # of a line's time: calling the operators takes so much of it
 
 
 def exposed_share(evidence: Evidence, line: StepLine) -> float:
@@ -73,6 +82,18 @@ def idle_share(evidence: Evidence) -> float:
     steps. But where the thread launches ahead of its device, a step is as long as the device works.
     """
     return max(0.0, min(1 - min_step_share(evidence), evidence.share(*freed_leaves(evidence))))
+
+
+def freed_share(evidence: Evidence, exposed_share: float) -> float:
+    """Return what a line is worth at most in the middle: all for which the device idles."""
+    return max(exposed_share, idle_share(evidence) if evidence.on_device else 0.0)
+
+
+def shown_share(evidence: Evidence) -> float:
+    """Return how much of the host's time surely shows: a device may work meanwhile, unseen too."""
+    leaves = *_HIDING, UNSPLIT, UNRECORDED
+    hidden_share = evidence.share(*leaves) if evidence.has_device else 0.0
+    return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
 
 
 def own_work_share(evidence: Evidence, line: StepLine) -> Estimate:
@@ -152,7 +173,7 @@ class DeviceLine(Struct, frozen=True):
     """A line, or only a function by that where it begins, and the operators that it calls."""
 
     location: Location
-    is_exact: bool  # a sample of that call shows the line
+    is_exact: bool  # samples show that the operators are called there
     works: tuple[DeviceWork, ...]  # the longest first
 
     @property
@@ -197,12 +218,43 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
     is_late = top_line is not None and step_lines.follows_passes(top_line, evidence.call_lines)
     neighbours = [
         site for site in sites if Location(site.file, site.line, site.function) == function
-    ]
+    ][: None if is_late else 1]
+    lines = [call.line] if call is not None else []
+    if top_line is not None and _launches(evidence, top_line, neighbours):
+        lines.append(top_line.location.line)
     return DeviceLine(
-        function if call is None else replace(function, line=call.line),
-        call is not None,
-        tuple(_measure_work(evidence, site) for site in neighbours[: None if is_late else 1]),
+        replace(function, line=lines[0]) if lines else function,
+        bool(lines),
+        tuple(_measure_work(evidence, site) for site in neighbours),
     )
+
+
+def _launches(evidence: Evidence, line: StepLine, sites: Sequence[Site]) -> bool:
+    """Return whether what a line takes is calling operators, as long as windows show these calls.
+
+    A line that takes much longer does something else: one call that a device works long for is no
+    reason for it.
+    """
+    names = {site.name.removeprefix(ON_DEVICE) for site in sites}
+    called_ns = sum(
+        call.ns
+        for call in evidence.study.sites
+        if call.name in names and (call.file, call.function) == (sites[0].file, sites[0].function)
+    )
+    line_ns = line.share.mid * (evidence.step_ns or 0)
+    return called_ns / windows.count_steps(evidence) >= _MIN_LAUNCH_SHARE * line_ns
+
+
+def work_changes(evidence: Evidence, line: DeviceLine) -> Sequence[Change]:
+    """Return what a device need not work; where the thread waits for it so long, that is the gain.
+
+    Windows slow the thread, which then waits less: samples of plain steps show its waits.
+    """
+    share = line.share
+    if step_lines.waited_share(evidence) < share:
+        return [Omit((work.operator,), keep=work.kept_share) for work in line.works]
+    lost_share = Estimate(_MIN_WAITED_SHARE * share, share, share)
+    return [remove_share(evidence, lost_share, ("busy.",))]
 
 
 def _measure_work(evidence: Evidence, site: Site) -> DeviceWork:

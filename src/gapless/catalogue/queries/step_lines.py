@@ -121,6 +121,12 @@ def _forget_idle_waits(evidence: Evidence, recorded: RecordedRun) -> RecordedRun
     return replace(recorded, lines=lines, hook_lines=hook_lines, call_lines=calls)
 
 
+def waited_share(evidence: Evidence) -> float:
+    """Return how much of its time the thread waits for a device that computes, by samples."""
+    recorded = _forget_idle_waits(evidence, evidence.recorded)
+    return sum(line.waited for line in recorded.lines if line.thread == _TRAINING)
+
+
 def _has_repeated_passes(evidence: Evidence) -> bool:
     """Return whether a backward pass goes through a graph that another one has been through.
 

@@ -34,6 +34,7 @@ _WORK: Final = Estimate(0.85, 1.0, 1.1)  # of operators
 _EXACT: Final = Estimate(1.0, 1.0, 1.0)  # of what is known from un-profiled steps
 _COLLECTIVES: Final = ("comm.", "idle.comm.")  # collectives: threads without events carry them out
 _MIN_WAIT_SHARE: Final = 0.02  # of a step, for workers: above that they may be the limit
+_MIN_BUSY_SHARE: Final = 0.5  # of the workers' time: less, and they wait for the training
 _MIN_REMAINING: Final = 0.02  # of a step that stays at least
 _KINDS: Final = ((Scale, "kernel"), (Omit, "sync"), (Drop, "sync"), (HostChange, "host"))
 _REFUSALS: Final[Mapping[type, str]] = {
@@ -81,12 +82,16 @@ def _family(changes: Iterable[Change]) -> str:
 
 
 def _waits_for_workers(evidence: Evidence) -> bool:
-    """Return whether the thread waits for workers, so that they may limit the step."""
+    """Return whether the thread waits for workers, so that they may limit the step.
+
+    Workers that have nothing to do for most of the time do not: they would make batches faster.
+    """
     uses = evidence.loader_uses
     return any(
         (use.share or 0.0) >= _MIN_WAIT_SHARE
         and use.workers is not None
         and use.workers.processes > 0
+        and (use.workers.busy is None or use.workers.busy >= _MIN_BUSY_SHARE)
         for use in uses
     )
 

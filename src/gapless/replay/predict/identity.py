@@ -15,7 +15,8 @@ from gapless.replay.graph.simulate import StuckError
 
 EXACT_ERROR: Final = 0.005  # of the step: an identity error up to this is negligible
 MAX_ERROR: Final = 0.02  # of the step: the largest identity error; it makes intervals wider
-MAX_UNEXPLAINED: Final = 0.05  # of the step: waits that no edge explains
+EXACT_UNEXPLAINED: Final = 0.05  # of the step: waits that no edge explains are negligible
+MAX_UNEXPLAINED: Final = 0.15  # of the step: the longest such waits; they make intervals wider
 
 Simulate = Callable[[Graph, float], SimulatedSteps]
 

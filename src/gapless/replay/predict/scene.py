@@ -25,7 +25,13 @@ from gapless.replay.graph.simulate import simulate
 from gapless.replay.loader.baseline import LoaderBaseline
 from gapless.replay.predict.alpha import USUAL_ALPHA_NS, PlainSteps, ease_devices, fit_alpha
 from gapless.replay.predict.hidden import hidden_ns
-from gapless.replay.predict.identity import EXACT_ERROR, IdentityCheck, check_identity, step_lengths
+from gapless.replay.predict.identity import (
+    EXACT_ERROR,
+    EXACT_UNEXPLAINED,
+    IdentityCheck,
+    check_identity,
+    step_lengths,
+)
 from gapless.replay.predict.mismatch import MAX_ALPHA, MIN_ALPHA, Alpha
 
 MAX_UNKNOWN_SHARE: Final = 0.2  # of a step: with more of it unexplained nothing is predicted
@@ -77,7 +83,12 @@ class Scene(Struct, frozen=True):
     def error_share(self) -> float:
         """Return the relative error of a step, as far as intervals must be wider for it."""
         mismatch = abs(self.alpha.error) if self.alpha.wide else 0.0
-        return mismatch + max(0.0, abs(self.identity.error or 0.0) - EXACT_ERROR)
+        unexplained = self.identity.unexplained
+        return (
+            mismatch
+            + max(0.0, abs(self.identity.error or 0.0) - EXACT_ERROR)
+            + (unexplained if unexplained > EXACT_UNEXPLAINED else 0.0)
+        )
 
     def unchanged_steps(self, alpha: float) -> Float:
         """Return how long each counted step takes as it is, in ns."""

@@ -7,7 +7,6 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import name_line
 from gapless.catalogue.queries import device_waits, graph_passes, samples, step_lines, windows
 from gapless.catalogue.queries.step_lines import StepLine
-from gapless.model.change import Omit
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import SAME_LINE, Detection, Measure
@@ -23,9 +22,7 @@ _GRADIENT_REMEDY: Final = (
     "gradients that are only looked at: read them from .grad after backward(), without a pass of "
     "their own; those of several losses: one backward() of their sum; else: not in every step"
 )
-_DEVICE_WORK: Final = ("busy.", "copy.", "comm.", "idle.device.")
 _BACKWARD_PART: Final = "its part of the backward pass"
-_MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
 
 
 @rule(
@@ -201,6 +198,15 @@ _MIN_SHOWN_SHARE: Final = 0.5  # of the line's time, with a device
     operator("aten::logsumexp", calls=1, host_ms=1, device_ms=8)
     Site("aten::logsumexp", "train.py", 20, "train", MS * STEPS, STEPS)
     Site(f"{ON_DEVICE}aten::logsumexp", "train.py", 20, "train", 8 * MS * STEPS, STEPS)
+    # A line that launches such work, while the device waits for its host elsewhere
+    > The device computes aten::lgamma 50× for train.py:36, which takes 3.6 ms of each 20.0 ms step,
+      beside the forward and the backward pass, the optimizer and the loader.
+    gpu()
+    busy.math 15, idle.host.dispatch 5
+    backward, host_code, HotLine("training", "train.py", 36, "train", 24, 0.06)
+    operator("aten::lgamma", calls=50, host_ms=1, device_ms=3.6)
+    Site("aten::lgamma", "train.py", 20, "train", MS * STEPS, 50 * STEPS)
+    Site(f"{ON_DEVICE}aten::lgamma", "train.py", 20, "train", int(3.6 * MS) * STEPS, 50 * STEPS)
     # The same through torch.nn.functional, at a line with few samples
     > The device computes aten::max_pool2d 100× for train.py:36, which takes 8.0 ms of each 20.0 ms
       step, beside the forward and the backward pass, the optimizer and the loader.
@@ -242,23 +248,26 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     step. What else a line waits, up to its own time, likely goes with it, as far as the device
     idles. A line is surely worth no more than it waits in the line's function, as stacks of a
     window show, and likely no more than it idles for the host, and for batches that the thread
-    loads itself. What the device works for operators without a graph that
-    the function calls itself goes with the line, too. Where the device hardly waits, that alone
-    counts (of lines above the backward pass the longest operator: the batch may be made there); the
-    line is named if samples show that call, else the function, if most samples outside training are
-    at one line. Other calls of such an operator keep their part. Recordings that do not tell calls
-    that may wait count as if lines had waited as long as the device works. Where no window shows
+    loads itself. What the device works for operators without a graph that the function calls itself
+    goes with the line, too. Where the device hardly waits, or no line takes long beside it, that
+    alone counts (of lines above the backward pass the longest operator: the batch may be made
+    there), off plain steps if the thread waits as long for the device there. The line is named if
+    samples show that call, or calling these operators takes half as long as the line at which most
+    samples outside training are; else the function, if there is such a line. Other calls of such an
+    operator keep their part. Recordings that do not tell calls that may wait count as if lines had
+    waited as long as the device works. Where no window shows
     what it does, half of the line's time is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
-    if not lines and evidence.on_device:
-        return _device_detections(evidence)
-    return [
+    detections = [
         _line_detection(evidence, line)
         for line in lines[:_MAX_LINES]
         if line.share.low >= _min_share(evidence, line)
     ]
+    if not detections and evidence.on_device:
+        return _device_detections(evidence)
+    return detections
 
 
 def _device_detections(evidence: Evidence) -> Sequence[Detection]:
@@ -274,7 +283,7 @@ def _device_detections(evidence: Evidence) -> Sequence[Detection]:
         costly_line.detection(
             f"The device computes {line.calls_words} for {place_words}, which takes {time_words}, "
             f"{_ASIDE}.",
-            *(Omit((work.operator,), keep=work.kept_share) for work in line.works),
+            *device_waits.work_changes(evidence, line),
             location=line.location,
             measures=(Measure("the device's time for the line", line.share, "share"),),
             no_remedy=samples.offer_workers(evidence, _REMEDY),
@@ -289,24 +298,12 @@ def _min_share(evidence: Evidence, line: StepLine) -> float:
     return _MIN_DEVICE_SHARE if may_be_loss else step_lines.MIN_CAUSE_SHARE
 
 
-def _shown_share(evidence: Evidence) -> float:
-    """Return how much of the host's time surely shows: a device may work meanwhile, unseen too."""
-    leaves = *_DEVICE_WORK, samples.UNSPLIT, samples.UNRECORDED
-    hidden_share = evidence.share(*leaves) if evidence.has_device else 0.0
-    return max(_MIN_SHOWN_SHARE, 1 - hidden_share)
-
-
-def _freed_share(evidence: Evidence, exposed_share: float) -> float:
-    """Return what a line is worth at most in the middle: all for which the device idles."""
-    return max(exposed_share, device_waits.idle_share(evidence) if evidence.on_device else 0.0)
-
-
 def _line_detection(evidence: Evidence, line: StepLine) -> Detection:
     share, step_ns = line.share, evidence.step_ns or 0
     exposed_share = device_waits.exposed_share(evidence, line) if evidence.on_device else 1.0
-    sure_share = min(share.low, exposed_share) * _shown_share(evidence)
+    sure_share = min(share.low, exposed_share) * device_waits.shown_share(evidence)
     work_share = device_waits.own_work_share(evidence, line)
-    freed_share = _freed_share(evidence, exposed_share) + work_share.mid
+    freed_share = device_waits.freed_share(evidence, exposed_share) + work_share.mid
     waited_share = min(line.waited, share.mid)
     likely_share = max(sure_share, min(share.mid + waited_share, freed_share))
     leaves = device_waits.freed_leaves(evidence) if evidence.on_device else None
