@@ -30,6 +30,7 @@ from gapless.model.tables import CollectiveRow
 from gapless.pricing.diagnose import run_rules
 from gapless.pricing.simulators.account_model import predict_by_account
 
+CROWDS = [(2, 1, True), (8, 1, False), (8, 4, True)]
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 WORK = {"busy.math": 30.0, "comm.exposed": 10.0}
 PARTS = (
@@ -330,3 +331,14 @@ def test_torch_leaves_it_out() -> None:
     assert searched.count(REDUCE_CALL) == 2  # the other is of what was used
     assert (static.count(REDUCE_CALL), SEARCH in static) == (1, False)
     assert (viewed.count(REDUCE_CALL), COPY_BACK in viewed) == (1, False)
+
+
+@pytest.mark.parametrize(("cpus", "threads", "is_shared"), CROWDS)
+def test_what_gloo_hides_costs_computing_where_it_has_no_processor_of_its_own(
+    cpus: int, threads: int, is_shared: bool
+) -> None:
+    facts = example_facts.cpu(example_facts.world(ranks=2, local_ranks=2))
+    machine = replace(facts.machine, cpus=cpus, intra_op_threads=threads)
+    facts = replace(facts, machine=machine)
+    slowdown = transports.gloo_transport(facts).slowdown
+    assert (slowdown.mid > 0.5) is is_shared

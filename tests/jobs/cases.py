@@ -23,6 +23,9 @@ _LARGE: Final = {"wide": 2048, "layers": 4, "batch": 8, "count": 512}
 _GPU: Final = {"wide": 4096, "layers": 6, "batch": 256, "count": 2048, "resident": True}
 _HALF: Final = {**_GPU, "batch": 4096, "count": 16384, "half": True}  # nothing is in full precision
 _LOADED: Final = {**_GPU, "batch": 64, "resident": False, "half": True}
+_SMALLER_BUCKETS: Final = m.named_fix(
+    "ddp-buckets=5", m.REMEDY, m.argument(m.DDP, "bucket_cap_mb", 5)
+)
 _STATIC: Final = Choice("static-graph", WRONG, (m.argument(m.DDP, "static_graph", value=True),))
 
 
@@ -140,6 +143,11 @@ _CASES: Final = (
     _exchange(
         "jobs-tiny-buckets-c", "tiny buckets", {**_DEEP, "bucket_mb": 0.01}, "G604",
         menu=(_BUCKETS,), plain={"bucket_mb": 25.0},
+    ),
+    _exchange(
+        "jobs-one-bucket-c", "one bucket",
+        {"wide": 1024, "layers": 6, "batch": 128, "bucket_mb": 1000.0}, "G613", "G608",
+        menu=(_SMALLER_BUCKETS,), plain={"bucket_mb": 4.0},
     ),
     _exchange(
         "jobs-every-pass-c", "no no_sync with accumulation", {**_DEEP, "accumulate": 4}, "G602",

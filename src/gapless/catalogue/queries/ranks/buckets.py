@@ -46,4 +46,6 @@ def suitable_mib(evidence: Evidence) -> float:
 
 
 def _transport(evidence: Evidence) -> transports.Transport:
-    return transports.nccl_transport(evidence.facts) if evidence.on_device else transports.GLOO
+    facts = evidence.facts
+    on_gpus = evidence.on_device
+    return transports.nccl_transport(facts) if on_gpus else transports.gloo_transport(facts)

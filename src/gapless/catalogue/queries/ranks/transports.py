@@ -40,10 +40,20 @@ class Transport(Struct, frozen=True):
 
 _FAST_LINK: Final = Estimate(0.4, 0.7, 1.0)
 _SLOW_LINK: Final = Estimate(0.0, 0.2, 0.6)
+_SHARED_PROCESSORS: Final = Estimate(0.2, 0.7, 1.0)  # of threads that copy and add: none is left
 GLOO: Final = Transport(Estimate(5e4, 2e5, 6e5), Estimate(4e8, 1.2e9, 4e9), _SLOW_LINK)
 NVLINK: Final = Transport(Estimate(1e4, 3e4, 8e4), Estimate(6e10, 1.5e11, 4e11), _FAST_LINK)
 PCIE: Final = Transport(Estimate(1.5e4, 4e4, 1.5e5), Estimate(3e9, 1e10, 2.5e10), _SLOW_LINK)
 NETWORK: Final = Transport(Estimate(3e4, 8e4, 3e5), Estimate(3e8, 5e9, 4e10), _SLOW_LINK)
+
+
+def gloo_transport(facts: Facts) -> Transport:
+    """Return what gloo has: its threads need processors, of which training may leave none."""
+    cpus, threads = facts.machine.cpus, facts.machine.intra_op_threads or 1
+    n_training = (facts.world.local_ranks or facts.world.ranks) * threads
+    if cpus is None or n_training < cpus:
+        return GLOO
+    return Transport(GLOO.call_ns, GLOO.bus_bytes_per_s, _SHARED_PROCESSORS)
 
 
 def nccl_transport(facts: Facts) -> Transport:
