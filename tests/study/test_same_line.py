@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gapless.catalogue.queries.samples import SAMPLED_AT_LINE, SAMPLED_IN_FUNCTION
-from gapless.model.change import Drop, HostChange, Prediction
+from gapless.model.change import Drop, HostChange, LoaderChange, Prediction
 from gapless.model.edit import FixRequest, Location
 from gapless.model.estimate import Estimate
 from gapless.model.finding import SAME_LINE, Detection, Finding, Measure
@@ -85,6 +85,16 @@ def test_a_line_gives_way_to_what_has_a_fix_if_that_is_most_of_it() -> None:
     small, large = (finding("G305", 12, low, 1.5, fix="no-reads") for low in (1.02, 1.3))
     assert drop_yielding([LINE, small]) == [LINE, small]
     assert drop_yielding([LINE, large]) == [large]
+
+
+def test_a_slow_stage_gives_way_to_workers_for_the_same_loader_however_little_is_sure() -> None:
+    stage = finding("G107", 12, 1.3, 1.5, unless="g101")
+    workers = finding("G101", 12, 1.04, 1.3, fix="more-workers=2")
+    both = [
+        replace(cause, detection=replace(cause.detection, changes=(LoaderChange(0),)))
+        for cause in (stage, workers)
+    ]
+    assert drop_yielding(both) == both[1:]
 
 
 def test_a_cause_at_any_line_of_a_loop_stands_for_the_loop_if_it_is_most_of_it() -> None:

@@ -31,15 +31,19 @@ def gives_way(finding: Finding, rival: Finding) -> bool:
     Of a rival whose line is only known by its function, another line may be meant, and who makes
     its fix leaves the rest of the line as it is: such a rival has to explain most of what this one
     is worth, and so has one at another line of the same loop. Of two that both stand for whatever
-    is at the line, the one that is worth less gives way.
+    is at the line, the one that is worth less gives way. A cause that is named by its rule as the
+    easier one to remove need not be worth as much.
     """
     detection, other = finding.detection, rival.detection
     if not detection.yields_to(other):
         return False
     if other.yields_to(detection):
         return _worth(finding) < _worth(rival)
-    is_whole_line = detection.is_at(other) and not other.by_function and not other.helps
-    return is_whole_line or saved_share(rival) >= _MIN_INNER_SHARE * saved_share(finding)
+    is_whole_line = detection.is_at(other) and not other.helps
+    is_whole_cause = is_whole_line or detection.unless != SAME_LINE
+    return (is_whole_cause and not other.by_function) or saved_share(
+        rival
+    ) >= _MIN_INNER_SHARE * saved_share(finding)
 
 
 def drop_yielding(findings: Sequence[Finding]) -> list[Finding]:
