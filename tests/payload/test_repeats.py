@@ -1,6 +1,8 @@
 """Calls of one module with the same tensors, once without gradients: told with their line."""
 
+import dis
 from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -131,6 +133,42 @@ def test_a_result_is_in_use_where_a_hook_takes_a_part_of_it(
     net(batch)
     watched_repeats.end()
     assert repeat_facts == []
+
+
+def test_a_pass_whose_norms_learn_from_the_batch_is_in_use(
+    watched_repeats: Repeats, repeat_facts: RepeatFacts
+) -> None:
+    net, batch = (
+        torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)),
+        torch.ones(2, 3),
+    )
+    with torch.no_grad():
+        net(batch + 1)
+    net(batch)
+    watched_repeats.end()
+    assert repeat_facts == []
+
+
+def test_a_pass_before_several_with_gradients_is_one_repeat_and_its_place_is_read_once(
+    watched_repeats: Repeats, repeat_facts: RepeatFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_places: list[CodeType] = []
+    get_instructions = dis.get_instructions
+
+    def note_place(code: CodeType) -> Iterator[dis.Instruction]:
+        read_places.append(code)
+        return get_instructions(code)
+
+    monkeypatch.setattr(dis, "get_instructions", note_place)
+    net, batch = network(), torch.ones(2, 3)
+    for _ in range(3):
+        with torch.no_grad():
+            net(batch + 1)
+    for _ in range(4):
+        net(batch)
+    watched_repeats.end()
+    assert [values["calls"] for values, _ in repeat_facts] == [3.0]
+    assert len(read_places) == 1
 
 
 def test_a_helper_that_calls_both_is_no_line_of_the_second(

@@ -73,7 +73,7 @@ def find_stored_casts(evidence: Evidence) -> StoredCasts:
     ]
     dtypes = {row.dtype for row in casts if row.dtype in _SHORT_DTYPES}
     unknown_ns = sum(row.ns for row in others if row.dtype is None)
-    is_unknown = unknown_ns > _MAX_UNKNOWN_SHARE * sum(row.ns for row in others)
+    is_unknown = not others or unknown_ns > _MAX_UNKNOWN_SHARE * sum(row.ns for row in others)
     is_used = bool(dtypes & {row.dtype for row in others}) or evidence.facts.world.ranks > 1
     if len(dtypes) != 1 or is_used or is_unknown:
         return StoredCasts(0.0)

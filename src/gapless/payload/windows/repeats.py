@@ -36,6 +36,7 @@ class Repeats:
         self._step = stepping.steps()
         self._calls: list[_Call] = []
         self._met: dict[tuple, tuple[str, set[int], int, bool]] = {}
+        self._left: dict[tuple[Any, int], bool] = {}  # by the place of a call in bytecode
         self._handle = hooks.register_module_forward_pre_hook(self._note_call)
         forwards.before_compiling(self._handle.remove)
 
@@ -43,6 +44,7 @@ class Repeats:
         """Look no more, and write down what was seen."""
         self._handle.remove()
         self._calls.clear()
+        self._left.clear()
         repeats, self._met = self._met, {}
         for location, (kind, steps, calls, is_left) in repeats.items():
             values = {"class": kind, "calls": calls / len(steps), "is_left": is_left}
@@ -58,21 +60,38 @@ class Repeats:
         if self._step != stepping.steps():
             self._step = stepping.steps()
             self._calls.clear()
+        if len(self._calls) >= _MAX_CALLS:
+            return
         torch = sys.modules["torch"]
         with torch._C.DisableTorchFunctionSubclass():
             marks = _marks(torch, [*args, *(keywords[name] for name in sorted(keywords))])
         graphed, caller = torch.is_grad_enabled(), locations.users_frame()
-        is_left = not graphed and _is_result_left(caller) and not _has_hooks(torch, module)
-        if (marks is None and not graphed and not is_left) or len(self._calls) >= _MAX_CALLS:
+        is_left = not graphed and self._is_left(caller) and not _has_effects(torch, module)
+        if marks is None and not graphed and not is_left:
             return
         location = None if caller is None else locations.frame_location(caller)
         state = (bool(module.training), tuple(sorted(keywords)), _versions(torch, module))
         call = _Call(weakref.ref(module), marks, graphed, state, location, is_left)
-        for earlier in self._calls:
-            if earlier.module() is module and earlier.repeats(call):
-                self._note_repeat(module, earlier if graphed else call)
-                break
+        self._find_repeat(module, call)
         self._calls.append(call)
+
+    def _find_repeat(self, module: Any, call: _Call) -> None:
+        """Note a repeat, if one of the step's calls and this are: each without gradients once."""
+        for number, earlier in enumerate(self._calls):
+            if earlier.module() is module and earlier.repeats(call):
+                self._note_repeat(module, earlier if call.graphed else call)
+                if call.graphed:
+                    del self._calls[number]
+                return
+
+    def _is_left(self, frame: Any) -> bool:
+        """Return whether the result of a call is left; bytecode is read once for each place."""
+        if frame is None or _caller_of(sys._getframe(1)) is not frame:
+            return False
+        place = (frame.f_code, frame.f_lasti)
+        if place not in self._left:
+            self._left[place] = _is_result_left(frame)
+        return self._left[place]
 
     def _note_repeat(self, module: Any, call: _Call) -> None:
         if call.location is not None:
@@ -109,8 +128,6 @@ def _is_result_left(frame: Any) -> bool:
 
     It is dropped, or kept as a local variable that no other place of the function names.
     """
-    if frame is None or _caller_of(sys._getframe(1)) is not frame:
-        return False
     instructions = list(dis.get_instructions(frame.f_code))
     offsets = [instruction.offset for instruction in instructions]
     if frame.f_lasti not in offsets[:-1]:
@@ -134,9 +151,17 @@ def _caller_of(frame: Any) -> Any:
     return frame
 
 
-def _has_hooks(torch: Any, module: Any) -> bool:
-    """Return whether something takes what a part of a module gives: its result may be no aim."""
-    return any(part._forward_hooks for part in torch.nn.Module.modules(module))
+def _has_effects(torch: Any, module: Any) -> bool:
+    """Return whether a module's result may be no aim.
+
+    Hooks take what its parts give or get, or norms learn from the batch.
+    """
+    return any(
+        part._forward_hooks
+        or part._forward_pre_hooks
+        or (part.training and getattr(part, "running_mean", None) is not None)
+        for part in torch.nn.Module.modules(module)
+    )
 
 
 def _marks(torch: Any, values: list[Any]) -> list[Any] | None:

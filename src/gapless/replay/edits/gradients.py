@@ -180,6 +180,8 @@ def _match_pass(gradients: _Gradients, rows: Int64, reductions: _Reductions) -> 
         reductions = reductions.take(np.flatnonzero(reductions.start >= gradients.end[rows[-1]]))
     if not len(reductions.start) or (reductions.jobs < 0).any():
         return None
+    if (reductions.elements <= 0).any() or (gradients.elements[rows] <= 0).any():
+        return None
     # Passes before the last one only add to gradients.
     counted = np.cumsum(gradients.elements[rows][::-1])
     matching = np.flatnonzero(counted == reductions.elements.sum())
@@ -214,6 +216,8 @@ def _shape_of(view: ReplayView, event: int) -> Shape:
 def _count_elements(shape: Shape) -> int:
     """Count the numbers of the first input of a call: a tensor, or a list of them."""
     dims = cast("tuple[object, ...]", shape.dims[0]) if shape.dims else ()
+    if not shape.dims:
+        return 0  # not recorded
     tensors = dims if any(isinstance(dim, tuple) for dim in dims) else (dims,)
     return sum(_multiply(cast("Iterable[int]", tensor)) for tensor in tensors)
 

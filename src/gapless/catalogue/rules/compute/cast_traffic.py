@@ -71,7 +71,7 @@ def cast_traffic(evidence: Evidence) -> Detection | None:
     return cast_traffic.detection(
         f"{windows.format_count(casts.count)} kernels a step only turn numbers into another type: "
         f"{windows.format_step_part(evidence, spent_ns)}.{words if is_stored else ''}",
-        *_changes(outside_share, stored),
+        *_changes(evidence, outside_share, stored),
         location=windows.find_calling_function(evidence, "aten::to", "aten::_to_copy"),
         measures=(
             Measure("casts, a step", casts.count, ""),
@@ -85,8 +85,13 @@ def cast_traffic(evidence: Evidence) -> Detection | None:
     )
 
 
-def _changes(outside_share: float, stored: StoredCasts) -> Sequence[Change]:
-    """Return what goes: calls and all where casts only store, else a part of the device's time."""
+def _changes(evidence: Evidence, outside_share: float, stored: StoredCasts) -> Sequence[Change]:
+    """Return what goes: calls and all where casts only store, else a part of the device's time.
+
+    Calls that copy between devices stay.
+    """
     if stored.share >= _MIN_STORED_SHARE:
-        return [Omit(("aten::_to_copy",), keep=1 - stored.share)]
+        n_casts = windows.sum_kernels(evidence, "busy.cast").count
+        n_calls = max(n_casts, windows.sum_calls(evidence, "aten::_to_copy").count)
+        return [Omit(("aten::_to_copy",), keep=1 - stored.share * n_casts / n_calls)]
     return [Scale(dilute_factor(_REMAINS, outside_share), leaves=("busy.cast",))]

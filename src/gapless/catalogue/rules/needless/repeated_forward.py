@@ -21,8 +21,7 @@ _REMEDY: Final = (
     "gradient is wanted)"
 )
 _LEFT_REMEDY: Final = (
-    "leave it out; if it is there for what it changes beside (statistics of batch norms), do it "
-    "every hundredth step"
+    "leave it out, unless the module keeps what is needed later in an attribute of its own"
 )
 
 
@@ -67,8 +66,8 @@ def repeated_forward(evidence: Evidence) -> Detection | None:
     While stacks are recorded, calls of outermost modules are compared: the same module in the same
     mode (evaluation mode means an evaluation), the same tensors (not others of the same sizes),
     none of them written to meanwhile, once with gradients and once without; or with any tensors, if
-    the bytecode behind the call without gradients drops its result, and no part of the module has
-    a hook that takes one. Samples of the training
+    the bytecode behind the call without gradients drops its result, no part of the module has a
+    hook, and no norm learns from the batch. Samples of the training
     thread's stack in all steps show how long the second call takes, and that it is not rare; with a
     device, its share of the device's work is assumed to be the same.
     """

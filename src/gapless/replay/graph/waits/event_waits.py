@@ -70,9 +70,9 @@ def _find_adjacent(
             continue
         wait, before = calls
         own_rows = np.flatnonzero((rows.thread == events.track[wait]) & (rows.stream != stream))
-        begins, own_stream = rows.begin[own_rows].tolist(), rows.stream_rows[stream]
-        earlier = bisect_left(begins, int(events.start[before])) - 1
-        later = bisect_left(rows.begin[own_stream].tolist(), int(events.start[wait]))
+        own_stream = rows.stream_rows[stream]
+        earlier = int(np.searchsorted(rows.begin[own_rows], int(events.start[before]))) - 1
+        later = int(np.searchsorted(rows.begin[own_stream], int(events.start[wait])))
         if earlier >= 0 and later < len(own_stream):
             yield int(own_stream[later]), int(own_rows[earlier])
 
