@@ -9,6 +9,7 @@ from gapless.catalogue.declare.page_text import fold_page
 from gapless.catalogue.declare.selectors import name_line, propose_for_ddp
 from gapless.catalogue.declare.targets import DDP
 from gapless.catalogue.effects.reducer import drop_copies_back, drop_search, regroup
+from gapless.catalogue.queries.ranks import collectives
 from gapless.model.edit import Applicability, Proposal, SetArgument
 from gapless.model.facts import Facts, Parallel
 
@@ -37,7 +38,7 @@ _ARGUMENTS: Final = (
         "ddp-buckets",
         "bucket_cap_mb",
         value=100,
-        initial=25.0,
+        initial=collectives.BUCKET_MIB,
         unit="MIB",
         example="torch's 25 MiB",
         summary="Exchange gradients in buckets of N MiB (default 100; torch's default is 25).",

@@ -4,13 +4,11 @@ from typing import Final
 
 from gapless.catalogue.queries import windows
 from gapless.catalogue.queries.ranks import collectives, transports
+from gapless.catalogue.queries.ranks.collectives import BUCKET_MIB, MIB
 from gapless.model.change import Bucket
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 
-USUAL_MIB: Final = 25.0  # torch's own
-FIRST_MIB: Final = 1.0  # of its first bucket, if no size is asked for
-MIB: Final = 2**20
 _MIN_MIB: Final = 1.0  # that is proposed
 _MAX_LATENCY_SHARE: Final = 1 / 8  # of what a bucket takes
 _UNKNOWN_SHARE: Final = Estimate(0.0, 0.5, 1.0)
@@ -30,19 +28,16 @@ def _latency_share(evidence: Evidence) -> Estimate:
     n_bytes, n_ranks = collectives.gradient_bytes(evidence), max(2, evidence.facts.world.ranks)
     if not n_calls or not n_bytes:
         return _UNKNOWN_SHARE
-    call, bus = _transport(evidence).call_ns, _transport(evidence).bus_bytes_per_s
-    moved = 1e9 * n_bytes * 2 * (n_ranks - 1) / n_ranks
-    ends = ((call.low, bus.low), (call.mid, bus.mid), (call.high, bus.high))
-    return Estimate(*(n_calls * ns / (n_calls * ns + moved / rate) for ns, rate in ends))
+    return _transport(evidence).latency_share(n_calls, n_bytes, n_ranks)
 
 
 def suitable_mib(evidence: Evidence) -> float:
     """Return the size of buckets that begin early, and of which few go to starting them."""
     transport, n_ranks = _transport(evidence), max(2, evidence.facts.world.ranks)
-    bytes_per_s = transport.bus_bytes_per_s.mid * n_ranks / (2 * (n_ranks - 1))
+    bytes_per_s = transport.bus_bytes_per_s.mid / transports.moved_bytes(1, n_ranks)
     worth_mib = transport.call_ns.mid / 1e9 * bytes_per_s / _MAX_LATENCY_SHARE / MIB
     most_mib = collectives.gradient_bytes(evidence) / MIB / _MIN_BUCKETS
-    return float(round(max(_MIN_MIB, min(USUAL_MIB, worth_mib, most_mib))))
+    return float(round(max(_MIN_MIB, min(BUCKET_MIB, worth_mib, most_mib))))
 
 
 def _transport(evidence: Evidence) -> transports.Transport:

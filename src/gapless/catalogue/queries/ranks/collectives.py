@@ -28,8 +28,9 @@ UNHIDDEN: Final = Estimate(0.5, 0.7, 1.0)
 _MIN_SIZE_RATIO: Final = 4.0  # of the largest to the smallest reduction, to part α from β
 MAX_SMALL_BYTES: Final = 2**18  # of a call: gloo carries them within a part of its latency
 _NUMBER_BYTES: Final = 4  # of a number
-_FIRST_BUCKET_BYTES: Final = 2**20  # of DistributedDataParallel
-_BUCKET_BYTES: Final = 25 * 2**20  # of those behind it
+MIB: Final = 2**20
+FIRST_BUCKET_MIB: Final = 1.0  # of DistributedDataParallel, if no size is asked for
+BUCKET_MIB: Final = 25.0  # of those behind it
 _UNKNOWN_HALF: Final = 0.75  # of the time: between the two bounds
 _WRAPPER_FILE: Final = "torch/distributed/c10d_logger.py"
 BY_NAME: Final = (_WRAPPER_FILE, "torch/distributed/distributed_c10d.py")
@@ -172,7 +173,7 @@ def gradient_bytes(evidence: Evidence) -> int:
 
 def count_usual_buckets(n_bytes: float) -> int:
     """Return how many buckets DistributedDataParallel makes of gradients by itself."""
-    return 1 + ceil(max(0.0, n_bytes - _FIRST_BUCKET_BYTES) / _BUCKET_BYTES)
+    return 1 + ceil(max(0.0, n_bytes / MIB - FIRST_BUCKET_MIB) / BUCKET_MIB)
 
 
 def remains_of_fewer(evidence: Evidence, n_calls: float, n_after: float) -> Estimate | None:

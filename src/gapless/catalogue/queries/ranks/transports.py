@@ -29,13 +29,28 @@ class Transport(Struct, frozen=True):
 
     def exchange_ns(self, n_calls: float, n_bytes: float, n_ranks: int) -> Estimate:
         """Return what an all-reduce of so many bytes takes, in so many calls."""
-        moved = n_bytes * 2 * (n_ranks - 1) / max(1, n_ranks)
+        moved = moved_bytes(n_bytes, n_ranks)
         call, bus = self.call_ns, self.bus_bytes_per_s
         return Estimate(
             n_calls * call.low + 1e9 * moved / bus.high,
             n_calls * call.mid + 1e9 * moved / bus.mid,
             n_calls * call.high + 1e9 * moved / bus.low,
         )
+
+    def latency_share(self, n_calls: float, n_bytes: float, n_ranks: int) -> Estimate:
+        """Return the share of so many all-reduces that each takes whatever its size.
+
+        Links of long calls are taken for the fast ones, which makes the interval wide.
+        """
+        moved = 1e9 * moved_bytes(n_bytes, n_ranks)
+        call, bus = self.call_ns, self.bus_bytes_per_s
+        ends = ((call.low, bus.low), (call.mid, bus.mid), (call.high, bus.high))
+        return Estimate(*(n_calls * ns / (n_calls * ns + moved / rate) for ns, rate in ends))
+
+
+def moved_bytes(n_bytes: float, n_ranks: int) -> float:
+    """Return what a ring moves over each link in an all-reduce, as nccl-tests count it."""
+    return n_bytes * 2 * (n_ranks - 1) / max(1, n_ranks)
 
 
 _FAST_LINK: Final = Estimate(0.4, 0.7, 1.0)

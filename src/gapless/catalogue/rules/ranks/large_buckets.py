@@ -60,7 +60,7 @@ def large_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
         return None
     n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
-    held_mib = collectives.gradient_bytes(evidence) / buckets.MIB
+    held_mib = collectives.gradient_bytes(evidence) / collectives.MIB
     largest_mib, suitable_mib = min(cap_mib, held_mib), buckets.suitable_mib(evidence)
     lost_ns = collectives.exposed_ns(evidence)
     if (

@@ -61,11 +61,11 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
         return None
     n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
-    n_bytes = collectives.gradient_bytes(evidence) or n_calls * cap_mib * 2**20
+    n_bytes = collectives.gradient_bytes(evidence) or n_calls * cap_mib * collectives.MIB
     n_usual = collectives.count_usual_buckets(n_bytes)
     lost_ns = collectives.exposed_ns(evidence)
     if (
-        cap_mib >= buckets.USUAL_MIB
+        cap_mib >= collectives.BUCKET_MIB
         or n_calls < max(_MIN_CALLS, 2 * n_usual)
         or not step_ns
         or lost_ns < _MIN_STEP_SHARE * step_ns
@@ -75,7 +75,7 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
         f"Gradients are exchanged over {world.ranks} ranks in {windows.format_count(n_calls)} "
         f"buckets of at most {cap_mib:.2g} MiB a step: what no computing hides of that takes "
         f"{windows.format_step_part(evidence, lost_ns)}; buckets of "
-        f"{buckets.USUAL_MIB:g} MiB would be {n_usual}.",
+        f"{collectives.BUCKET_MIB:g} MiB would be {n_usual}.",
         _change_buckets(evidence, cap_mib, n_calls, n_usual),
         location=parallel.location,
         measures=(
@@ -83,15 +83,15 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
             Measure("size of a bucket, MiB", float(cap_mib), ""),
             Measure("exposed, a step", lost_ns, "ns"),
         ),
-        helps=(_BUCKETS.request(round(buckets.USUAL_MIB)),),
+        helps=(_BUCKETS.request(round(collectives.BUCKET_MIB)),),
     )
 
 
 def _change_buckets(evidence: Evidence, cap_mib: float, n_calls: float, n_usual: int) -> Change:
     """Return what goes with the buckets that are too many."""
-    if evidence.on_device and cap_mib * 2**20 <= collectives.MAX_SMALL_BYTES:
+    if evidence.on_device and cap_mib * collectives.MIB <= collectives.MAX_SMALL_BYTES:
         return Omit((collectives.REDUCE_CALL,), keep=n_usual / n_calls)
     remaining = collectives.remains_of_fewer(evidence, n_calls, n_usual)
     if evidence.on_device or remaining is None:
-        return buckets.change_buckets(evidence, buckets.USUAL_MIB)
+        return buckets.change_buckets(evidence, collectives.BUCKET_MIB)
     return collectives.change_exposed(evidence, remaining)

@@ -165,7 +165,7 @@ def _count_own(evidence: Evidence) -> float:
     n_bytes = collectives.gradient_bytes(evidence)
     if cap_mib is None or not n_bytes:
         return 0.0
-    n_buckets = 1 + ceil(n_bytes / (cap_mib * buckets.MIB))
+    n_buckets = 1 + ceil(n_bytes / (cap_mib * collectives.MIB))
     return n_calls - n_layers - n_buckets * max(1.0, evidence.facts.world.micro_batches or 1.0)
 
 
@@ -188,7 +188,9 @@ def _change_reductions(evidence: Evidence, n_calls: float, sampled: Estimate | N
     latency = collectives.remains_of_fewer(evidence, n_calls, n_buckets)
     starts = _starts_remaining(evidence, n_buckets) if evidence.on_device else latency
     if starts is None or (latency is None and sampled is None):
-        return buckets.change_buckets(evidence, buckets.USUAL_MIB, buckets.FIRST_MIB)
+        return buckets.change_buckets(
+            evidence, collectives.BUCKET_MIB, collectives.FIRST_BUCKET_MIB
+        )
     saved = sampled and Estimate(
         sampled.low * (1 - starts.high),
         sampled.mid * (1 - starts.mid),
