@@ -70,6 +70,10 @@ class Scene(Struct, frozen=True):
         default_factory=dict[float, Float]
     )  # by α: lengths, unchanged
 
+    hidden_by_alpha: dict[float, float] = field(
+        default_factory=dict[float, float]
+    )  # by α: what unchanged steps hide of exchanges, in ns
+
     # By loader, number of the draw and α: a step with the loader as it is.
     loader_steps: dict[tuple[int, int, float], float] = field(
         default_factory=dict[tuple[int, int, float], float]
@@ -151,9 +155,11 @@ class Scene(Struct, frozen=True):
 
     def _hidden_ns(self, alpha: float) -> float:
         """Return what unchanged steps hide of exchanges: nothing of those after a pass."""
-        first = self.ranks[0]
-        passes = find_passes(first.view, first.rank.graph)
-        return 0.0 if any(row.is_by_hand for row in passes) else hidden_ns(self.graph, alpha)
+        if alpha not in self.hidden_by_alpha:
+            first = self.ranks[0]
+            is_by_hand = any(row.is_by_hand for row in find_passes(first.view, first.rank.graph))
+            self.hidden_by_alpha[alpha] = 0.0 if is_by_hand else hidden_ns(self.graph, alpha)
+        return self.hidden_by_alpha[alpha]
 
     def limit_evening(self, steps: Float, changes: Sequence[Change], alpha: float) -> Float:
         """Return steps in which a rank was evened out, no shorter than by what it does less.
@@ -167,7 +173,7 @@ class Scene(Struct, frozen=True):
         other_changes = [change for change in changes if not is_evening_out(change)]
         uneven_steps = self.unchanged_steps(alpha)
         if other_changes:
-            uneven_steps = average_steps(self.weighted_graphs(other_changes), alpha)
+            uneven_steps = self.changed_steps(other_changes, alpha)
         graphs = [member.rank.graph for member in self.ranks]
         saved_ns = saved_by_evening(graphs, self.late_rank, keep)
         least_ns = float(uneven_steps.mean()) - saved_ns
