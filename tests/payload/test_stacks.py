@@ -217,7 +217,7 @@ def test_only_a_look_that_loses_its_processor_is_charged_with_what_it_waits(
 ) -> None:
     before = stacks._preemptions()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     assert before is None or before >= 0
-    counts, wait_s = iter(range(10_000)), 0.01
+    counts, wait_s = iter(range(10_000)), 0.05
 
     def wait(_: int | None, *, runs: bool) -> None:
         assert isinstance(runs, bool)
