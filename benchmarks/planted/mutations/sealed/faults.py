@@ -229,7 +229,7 @@ PLANTS: Final = (
     Plant(
         "slopes-of-each-sample",
         "sample-slopes",
-        computed(_EACH, (0.8, 0.004), (0.8, 1.2), _SLOPE_OF, (640, 1.0)),
+        computed(_EACH, (0.8, 0.022), (0.8, 1.2), _SLOPE_OF, (640, 1.0)),
         (*BULK, *SMALL),
         at_line=True,
     ),
