@@ -27,5 +27,7 @@ def test_a_silence_of_one_step_counts_as_far_as_samples_of_the_run_show_it(
     steps: tuple[dict[str, float], ...], codes: tuple[HostCode, ...], silent_ms: float
 ) -> None:
     evidence = evidence_of_ranks(example_facts.cpu(), steps, parts=codes)
-    assert measure_excess(evidence).silent_ns == pytest.approx(1e6 * silent_ms, rel=0.2)  # steps take turns
+    assert measure_excess(evidence).silent_ns == pytest.approx(
+        1e6 * silent_ms, rel=0.2
+    )  # steps take turns
     assert bool(python_bound(evidence)) is (silent_ms > 1.0 or bool(codes))

@@ -392,7 +392,9 @@ def test_what_was_seen_before_a_long_first_step_ended_is_set_up_if_more_steps_we
         drawing.process(),
         *(report("first", 3, 0), report("first", 4, 0), report("training", 5, last_step)),
     )
-    lines = [[stack.frames[0][1] for stack in part] for part in (process.setup_stacks, process.stacks)]
+    lines = [
+        [stack.frames[0][1] for stack in part] for part in (process.setup_stacks, process.stacks)
+    ]
     assert lines == ([[3, 4], [5]] if is_setup else [[], [3, 4, 5]])
     assert {stack.thread for stack in process.rare_stacks} == (
         {"setup", "training"} if is_setup else {"training"}
