@@ -16,7 +16,7 @@ go, done twice. That a step calls too much is shown by batches of twice the size
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -78,23 +78,40 @@ def _measure_changes(
     removal: dict[str, Any] = {}
     reasons: list[str] = []
     for make in make_changes(subject):
+        for change, gain in _measure_each(make, subject, (root, options), reasons):
+            if _tells(change, gain) and gain.high > removal.get("removal", {}).get("high", 0):
+                removal = {"removal": gain.plain(), "removed_by": change.name}
+            if removal and (change.is_last or removal["removal"]["verdict"] == "faulty"):
+                return removal
         if removal:
-            break
-        _copy(root, changed)
-        try:
-            for change in make(subject):
+            return removal
+    return {"not_removed": "; ".join(reasons) or "nothing shows it"}
+
+
+def _measure_each(
+    make: Callable[[Subject], Iterator[Change]],
+    subject: Subject,
+    place: tuple[Path, PlantOptions],
+    reasons: list[str],
+) -> Iterator[tuple[Change, truth.Truth]]:
+    """Yield the changes that run, with what they gain; of others the reason is added."""
+    root, options = place
+    try:
+        _copy(root, subject.root)
+        for change in make(subject):
+            try:
                 gain = _measure_change(subject, change, root, options)
-                if gain is None:
-                    reasons.append(f"{change.name}: its statement cannot be changed")
-                elif _tells(change, gain) and gain.high > removal.get("removal", {}).get("high", 0):
-                    removal = {"removal": gain.plain(), "removed_by": change.name}
-                if removal and (change.is_last or removal["removal"]["verdict"] == "faulty"):
-                    break
-        except RunError as error:
-            reasons.append(str(error)[-600:])
-        finally:
-            shutil.rmtree(changed, ignore_errors=True)
-    return removal or {"not_removed": "; ".join(reasons) or "nothing shows it"}
+            except RunError as error:
+                reasons.append(f"{change.name}: {str(error)[-600:]}")
+                continue
+            if gain is None:
+                reasons.append(f"{change.name}: its statement cannot be changed")
+            else:
+                yield change, gain
+    except RunError as error:
+        reasons.append(str(error)[-600:])
+    finally:
+        shutil.rmtree(subject.root, ignore_errors=True)
 
 
 def _copy(root: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""How a cause that is named of a sound case is shown to cost something: what is changed for that."""
+"""How a cause that is named of a sound case is shown to cost something: what is changed."""
 
 import subprocess
 import sys
@@ -106,4 +106,4 @@ def test_gradients_that_no_optimizer_steps_with_are_left_out_once_that_is_known(
 
 
 def test_what_is_left_out_is_known_by_the_slug_of_its_cause() -> None:
-    assert changing.REMOVALS == {"needless-gradients"}
+    assert {"needless-gradients"} == changing.REMOVALS
