@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,13 @@ def test_files_that_a_process_was_given_by_its_parent_are_none_that_it_writes(
 ) -> None:
     monkeypatch.setattr(files, "BUDGET_NS", 10**10)
     given, own = (tmp_path / "lock").open("w"), (tmp_path / "out").open("w")
-    with given, own, subprocess.Popen(["sleep", "60"], pass_fds=[given.fileno()]) as parent:
+    with (
+        given,
+        own,
+        subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[given.fileno()]
+        ) as parent,
+    ):
         try:
             monkeypatch.setattr(os, "getppid", lambda: parent.pid)
             files.edge(1, 0, 0)

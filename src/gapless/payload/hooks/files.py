@@ -154,7 +154,7 @@ def _look() -> None:
 def _is_inherited(number: str, path: str) -> bool:
     """Return whether the parent has a file open by the same number: a lock of the shell's, say."""
     try:
-        return os.readlink("/proc/{}/fd/{}".format(os.getppid(), number)) == path
+        return os.readlink(f"/proc/{os.getppid()}/fd/{number}") == path
     except OSError as error:
         tracebacks.pass_on(error)
         return False  # it is not open there, or not ours to see
