@@ -5,9 +5,8 @@ counted by itself, and what never steps is looked at ever more rarely.
 
 Each look stands for the time since the one before: on a processor, or off it, by what the thread
 waited for. That is true only where a look comes whenever its time has come, whoever holds the GIL
-(``gil_switch``): so our thread wakes twice. First some time before the look, to shorten the switch
-interval; that wait may end late, where torch lets go of the GIL. Then for the look, at a time that
-was chosen before the first (``schedule``).
+(``gil_switch``): so our thread wakes twice. First before the look, to shorten the switch interval,
+late where torch lets go of the GIL; then for it, at a time chosen before the first (``schedule``).
 
 The thread is none of ``threading``'s: it is in no list of the user's. It ends before each fork and
 begins again after it, so that a fork warns of no thread which the user does not have.
@@ -34,9 +33,8 @@ except ImportError:  # pragma: no cover - not a Unix
     resource = None
 
 HZ = 10.0
-# A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
-# points either way, 600 by 4. So the training thread is looked at more often at first, if the looks
-# do not keep it from working for more than a hundredth of the time.
+# A check sees some seconds: 70 looks leave a share of a third open by 11 points either way, 600 by
+# 4. So looks come more often at first, if they take no more than a hundredth of the thread's time.
 FIRST_LOOKS, MAX_LOOKING_SHARE = 1500, 0.01
 EARLY_FACTORS = {"setup": 3.0, "training": 6.0}
 REPORT_NS = 5_000_000_000  # what was seen is written so long after the start, then ever more rarely
