@@ -175,6 +175,7 @@ class DeviceLine(Struct, frozen=True):
     location: Location
     is_exact: bool  # samples show that the operators are called there
     works: tuple[DeviceWork, ...]  # the longest first
+    is_late: bool = False  # it stands below the backward pass: it is no loss
 
     @property
     def share(self) -> float:
@@ -226,6 +227,7 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
         replace(function, line=lines[0]) if lines else function,
         bool(lines),
         tuple(_measure_work(evidence, site) for site in neighbours),
+        is_late,
     )
 
 
