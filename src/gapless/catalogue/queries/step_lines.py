@@ -48,7 +48,7 @@ _MIN_HOST_SHARE: Final = 0.15  # of a step: the device waits for the host so lon
 _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to another
 # Of the step, by the low end of samples, for lines that are a cause: less may be the loss.
 MIN_CAUSE_SHARE: Final = 0.05
-_MAX_GAP: Final = 3  # lines between two of a loop, at which nothing was sampled
+_MAX_GAP: Final = 10  # lines between two of a block, at which nothing was sampled
 
 
 class StepLine(Struct, frozen=True):
@@ -256,7 +256,8 @@ def _group_lines(lines: Sequence[HotLine], recorded: RecordedRun) -> Iterator[li
     """Return groups of consecutive lines, such as those of a loop.
 
     Lines between them at which nothing was sampled, such as the head of a loop, take no time: what
-    is made above it for its rounds goes with the loop.
+    is made above it for its rounds goes with the loop, and so do tensors that are made some lines
+    above what is computed from them.
     """
     sorted_lines = sorted(
         (line for line in lines if _own_share(line) >= _MIN_LINE_SHARE),
