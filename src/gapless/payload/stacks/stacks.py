@@ -7,7 +7,10 @@ Each look stands for the time since the one before: on a processor, or off it, b
 waited for. That is true only where a look comes whenever its time has come, whoever holds the GIL
 (``gil_switch``): so our thread wakes twice. First some time before the look, to shorten the switch
 interval; that wait may end late, where torch lets go of the GIL. Then for the look, at a time that
-was chosen before the first.
+was chosen before the first. Where C holds the GIL for longer a look is late, and sees that C: it
+stands for the times at which looks were due meanwhile, and the next is due as if it had come in
+time. Else looks would follow the ends of such calls, and find the next one again and again (a call
+of 15 ms in a step of 33 would get two thirds of it).
 
 The thread is none of ``threading``'s: it is in no list of the user's. It ends before each fork and
 begins again after it, so that a fork warns of no thread which the user does not have.
@@ -157,11 +160,11 @@ def _end() -> None:
 def _watch(alarm: Any, period: float) -> None:
     gil_switch.be_punctual()
     blocked.prepare()
-    before = time.monotonic_ns()
+    before = time.monotonic_ns()  # up to then time has been stood for
     looks = 0
     while True:
         pause = _pause_s(period, looks)
-        due = time.monotonic_ns() + int(1e9 * pause)
+        due = before + int(1e9 * pause)
         if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
             return
         is_setup = _state.role == "setup"
@@ -176,14 +179,20 @@ def _watch(alarm: Any, period: float) -> None:
         finally:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
         now, ran_ns, preemptions = time.monotonic_ns(), time.thread_time_ns(), _preemptions()
-        _look(now - before, ran, (native, snapshot))
+        due = last_due(due, int(1e9 * pause), now)
+        _look(due - before, ran, (native, snapshot))
         is_preempted = preemptions is None or preemptions != _preemptions()
         took_ns = time.monotonic_ns() - now if is_preempted else 0
         _count_cost(took_ns, time.thread_time_ns() - ran_ns)
-        before = now
+        before = due
         looks += 1
         if now - _state.reported > _state.wait_ns:
             _report_since(now)
+
+
+def last_due(due: int, pause_ns: int, now: int) -> int:
+    """Return when a look was due last, where one that was due at ``due`` came now."""
+    return due + max(0, now - due) // max(1, pause_ns) * max(1, pause_ns)
 
 
 def _report_since(now: int) -> None:
