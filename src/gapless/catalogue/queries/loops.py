@@ -204,7 +204,7 @@ def _find_direct_caller(
 
 
 def _find_line_around(evidence: Evidence, loop: Loop) -> Location | None:
-    """Return the sampled line of a function at which a lambda is written that holds the loop's body.
+    """Return the sampled line at which a lambda is written that holds the body of a loop.
 
     What calls it in between may be a library's.
     """
