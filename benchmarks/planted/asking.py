@@ -1,13 +1,11 @@
 """Record a planted script with ``gapless check``, and ask gapless what it says of a recording."""
 
-import contextlib
 import json
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,60 +24,33 @@ _FINDING_KEYS: Final = (
     "odds",
 )
 _ASKING_S: Final = 120.0
-_AROUND_TRIAL_S: Final = 70.0  # to start and end it
+_AROUND_CHECK_S: Final = 40.0  # to start and end it
 
 
 def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float) -> None:
     """Check a script and pack what was recorded. Raises ``RunError``."""
     runs = lane.folder / "runs"
     shutil.rmtree(runs, ignore_errors=True)
-    check = [*_GAPLESS, "check", "--quiet", "--out", str(runs), "--seconds", f"{seconds:.0f}"]
-    command = [*check, sys.executable, *script.command(lane.device)]
-    placement = lane.environment(script, root), lane.cores
-    with lane.exclusive:
-        printed = run(command, root / script.cwd, placement, seconds + 40)
-    if not runs.exists() or not any(runs.iterdir()):
-        raise RunError(f"nothing was recorded: {printed}")
-    if not any(runs.glob("*/windows/*")):
-        raise RunError(f"no window was recorded: {printed}")
+    check(script, root, lane, runs, seconds)
     target.parent.mkdir(parents=True, exist_ok=True)
     pack = [*_GAPLESS, "runs", "--in", str(runs), "pack", "last", "-o", str(target)]
-    printed = run(pack, lane.folder, placement, _ASKING_S)
+    printed = run(pack, lane.folder, (lane.environment(script, root), lane.cores), _ASKING_S)
     shutil.rmtree(runs, ignore_errors=True)
     if not target.exists():
         raise RunError(f"the recording was not packed: {printed}")
 
 
-def prove(
-    script: Script, root: Path, lane: Lane, fixes: Sequence[str], trial_s: int
-) -> dict[str, Any]:
-    """Check a script here, and try the fixes that were named, by ``gapless try``: what each gives.
-
-    Each trial takes about ``trial_s`` seconds; one that is confirmed is the last. A fix that cannot
-    be tried has no entry. Raises ``RunError`` where nothing could be recorded.
-    """
-    runs = lane.folder / "proofs"
-    shutil.rmtree(runs, ignore_errors=True)
-    placement, cwd = (lane.environment(script, root), lane.cores), root / script.cwd
-    check = [*_GAPLESS, "check", "--quiet", "--out", str(runs), sys.executable]
-    printed = run([*check, *script.command(lane.device)], cwd, placement, _ASKING_S)
-    if not runs.exists():
+def check(script: Script, root: Path, lane: Lane, runs: Path, seconds: float) -> None:
+    """Check a script for some seconds, into a folder. Raises ``RunError``."""
+    command = [*_GAPLESS, "check", "--quiet", "--out", str(runs), "--seconds", f"{seconds:.0f}"]
+    command += [sys.executable, *script.command(lane.device)]
+    placement = lane.environment(script, root), lane.cores
+    with lane.exclusive:
+        printed = run(command, root / script.cwd, placement, seconds + _AROUND_CHECK_S)
+    if not runs.exists() or not any(runs.iterdir()):
         raise RunError(f"nothing was recorded: {printed}")
-    proofs: dict[str, Any] = {}
-    for fix in fixes:
-        options = ["--risky", "--yes", "--json", "--budget", f"{trial_s}s"]
-        trial = ["try", "--in", str(runs), "last", "--fix", fix, *options]
-        output = lane.folder / "proof.json"
-        shell = f"exec {shlex.join([*_GAPLESS, *trial])} > {shlex.quote(str(output))}"
-        run(["sh", "-c", shell], cwd, placement, trial_s + _AROUND_TRIAL_S)
-        with contextlib.suppress(OSError, ValueError):
-            for trial_row in json.loads(output.read_text())["trials"] or ():
-                proofs[fix] = {name: trial_row[name] for name in ("speedup", "verdict", "arms")}
-        output.unlink(missing_ok=True)
-        if proofs.get(fix, {}).get("verdict") == "confirmed":
-            break
-    shutil.rmtree(runs, ignore_errors=True)
-    return proofs
+    if not any(runs.glob("*/windows/*")):
+        raise RunError(f"no window was recorded: {printed}")
 
 
 def ask(recording: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Run a script of others in a folder of its own: laid out, with its data, on some processors.
 
-Measuring is done without gapless: ``counting/sitecustomize.py`` notes the steps.
+Measuring is done without gapless: ``counting/sitecustomize.py`` notes the steps. Only where a fix
+of gapless is measured, its recorder applies that, and is in the script without it, too.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 from benchmarks.planted.data import make
 from benchmarks.planted.scripts import STANDINS, Script, lay_out
+from gapless.launch.environment import RecorderSettings, build_environment
 
 COUNTING: Final = Path(__file__).with_name("counting")
 _MIN_STEPS: Final = 20
@@ -53,6 +55,14 @@ def visible_gpu(number: int) -> str:
 
 
 @dataclass(frozen=True)
+class Alteration:
+    """What is done to a script while it runs, its source as it is."""
+
+    edits: tuple[Mapping[str, Any], ...] | None = None  # by gapless; None: it is not there
+    removal: str = ""  # what ``counting/removing.py`` leaves out
+
+
+@dataclass(frozen=True)
 class Lane:
     """Where cases run one after the other: its processors, its device, its folder."""
 
@@ -67,6 +77,7 @@ class Lane:
         default_factory=contextlib.nullcontext
     )
     gpu: int | None = None  # the only one it sees, of those that are visible here
+    alterations: Mapping[Path, Alteration] = field(default_factory=dict[Path, Alteration])
 
     def environment(self, script: Script, root: Path) -> dict[str, str]:
         """Return the environment that a script runs in."""
@@ -96,6 +107,21 @@ class Lane:
             name: value for name, value in os.environ.items() if not name.startswith("GAPLESS")
         }
         return outer_variables | variables
+
+    def counting_environment(self, script: Script, root: Path) -> dict[str, str]:
+        """Return the same for a script whose steps are counted, altered as it is to be."""
+        environment = self.environment(script, root)
+        environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
+        alteration = self.alterations.get(root, Alteration())
+        environment["PLANTED_REMOVAL"] = alteration.removal
+        if alteration.edits is None:
+            return environment
+        spool = self.folder / "spool"
+        spool.mkdir(mode=0o700, exist_ok=True)
+        settings = RecorderSettings(
+            windows=False, stacks_hz=0, edits=(*map(dict, alteration.edits),)
+        )
+        return build_environment(environment, spool, settings)
 
 
 @dataclass(frozen=True)
@@ -141,8 +167,7 @@ def run_arm(script: Script, root: Path, lane: Lane, seconds: float, limit_s: flo
     """
     steps = lane.folder / f"steps-{root.name}.json"
     steps.unlink(missing_ok=True)
-    environment = lane.environment(script, root)
-    environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
+    environment = lane.counting_environment(script, root)
     environment |= {
         "PLANTED_STEPS": str(steps),
         "PLANTED_SECONDS": str(seconds),
@@ -168,8 +193,7 @@ class Live:
         self.cores = lane.cores
         self.stream = lane.folder / f"stream-{name}"
         self.stream.unlink(missing_ok=True)
-        environment = lane.environment(script, root)
-        environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
+        environment = lane.counting_environment(script, root)
         environment["PLANTED_STREAM"] = str(self.stream)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed where it is ended
         self._process = subprocess.Popen(

@@ -26,7 +26,6 @@ from benchmarks.planted.healing import heal_script
 from benchmarks.planted.mutations.catalogue import DECOYS, FAULTS, MUTATIONS, OPEN, SEALED
 from benchmarks.planted.mutations.parts import batch_of
 from benchmarks.planted.mutations.plant import Plant, Planted, Site, plant
-from benchmarks.planted.proving import remove_statement, repeat_statement
 from benchmarks.planted.recorder import recorder
 from benchmarks.planted.running import Lane, Live, whole_cores
 from benchmarks.planted.scripts import (
@@ -39,6 +38,7 @@ from benchmarks.planted.scripts import (
     scripts,
 )
 from benchmarks.planted.source import Insertion, Replacement, apply, parse, step_of
+from benchmarks.planted.statements import remove_statement, repeat_statement
 from benchmarks.planted.steps import Stream, foreign_s, own_time
 from benchmarks.planted.trying import group_waiting
 from benchmarks.planted.working import PlantOptions, alternate, drop_outdated

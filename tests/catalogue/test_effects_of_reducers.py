@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from gapless.catalogue.declare import listing
 from gapless.catalogue.declare.listing import EFFECTS
-from gapless.catalogue.effects.reducer import COPY_BACK, SEARCH
+from gapless.catalogue.effects.reducer import SEARCH
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
 from gapless.catalogue.queries.ranks import transports
 from gapless.catalogue.queries.ranks.buckets import change_buckets, suitable_mib
-from gapless.catalogue.queries.ranks.collectives import REDUCE_CALL, remains_of_fewer
+from gapless.catalogue.queries.ranks.collectives import remains_of_fewer
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.one_process_for_gpus import one_process_for_gpus
 from gapless.catalogue.rules.ranks.slow_backend import slow_backend
@@ -26,6 +26,7 @@ from gapless.model.change import Bucket, Change, Delay, HostChange, Omit, Scale
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HotLine
+from gapless.model.reducer import COPY_BACK, REDUCE_CALL
 from gapless.model.tables import CollectiveRow
 from gapless.pricing.diagnose import run_rules
 from gapless.pricing.simulators.account_model import predict_by_account

@@ -14,13 +14,14 @@ from gapless.catalogue.examples.ranks import (
     hot_line,
     with_rank_lines,
 )
-from gapless.catalogue.queries.ranks.collectives import BY_NAME, REDUCE_CALL, sampled_share
+from gapless.catalogue.queries.ranks.collectives import BY_NAME, sampled_share
 from gapless.catalogue.rules.ranks.meeting_in_step import meeting_in_step
 from gapless.catalogue.rules.ranks.unhidden_collectives import unhidden_collectives
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine, HotLine
+from gapless.model.reducer import REDUCE_CALL
 from gapless.pricing.diagnose import run_rules
 from gapless.pricing.simulators.account_model import predict_by_account
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -117,6 +120,27 @@ def test_files_open_for_writing_are_found_at_an_edge(
     files.edge(3, 0, 0)
     assert len(file_frames) == 1
     assert file_frames[0]["read"] == {}
+
+
+def test_files_that_a_process_was_given_by_its_parent_are_none_that_it_writes(
+    file_frames: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BUDGET_NS", 10**10)
+    given, own = (tmp_path / "lock").open("w"), (tmp_path / "out").open("w")
+    with (
+        given,
+        own,
+        subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[given.fileno()]
+        ) as parent,
+    ):
+        try:
+            monkeypatch.setattr(os, "getppid", lambda: parent.pid)
+            files.edge(1, 0, 0)
+        finally:
+            parent.kill()
+    (frame,) = file_frames
+    assert [path for path in frame["written"] if path.startswith(str(tmp_path))] == [own.name]
 
 
 def test_a_child_does_not_tell_what_its_parent_saw(file_frames: list[dict[str, Any]]) -> None:

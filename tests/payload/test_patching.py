@@ -227,3 +227,32 @@ def test_a_function_that_fails_often_is_left_off_until_recording_begins_again() 
     patching.resume()
     fail()
     assert len(calls) == 4
+
+
+def test_that_an_object_torn_down_with_the_interpreter_gets_what_is_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[Any] = []
+    watch(Owner, "plain", calls)
+    patching.end()
+    for name in ("tracebacks", "STATE", "sys"):  # as the interpreter clears them at the end
+        monkeypatch.setattr(patching, name, None)
+    assert Owner().plain(2) == 4
+    with pytest.raises(ValueError, match="-1"):
+        Owner().plain(-1)
+    assert not calls
+
+
+def test_that_a_second_ctrl_c_while_the_process_ends_leaves_every_hook_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    calls: list[Any] = []
+    watch(Owner, "plain", calls)
+    monkeypatch.setattr(boot, "finish", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        boot._at_exit()
+    assert Owner().plain(2) == 4
+    assert not calls

@@ -2,8 +2,8 @@
 
 import dis
 from collections.abc import Iterator
-from types import CodeType
-from typing import Any
+from types import CodeType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -198,3 +198,31 @@ def test_nothing_is_looked_at_where_something_was_compiled(monkeypatch: pytest.M
     monkeypatch.setitem(dynamo.counters["frames"], "ok", 1)
     assert repeats.watch() is None
     dynamo.counters.pop("frames")
+
+
+class _Instruction(NamedTuple):
+    offset: int
+    opname: str
+    argval: object
+
+
+@pytest.mark.parametrize(
+    ("operations", "is_left"),
+    [
+        ((("STORE_FAST_LOAD_FAST", ("out", "x")), ("RETURN_VALUE", None)), True),
+        ((("STORE_FAST_LOAD_FAST", ("out", "out")), ("RETURN_VALUE", None)), False),
+        ((("STORE_FAST_STORE_FAST", ("out", "x")), ("LOAD_FAST", "x")), True),
+        ((("STORE_FAST_STORE_FAST", ("out", "x")), ("LOAD_FAST_LOAD_FAST", ("x", "out"))), False),
+        ((("STORE_FAST", "out"), ("STORE_FAST_STORE_FAST", ("x", "out"))), True),
+        ((("POP_TOP", None), ("RETURN_CONST", None)), True),
+        ((("LOAD_FAST_LOAD_FAST", ("x", "out")), ("RETURN_CONST", None)), False),
+    ],
+)
+def test_what_takes_a_result_is_known_of_joined_instructions_too(
+    operations: tuple[tuple[str, object], ...], is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [("CALL", 1), *operations]
+    instructions = [_Instruction(2 * at, *row) for at, row in enumerate(rows)]
+    monkeypatch.setattr(repeats.dis, "get_instructions", lambda _: instructions)
+    frame = SimpleNamespace(f_code=None, f_lasti=0)
+    assert repeats._is_result_left(frame) is is_left  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

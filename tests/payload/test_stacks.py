@@ -82,7 +82,7 @@ def test_the_stack_of_the_training_thread_is_counted_innermost_first(
     assert threading.enumerate() == before
     stacks.stop()
     (frame,) = stack_frames
-    assert frame["thread"] == "training"
+    assert (frame["thread"], frame["step"]) == ("first", 0)  # no step has ended
     assert frame["looks"] == sum(stack[0] for stack in frame["stacks"])
     busy_stacks = [
         stack for stack in frame["stacks"] if [__file__, "busy_here"] == stack[1][0][::2]
@@ -278,7 +278,7 @@ def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(
     stacks.start()
     busy_here(looks)
     stacks.stop()
-    assert [frame["thread"] for frame in stack_frames] == ["setup", "training"]
+    assert [frame["thread"] for frame in stack_frames] == ["setup", "first"]
     for frame in stack_frames:
         n_looks = sum(stack[0] for stack in frame["stacks"])
         assert n_looks + frame["rest"][0] >= frame["looks"] >= n_looks > 5
@@ -294,6 +294,20 @@ def test_what_comes_before_the_end_of_the_first_step_is_set_up(
     stacks.stop()
     assert [frame["thread"] for frame in stack_frames] == ["setup", "training"]
     assert all(frame["looks"] > 5 for frame in stack_frames)
+
+
+def test_what_was_written_before_the_first_step_ended_is_apart_from_what_steps_do(
+    looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_STATE, "wait_ns", stacks.NEVER_NS)
+    busy_here(looks)
+    stacks._report()  # as after five seconds  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    busy_here(looks)
+    monkeypatch.setattr(recorder._recording, "edge", (7, time.monotonic_ns()))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    busy_here(looks)
+    stacks.stop()
+    threads_and_steps = [(frame["thread"], frame["step"]) for frame in stack_frames]
+    assert threads_and_steps == [("first", 0), ("first", 7), ("training", 7)]
 
 
 def test_the_set_up_of_a_worker_is_none_of_the_training(

@@ -379,6 +379,28 @@ def test_a_late_step_is_the_training_s_if_steps_go_on() -> None:
     assert [stack.frames[0][1] for stack in process.setup_stacks] == [5]
 
 
+@pytest.mark.parametrize(("last_step", "is_setup"), [(1, False), (2, True)])
+def test_what_was_seen_before_a_long_first_step_ended_is_set_up_if_more_steps_were_seen(
+    last_step: int, is_setup: bool
+) -> None:
+    def report(thread: str, line: int, step: int) -> bytes:
+        stack: list[object] = [1, [["a.py", line, "f"]], 40, 0, {}, 0]
+        document = {"thread": thread, "step": step, "stacks": [stack], "rest": [1, 2, 3]}
+        return wire.text_frame(wire.STACKS, document)
+
+    process = read_single(
+        drawing.process(),
+        *(report("first", 3, 0), report("first", 4, 0), report("training", 5, last_step)),
+    )
+    lines = [
+        [stack.frames[0][1] for stack in part] for part in (process.setup_stacks, process.stacks)
+    ]
+    assert lines == ([[3, 4], [5]] if is_setup else [[], [3, 4, 5]])
+    assert {stack.thread for stack in process.rare_stacks} == (
+        {"setup", "training"} if is_setup else {"training"}
+    )
+
+
 def test_json_of_any_shape_is_no_traceback() -> None:
     dice = random.Random(7)
     values: list[Any] = [None, 5, -1.5, "a", [], {}, [[1, [["f"]]]], {"a": {"b": 1}}, True]

@@ -9,7 +9,6 @@ start from the same seeds, so that they do the same work at the same step.
 """
 
 import importlib.abc
-import importlib.machinery
 import json
 import os
 import random
@@ -97,6 +96,15 @@ def _seed_numpy(module):
     module.random.seed(0)
 
 
+def _both(first, second):
+    def act(module):
+        if first is not None:
+            first(module)
+        second(module)
+
+    return act
+
+
 _WANTED = {"torch.optim.optimizer": _optimizers, "torch._tensor": _tensors}
 _SEEDED = {"torch": _seed_torch, "numpy": _seed_numpy}
 
@@ -106,7 +114,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         act = _WANTED.pop(name, None)
         if act is None:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        others = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(filter(None, specs), None)
+        if spec is None:
+            return None
         execute = spec.loader.exec_module
 
         def exec_module(module):
@@ -122,4 +134,9 @@ if _OUT or _STREAM:
     if _STREAM:
         random.seed(0)
         _WANTED.update(_SEEDED)
+    if os.environ.get("PLANTED_REMOVAL"):
+        import removing
+
+        for _name, _act in removing.REMOVALS[os.environ["PLANTED_REMOVAL"]].items():
+            _WANTED[_name] = _both(_WANTED.get(_name), _act)
     sys.meta_path.insert(0, _Finder())

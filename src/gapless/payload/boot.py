@@ -147,11 +147,15 @@ def _prepare() -> None:
 
 
 def _at_exit() -> None:
+    from . import patching
     from .stacks import stacks, unstepped
 
-    finish("exit")
-    for thread in (stacks, unstepped):
-        _run_safely("threads", thread.wait_for_end)
+    try:
+        finish("exit")
+        for thread in (stacks, unstepped):
+            _run_safely("threads", thread.wait_for_end)
+    finally:  # a second Ctrl-C ends it early
+        patching.end()
 
 
 def finish(exit_kind: str) -> None:

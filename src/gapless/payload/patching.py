@@ -24,12 +24,13 @@ MISSING = object()
 
 
 class _Hook:
-    """Whether a hook is on; it goes off when it has failed too often."""
+    """Whether a hook is on; it goes off when it has failed too often, and when the process ends."""
 
-    __slots__ = ("failures", "name", "on")
+    __slots__ = ("failures", "has_ended", "name", "on")
 
     def __init__(self, name: str) -> None:
         self.name, self.failures, self.on = name, 0, True
+        self.has_ended = False  # of the process: what we are made of is taken apart from now on
 
     def call(self, action: Callable[..., Any] | None, *values: Any) -> Any:
         """Call our part, if the hook is on; return None where it failed."""
@@ -121,7 +122,8 @@ def around(
             try:
                 result = original(*args, **kwargs)
             except BaseException as raised:
-                tracebacks.strip(raised)
+                if not switch.has_ended:
+                    tracebacks.strip(raised)
                 switch.call(after, state, args, None, raised)
                 raise
             switch.call(after, state, args, result, None)
@@ -234,7 +236,16 @@ def restore_all() -> None:
         _patches.replaced[-1].undo()
 
 
+def end() -> None:
+    """Leave every hook off from now on: the interpreter is about to clear our modules.
+
+    What is replaced stays so, and is called while objects are torn down: the original alone.
+    """
+    for hook in (*_patches.guards, *_patches.hooks):
+        hook.on, hook.has_ended = False, True
+
+
 def resume() -> None:
     """Let guarded functions run again, after ``restore_all``."""
     for hook in _patches.guards:
-        hook.on, hook.failures = True, 0
+        hook.on, hook.has_ended, hook.failures = True, False, 0

@@ -10,8 +10,8 @@ from gapless.model.change import Omit
 from gapless.model.edit import Proposal, SetArgument
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.reducer import COPY_BACK, REDUCE_CALL
 
-COPY_BACK: Final = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 _MIN_RENEWED_BYTES: Final = 2**24  # of all gradients: smaller ones stay in caches
 # Times the copies back, of a host: with new gradients out of its caches, or in new pages: 1.8 and
 # 2.3 alone (benchmarks/bucket_views.py), 1.1 to 2.3 in four recordings of two ranks (tests/jobs).
@@ -43,7 +43,7 @@ def regroup(evidence: Evidence, proposal: Proposal) -> Changes | None:
     """Return what goes, and comes, with buckets of another size; ``None`` if no window shows it."""
     sizes = (edit.value for edit in proposal.edits if isinstance(edit, SetArgument))
     size = next((value for value in sizes if isinstance(value, int | float)), None)
-    if size is None or not windows.sum_calls(evidence, collectives.REDUCE_CALL).count:
+    if size is None or not windows.sum_calls(evidence, REDUCE_CALL).count:
         return None
     return (buckets.change_buckets(evidence, size),)
 
@@ -59,7 +59,7 @@ def drop_search(evidence: Evidence, _proposal: Proposal | None = None) -> Change
         return None
     # Not each step exchanges where gradients are summed over several; gradients remain.
     n_searches = windows.sum_calls(evidence, SEARCH).count
-    count = max(2.0, windows.sum_calls(evidence, collectives.REDUCE_CALL).count / (n_searches or 1))
+    count = max(2.0, windows.sum_calls(evidence, REDUCE_CALL).count / (n_searches or 1))
     remaining = Estimate(1 - 1 / count, 1 - 0.5 / count, 1.0)
     if not evidence.on_device:
         fewer = collectives.remains_of_fewer(evidence, count, count - 1)

@@ -46,6 +46,7 @@ _VOCABULARY: Final = (  # modules, by what the lines are about; later ones win
     "gapless.model.run",
     "gapless.model.footprint",
     "gapless.model.host_code",
+    "gapless.model.reducer",
     "gapless.model.study",
     "gapless.model.tables",
     "gapless.model.edit",

@@ -1,5 +1,6 @@
 """Time between the operators of the training thread: usual Python, or Python that delays."""
 
+from statistics import median
 from typing import Final
 
 from msgspec import Struct
@@ -22,6 +23,8 @@ _TYPICAL_SHARE, _MAX_SHARE = (0.25, 0.7)  # of these 4 µs: in most trainings, a
 _TENSOR_CALL: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
 _NESTED_CALLS: Final = 3
 _MIN_OWN_SHARE: Final = 0.25  # of the samples in a function that calls modules: at its own lines
+_MIN_STEPS: Final = 3  # of windows, that show what is usual
+_MAX_STEADY_FACTOR: Final = 2.0  # times the median of steps: more of a silence is no usual one
 _MAX_OTHER_CORES: Final = 0.5  # processors that others took
 _MAX_QUEUE_SHARE: Final = 0.1  # of a worker's life spent waiting for a processor
 
@@ -46,6 +49,7 @@ def measure_excess(evidence: Evidence) -> Excess:
     silent_ns = rank_waits.min_rank_ns(evidence, SILENT)
     if _is_crowded(evidence):  # it may wait for a processor: only samples are certain
         silent_ns = min(silent_ns, samples.sum_sampled_ns(evidence))
+    silent_ns = min(silent_ns, _steady_ns(evidence, silent_ns) + _top_code_ns(evidence))
     n_calls = (
         windows.sum_calls(evidence, "aten::*").count
         - _NESTED_CALLS * windows.sum_calls(evidence, _TENSOR_CALL).count
@@ -57,6 +61,24 @@ def measure_excess(evidence: Evidence) -> Excess:
         usual_ns,
         min(measure_named_ns(evidence), python_ns + silent_ns - usual_ns),
     )
+
+
+def _steady_ns(evidence: Evidence, silent_ns: float) -> float:
+    """Return how much of a silence most steps of the windows have.
+
+    A single one of a few steps is longer by chance: the thread lost its processor, say.
+    """
+    rows_ns = [row.leaves.get(SILENT, 0) for row in evidence.study.account.rows]
+    if len(rows_ns) < _MIN_STEPS or not any(rows_ns):
+        return silent_ns
+    max_ns = _MAX_STEADY_FACTOR * median(rows_ns)
+    return silent_ns * sum(min(max_ns, ns) for ns in rows_ns) / sum(rows_ns)
+
+
+def _top_code_ns(evidence: Evidence) -> float:
+    """Return how long the user's function takes in a step in which most was sampled."""
+    code = samples.find_top_code(evidence)
+    return 0.0 if code is None else samples.code_ns(evidence, code)
 
 
 def find_hold_up(evidence: Evidence, excess: Excess) -> tuple[HostCode | None, Estimate]:

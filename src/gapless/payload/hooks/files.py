@@ -2,9 +2,9 @@
 
 Opened paths are seen where a fetch is looked at in detail, so their counts are of a sample; the
 bytes are in the rows of the fetches. Written files are those that such a fetch opens for writing
-and those found open for writing when we look, every few seconds: an audit hook would see all of
-them, but it can never be removed, and each event in the interpreter would pay for it. Checkpoints
-are noted where they are saved.
+and those found open for writing when we look, every few seconds, without those that the parent has
+open, too: an audit hook would see all of them, but it can never be removed, and each event in the
+interpreter would pay for it. Checkpoints are noted where they are saved.
 """
 
 from __future__ import annotations
@@ -144,9 +144,20 @@ def _look() -> None:
             break
         path = _written_to(str(number))
         if path.startswith("/") and not path.startswith((*_SYSTEMS, spool)):
+            if path not in _paths.noted_written and _is_inherited(str(number), path):
+                _paths.noted_written.add(path)
             _note_written(path)
     now = recorder.now()
     _paths.look_ns = now + SHARE * (now - start)
+
+
+def _is_inherited(number: str, path: str) -> bool:
+    """Return whether the parent has a file open by the same number: a lock of the shell's, say."""
+    try:
+        return os.readlink(f"/proc/{os.getppid()}/fd/{number}") == path
+    except OSError as error:
+        tracebacks.pass_on(error)
+        return False  # it is not open there, or not ours to see
 
 
 def _written_to(number: str) -> str:

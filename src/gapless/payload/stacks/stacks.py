@@ -49,6 +49,7 @@ REPORT_NS = 5_000_000_000  # what was seen is written so long after the start, t
 SPACING = 2  # after half of that again, and so on: who is killed then loses a third of the looks
 RAREST_NS = {"training": 3_600_000_000_000, "worker": 86_400_000_000_000}
 ENDING = "ending"  # the thread of what was seen since a step is late
+FIRST = "first"  # that of what was seen before a step had ended, if it was written about before
 NEVER_NS = 1 << 62  # set-up is written when it is over
 SETUP_PART = 600  # between two looks at set-up, at least so small a part of the time since
 # Of them, the most frequent ones are written: a day must not take much of a disk.
@@ -271,13 +272,14 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
 def _follow_edges() -> None:
     """Remember the first edge; what was seen before the first step had ended is set-up, too.
 
-    Not of a step that takes so long that it has been written about: it may be the only one.
+    Of a step that takes so long that it has been written about, whoever reads it decides: it may be
+    the only one.
     """
     edge, first = recorder.last_edge(), _state.edge
     if edge is not None and (first is None or edge[0] < first[0]):
         _state.edge = edge
-        if first is None and _state.reported == _state.began:
-            _report_as("setup")
+        if first is None:
+            _report_as("setup" if _state.reported == _state.began else FIRST)
 
 
 def _late_edge() -> int | None:
@@ -323,15 +325,16 @@ def _report(*, last: bool = False) -> None:
         threads.report_threads()
         if (recorder.last_edge() or (None,))[0] != counting.stacks.late_edge:
             counting.join_late()
-    _report_as(role)
+    _report_as(FIRST if role == "training" and _state.edge is None else role)
     # If steps go on after this, whoever reads it knows by what is written then that it was none.
     _write(ENDING, counting.take(MAX_REPORTED[role], is_late=True))
 
 
 def _report_as(role: str) -> None:
-    _write(role, counting.take(MAX_REPORTED[role]))
+    _write(role, counting.take(MAX_REPORTED.get(role, MAX_REPORTED["training"])))
 
 
 def _write(thread: str, counts: dict[str, Any]) -> None:
     if counts["stacks"]:
-        recorder.write(wire.STACKS, {"thread": thread, **counts})
+        step = (recorder.last_edge() or (0,))[0]
+        recorder.write(wire.STACKS, {"thread": thread, "step": step, **counts})

@@ -25,6 +25,7 @@ _CALLS = "torch/nn/modules/module.py"  # what calls a module's forward
 _MAX_CALLS = 64  # calls in a step: more are a loop over something else
 _DEEP = 100  # frames
 _PLAIN = (bool, int, float, str, type(None))
+_STORES = {"STORE_FAST": 1, "STORE_FAST_LOAD_FAST": 1, "STORE_FAST_STORE_FAST": 2}
 _SWITCHES = "disable_adapter"  # a module that computes something else while that is entered
 
 
@@ -133,13 +134,21 @@ def _is_result_left(frame: Any) -> bool:
     if frame.f_lasti not in offsets[:-1]:
         return False
     taker = instructions[offsets.index(frame.f_lasti) + 1]
-    if taker.opname != "STORE_FAST":
+    stored, _ = _variables(taker)
+    if not stored:
         return taker.opname == "POP_TOP"
-    users = [other for other in instructions if other.opname != "STORE_FAST"]
-    return not any(
-        taker.argval in (other.argval if isinstance(other.argval, tuple) else (other.argval,))
-        for other in users
-    )
+    return not any(stored[0] in _variables(other)[1] for other in instructions)
+
+
+def _variables(instruction: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return what an instruction stores to local variables, and what else it names.
+
+    Python 3.13 joins two of them: STORE_FAST_LOAD_FAST, STORE_FAST_STORE_FAST.
+    """
+    argument = instruction.argval
+    names = argument if isinstance(argument, tuple) else (argument,)
+    n_stored = _STORES.get(instruction.opname, 0)
+    return names[:n_stored], names[n_stored:]
 
 
 def _caller_of(frame: Any) -> Any:

@@ -14,17 +14,16 @@ from msgspec.structs import asdict, replace
 
 from gapless.accounting.host.steps import find_steps
 from gapless.accounting.intervals import Lane, empty_column, piece_at, union
+from gapless.model.reducer import COPY_BACK, REDUCE_CALL
 from gapless.model.trace import Int64, Shape
 from gapless.replay.edits.select import ReplayView, find_calls
 from gapless.replay.graph.imputation import Bool
 from gapless.replay.graph.nodes import Graph, Op
 from gapless.replay.graph.simulate import fill_column
 
-_REDUCE_CALL: Final = "c10d::allreduce_"
 _GRADIENT: Final = "torch::autograd::AccumulateGrad"
 _MARK: Final = f"autograd::engine::evaluate_function: {_GRADIENT}"
 _FORWARD: Final = "DistributedDataParallel.forward"
-_COPY: Final = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
 _NUMBER_BYTES: Final = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2}
 
 
@@ -89,7 +88,7 @@ def find_passes(view: ReplayView, graph: Graph) -> tuple[BackwardPass, ...]:
 def _with_copies(view: ReplayView, backward: BackwardPass, bound: Int64) -> BackwardPass:
     """Return a pass with the copies back of its gradients, if it has one of each."""
     events = view.joined_trace.threads.trace.events
-    copies = find_calls(view, (_COPY,))
+    copies = find_calls(view, (COPY_BACK,))
     start = events.start[copies]
     is_own = start >= backward.ready[-1]
     if len(bound):
@@ -133,7 +132,7 @@ def _find_gradients(view: ReplayView) -> _Gradients:
 
 def _find_reductions(view: ReplayView, graph: Graph, gradients: _Gradients) -> _Reductions:
     events = view.joined_trace.threads.trace.events
-    calls = find_calls(view, (_REDUCE_CALL,))
+    calls = find_calls(view, (REDUCE_CALL,))
     calls = calls[np.argsort(events.start[calls], kind="stable")]
     elements = [_count_elements(_shape_of(view, row)) for row in calls.tolist()]
     piece = piece_at(union(gradients.start, gradients.end), events.start[calls])

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gapless.accounting.intervals import Lane, measure_before
-from gapless.model.leaf import LEAVES
+from gapless.model.leaf import LEAF, LEAVES
 from gapless.model.trace import Int64
 from gapless.replay.graph.nodes import Float, Graph, GraphThread, GraphWork, Op
 from gapless.replay.graph.simulate import fill_column
@@ -17,6 +17,7 @@ from gapless.replay.graph.simulate import fill_column
 _Number = TypeVar("_Number", bound=np.integer[Any])
 _LAUNCHES: Final = (Op.LAUNCH, Op.COPY)
 _JOBS: Final = (*_LAUNCHES, Op.EVENT)
+_UNKNOWN_LEAF: Final = LEAF["idle.host.python"]
 
 
 class CallCost(Struct, frozen=True):
@@ -136,13 +137,14 @@ def insert_anchors(
 
     ``removed``: what is no longer part of them; ``start``: of the first one.
     """
+    if not inserts:
+        return thread
     ordered = sorted(inserts, key=lambda insert: insert.instant)
     instants = np.array([insert.instant for insert in ordered], np.int64)
+    if instants[-1] > thread.begin.max(initial=start):
+        longer = _lengthen(thread, int(instants[-1]), start)
+        return _leave_last_out(insert_anchors(longer, inserts, removed, start))
     rows = np.searchsorted(thread.begin, instants)
-    ordered = [insert for insert, row in zip(ordered, rows, strict=True) if row < len(thread.ops)]
-    instants, rows = instants[: len(ordered)], rows[: len(ordered)]
-    if not ordered:
-        return thread
     lo, hi = np.concatenate(([start], thread.end[:-1]))[rows], thread.begin[rows]
     length, upto = (
         bound - lo - measure_before(removed, bound) + measure_before(removed, lo)
@@ -171,6 +173,31 @@ def insert_anchors(
         stall=_put(fill_column(thread.stall, len(thread.ops)), rows, 0),
         under=_put(thread.under, rows, thread.under[rows]) if len(thread.under) else thread.under,
     )
+
+
+def _lengthen(thread: GraphThread, instant: int, start: int) -> GraphThread:
+    """Return a thread with one row more, which ends its last segment at an instant.
+
+    Of what it does behind its last anchor nothing is known, which counts as Python.
+    """
+    rest = np.zeros((1, len(LEAVES)), np.int64)
+    rest[0, _UNKNOWN_LEAF] = max(0, instant - int(thread.end.max(initial=start)))
+    values = {"args": -1, "event": -1, "step": thread.step.max(initial=-1)}
+    values |= {"begin": instant, "end": instant, "ops": int(Op.EVENT)}
+    at = np.array([len(thread.ops)])
+    columns = {
+        name: _put(getattr(thread, name), at, values.get(name, 0))
+        for name in ("ops", "args", "counts", "own_ns", "event", "step", "begin", "end")
+    }
+    under = _put(thread.under, at, _UNKNOWN_LEAF) if len(thread.under) else thread.under
+    amounts = np.concatenate((thread.amounts, rest))
+    stall = _put(fill_column(thread.stall, len(thread.ops)), at, 0)
+    return replace(thread, **columns, amounts=amounts, stall=stall, under=under)
+
+
+def _leave_last_out(thread: GraphThread) -> GraphThread:
+    columns = {name: getattr(thread, name)[:-1] for name in thread.__struct_fields__[1:]}
+    return replace(thread, **columns)
 
 
 def _put(column: npt.NDArray[_Number], rows: Int64, values: npt.ArrayLike) -> npt.NDArray[_Number]:

@@ -27,9 +27,11 @@ Bodies = Mapping[int, Sequence[memoryview]]
 _Frames = tuple[tuple[str, int, str], ...]
 _Stacks = dict[tuple[str, _Frames], Counter[str]]  # by thread and frames: looks, and time
 _T = TypeVar("_T")
-# The threads of stacks from before the process stepped or loaded, and from long after its last step
-_TRAINING, _ENDING = "training", "ending"
-_SPARE_THREADS = ("setup", _ENDING)
+# The threads of stacks from before the process stepped or loaded, from before its first step had
+# ended, if that took long, and from long after its last step
+_TRAINING, _SETUP, _FIRST, _ENDING = "training", "setup", "first", "ending"
+_SPARE_THREADS = (_SETUP, _ENDING)
+_MIN_STEPS = 3  # of a training, that say what a step does: its first one is not needed for that
 _LOOKS, _RAN, _OFF, _LATE = "(looks)", "(ran)", "(off)", "(late)"  # besides what it waited for
 _AMOUNTS = (_LOOKS, _RAN, _OFF)
 _REST_SUFFIX = " (rest)"  # ends the thread of the sum of stacks that were not kept
@@ -55,6 +57,17 @@ class ProcessLog(Struct, frozen=True):
     trial: ArmObservation | None
 
 
+class _StackReport(Struct, frozen=True):
+    """What was sampled between two reports, and the number of the last step before the second."""
+
+    step: int
+    stacks: _Stacks
+
+    def is_of(self, name: str) -> bool:
+        """Return whether stacks of a thread are in it."""
+        return any(thread.removesuffix(_REST_SUFFIX) == name for thread, _ in self.stacks)
+
+
 def parse_process_log(bodies: Bodies) -> ProcessLog:
     """Return what the frames of a process hold, by kind."""
     reader = _Reader(bodies, Counter())
@@ -66,11 +79,7 @@ def parse_process_log(bodies: Bodies) -> ProcessLog:
         counts[unobserved.what, unobserved.why] = max(
             unobserved.count, counts.get((unobserved.what, unobserved.why), 0)
         )
-    amounts_by_key: dict[tuple[str, _Frames], Counter[str]] = {}
-    reports = _join_late_steps(list(reader.parse_frames(wire.STACKS, _parse_stacks)))
-    for amounts_by_stack in reports:
-        for stack, amounts in amounts_by_stack.items():
-            amounts_by_key.setdefault(stack, Counter()).update(amounts)
+    amounts_by_key = _join_reports(list(reader.parse_frames(wire.STACKS, _parse_stacks)))
     stacks = [_stack_count(*stack, amounts) for stack, amounts in amounts_by_key.items()]
     ends = list(reader.parse_frames(wire.END, _parse_end))
     trials = list(reader.parse_frames(wire.TRIAL, parse_observation))
@@ -180,7 +189,7 @@ def _parse_readings(edge: object) -> tuple[tuple[int, int], ...]:
     return tuple(known_pairs) if len(known_pairs) == len(pairs) else ()
 
 
-def _parse_stacks(document: Object) -> _Stacks | None:
+def _parse_stacks(document: Object) -> _StackReport | None:
     """Return the amounts of each stack: samples, ns on a processor, and ns off it by cause."""
     thread = text(document.get("thread"))
     if thread is None:
@@ -201,19 +210,28 @@ def _parse_stacks(document: Object) -> _Stacks | None:
         amounts.update(
             {kind: value or 0 for kind, value in zip(_AMOUNTS, rest_counts, strict=True)}
         )
-    return counts
+    return _StackReport(integer(document.get("step")) or 0, counts)
 
 
-def _join_late_steps(reports: list[_Stacks]) -> list[_Stacks]:
-    """Return reports in which a late step is the training's if steps went on after it."""
-    joined: list[_Stacks] = []
-    goes_on = False
-    for report in reversed(reports):
-        threads = {thread.removesuffix(_REST_SUFFIX) for thread, _ in report}
-        goes_on = goes_on or _TRAINING in threads
-        thread = _TRAINING if goes_on else _ENDING
-        joined.append({(key[0].replace(_ENDING, thread), key[1]): report[key] for key in report})
-    return joined[::-1]
+def _join_reports(reports: Sequence[_StackReport]) -> dict[tuple[str, _Frames], Counter[str]]:
+    """Sum what reports tell of each stack, by the thread that it turned out to belong to.
+
+    A late step is the training's if steps went on after it. What went before a first step's end is
+    set-up if more steps were seen; else that step may be the only one, and it is the training's.
+    """
+    amounts_by_key: dict[tuple[str, _Frames], Counter[str]] = {}
+    is_setup = max((report.step for report in reports), default=0) >= _MIN_STEPS - 1
+    last = max((at for at, report in enumerate(reports) if report.is_of(_TRAINING)), default=-1)
+    for at, report in enumerate(reports):
+        names = {
+            _FIRST: _SETUP if is_setup else _TRAINING,
+            _ENDING: _TRAINING if at < last else _ENDING,
+        }
+        for (thread, frames), amounts in report.stacks.items():
+            name, suffix, _ = thread.partition(_REST_SUFFIX)
+            key = f"{names.get(name, name)}{suffix}", frames
+            amounts_by_key.setdefault(key, Counter()).update(amounts)
+    return amounts_by_key
 
 
 def _stack_count(thread: str, frames: _Frames, amounts: Counter[str]) -> StackCount:

@@ -11,6 +11,7 @@ from gapless.model.change import Delay, Scale
 from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Parallel
+from gapless.model.reducer import REDUCE_CALL
 
 # Of a bucket, on two H200s: 290 to 380 µs where the host decides, 17 µs where its device is behind
 # (benchmarks/compressed_buckets.py).
@@ -22,7 +23,7 @@ def _predict_changes(evidence: Evidence, _proposal: Proposal) -> Changes | None:
     factor = collectives.factor_of_half(evidence)
     if factor is None:
         return None
-    n_buckets = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+    n_buckets = windows.sum_calls(evidence, REDUCE_CALL).count
     return (
         Scale(factor, leaves=(collectives.TRANSFER_LEAF,)),
         Delay(round(n_buckets * _HOOK_NS)),

@@ -8,6 +8,7 @@ from gapless.catalogue.queries.ranks.collectives import BUCKET_MIB, MIB
 from gapless.model.change import Bucket
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.reducer import REDUCE_CALL
 
 _MIN_MIB: Final = 1.0  # that is proposed
 _MAX_LATENCY_SHARE: Final = 1 / 8  # of what a bucket takes
@@ -24,7 +25,7 @@ def change_buckets(evidence: Evidence, cap_mib: float, first_mib: float | None =
 
 def _latency_share(evidence: Evidence) -> Estimate:
     """Return the share of exchanges that each call takes whatever its size, by its transport."""
-    n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+    n_calls = windows.sum_calls(evidence, REDUCE_CALL).count
     n_bytes, n_ranks = collectives.gradient_bytes(evidence), max(2, evidence.facts.world.ranks)
     if not n_calls or not n_bytes:
         return _UNKNOWN_SHARE

@@ -18,7 +18,6 @@ from gapless.model.host_code import CallLine
 from gapless.model.leaf import DEVICE_WORK
 from gapless.model.tables import CollectiveRow
 
-REDUCE_CALL: Final = "c10d::allreduce_"
 SEND_CALL: Final = "c10d::send"
 TRANSFER_LEAF: Final = "comm.exposed"
 ISSUE_LEAVES: Final = "idle.comm."

@@ -157,7 +157,8 @@ def python_bound(evidence: Evidence) -> Detection | None:
     By the time between the training thread's operators that nothing else explains, in which the
     device is idle; without a device, that time itself. The maximum overhead of calling the step's
     operators, 4 µs each, is subtracted. Times without frames in any thread count too; if processes
-    were seen to wait for processors, only as far as sampled stacks show them. The function in which
+    were seen to wait for processors, only as far as sampled stacks show them, and what most steps
+    of the windows do not have, only as far as these show it in one function. The function in which
     most of it was sampled is named, and what it does there:
     Python, a library, or a wait. Samples tell how long it takes, within their statistical error;
     then only a quarter of the 4 µs is subtracted; of a pass through modules windows alone tell it,

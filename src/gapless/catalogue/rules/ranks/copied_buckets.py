@@ -3,12 +3,13 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.effects.reducer import COPY_BACK, drop_copies_back
+from gapless.catalogue.effects.reducer import drop_copies_back
 from gapless.catalogue.fixes.ranks.ddp_arguments import DDP_ARGUMENTS
 from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
+from gapless.model.reducer import COPY_BACK
 
 _MIN_STEP_SHARE: Final = 0.005  # of the step
 _VIEWS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-bucket-view")

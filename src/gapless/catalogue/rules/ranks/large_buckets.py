@@ -9,6 +9,7 @@ from gapless.catalogue.queries.ranks import buckets, collectives
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
+from gapless.model.reducer import REDUCE_CALL
 
 _MIN_STEP_SHARE: Final = 0.03  # of the step
 _MIN_HELD_SHARE: Final = 0.5  # of all gradients, in one bucket
@@ -27,17 +28,17 @@ _BUCKETS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-buckets"
     gpu(*the_world, ddp(bucket_cap_mb=1000.0))
     rank busy.math 49, comm.exposed 31
     rank busy.math 49, comm.exposed 31
-    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    operator(REDUCE_CALL, calls=2, host_ms=1)
     # Buckets of 25 MiB
     gpu(*the_world, ddp(bucket_cap_mb=25.0))
     rank busy.math 49, comm.exposed 31
     rank busy.math 49, comm.exposed 31
-    operator(collectives.REDUCE_CALL, calls=2 * 12, host_ms=1)
+    operator(REDUCE_CALL, calls=2 * 12, host_ms=1)
     # Nothing is exposed
     gpu(*the_world, ddp(bucket_cap_mb=1000.0))
     rank busy.math 79, comm.exposed 1
     rank busy.math 79, comm.exposed 1
-    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    operator(REDUCE_CALL, calls=2, host_ms=1)
     """,
 )
 def large_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
@@ -59,7 +60,7 @@ def large_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     cap_mib = parallel.settings.get("bucket_cap_mb")
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
         return None
-    n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
+    n_calls, step_ns = windows.sum_calls(evidence, REDUCE_CALL).count, evidence.step_ns
     held_mib = collectives.gradient_bytes(evidence) / collectives.MIB
     largest_mib, suitable_mib = min(cap_mib, held_mib), buckets.suitable_mib(evidence)
     lost_ns = collectives.exposed_ns(evidence)

@@ -39,13 +39,13 @@ _SHARDED: Final = "fsdp"
     rank busy.math 36, comm.exposed 3, idle.comm.host 1
     rank busy.math 36, comm.exposed 3, idle.comm.host 1
     operator(_BARRIER, calls=2, host_ms=1), operator(_GATHER, calls=2 * 2, host_ms=1)
-    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    operator(REDUCE_CALL, calls=2, host_ms=1)
     # Samples of the whole run, at the line that calls them
     > Ranks meet 3 times a step besides exchanging gradients, in 1 barrier and 2 gatherings: 3 of 4
       collectives, and what no computing hides of all takes 4.0 ms of each 40.0 ms step.
     with_rank_lines(evidence_of_ranks(cpu(the_world, ddp()), {"busy.math": 36, "comm.exposed": 4},
       {"busy.math": 36, "comm.exposed": 4}, parts=(operator(_BARRIER, calls=2, host_ms=1),
-      operator(_GATHER, calls=4, host_ms=1), operator(collectives.REDUCE_CALL, calls=2, host_ms=1),
+      operator(_GATHER, calls=4, host_ms=1), operator(REDUCE_CALL, calls=2, host_ms=1),
       CallLine("train.py", 77, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.1))),
       (hot_line(77, 0.1),), (hot_line(77, 0.12),))
     # A group of one process, whose gradients are reduced one by one
@@ -53,13 +53,13 @@ _SHARDED: Final = "fsdp"
       each 40.0 ms step.
     cpu(world(ranks=1))
     busy.math 36, comm.exposed 1, idle.comm.host 3
-    operator(collectives.REDUCE_CALL, calls=132, host_ms=3)
+    operator(REDUCE_CALL, calls=132, host_ms=3)
     # Objects that one process gathers: pickling them is no collective, and goes with them
     > Collectives of a group of one process exchange nothing; there are 132 in each step: 16.0 ms of
       each 40.0 ms step.
     cpu(world(ranks=1))
     busy.math 36, comm.exposed 1, idle.comm.host 3
-    operator(collectives.REDUCE_CALL, calls=132, host_ms=3)
+    operator(REDUCE_CALL, calls=132, host_ms=3)
     CallLine("train.py", 30, "train", "torch/distributed/c10d_logger.py", "wrapper", 0.4)
     HotLine("training", "train.py", 30, "train", 80, 0.4)
     # A checkpoint of one process is no collective
@@ -67,7 +67,7 @@ _SHARDED: Final = "fsdp"
       each 40.0 ms step.
     cpu(world(ranks=1))
     busy.math 30, comm.exposed 1, idle.host.python 9
-    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    operator(REDUCE_CALL, calls=2, host_ms=1)
     CallLine("train.py", 70, "save", "torch/distributed/checkpoint/saver.py", "save", 0.2)
     HotLine("training", "train.py", 70, "save", 400, 0.2)
     # A barrier now and then
@@ -75,7 +75,7 @@ _SHARDED: Final = "fsdp"
     rank busy.math 36, comm.exposed 4
     rank busy.math 36, comm.exposed 4
     operator(_BARRIER, calls=0.1, host_ms=1)
-    operator(collectives.REDUCE_CALL, calls=2, host_ms=1)
+    operator(REDUCE_CALL, calls=2, host_ms=1)
     """,
 )
 def meeting_in_step(evidence: Evidence, world: World) -> Detection | None:

@@ -8,8 +8,8 @@ from gapless.catalogue.queries import windows
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
+from gapless.model.reducer import REDUCE_CALL
 
-_REDUCE_CALL: Final = "c10d::allreduce_"
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _ROUND: Final = 0.02  # deviation of the mean from a whole number: last steps have fewer
 _MIN_PASS_SHARE: Final = 0.9  # reductions of each backward pass, at least
@@ -25,25 +25,25 @@ _MIN_PASS_SHARE: Final = 0.9  # reductions of each backward pass, at least
       last needs it: communication takes 16.0 ms of each 40.0 ms step.
     cpu(*the_world)
     busy.math 24, comm.exposed 12, comm.straggler_wait 4
-    operator(_REDUCE_CALL, calls=4, host_ms=1)
+    operator(REDUCE_CALL, calls=4, host_ms=1)
     # Forty micro-batches, each of which is recorded as a step
     > Gradients are reduced over 2 ranks after each of 40 backward passes of a step, and only the
       last needs it: communication takes 16.0 ms of each 40.0 ms step.
     cpu(ddp(), world(ranks=2, micro_batches=40.0, steps_are_passes=True))
     busy.math 24, comm.exposed 12, comm.straggler_wait 4
-    operator(_REDUCE_CALL, calls=1, host_ms=0.4)
+    operator(REDUCE_CALL, calls=1, host_ms=0.4)
     # no_sync() is called already
     cpu(*the_world, no_sync=300)
     busy.math 36, comm.exposed 4
-    operator(_REDUCE_CALL, calls=1, host_ms=0.3)
+    operator(REDUCE_CALL, calls=1, host_ms=0.3)
     # Two losses, two backward passes, and one reduction
     cpu(ddp(), world(ranks=2, micro_batches=2.0))
     busy.math 36, comm.exposed 4
-    operator(_REDUCE_CALL, calls=1, host_ms=0.3)
+    operator(REDUCE_CALL, calls=1, host_ms=0.3)
     # One micro-batch a step
     cpu(ddp(), world(ranks=2, micro_batches=1.0))
     busy.math 30, comm.exposed 10
-    operator(_REDUCE_CALL, calls=1, host_ms=0.3)
+    operator(REDUCE_CALL, calls=1, host_ms=0.3)
     """,
 )
 def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
@@ -65,7 +65,7 @@ def needless_reductions(evidence: Evidence, parallel: Parallel, world: World) ->
         return None
     if evidence.facts.calls.get("no_sync"):
         return None
-    n_reductions, step_ns = windows.sum_calls(evidence, _REDUCE_CALL).count, evidence.step_ns
+    n_reductions, step_ns = windows.sum_calls(evidence, REDUCE_CALL).count, evidence.step_ns
     spent_ns = evidence.per_step(*COMMUNICATION)
     if (
         n_reductions < _MIN_PASS_SHARE * (world.passes_a_step or passes)

@@ -12,6 +12,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
+from gapless.model.reducer import REDUCE_CALL
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _NO_SEARCH: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-no-unused")
@@ -30,7 +31,7 @@ _REMAINING: Final = Estimate(0.0, 0.5, 1.0)  # what remains: the search is part 
     cpu(the_world, ddp(find_unused_parameters=True))
     rank busy.math 32, comm.exposed 5, idle.host.python 3
     rank busy.math 32, comm.exposed 5, idle.host.python 3
-    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=1)
+    operator(REDUCE_CALL, calls=2 * 3, host_ms=1)
     # The profiler shows the search
     > Before each backward pass the whole graph is walked for parameters that are not used, and the
       ranks tell one another of them: at most 4.0 ms of each 40.0 ms step, the search and one of 3
@@ -38,13 +39,13 @@ _REMAINING: Final = Estimate(0.0, 0.5, 1.0)  # what remains: the search is part 
     cpu(the_world, ddp(find_unused_parameters=True))
     rank busy.math 32, comm.exposed 6, idle.host.python 2
     rank busy.math 32, comm.exposed 6, idle.host.python 2
-    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=1)
+    operator(REDUCE_CALL, calls=2 * 3, host_ms=1)
     operator(SEARCH, calls=2, host_ms=2 * 2)
     # torch's default
     cpu(the_world, ddp())
     rank busy.math 32, comm.exposed 5, idle.host.python 3
     rank busy.math 32, comm.exposed 5, idle.host.python 3
-    operator(collectives.REDUCE_CALL, calls=2 * 2, host_ms=1)
+    operator(REDUCE_CALL, calls=2 * 2, host_ms=1)
     """,
 )
 def searched_parameters(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
@@ -71,7 +72,7 @@ def searched_parameters(evidence: Evidence, parallel: Parallel, world: World) ->
     max_ns = rank_waits.min_rank_ns(evidence, *between_operators.PYTHON_LEAVES) + exposed_ns
     changes = drop_search(evidence)
     if changes is not None:
-        count = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+        count = windows.sum_calls(evidence, REDUCE_CALL).count
         words = f"at most {{}}, the search and one of {windows.format_count(count)} exchanges"
         max_ns = search.host_ns + exposed_ns / max(1.0, count)
     leaves = (collectives.TRANSFER_LEAF, collectives.ISSUE_LEAVES, *between_operators.PYTHON_LEAVES)

@@ -10,6 +10,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
+from gapless.model.reducer import REDUCE_CALL
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _HELD_UP: Final = (  # while its thread waits in an exchange; Python holds it up by itself
@@ -96,7 +97,7 @@ def _estimate_gain(evidence: Evidence, lost_ns: float) -> Estimate:
 def _exchange_ns(evidence: Evidence, lost_ns: float, n_ranks: int) -> Estimate:
     """Return what NCCL takes; of unknown sizes, of as many bytes as gloo moves meanwhile."""
     transport = transports.nccl_transport(evidence.facts)
-    n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+    n_calls = windows.sum_calls(evidence, REDUCE_CALL).count
     n_bytes = collectives.gradient_bytes(evidence)
     called_ns = transport.exchange_ns(n_calls, n_bytes, n_ranks)
     if n_bytes:

@@ -10,6 +10,7 @@ from gapless.model.change import Change, Omit
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Parallel, World
 from gapless.model.finding import Detection, Measure
+from gapless.model.reducer import REDUCE_CALL
 
 _MIN_CALLS: Final = 4  # a step: fewer take next to nothing to start
 _MIN_STEP_SHARE: Final = 0.02  # of the step
@@ -27,17 +28,17 @@ _BUCKETS: Final = next(fix for fix in DDP_ARGUMENTS if fix.name == "ddp-buckets"
     cpu(the_world, ddp(bucket_cap_mb=0.1))
     rank busy.math 28, comm.exposed 9, idle.comm.host 3
     rank busy.math 28, comm.exposed 9, idle.comm.host 3
-    operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3)
+    operator(REDUCE_CALL, calls=2 * 60, host_ms=3)
     # Small buckets, all of them hidden
     cpu(the_world, ddp(bucket_cap_mb=0.1))
     rank busy.math 40, comm.exposed 0.4
     rank busy.math 40, comm.exposed 0.4
-    operator(collectives.REDUCE_CALL, calls=2 * 60, host_ms=3)
+    operator(REDUCE_CALL, calls=2 * 60, host_ms=3)
     # torch's own buckets of a large model
     cpu(the_world, ddp())
     rank busy.math 28, comm.exposed 12
     rank busy.math 28, comm.exposed 12
-    operator(collectives.REDUCE_CALL, calls=2 * 40, host_ms=3)
+    operator(REDUCE_CALL, calls=2 * 40, host_ms=3)
     """,
 )
 def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detection | None:
@@ -60,7 +61,7 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
     cap_mib = parallel.settings.get("bucket_cap_mb")
     if parallel.kind != "ddp" or world.ranks < 2 or not isinstance(cap_mib, float | int):  # noqa: PLR2004
         return None
-    n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
+    n_calls, step_ns = windows.sum_calls(evidence, REDUCE_CALL).count, evidence.step_ns
     n_bytes = collectives.gradient_bytes(evidence) or n_calls * cap_mib * collectives.MIB
     n_usual = collectives.count_usual_buckets(n_bytes)
     lost_ns = collectives.exposed_ns(evidence)
@@ -90,7 +91,7 @@ def small_buckets(evidence: Evidence, parallel: Parallel, world: World) -> Detec
 def _change_buckets(evidence: Evidence, cap_mib: float, n_calls: float, n_usual: int) -> Change:
     """Return what goes with the buckets that are too many."""
     if evidence.on_device and cap_mib * collectives.MIB <= collectives.MAX_SMALL_BYTES:
-        return Omit((collectives.REDUCE_CALL,), keep=n_usual / n_calls)
+        return Omit((REDUCE_CALL,), keep=n_usual / n_calls)
     remaining = collectives.remains_of_fewer(evidence, n_calls, n_usual)
     if evidence.on_device or remaining is None:
         return buckets.change_buckets(evidence, collectives.BUCKET_MIB)

@@ -32,13 +32,13 @@ _SPREAD: Final = 0.25  # of the part that goes: calls are not all alike
     rank busy.math 29, comm.exposed 8, idle.comm.host 3
     operator("_AllReduce", calls=2 * 20, host_ms=3)
     operator("_AllReduceBackward", calls=2 * 10, host_ms=3)
-    operator(collectives.REDUCE_CALL, calls=2 * 22, host_ms=3)
+    operator(REDUCE_CALL, calls=2 * 22, host_ms=3)
     # One sum over all ranks: the loss
     cpu(the_world, ddp())
     rank busy.math 29, comm.exposed 11
     rank busy.math 29, comm.exposed 11
     operator("_AllReduce", calls=2, host_ms=3)
-    operator(collectives.REDUCE_CALL, calls=2 * 3, host_ms=3)
+    operator(REDUCE_CALL, calls=2 * 3, host_ms=3)
     """,
 )
 def synced_statistics(evidence: Evidence, world: World) -> Detection | None:

@@ -12,6 +12,7 @@ from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
+from gapless.model.reducer import REDUCE_CALL
 
 _MIN_STEP_SHARE: Final = 0.05  # of the step
 _MIN_CALLS: Final = 4  # a step: buckets need no more
@@ -37,25 +38,25 @@ _BY_AUTOGRAD: Final = "_AllReduce"  # of layers: another cause
     cpu(the_world, optimizer(tensors=161))
     rank busy.math 24, comm.exposed 34, idle.comm.host 6
     rank busy.math 24, comm.exposed 34, idle.comm.host 6
-    operator(collectives.REDUCE_CALL, calls=2 * 161, host_ms=12)
+    operator(REDUCE_CALL, calls=2 * 161, host_ms=12)
     # DistributedDataParallel reduces buckets beside the backward pass
     cpu(the_world, ddp())
     rank busy.math 54, comm.exposed 10
     rank busy.math 54, comm.exposed 10
-    operator(collectives.REDUCE_CALL, calls=9, host_ms=1)
+    operator(REDUCE_CALL, calls=9, host_ms=1)
     # for g in gradients: dist.all_reduce(square), beside DistributedDataParallel
     > Besides the buckets of gradients 18 reductions a step are called by hand, of 20 collectives,
       one after another: what no computing hides of all takes 24.0 ms of each 64.0 ms step.
     with_rank_lines(evidence_of_ranks(cpu(the_world, ddp(), optimizer(parameters=10_000)),
       {"busy.math": 40, "comm.exposed": 24}, {"busy.math": 40, "comm.exposed": 24},
-      parts=(operator(collectives.REDUCE_CALL, calls=2 * 20, host_ms=1),
+      parts=(operator(REDUCE_CALL, calls=2 * 20, host_ms=1),
       CallLine("train.py", 77, "clip", "torch/distributed/c10d_logger.py", "wrapper", 0.3))),
       (hot_line(77, 0.3),), (hot_line(77, 0.3),))
     # All gradients in a single call
     cpu(the_world, optimizer(tensors=161))
     rank busy.math 54, comm.exposed 10
     rank busy.math 54, comm.exposed 10
-    operator(collectives.REDUCE_CALL, calls=1, host_ms=1)
+    operator(REDUCE_CALL, calls=1, host_ms=1)
     """,
 )
 def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
@@ -84,7 +85,7 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         return None
     if _WRAPPED in kinds:
         return _detection_beside(evidence)
-    n_calls, step_ns = windows.sum_calls(evidence, collectives.REDUCE_CALL).count, evidence.step_ns
+    n_calls, step_ns = windows.sum_calls(evidence, REDUCE_CALL).count, evidence.step_ns
     if n_calls < _MIN_CALLS or not step_ns:
         return None
     exposed_ns, sampled = collectives.exposed_ns(evidence), _sampled_share(evidence, n_calls)
@@ -104,7 +105,7 @@ def unhidden_collectives(evidence: Evidence, world: World) -> Detection | None:
         f"a step{match} and nothing is computed meanwhile: that takes "
         f"{windows.format_step_part(evidence, exposed_ns)}{starting}.",
         _change_reductions(evidence, n_calls, sampled),
-        location=windows.find_calling_function(evidence, collectives.REDUCE_CALL, "c10d::*")
+        location=windows.find_calling_function(evidence, REDUCE_CALL, "c10d::*")
         or collectives.find_calling_line(evidence),
         measures=(
             Measure("calls of all_reduce, a step", n_calls, ""),
@@ -158,7 +159,7 @@ def _detection_beside(evidence: Evidence) -> Detection | None:
 
 def _count_own(evidence: Evidence) -> float:
     """Count the reductions of a step that neither a wrapper nor a layer calls: at least so many."""
-    n_calls = windows.sum_calls(evidence, collectives.REDUCE_CALL).count
+    n_calls = windows.sum_calls(evidence, REDUCE_CALL).count
     n_layers = windows.sum_calls(evidence, _BY_AUTOGRAD).count
     sizes = [module.settings.get("bucket_cap_mb") for module in evidence.facts.parallel]
     cap_mib = next((size for size in sizes if isinstance(size, int | float) and size), None)
@@ -204,7 +205,7 @@ def _starts_remaining(evidence: Evidence, n_buckets: int) -> Estimate:
 
     Of the two operators that copy a gradient one takes the place of dividing it by hand.
     """
-    reductions = windows.sum_calls(evidence, collectives.REDUCE_CALL)
+    reductions = windows.sum_calls(evidence, REDUCE_CALL)
     operators = windows.sum_calls(evidence, *_ELEMENTWISE)
     by_hand = windows.sum_calls(evidence, *_DIVISIONS).count
     n_added = 2 * reductions.count - min(reductions.count, by_hand)

@@ -1,0 +1,58 @@
+"""What gapless' own fixes, and other settings, change in a script while it runs: for proofs.
+
+They are proposed for a recording of the very script, as ``gapless try`` would.
+"""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.planted.asking import check
+from benchmarks.planted.running import Lane, RunError
+from benchmarks.planted.scripts import Script
+from gapless.catalogue.declare.listing import propose_named
+from gapless.errors import GaplessError
+from gapless.model.edit import SetArgument, edit_to_json
+from gapless.model.facts import Facts
+from gapless.recorded.facts import facts
+from gapless.store.run.recordings import load
+
+_REQUESTS: Final = {"no-workers": "more-workers=0"}  # what an answer calls by a name of its own
+_LOADER: Final = "torch.utils.data.DataLoader"
+BATCH_FACTOR: Final = 2
+
+Edits = tuple[dict[str, Any], ...]
+
+
+def record_facts(script: Script, root: Path, lane: Lane, seconds: float) -> Facts:
+    """Check a script for some seconds, and return what was true of it. Raises ``RunError``."""
+    runs = lane.folder / "facts"
+    shutil.rmtree(runs, ignore_errors=True)
+    try:
+        check(script, root, lane, runs, seconds)
+        return facts(load(next(path for path in sorted(runs.iterdir()) if path.is_dir())))
+    except (GaplessError, StopIteration) as error:
+        raise RunError(f"nothing could be proposed: {error}") from error
+    finally:
+        shutil.rmtree(runs, ignore_errors=True)
+
+
+def propose_edits(fixes: Sequence[str], run_facts: Facts) -> Iterator[tuple[str, Edits]]:
+    """Yield the edits of each fix that can be applied here, settings that carry meaning, too."""
+    for fix in fixes:
+        for proposal in propose_named(_REQUESTS.get(fix, fix), run_facts, override=True):
+            if proposal.edits and proposal.refused is None:
+                yield fix, tuple(map(edit_to_json, proposal.edits))
+                break
+
+
+def double_batches(run_facts: Facts) -> Edits:
+    """Return the edits by which loaders make batches of twice the size; none without a loader."""
+    return tuple(
+        edit_to_json(
+            SetArgument(_LOADER, "batch_size", BATCH_FACTOR * loader.batch_size, loader.location)
+        )
+        for loader in run_facts.loaders
+        if loader.batch_size
+    )
