@@ -17,6 +17,8 @@ _SCRIPT = "/job/train.py"
         (46, (), ["train.py:36-46"]),
         (50, (), ["train.py:36", "train.py:50"]),
         (41, (38,), ["train.py:36", "train.py:41"]),
+        (41, (41,), ["train.py:36", "train.py:41"]),  # it calls something
+        (40, (40,), ["train.py:36-40"]),
     ],
 )
 def test_lines_are_one_cause_where_nothing_was_sampled_between_them(
@@ -28,7 +30,7 @@ def test_lines_are_one_cause_where_nothing_was_sampled_between_them(
         HostCode("python", 0.4, 0.9, _SCRIPT, 36, "fit", None, 0.4, 300),
         CallLine(_SCRIPT, 30, "fit", "torch/_tensor.py", "Tensor.backward", 0.3),
         CallLine(_SCRIPT, 26, "fit", "/job/model.py", "Net.forward", 0.2),
-        *(CallLine(_SCRIPT, line, "fit", "torch/optim/adam.py", "step", 0.1) for line in calls),
+        *(CallLine(_SCRIPT, line, "fit", "torch/optim/adam.py", "__init__", 0.1) for line in calls),
         HotLine("training", _SCRIPT, 36, "fit", 90, 0.3),
         HotLine("training", _SCRIPT, lower, "fit", 60, 0.2),
     )
