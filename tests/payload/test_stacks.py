@@ -18,7 +18,15 @@ import pytest
 from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import blocked, counting, own_threads, plain_steps, snapshots, stacks
+from gapless.payload.stacks import (
+    blocked,
+    counting,
+    own_threads,
+    plain_steps,
+    schedule,
+    snapshots,
+    stacks,
+)
 from tests.payload.watching import read_logs, run_preloaded, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -221,7 +229,7 @@ def test_a_call_that_holds_the_gil_gets_the_time_that_it_takes() -> None:
         before, pause_ns = due, int(17e6 * pauses.uniform(0.5, 1.5))
         phase_ns = (due + pause_ns) % step_ns  # each step begins with the call
         seen_ns = due + pause_ns + max(0, held_ns - phase_ns)
-        due = stacks.last_due(due + pause_ns, pause_ns, seen_ns)
+        due = schedule.last_due(due + pause_ns, pause_ns, seen_ns)
         stood_ns += due - before if phase_ns < held_ns else 0
     assert stood_ns / due == pytest.approx(held_ns / step_ns, abs=0.02)
 

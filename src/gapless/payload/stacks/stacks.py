@@ -7,10 +7,7 @@ Each look stands for the time since the one before: on a processor, or off it, b
 waited for. That is true only where a look comes whenever its time has come, whoever holds the GIL
 (``gil_switch``): so our thread wakes twice. First some time before the look, to shorten the switch
 interval; that wait may end late, where torch lets go of the GIL. Then for the look, at a time that
-was chosen before the first. Where C holds the GIL for longer a look is late, and sees that C: it
-stands for the times at which looks were due meanwhile, and the next is due as if it had come in
-time. Else looks would follow the ends of such calls, and find the next one again and again (a call
-of 15 ms in a step of 33 would get two thirds of it).
+was chosen before the first (``schedule``).
 
 The thread is none of ``threading``'s: it is in no list of the user's. It ends before each fork and
 begins again after it, so that a fork warns of no thread which the user does not have.
@@ -38,6 +35,7 @@ from . import (
     snapshots,
     threads,
 )
+from .schedule import last_due
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
@@ -197,11 +195,6 @@ def _watch(alarm: Any, period: float) -> None:
         looks += 1
         if now - _state.reported > _state.wait_ns:
             _report_since(now)
-
-
-def last_due(due: int, pause_ns: int, now: int) -> int:
-    """Return when a look was due last, where one that was due at ``due`` came now."""
-    return due + max(0, now - due) // max(1, pause_ns) * max(1, pause_ns)
 
 
 def _report_since(now: int) -> None:

@@ -149,7 +149,7 @@ def _find_parking(evidence: Evidence) -> Location | None:
         for call in calls
         if call.callee_file.replace("\\", "/").endswith(file) and name in call.callee
     }
-    savers, steps = add_callers(hooks, calls) if hooks else set(), find_stepping_functions(calls)
+    savers, steps = add_callers(hooks, calls), find_stepping_functions(calls)
     lines = [
         call
         for call in calls
