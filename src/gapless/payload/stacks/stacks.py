@@ -23,14 +23,18 @@ from ... import wire
 from .. import recorder
 from ..log import thinning
 from ..process_state import keep
-from . import blocked, counting, device_waits, entries, gil_switch, own_threads, snapshots, threads
+from . import (
+    blocked,
+    counting,
+    device_waits,
+    entries,
+    gil_switch,
+    own_threads,
+    plain_steps,
+    snapshots,
+    threads,
+)
 from .schedule import last_due
-
-resource: Any
-try:
-    import resource
-except ImportError:  # pragma: no cover - not a Unix
-    resource = None
 
 HZ = 10.0
 # A check sees some seconds: 70 looks leave a share of a third open by 11 points either way, 600 by
@@ -51,7 +55,6 @@ COST_LOOKS = 16  # over about so many the cost of a look is averaged
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
 LATE_FACTOR, LATE_EDGES = 2, 10  # times the mean step, once so many edges were passed
-_RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", None)  # of Linux
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
 
@@ -138,6 +141,7 @@ def _begin_as(role: str) -> None:
     _state.began = _state.reported = time.monotonic_ns()
     _state.wait_ns = NEVER_NS if role == "setup" else REPORT_NS
     _state.period_s, _state.edge = 1.0 / float(hz), None
+    plain_steps.forget()
     _begin()
 
 
@@ -175,10 +179,14 @@ def _watch(alarm: Any, period: float) -> None:
             snapshot = snapshots.take(ident)
         finally:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
-        now, ran_ns, preemptions = time.monotonic_ns(), time.thread_time_ns(), _preemptions()
+        now, ran_ns, preemptions = (
+            time.monotonic_ns(),
+            time.thread_time_ns(),
+            own_threads.count_preemptions(),
+        )
         due = last_due(due, int(1e9 * pause), now)
         _look(due - before, ran, (native, snapshot))
-        is_preempted = preemptions is None or preemptions != _preemptions()
+        is_preempted = preemptions is None or preemptions != own_threads.count_preemptions()
         took_ns = time.monotonic_ns() - now if is_preempted else 0
         _count_cost(took_ns, time.thread_time_ns() - ran_ns)
         before = due
@@ -215,14 +223,6 @@ def _count_cost(looking_ns: int, ran_ns: int) -> None:
     _state.looking_s += (cost_ns / 1e9 - _state.looking_s) / COST_LOOKS
 
 
-def _preemptions() -> int | None:
-    """Return how often the calling thread lost its processor to others; None: it is not known."""
-    if _RUSAGE_THREAD is None:
-        return None
-    count: int = resource.getrusage(_RUSAGE_THREAD).ru_nivcsw
-    return count
-
-
 def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
     """Wait until then; return whether it is to end before."""
     return alarm.acquire(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
@@ -248,25 +248,16 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
     if _state.role == "training":
         _follow_edges()
         threads.look(sys._current_frames(), ident, native)
+        if not plain_steps.counts():
+            return
     stack = snapshots.frames_of(chain)
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
     if waits is None and device_waits.may_wait(stack[0][0], instruction) and blocked.runs(native):
         waits = device_waits.DEVICE
     if waits is not None and _has_moved(ident, stack[0][0], instruction):
         waits = None
-    frames = _leave_entered(stack, instruction, calling)
+    frames = entries.leave_entered(stack, instruction, calling)
     counting.add(frames, elapsed_ns, waits, late_edge=_late_edge())
-
-
-def _leave_entered(
-    stack: list[tuple[Any, int]], instruction: int, calling: int
-) -> list[tuple[Any, int]]:
-    """Return a stack without a function that is just entered: it has done nothing yet."""
-    if len(stack) == 1 or not entries.is_entered(stack[0][0], instruction):
-        return stack
-    caller, line = stack[1]
-    earlier = entries.find_line(caller, calling, stack[0][0])
-    return [(caller, line if earlier is None else earlier), *stack[2:]]
 
 
 def _follow_edges() -> None:
