@@ -178,6 +178,11 @@ class DeviceLine(Struct, frozen=True):
     is_late: bool = False  # it stands below the backward pass: it is no loss
 
     @property
+    def is_aside(self) -> bool:
+        """Return whether it is known to train nothing."""
+        return self.is_late and self.is_exact
+
+    @property
     def share(self) -> float:
         """Return how much of a step the device works for the line."""
         return sum(work.share for work in self.works)

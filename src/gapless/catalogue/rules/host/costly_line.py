@@ -274,11 +274,8 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
 def _device_detections(evidence: Evidence) -> Sequence[Detection]:
     """Return the line at which a device that hardly waits computes what trains nothing."""
     line = device_waits.find_device_line(evidence)
-    if line is None:
-        return ()
-    is_surely_aside = line.is_late and line.is_exact
-    min_share = step_lines.MIN_CAUSE_SHARE if is_surely_aside else _MIN_DEVICE_SHARE
-    if line.share < min_share:
+    min_share = step_lines.MIN_CAUSE_SHARE if line and line.is_aside else _MIN_DEVICE_SHARE
+    if line is None or line.share < min_share:
         return ()
     time_words = windows.format_step_part(evidence, line.share * (evidence.step_ns or 0))
     place_words = name_line(line.location)
