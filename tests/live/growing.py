@@ -69,6 +69,10 @@ class GrowingRun:
         changes = {"status": "finished", "exit_code": 0, "ended": time.monotonic_ns()}
         (self.folder / "run.json").write_text(json.dumps(manifest | changes))
 
+    def tell(self, kind: int, value: dict[str, object]) -> None:
+        """Write a frame of the training process."""
+        self._append("rank0.log", wire.text_frame(kind, value))
+
     def _fetch(self, number: int, end_ns: int) -> None:
         if number < self.fetched:
             return
