@@ -54,6 +54,7 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
     try:
         prepare(scripts()[case.script], root, options.sources)
         plant_case(case, root, case_record["step_s"])
+        case_record.pop("not_removed", None)  # of an earlier call
         case_record |= _measure_changes(case, causes[0], (lane, root), options)
     except (RunError, FetchError, OSError) as error:
         return f"not proved: {str(error)[-300:]}"
