@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import random
 import threading
 import time
 import traceback
@@ -16,7 +17,7 @@ import pytest
 from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import blocked, counting, own_threads, snapshots, stacks
+from gapless.payload.stacks import blocked, counting, own_threads, schedule, snapshots, stacks
 from tests.payload.watching import read_logs, run_preloaded, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -209,6 +210,19 @@ def test_waiting_for_crowded_processors_is_a_quarter_of_what_a_look_costs(
         monkeypatch.setattr(_STATE, "looking_s", 0.0)
         count(looking_ns, ran_ns)
         assert _STATE.looking_s == pytest.approx(cost_s)
+
+
+def test_a_call_that_holds_the_gil_gets_the_time_that_it_takes() -> None:
+    """Looks are late there, and the next ones must not follow its ends."""
+    step_ns, held_ns, pauses = 33_000_000, 14_500_000, random.Random(0)
+    due = stood_ns = 0
+    while due < 10_000 * step_ns:
+        before, pause_ns = due, int(17e6 * pauses.uniform(0.5, 1.5))
+        phase_ns = (due + pause_ns) % step_ns  # each step begins with the call
+        seen_ns = due + pause_ns + max(0, held_ns - phase_ns)
+        due = schedule.last_due(due + pause_ns, pause_ns, seen_ns)
+        stood_ns += due - before if phase_ns < held_ns else 0
+    assert stood_ns / due == pytest.approx(held_ns / step_ns, abs=0.02)
 
 
 @pytest.mark.parametrize("is_preempted", [False, True])

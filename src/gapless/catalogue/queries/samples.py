@@ -169,6 +169,13 @@ def find_call(
     return max(calls, key=lambda call: call.share, default=None)
 
 
+def find_sampled_call(evidence: Evidence, callee: str) -> Location | None:
+    """Return the line at which calls of a library's function were sampled most; ``None``: none."""
+    calls = [call for call in evidence.call_lines if call.callee.rpartition(".")[2] == callee]
+    top = max(calls, key=lambda call: call.share, default=None)
+    return None if top is None else Location(top.file, top.line, top.function)
+
+
 def code_location(code: HostCode | None) -> Location | None:
     """Return the location of sampled code, if it is known."""
     if code is None or code.file is None or code.line is None:

@@ -7,7 +7,7 @@ Each look stands for the time since the one before: on a processor, or off it, b
 waited for. That is true only where a look comes whenever its time has come, whoever holds the GIL
 (``gil_switch``): so our thread wakes twice. First some time before the look, to shorten the switch
 interval; that wait may end late, where torch lets go of the GIL. Then for the look, at a time that
-was chosen before the first.
+was chosen before the first (``schedule``).
 
 The thread is none of ``threading``'s: it is in no list of the user's. It ends before each fork and
 begins again after it, so that a fork warns of no thread which the user does not have.
@@ -25,6 +25,7 @@ from .. import recorder
 from ..log import thinning
 from ..process_state import keep
 from . import blocked, counting, device_waits, entries, gil_switch, own_threads, snapshots, threads
+from .schedule import last_due
 
 resource: Any
 try:
@@ -158,11 +159,11 @@ def _end() -> None:
 def _watch(alarm: Any, period: float) -> None:
     gil_switch.be_punctual()
     blocked.prepare()
-    before = time.monotonic_ns()
+    before = time.monotonic_ns()  # up to then time has been stood for
     looks = 0
     while True:
         pause = _pause_s(period, looks)
-        due = time.monotonic_ns() + int(1e9 * pause)
+        due = before + int(1e9 * pause)
         if _wait_for_stop(alarm, due - int(1e9 * min(READY_S, max(SWITCH_S, pause / 3)))):
             return
         is_setup = _state.role == "setup"
@@ -177,11 +178,12 @@ def _watch(alarm: Any, period: float) -> None:
         finally:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
         now, ran_ns, preemptions = time.monotonic_ns(), time.thread_time_ns(), _preemptions()
-        _look(now - before, ran, (native, snapshot))
+        due = last_due(due, int(1e9 * pause), now)
+        _look(due - before, ran, (native, snapshot))
         is_preempted = preemptions is None or preemptions != _preemptions()
         took_ns = time.monotonic_ns() - now if is_preempted else 0
         _count_cost(took_ns, time.thread_time_ns() - ran_ns)
-        before = now
+        before = due
         looks += 1
         if now - _state.reported > _state.wait_ns:
             _report_since(now)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gapless import wire
-from gapless.model.recording import Marks
+from gapless.model.recording import Marks, Window
 from gapless.model.trace import Int64
 from gapless.recorded.training.stretches import Stretches
 
@@ -149,6 +149,36 @@ def _rarest_subject(calls: Endings, min_calls: int) -> int | None:
     if not len(eligible):
         return None
     return int(subjects[eligible[np.lexsort((first_seen[eligible], counts[eligible]))[0]]])
+
+
+def shown_steps(calls: Endings, anchor: int, windows: Sequence[Window]) -> Endings | None:
+    """Return the calls of another optimizer than the anchor that are the steps of all windows.
+
+    Where the anchor steps once in many steps, windows may be over before that is known: what they
+    show is then explained by the steps that they hold, and by no others. These begin once all that
+    goes on stepping has stepped: the first call makes things ready. ``None``: there is no such.
+    """
+    subjects, first_seen, counts = count_values(calls.subject, calls.count)
+    frequent = np.flatnonzero(counts >= wire.MIN_ENDING_CALLS)
+    shown = [
+        subject for subject in subjects[frequent].tolist() if _counts_steps(calls, subject, windows)
+    ]
+    if anchor in shown or len(shown) != 1:
+        return None
+    ready_ns = calls.end[first_seen[frequent]].max()
+    return calls.take((calls.subject == shown[0]) & (calls.end >= ready_ns))
+
+
+def _counts_steps(calls: Endings, subject: int, windows: Sequence[Window]) -> bool:
+    """Return whether there are windows, and each holds as many steps as it has such calls."""
+    ends = calls.end[(calls.subject == subject) & (calls.stretch < 0)]
+    n_calls = [
+        int(np.searchsorted(ends, window.end, "right") - np.searchsorted(ends, window.start))
+        for window in windows
+    ]
+    return bool(windows) and n_calls == [
+        window.last_step - window.first_step + 1 for window in windows
+    ]
 
 
 def busiest_subject(calls: Endings) -> int:

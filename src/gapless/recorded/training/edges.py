@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gapless import wire
 from gapless.accounting.intervals import NO_LANE, Lane, empty_column, overlap, union
-from gapless.model.recording import Fact, Marks, Process
+from gapless.model.recording import Fact, Marks, Process, Window
 from gapless.model.trace import Int64
 from gapless.recorded.training.edge_calls import (
     Endings,
@@ -24,6 +24,7 @@ from gapless.recorded.training.edge_calls import (
     most_frequent,
     rarest_subject,
     select_phases,
+    shown_steps,
     slowest_subject,
 )
 from gapless.recorded.training.stretches import Stretches, find_stretches
@@ -87,7 +88,8 @@ def find_edges(process: Process) -> Edges:
 
     What was called less than five times and then, as far as one can see, no more (steps that are
     part of a CUDA graph) ends none if calls of a later kind went on to come. Where an optimizer's
-    steps take seconds and hold several backward passes, those end the steps.
+    steps take seconds and hold several backward passes, those end the steps; where all windows show
+    the steps of another optimizer, its steps are those of the training.
     """
     process_stretches = find_stretches(process)
     candidates = [
@@ -101,6 +103,9 @@ def find_edges(process: Process) -> Edges:
         ):
             continue
         if rule == "optimizer":
+            shown = shown_steps(calls, choose(calls), _kept_windows(process))
+            if shown is not None:
+                return _build_edges(process, process_stretches, shown, rule)
             optimizer_steps = calls.take(calls.subject == choose(calls))
             passes = long_step_passes(optimizer_steps, passes_of_all)
             if passes is not None:
@@ -122,6 +127,11 @@ def find_edges(process: Process) -> Edges:
     return Edges(
         empty_column(), _only_thread(process.marks), "none", "", empty_column(), 0, NO_LANE, None
     )
+
+
+def _kept_windows(process: Process) -> Sequence[Window]:
+    windows = process.windows
+    return [window for window in windows if window.path is not None and window.discarded is None]
 
 
 def _first_alike(process: Process, loaders: Int64) -> Int64:

@@ -32,6 +32,8 @@ _MODE_REMEDY: Final = (
 )
 # So much of what the host does beside operators is assumed to stay without them.
 _WATCHED_FACTOR: Final = Estimate(0.3, 0.65, 0.95)
+# As torch's profiler registers itself in sys.monitoring: it is on in windows of the recorder's.
+_TORCHS_TOOL: Final = "PyTorch Profiler"
 _WATCHED_REMEDY: Final = (
     "leave it out, or have it on for a few steps; a debugger that is attached costs the same, "
     "wherever its breakpoints are"
@@ -65,6 +67,9 @@ _PROFILERS: Final = ("its own profiler", "another profiler")  # why there are no
     > Python's calls, lines or allocations are watched in each step, by pydevd (sys.settrace) and
       tracemalloc: the host takes 6.0 ms of each 20.0 ms step.
     cpu(precision(watchers=["pydevd (sys.settrace)", "tracemalloc"]))
+    busy.math 14, idle.host.python 6
+    # The profiler of a window, seen there
+    cpu(precision(watchers=["PyTorch Profiler"]))
     busy.math 14, idle.host.python 6
     # Tensors of a class of torch's own
     cpu()
@@ -124,10 +129,13 @@ def profiler_left_on(evidence: Evidence) -> Detection | None:
 
 def _watcher_detection(evidence: Evidence) -> Detection | None:
     watchers = torch_setting(evidence.facts, "watchers")
-    if not isinstance(watchers, list) or not watchers:
+    if not isinstance(watchers, list):
+        return None
+    tools = [str(tool) for tool in watchers if tool != _TORCHS_TOOL]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if not tools:
         return None
     host_ns = evidence.per_step(*samples.HOST_LEAVES)
-    names = " and ".join(map(str, watchers))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    names = " and ".join(tools)
     return profiler_left_on.detection(
         f"Python's calls, lines or allocations are watched in each step, by {names}: the host "
         f"takes {windows.format_step_part(evidence, host_ns)}.",

@@ -8,7 +8,7 @@ from gapless.catalogue.fixes.host.no_empty_cache import (
     no_empty_cache,
     omit_allocations,
 )
-from gapless.catalogue.queries import windows
+from gapless.catalogue.queries import samples, windows
 from gapless.model.evidence import Evidence, NotObservedError
 from gapless.model.facts import World
 from gapless.model.finding import Detection, Measure
@@ -43,7 +43,8 @@ def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
     the training could not have used anyway.
 
     ## How it is measured
-    By counting the calls, and by what freeing and allocating takes in the windows.
+    By counting the calls, and by what freeing and allocating takes in the windows. The line is the
+    one at which samples show most of the calls, else the function that frees.
     """
     n_calls = evidence.facts.calls.get("empty_cache")
     if n_calls is None:
@@ -57,7 +58,8 @@ def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
         f"{windows.format_count(driver_calls.count)} calls a step free or allocate memory of the "
         f"device, {windows.format_step_part(evidence, driver_calls.host_ns)}.",
         *omit_allocations(),
-        location=windows.find_calling_function(evidence, "cudaFree", "hipFree"),
+        location=samples.find_sampled_call(evidence, "empty_cache")
+        or windows.find_calling_function(evidence, "cudaFree", "hipFree"),
         measures=(
             Measure("empty_cache, calls a step", calls_per_step, ""),
             Measure("cudaMalloc and cudaFree, a step", driver_calls.count, ""),
