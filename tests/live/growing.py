@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,7 +70,7 @@ class GrowingRun:
         changes = {"status": "finished", "exit_code": 0, "ended": time.monotonic_ns()}
         (self.folder / "run.json").write_text(json.dumps(manifest | changes))
 
-    def tell(self, kind: int, value: dict[str, object]) -> None:
+    def tell(self, kind: int, value: Mapping[str, object]) -> None:
         """Write a frame of the training process."""
         self._append("rank0.log", wire.text_frame(kind, value))
 
