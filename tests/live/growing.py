@@ -72,7 +72,7 @@ class GrowingRun:
 
     def tell(self, kind: int, value: Mapping[str, object]) -> None:
         """Write a frame of the training process."""
-        self._append("rank0.log", wire.text_frame(kind, value))
+        self._append("rank0.log", wire.text_frame(kind, dict(value)))
 
     def _fetch(self, number: int, end_ns: int) -> None:
         if number < self.fetched:

@@ -17,7 +17,15 @@ import pytest
 from gapless import wire
 from gapless.payload import recorder
 from gapless.payload.log import thinning
-from gapless.payload.stacks import blocked, counting, own_threads, schedule, snapshots, stacks
+from gapless.payload.stacks import (
+    blocked,
+    counting,
+    own_threads,
+    preemptions,
+    schedule,
+    snapshots,
+    stacks,
+)
 from tests.payload.watching import read_logs, run_preloaded, run_recorded, script_command
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -229,7 +237,7 @@ def test_a_call_that_holds_the_gil_gets_the_time_that_it_takes() -> None:
 def test_only_a_look_that_loses_its_processor_is_charged_with_what_it_waits(
     looks: list[int], monkeypatch: pytest.MonkeyPatch, *, is_preempted: bool
 ) -> None:
-    before = stacks._preemptions()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    before = preemptions.count_preemptions()
     assert before is None or before >= 0
     counts, wait_s = iter(range(10_000)), 0.05
 
@@ -237,7 +245,7 @@ def test_only_a_look_that_loses_its_processor_is_charged_with_what_it_waits(
         assert isinstance(runs, bool)
         time.sleep(wait_s)
 
-    monkeypatch.setattr(stacks, "_preemptions", lambda: is_preempted and next(counts))
+    monkeypatch.setattr(stacks, "count_preemptions", lambda: is_preempted and next(counts))
     monkeypatch.setattr(blocked, "waits_for", wait)
     busy_here(looks)
     stacks.stop()

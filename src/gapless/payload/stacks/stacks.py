@@ -25,13 +25,8 @@ from .. import recorder
 from ..log import thinning
 from ..process_state import keep
 from . import blocked, counting, device_waits, entries, gil_switch, own_threads, snapshots, threads
+from .preemptions import count_preemptions
 from .schedule import last_due
-
-resource: Any
-try:
-    import resource
-except ImportError:  # pragma: no cover - not a Unix
-    resource = None
 
 HZ = 10.0
 # A check of a training sees it for some seconds: 70 looks leave a share of a third open by 11
@@ -53,7 +48,6 @@ COST_LOOKS = 16  # over about so many the cost of a look is averaged
 # Before a look, a third of the pause: the GIL is had within 5 ms, but where C holds it for longer.
 READY_S, SWITCH_S = 0.015, 0.0055
 LATE_FACTOR, LATE_EDGES = 2, 10  # times the mean step, once so many edges were passed
-_RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", None)  # of Linux
 # Of a generator of our own: the user's is theirs.
 _STEP, _ADD, _MASK = 1103515245, 12345, 0x7FFFFFFF
 
@@ -177,10 +171,10 @@ def _watch(alarm: Any, period: float) -> None:
             snapshot = snapshots.take(ident)
         finally:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
-        now, ran_ns, preemptions = time.monotonic_ns(), time.thread_time_ns(), _preemptions()
+        now, ran_ns, preemptions = time.monotonic_ns(), time.thread_time_ns(), count_preemptions()
         due = last_due(due, int(1e9 * pause), now)
         _look(due - before, ran, (native, snapshot))
-        is_preempted = preemptions is None or preemptions != _preemptions()
+        is_preempted = preemptions is None or preemptions != count_preemptions()
         took_ns = time.monotonic_ns() - now if is_preempted else 0
         _count_cost(took_ns, time.thread_time_ns() - ran_ns)
         before = due
@@ -215,14 +209,6 @@ def _count_cost(looking_ns: int, ran_ns: int) -> None:
     """
     cost_ns = max(ran_ns, looking_ns / CROWDED_FACTOR)
     _state.looking_s += (cost_ns / 1e9 - _state.looking_s) / COST_LOOKS
-
-
-def _preemptions() -> int | None:
-    """Return how often the calling thread lost its processor to others; None: it is not known."""
-    if _RUSAGE_THREAD is None:
-        return None
-    count: int = resource.getrusage(_RUSAGE_THREAD).ru_nivcsw
-    return count
 
 
 def _wait_for_stop(alarm: Any, until_ns: int) -> Any:
