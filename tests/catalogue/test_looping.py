@@ -167,6 +167,22 @@ def test_the_line_of_a_loop_in_the_stepping_function_is_not_that_of_its_passes()
     assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 36, "fit")
 
 
+def test_a_loop_that_calls_as_many_operators_stands_before_the_backward_pass() -> None:
+    parts = (
+        Site("autograd::engine::evaluate_function: MulBackward0", "train.py", 31, "fit", 5, 2000),
+        Site("aten::mul", "train.py", 31, "fit", 1_000_000, 5000),
+        source_line("layers.py", 9, "product", calls=2, host=9, total=14),
+    )
+    for calls, location in (
+        (4000, Location("layers.py", 9, "product")),
+        (400, Location("train.py", 31, "fit")),
+    ):
+        evidence = _loop_evidence(*parts, Site("aten::mul", "layers.py", 9, "product", 5, calls))
+        loop = loops.find_loop(evidence)
+        assert loop is not None
+        assert loops.find_loop_function(evidence, loop) == location
+
+
 def test_slow_calls_may_compute_and_promise_less_for_certain() -> None:
     usual_range, slow_range = (
         _remaining_range(_loop_evidence(ms=2)),
