@@ -204,6 +204,34 @@ def test_the_loop_is_in_the_innermost_function_that_it_does_not_call() -> None:
     assert loops.find_loop_function(evidence, loop) == Location("train.py", 31, "forward")
 
 
+def test_a_loop_whose_operators_no_backward_pass_follows_has_no_part_in_one() -> None:
+    node = "autograd::engine::evaluate_function: {}Backward0"
+    engine = {"busy.elementwise": 6, "idle.host.python": 4, "idle.host.engine": 10}
+    backward = example_work("aten::mul", _CELL, 1, "busy.elementwise", calls=90, backward=True)
+    forward = example_work("aten::mul", _CELL, 4, "busy.elementwise", calls=400)
+    shares: list[float] = []
+    for n_nodes in (90, 400, 0):  # of a recurrent network's own loop; of this one; not recorded
+        rows = (operator(node.format("Mul"), n_nodes, 1.0),) if n_nodes else ()
+        facts = example_facts.cpu(example_facts.optimizer(tensors=4))
+        loop = loops.find_loop(stated(facts, engine, forward, backward, *rows))
+        assert loop is not None
+        shares.append(loop.engine_share)
+    assert shares == [0.0, 1.0, 1.0]
+
+
+def test_the_line_of_a_loop_is_where_the_lambda_is_written_that_is_mapped() -> None:
+    evidence = _loop_evidence(
+        Site("aten::mul", "train.py", 36, "<lambda>", 1_000_000, 4000),
+        source_line("train.py", 36, "<lambda>", calls=400, host=9, total=14),
+        source_line("train.py", 17, "forward", calls=1, host=9, total=14),
+        HotLine("training", "/job/train.py", 36, "fit.<lambda>", 20, 0.2),
+        HotLine("training", "/job/train.py", 36, "fit", 30, 0.25),
+    )
+    loop = loops.find_loop(evidence)
+    assert loop is not None
+    assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 36, "fit")
+
+
 def test_anomaly_detection_is_blamed_on_the_line_that_switched_it_on() -> None:
     facts = example_facts.cpu(example_facts.precision(anomaly=True, anomaly_at="/job/train.py:12"))
     (detection,) = anomaly_mode(stated(facts, {"busy.math": 20}, operator(CHECK_OPERATOR, 200, 4)))

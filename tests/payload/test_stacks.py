@@ -3,13 +3,14 @@
 import inspect
 import os
 import random
+import sys
 import threading
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from gapless.payload.stacks import (
     blocked,
     counting,
     own_threads,
-    preemptions,
+    plain_steps,
     schedule,
     snapshots,
     stacks,
@@ -237,7 +238,7 @@ def test_a_call_that_holds_the_gil_gets_the_time_that_it_takes() -> None:
 def test_only_a_look_that_loses_its_processor_is_charged_with_what_it_waits(
     looks: list[int], monkeypatch: pytest.MonkeyPatch, *, is_preempted: bool
 ) -> None:
-    before = preemptions.count_preemptions()
+    before = own_threads.count_preemptions()
     assert before is None or before >= 0
     counts, wait_s = iter(range(10_000)), 0.05
 
@@ -245,11 +246,28 @@ def test_only_a_look_that_loses_its_processor_is_charged_with_what_it_waits(
         assert isinstance(runs, bool)
         time.sleep(wait_s)
 
-    monkeypatch.setattr(stacks, "count_preemptions", lambda: is_preempted and next(counts))
+    monkeypatch.setattr(own_threads, "count_preemptions", lambda: is_preempted and next(counts))
     monkeypatch.setattr(blocked, "waits_for", wait)
     busy_here(looks)
     stacks.stop()
     assert (_STATE.looking_s > wait_s / stacks.CROWDED_FACTOR / 4) is is_preempted
+
+
+def test_looks_at_steps_that_a_window_traces_count_only_where_few_others_do(
+    looks: list[int], stack_frames: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_open = True
+    windows = SimpleNamespace(is_tracing=lambda: is_open)
+    monkeypatch.setitem(sys.modules, "gapless.payload.windows", windows)
+    busy_here(looks)  # without any plain step there is nothing else
+    is_open = False
+    monkeypatch.setattr(plain_steps, "ENOUGH_LOOKS", 8)
+    busy_here(looks)
+    n_counted, is_open = len(looks), True
+    busy_here(looks)
+    stacks.stop()
+    n_told = sum(frame["looks"] for frame in stack_frames)
+    assert abs(n_told - n_counted) <= 2
 
 
 def test_what_comes_before_the_training_is_set_up_and_counted_by_itself(

@@ -6,7 +6,7 @@ microseconds of Python and torch's dispatch, whatever it computes.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -28,8 +28,8 @@ ENGINE: Final = ("idle.host.dispatch", "idle.host.engine")  # without a device: 
 LEAVES: Final = (PYTHON, *ENGINE, "busy.")
 # Loops over parameters have rules of their own.
 PARAMETER_LEAVES: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
-GRADIENT: Final = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
-_BACKWARD: Final = "autograd::engine::evaluate_function"
+_NODE: Final = "autograd::engine::evaluate_function: "
+GRADIENT: Final = f"{_NODE}torch::autograd::AccumulateGrad"
 _SMALL_NS: Final = 100_000.0  # a call in a window; a longer one mostly computes
 # Operators on one time step, which a single call for all time steps can replace.
 CELLS: Final = tuple(f"aten::{name}_cell" for name in ("gru", "lstm", "rnn_relu", "rnn_tanh"))
@@ -39,9 +39,11 @@ _MIN_CALLS_PER_TENSOR: Final = 4  # for each parameter tensor: attention or a ga
 # Of all forward calls: in a loop of twenty rounds all operators are called that often; in one of a
 # few rounds, or in layers, only those that occur in it several times.
 _MIN_CALL_SHARE: Final = 0.5
+_MIN_NODE_SHARE: Final = 0.5  # nodes of a backward pass to the calls that they differentiate
 # A core moves (in its caches) and multiplies at most this: a lower bound for what a call takes.
 _BYTES_NS: Final = 30.0
 _FLOPS_NS: Final = 100.0
+_LAMBDA: Final = "<lambda>"
 _VIEW_OPERATORS: Final = frozenset(  # they compute nothing, whatever the size of their inputs
     f"aten::{name}"
     for name in (
@@ -100,6 +102,8 @@ def find_loop(evidence: Evidence) -> Loop | None:
     )
     if count_calls(forward) < _MIN_CALL_SHARE * count_calls(model_rows):
         return None
+    if not _has_gradients(evidence, forward):
+        backward = []
     rows = (*forward, *backward)
     leaves = evidence.study.account.leaves
     busy_ns = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy.")) or 1
@@ -162,6 +166,9 @@ def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
     location = _find_direct_caller(evidence, loop, own_lines)
     if location is not None:
         return _refine_line(evidence, location, calling_ns(evidence, loop))
+    location = _find_line_around(evidence, loop)
+    if location is not None:
+        return location
     rare_lines = [
         line for line in own_lines if line.calls <= windows.count_steps(evidence) * _MIN_CALLS / 2
     ]
@@ -192,9 +199,7 @@ def _find_direct_caller(
             first_lines[key] = min(first_lines.get(key, site.line), site.line)
     total_calls = sum(loop_calls.values()) * windows.count_steps(evidence)
     passes = {
-        (site.file, site.function)
-        for site in evidence.study.sites
-        if site.name.startswith(_BACKWARD)
+        (site.file, site.function) for site in evidence.study.sites if site.name.startswith(_NODE)
     }
     for (file, function), count in sorted(
         calls_by_function.most_common(), key=lambda item: item[0] in passes
@@ -204,6 +209,25 @@ def _find_direct_caller(
         )
         if count >= max(_MIN_CALL_SHARE * total_calls, _MIN_CALLS * n_entries):
             return Location(file, first_lines[file, function], function)
+    return None
+
+
+def _find_line_around(evidence: Evidence, loop: Loop) -> Location | None:
+    """Return the sampled line at which a lambda is written that holds the body of a loop.
+
+    What calls it in between may be a library's.
+    """
+    loop_calls = dict(loop.main_operators)
+    calls_by_place = Counter[tuple[str, int, str]]()
+    for site in evidence.study.sites:
+        if site.name in loop_calls:
+            calls_by_place[site.file, site.line, site.function] += site.calls
+    min_calls = _MIN_CALL_SHARE * sum(loop_calls.values()) * windows.count_steps(evidence)
+    for (file, number, function), count in calls_by_place.most_common(1):
+        for line in evidence.hot_lines if function == _LAMBDA and count >= min_calls else ():
+            is_place = line.line == number and line.file.replace("\\", "/").endswith(file)
+            if is_place and not line.function.endswith(_LAMBDA):
+                return Location(line.file, line.line, line.function)
     return None
 
 
@@ -264,6 +288,21 @@ def _select_repeated(work: Iterable[Work], min_calls: float) -> list[Work]:
     ]
     calls_by_operator = count_by_operator(small_rows)
     return [row for row in small_rows if calls_by_operator[row.operator] >= min_calls]
+
+
+def _has_gradients(evidence: Evidence, forward: Sequence[Work]) -> bool:
+    """Return whether a backward pass follows what loops call; else it is that of other calls.
+
+    Each call of an operator whose result is differentiated has a node, or what it calls has one.
+    """
+    node_calls = [
+        operator.calls
+        for operator in evidence.study.tables.operators
+        if operator.name.startswith(_NODE)
+    ]
+    return not node_calls or any(
+        max(node_calls) >= _MIN_NODE_SHARE * count for count in count_by_operator(forward).values()
+    )
 
 
 def _is_single(row: Work) -> bool:

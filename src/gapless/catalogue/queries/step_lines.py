@@ -49,6 +49,7 @@ _MIN_LINE_SHARE: Final = 0.01  # of the thread's time, for a line next to anothe
 # Of the step, by the low end of samples, for lines that are a cause: less may be the loss.
 MIN_CAUSE_SHARE: Final = 0.05
 _MAX_GAP: Final = 3  # lines between two of a loop, at which nothing was sampled
+_MAX_BLOCK_GAP: Final = 10  # the same between operators, if no function of Python is called there
 
 
 class StepLine(Struct, frozen=True):
@@ -256,13 +257,15 @@ def _group_lines(lines: Sequence[HotLine], recorded: RecordedRun) -> Iterator[li
     """Return groups of consecutive lines, such as those of a loop.
 
     Lines between them at which nothing was sampled, such as the head of a loop, take no time: what
-    is made above it for its rounds goes with the loop.
+    is made above it for its rounds goes with the loop, and so do tensors that are made some lines
+    above what is computed from them.
     """
     sorted_lines = sorted(
         (line for line in lines if _own_share(line) >= _MIN_LINE_SHARE),
         key=lambda line: (line.file, line.line),
     )
     sampled = {(line.file, line.line) for line in (*recorded.lines, *recorded.call_lines)}
+    calling = {(call.file, call.line) for call in recorded.call_lines}
     blocks: list[list[HotLine]] = []
     for line in sorted_lines:
         if blocks and _gap(blocks[-1][-1], line) <= 0:
@@ -271,7 +274,7 @@ def _group_lines(lines: Sequence[HotLine], recorded: RecordedRun) -> Iterator[li
             blocks.append([line])
     groups = blocks[:1]
     for block in blocks[1:]:
-        if _is_same_loop(groups[-1], block, sampled):
+        if _is_same_loop(groups[-1][-1], block[0], sampled, calling):
             groups[-1] = [*groups[-1], *block]
         else:
             groups.append(block)
@@ -283,14 +286,19 @@ def _gap(earlier: HotLine, line: HotLine) -> float:
 
 
 def _is_same_loop(
-    earlier: Sequence[HotLine],
-    later: Sequence[HotLine],
+    first: HotLine,
+    last: HotLine,
     sampled: AbstractSet[tuple[str, int]],
+    calling: AbstractSet[tuple[str, int]],
 ) -> bool:
-    """Return whether nothing was sampled between lines of a function that are close together."""
-    first, last = earlier[-1], later[0]
+    """Return whether nothing was sampled between lines of a function that are close together.
+
+    What a line calls is a matter of its own, and so is what it reads from a device; tensors are
+    made for operators some lines below.
+    """
+    is_own = any(line.waited or (line.file, line.line) in calling for line in (first, last))
     return (
-        _gap(first, last) <= _MAX_GAP
+        _gap(first, last) <= (_MAX_GAP if is_own else _MAX_BLOCK_GAP)
         and _outer_function(first.function) == _outer_function(last.function)
         and not any((first.file, number) in sampled for number in range(first.line + 1, last.line))
     )

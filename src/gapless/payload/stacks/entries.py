@@ -47,6 +47,17 @@ def find_line(caller: Any, instruction: int, entered: Any) -> int | None:
     return line
 
 
+def leave_entered(
+    stack: list[tuple[Any, int]], instruction: int, calling: int
+) -> list[tuple[Any, int]]:
+    """Return a stack without a function that is just entered: it has done nothing yet."""
+    if len(stack) == 1 or not is_entered(stack[0][0], instruction):
+        return stack
+    caller, line = stack[1]
+    earlier = find_line(caller, calling, stack[0][0])
+    return [(caller, line if earlier is None else earlier), *stack[2:]]
+
+
 def forget() -> None:
     """Forget all places."""
     _cache.places.clear()

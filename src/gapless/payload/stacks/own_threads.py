@@ -15,9 +15,16 @@ from typing import Any
 
 from ..process_state import STATE
 
+resource: Any
+try:
+    import resource
+except ImportError:  # pragma: no cover - not a Unix
+    resource = None
+
 FORK_S = 0.05  # how long a fork waits for a thread to end
 EXIT_S = 10.0  # and the interpreter: as long as collecting garbage may take
 _PAUSE_S = 0.0001
+_RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", None)  # of Linux
 NONE = 0  # in place of the native id of a thread that runs: there is none
 
 
@@ -66,3 +73,11 @@ class OwnThread:
 
 def _runs(tid: int | None) -> bool:
     return tid is None or os.path.exists(f"/proc/self/task/{tid}")
+
+
+def count_preemptions() -> int | None:
+    """Return how often the calling thread lost its processor to others; None: it is not known."""
+    if _RUSAGE_THREAD is None:
+        return None
+    count: int = resource.getrusage(_RUSAGE_THREAD).ru_nivcsw
+    return count

@@ -24,8 +24,17 @@ from ... import wire
 from .. import recorder
 from ..log import thinning
 from ..process_state import keep
-from . import blocked, counting, device_waits, entries, gil_switch, own_threads, snapshots, threads
-from .preemptions import count_preemptions
+from . import (
+    blocked,
+    counting,
+    device_waits,
+    entries,
+    gil_switch,
+    own_threads,
+    plain_steps,
+    snapshots,
+    threads,
+)
 from .schedule import last_due
 
 HZ = 10.0
@@ -134,6 +143,7 @@ def _begin_as(role: str) -> None:
     _state.began = _state.reported = time.monotonic_ns()
     _state.wait_ns = NEVER_NS if role == "setup" else REPORT_NS
     _state.period_s, _state.edge = 1.0 / float(hz), None
+    plain_steps.forget()
     _begin()
 
 
@@ -171,10 +181,14 @@ def _watch(alarm: Any, period: float) -> None:
             snapshot = snapshots.take(ident)
         finally:
             gil_switch.restore()  # at once: else the GIL is soon taken from us
-        now, ran_ns, preemptions = time.monotonic_ns(), time.thread_time_ns(), count_preemptions()
+        now, ran_ns, preemptions = (
+            time.monotonic_ns(),
+            time.thread_time_ns(),
+            own_threads.count_preemptions(),
+        )
         due = last_due(due, int(1e9 * pause), now)
         _look(due - before, ran, (native, snapshot))
-        is_preempted = preemptions is None or preemptions != count_preemptions()
+        is_preempted = preemptions is None or preemptions != own_threads.count_preemptions()
         took_ns = time.monotonic_ns() - now if is_preempted else 0
         _count_cost(took_ns, time.thread_time_ns() - ran_ns)
         before = due
@@ -236,25 +250,16 @@ def _look(elapsed_ns: int, ran: int | None, seen: tuple[Any, snapshots.Snapshot]
     if _state.role == "training":
         _follow_edges()
         threads.look(sys._current_frames(), ident, native)
+        if not plain_steps.counts():
+            return
     stack = snapshots.frames_of(chain)
     waits = blocked.waits_for(native, runs=ran is None or _clock() != ran)
     if waits is None and device_waits.may_wait(stack[0][0], instruction) and blocked.runs(native):
         waits = device_waits.DEVICE
     if waits is not None and _has_moved(ident, stack[0][0], instruction):
         waits = None
-    frames = _leave_entered(stack, instruction, calling)
+    frames = entries.leave_entered(stack, instruction, calling)
     counting.add(frames, elapsed_ns, waits, late_edge=_late_edge())
-
-
-def _leave_entered(
-    stack: list[tuple[Any, int]], instruction: int, calling: int
-) -> list[tuple[Any, int]]:
-    """Return a stack without a function that is just entered: it has done nothing yet."""
-    if len(stack) == 1 or not entries.is_entered(stack[0][0], instruction):
-        return stack
-    caller, line = stack[1]
-    earlier = entries.find_line(caller, calling, stack[0][0])
-    return [(caller, line if earlier is None else earlier), *stack[2:]]
 
 
 def _follow_edges() -> None:

@@ -117,6 +117,11 @@ def is_open() -> bool:
     return window is not None and window.thread == threading.get_ident()
 
 
+def is_tracing() -> bool:
+    """Return whether a window is open, whichever thread it shows."""
+    return _windows.session is not None and _windows.session.open is not None
+
+
 def is_kept() -> bool:
     """Return whether a window has been kept."""
     return _windows.session is not None and _windows.session.plan.kept > 0

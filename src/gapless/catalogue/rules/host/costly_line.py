@@ -233,7 +233,8 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     ## How it is measured
     By samples of the training thread's stack, taken during the whole run: the lines of the function
     that calls ``backward()`` at which the thread was itself, or in calls outside training code
-    (torch's modules, losses, optimizers, loaders), those close together as one; lines that call
+    (torch's modules, losses, optimizers, loaders), those close together as one (up to ten lines
+    apart, if no time passes between them and neither calls a function of Python); lines that call
     functions of the script which do not call training code either; and the lines of hooks of
     modules and tensors, with all they call. Making, copying and loading modules is no training
     code, nor are schedulers, nor padding (pad_sequence), nor collectives of one process, nor

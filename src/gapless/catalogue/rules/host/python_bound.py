@@ -170,9 +170,10 @@ def python_bound(evidence: Evidence) -> Detection | None:
     On the CPU alone, loops over data are looked for: operators of less than 100 µs, or of one
     sample or time step at a time, that are called twenty times for each backward pass and four
     times for each parameter tensor, and make up most of the calls of the forward pass. Their cost
-    is the time that is not computing. How much is saved is not known before the loop is rewritten:
-    nearly all if rounds do not depend on one another, little if they do; and a single call may also
-    compute faster. So the interval is wide.
+    is the time that is not computing; a backward pass has a part in it where some node of it is
+    called at least half as often as one of them. How much is saved is not known before the loop is
+    rewritten: nearly all if rounds do not depend on one another, little if they do; and a single
+    call may also compute faster. So the interval is wide.
     """
     loop, excess = loops.find_loop(evidence), measure_excess(evidence)
     if loop is None or loops.calling_ns(evidence, loop) < excess.lost_ns:
