@@ -224,9 +224,9 @@ def test_what_takes_a_result_is_known_of_joined_instructions_too(
     rows = [("CALL", 1), *operations]
     instructions = [_Instruction(2 * at, *row) for at, row in enumerate(rows)]
 
-    def get_instructions(_code: object) -> list[_Instruction]:
+    def list_instructions(_code: object) -> list[_Instruction]:
         return instructions
 
-    monkeypatch.setattr(repeats.dis, "get_instructions", get_instructions)
+    monkeypatch.setattr(repeats.dis, "get_instructions", list_instructions)
     frame = SimpleNamespace(f_code=None, f_lasti=0)
     assert repeats._is_result_left(frame) is is_left  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
