@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.planted import truth
+from benchmarks.planted.altering import check_effects
 from benchmarks.planted.cases import Case
 from benchmarks.planted.changing import Change, Subject, make_changes
 from benchmarks.planted.judging import training_causes
@@ -60,7 +61,7 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
         return f"not proved: {str(error)[-300:]}"
     finally:
         shutil.rmtree(root, ignore_errors=True)
-        shutil.rmtree(lane.folder / "spool", ignore_errors=True)
+        shutil.rmtree(lane.folder / "spools", ignore_errors=True)
         write_record(path, case_record)
     return "proved" if case_record.get("removal") else "not proved"
 
@@ -134,6 +135,7 @@ def _measure_change(
     """
     lane, changed = subject.lane, subject.root
     _copy(root, changed)
+    shutil.rmtree(lane.spool(changed), ignore_errors=True)
     if change.edit is not None and not change.edit(changed):
         return None
     if change.alteration is not None:
@@ -141,6 +143,8 @@ def _measure_change(
         lane = replace(lane, alterations={changed: change.alteration, root: unaltered})
     limits = _lengthen(options.limits(lane.device))
     measured = measure_side_by_side(subject.script, (changed, root), lane, limits)
+    if change.alteration is not None:
+        check_effects(lane.spool(changed), change.alteration)
     return _gain(measured, change.without_cause)
 
 
