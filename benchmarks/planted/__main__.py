@@ -150,6 +150,7 @@ def _options() -> argparse.Namespace:
     add("--pairs", type=int, default=40, help="of turns, at most")
     add("--starts", type=int, nargs="+", default=[2], help=_STARTS)
     add("--half-width", type=float, default=float("inf"), help=_HALF_WIDTH)
+    add("--trial-seconds", type=float, default=80, help="of each proof, beside starting")
     add("--remedies", type=Path, help="of causes that no edit is for, for prove: see proving.py")
     add("--again", nargs="*", default=[], choices=("failed", "undecided", "wide"), help=_AGAIN)
     add("--occasions", type=int, default=1, help=_OCCASIONS)
@@ -178,6 +179,7 @@ def _plant_options(options: argparse.Namespace) -> PlantOptions:
         starts=options.starts[0],
         gpu_starts=options.starts[-1],
         half_width=options.half_width,
+        trial_s=options.trial_seconds,
         remedies=options.remedies,
         end=options.end,
         redo=frozenset(options.again),

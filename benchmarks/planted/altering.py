@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.planted.asking import check
-from benchmarks.planted.running import Lane, RunError
+from benchmarks.planted.running import REMOVED, Alteration, Lane, RunError
 from benchmarks.planted.scripts import Script
 from gapless.catalogue.declare.listing import propose_named
 from gapless.errors import GaplessError
 from gapless.model.edit import SetArgument, edit_to_json
 from gapless.model.facts import Facts
 from gapless.recorded.facts import facts
+from gapless.store.logs.logs import open_log, read_processes
 from gapless.store.run.recordings import load
 
 _REQUESTS: Final = {"no-workers": "more-workers=0"}  # what an answer calls by a name of its own
@@ -45,6 +46,23 @@ def propose_edits(fixes: Sequence[str], run_facts: Facts) -> Iterator[tuple[str,
             if proposal.edits and proposal.refused is None:
                 yield fix, tuple(map(edit_to_json, proposal.edits))
                 break
+
+
+def check_effects(spool: Path, alteration: Alteration) -> None:
+    """Raise ``RunError`` where something that was to be changed of a script stayed as it was."""
+    if alteration.removal and not (spool / REMOVED).exists():
+        raise RunError(f"nothing was left out: {alteration.removal}")
+    logs = sorted(spool.rglob("*.log"))
+    processes = [process for log in logs for process in read_processes(log.name, open_log(log))[0]]
+    effective = {
+        fact.values.get("edit")
+        for process in processes
+        for fact in process.facts
+        if fact.noun == "edit" and fact.values.get("times")
+    }
+    for number, edit in enumerate(alteration.edits or ()):
+        if edit["kind"] != "set_env" and number not in effective:
+            raise RunError(f"it had no effect: {dict(edit)}")
 
 
 def double_batches(run_facts: Facts) -> Edits:

@@ -16,12 +16,14 @@ go, done twice. That a step calls too much is shown by batches of twice the size
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.planted import truth
+from benchmarks.planted.altering import check_effects
 from benchmarks.planted.cases import Case
 from benchmarks.planted.changing import Change, Subject, make_changes
 from benchmarks.planted.judging import training_causes
@@ -37,6 +39,7 @@ from benchmarks.planted.working import (
 # Two starts differ by 6 %: by two of them nothing is proved that gains less than 8 %, or anything
 # more than none disproved.
 _PROOF_STARTS: Final = 8
+_STARTING_S: Final = 12.0  # both sides of a proof, once
 _MIN_REST: Final = 0.02  # of a step, that stays without a cause
 
 
@@ -48,20 +51,29 @@ def prove_named(case: Case, lane: Lane, options: PlantOptions) -> str:
         return ""
     case_record: dict[str, Any] = json.loads(path.read_text())
     causes = training_causes(json.loads(answer_path.read_text()).get("findings"))[:1]
-    if not causes or "failed" in case_record or case_record.get("removal"):
+    if not causes or "failed" in case_record or not _may_begin(case_record, lane, options):
         return ""
     root = lane.folder / "proved" / case.name
     try:
         prepare(scripts()[case.script], root, options.sources)
         plant_case(case, root, case_record["step_s"])
+        case_record.pop("not_removed", None)  # of an earlier call
         case_record |= _measure_changes(case, causes[0], (lane, root), options)
     except (RunError, FetchError, OSError) as error:
         return f"not proved: {str(error)[-300:]}"
     finally:
         shutil.rmtree(root, ignore_errors=True)
-        shutil.rmtree(lane.folder / "spool", ignore_errors=True)
+        shutil.rmtree(lane.folder / "spools", ignore_errors=True)
         write_record(path, case_record)
     return "proved" if case_record.get("removal") else "not proved"
+
+
+def _may_begin(case_record: Mapping[str, Any], lane: Lane, options: PlantOptions) -> bool:
+    """Return whether a proof is wanted, and would be done in time: else it decides nothing."""
+    verdict = case_record.get("removal", {}).get("verdict")
+    is_wanted = verdict is None or (verdict == "undecided" and "undecided" in options.redo)
+    needed_s = options.check_s_on(lane.device) + options.trial_s + _PROOF_STARTS * _STARTING_S
+    return is_wanted and time.monotonic() + needed_s <= options.end
 
 
 def _measure_changes(
@@ -133,13 +145,16 @@ def _measure_change(
     """
     lane, changed = subject.lane, subject.root
     _copy(root, changed)
+    shutil.rmtree(lane.spool(changed), ignore_errors=True)
     if change.edit is not None and not change.edit(changed):
         return None
     if change.alteration is not None:
         unaltered = Alteration(None if change.alteration.edits is None else ())
         lane = replace(lane, alterations={changed: change.alteration, root: unaltered})
-    limits = _lengthen(options.limits(lane.device))
+    limits = _lengthen(options.limits(lane.device), options.trial_s)
     measured = measure_side_by_side(subject.script, (changed, root), lane, limits)
+    if change.alteration is not None:
+        check_effects(lane.spool(changed), change.alteration)
     return _gain(measured, change.without_cause)
 
 
@@ -160,12 +175,7 @@ def _gain(measured: truth.Truth, without_cause: Callable[[float, float], float])
     )
 
 
-def _lengthen(limits: truth.Limits) -> truth.Limits:
+def _lengthen(limits: truth.Limits, seconds: float) -> truth.Limits:
     """Return limits by which a small effect can be proved, or that there is none."""
-    factor = _PROOF_STARTS / limits.starts
-    return replace(
-        limits,
-        seconds=factor * limits.seconds,
-        at_most=factor * limits.at_most,
-        starts=_PROOF_STARTS,
-    )
+    at_most = seconds * limits.at_most / limits.seconds
+    return replace(limits, seconds=seconds, at_most=at_most, starts=_PROOF_STARTS)

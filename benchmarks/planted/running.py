@@ -24,6 +24,7 @@ from benchmarks.planted.scripts import STANDINS, Script, lay_out
 from gapless.launch.environment import RecorderSettings, build_environment
 
 COUNTING: Final = Path(__file__).with_name("counting")
+REMOVED: Final = "removed"  # a file that is there once something was left out
 _MIN_STEPS: Final = 20
 _TOPOLOGY: Final = Path("/sys/devices/system/cpu")
 
@@ -108,16 +109,24 @@ class Lane:
         }
         return outer_variables | variables
 
+    def spool(self, root: Path) -> Path:
+        """Return where an altered script, or its recorder, tells what took effect."""
+        return self.folder / "spools" / root.parent.name
+
     def counting_environment(self, script: Script, root: Path) -> dict[str, str]:
         """Return the same for a script whose steps are counted, altered as it is to be."""
         environment = self.environment(script, root)
         environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
         alteration = self.alterations.get(root, Alteration())
-        environment["PLANTED_REMOVAL"] = alteration.removal
+        spool = self.spool(root)
+        if alteration.edits is not None or alteration.removal:
+            spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment |= {
+            "PLANTED_REMOVAL": alteration.removal,
+            "PLANTED_REMOVED": str(spool / REMOVED),
+        }
         if alteration.edits is None:
             return environment
-        spool = self.folder / "spool"
-        spool.mkdir(mode=0o700, exist_ok=True)
         settings = RecorderSettings(
             windows=False, stacks_hz=0, edits=(*map(dict, alteration.edits),)
         )

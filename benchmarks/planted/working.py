@@ -46,6 +46,7 @@ class PlantOptions:
     starts: int = 2  # of both sides in a truth
     gpu_starts: int = 2  # the same on a GPU, where two starts differ less
     half_width: float = float("inf")  # of a gain: no more pairs and starts are measured then
+    trial_s: float = 80.0  # of each proof, beside starting
     remedies: Path | None = None  # by hand, of causes that no edit is for: see proving.py
     end: float = float("inf")  # of time.monotonic(), by which cases are done
     redo: frozenset[str] = frozenset()  # failed, undecided: what is done anew; wide: goes on

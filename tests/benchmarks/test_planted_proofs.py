@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from benchmarks.planted import changing
-from benchmarks.planted.altering import double_batches, propose_edits
+from benchmarks.planted.altering import check_effects, double_batches, propose_edits
 from benchmarks.planted.changing import Subject, make_changes
-from benchmarks.planted.running import COUNTING, Alteration, Lane
+from benchmarks.planted.running import COUNTING, REMOVED, Alteration, Lane, RunError
 from benchmarks.planted.scripts import scripts
 from gapless.catalogue.examples import example_facts
+from tests.store import drawing
 
 TWO_OPTIMIZERS = """
 import torch
@@ -88,12 +89,27 @@ def test_an_altered_script_has_the_recorder_and_so_has_the_one_beside_it(tmp_pat
     assert str(COUNTING) in first["PYTHONPATH"]
 
 
+def test_an_edit_without_effect_shows_nothing(tmp_path: Path) -> None:
+    edits = ({"kind": "set_argument"}, {"kind": "set_env"}, {"kind": "wrap"})
+    times_by_edit = {0: 3, 2: 0}
+    facts = [drawing.fact("edit", key, edit=key, times=n) for key, n in times_by_edit.items()]
+    (tmp_path / "rank0.log").write_bytes(b"".join([drawing.process(), *facts]))
+    check_effects(tmp_path, Alteration(edits[:2]))
+    with pytest.raises(RunError, match="wrap"):
+        check_effects(tmp_path, Alteration(edits))
+    with pytest.raises(RunError, match="needless-gradients"):
+        check_effects(tmp_path, Alteration(removal="needless-gradients"))
+
+
 def test_gradients_that_no_optimizer_steps_with_are_left_out_once_that_is_known(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("torch")
     environment = {"PYTHONPATH": str(COUNTING), "PLANTED_REMOVAL": "needless-gradients"}
-    environment["PLANTED_STREAM"] = str(tmp_path / "stream")
+    environment |= {
+        "PLANTED_STREAM": str(tmp_path / "stream"),
+        "PLANTED_REMOVED": str(tmp_path / REMOVED),
+    }
     process = subprocess.run(
         [sys.executable, "-c", TWO_OPTIMIZERS],
         env=environment,
@@ -103,6 +119,7 @@ def test_gradients_that_no_optimizer_steps_with_are_left_out_once_that_is_known(
     )
     assert process.stdout.strip() == str([False] * 6 + [True] * 2)
     assert (tmp_path / "stream").stat().st_size
+    check_effects(tmp_path, Alteration(removal="needless-gradients"))
 
 
 def test_what_is_left_out_is_known_by_the_slug_of_its_cause() -> None:

@@ -5,6 +5,7 @@ from gapless.catalogue.examples.evidence import evidence_of as stated
 from gapless.catalogue.examples.parts import operator, source_line
 from gapless.catalogue.examples.work import example_work
 from gapless.catalogue.queries import loops
+from gapless.catalogue.queries.lines.loop_functions import find_loop_function
 from gapless.catalogue.rules.host.anomaly_mode import CHECK_OPERATOR, anomaly_mode
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
@@ -132,7 +133,7 @@ def test_the_line_of_a_loop_is_where_its_own_code_was_sampled() -> None:
         evidence = _loop_evidence(*parts, *extra_parts)
         loop = loops.find_loop(evidence)
         assert loop is not None
-        location = loops.find_loop_function(evidence, loop)
+        location = find_loop_function(evidence, loop)
         assert location is not None
         assert (location.line, location.function) == (line, "fit")
 
@@ -150,7 +151,7 @@ def test_the_line_of_a_loop_is_where_it_calls_what_the_window_saw_called_so_ofte
     )
     loop = loops.find_loop(evidence)
     assert loop is not None
-    assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 35, "fit")
+    assert find_loop_function(evidence, loop) == Location("/job/train.py", 35, "fit")
 
 
 def test_the_line_of_a_loop_in_the_stepping_function_is_not_that_of_its_passes() -> None:
@@ -164,7 +165,23 @@ def test_the_line_of_a_loop_in_the_stepping_function_is_not_that_of_its_passes()
     )
     loop = loops.find_loop(evidence)
     assert loop is not None
-    assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 36, "fit")
+    assert find_loop_function(evidence, loop) == Location("/job/train.py", 36, "fit")
+
+
+def test_a_loop_that_calls_as_many_operators_stands_before_the_backward_pass() -> None:
+    parts = (
+        Site("autograd::engine::evaluate_function: MulBackward0", "train.py", 31, "fit", 5, 2000),
+        Site("aten::mul", "train.py", 31, "fit", 1_000_000, 5000),
+        source_line("layers.py", 9, "product", calls=2, host=9, total=14),
+    )
+    for calls, location in (
+        (4000, Location("layers.py", 9, "product")),
+        (400, Location("train.py", 31, "fit")),
+    ):
+        evidence = _loop_evidence(*parts, Site("aten::mul", "layers.py", 9, "product", 5, calls))
+        loop = loops.find_loop(evidence)
+        assert loop is not None
+        assert find_loop_function(evidence, loop) == location
 
 
 def test_slow_calls_may_compute_and_promise_less_for_certain() -> None:
@@ -185,7 +202,7 @@ def test_the_loop_is_in_the_innermost_function_that_it_does_not_call() -> None:
     )
     loop = loops.find_loop(evidence)
     assert loop is not None
-    assert loops.find_loop_function(evidence, loop) == Location("train.py", 31, "forward")
+    assert find_loop_function(evidence, loop) == Location("train.py", 31, "forward")
 
 
 def test_a_loop_whose_operators_no_backward_pass_follows_has_no_part_in_one() -> None:
@@ -213,7 +230,7 @@ def test_the_line_of_a_loop_is_where_the_lambda_is_written_that_is_mapped() -> N
     )
     loop = loops.find_loop(evidence)
     assert loop is not None
-    assert loops.find_loop_function(evidence, loop) == Location("/job/train.py", 36, "fit")
+    assert find_loop_function(evidence, loop) == Location("/job/train.py", 36, "fit")
 
 
 def test_anomaly_detection_is_blamed_on_the_line_that_switched_it_on() -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,6 +69,10 @@ class GrowingRun:
         manifest = json.loads((self.folder / "run.json").read_text())
         changes = {"status": "finished", "exit_code": 0, "ended": time.monotonic_ns()}
         (self.folder / "run.json").write_text(json.dumps(manifest | changes))
+
+    def tell(self, kind: int, value: Mapping[str, object]) -> None:
+        """Write a frame of the training process."""
+        self._append("rank0.log", wire.text_frame(kind, dict(value)))
 
     def _fetch(self, number: int, end_ns: int) -> None:
         if number < self.fetched:

@@ -131,6 +131,19 @@ def test_a_run_is_seen_to_grow(growing: GrowingRun) -> None:
     assert look(watcher)[1].steps == 70
 
 
+def test_the_first_window_is_studied_at_once(growing: GrowingRun) -> None:
+    growing.grow(60)
+    watcher = RunWatcher(growing.folder)
+    look(watcher)
+    assert not watcher.study_when_due()
+    now_ns = time.monotonic_ns()
+    window = {"start": now_ns - 2 * STEP_NS, "end": now_ns, "first_step": 58, "last_step": 59}
+    for number, is_due in ((0, True), (1, False)):
+        growing.tell(wire.WINDOW, {"number": number, "path": "windows/none.json"} | window)
+        watcher.look()
+        assert watcher.study_when_due() is is_due
+
+
 def test_who_asked_for_no_windows_is_told_so(tmp_path: Path) -> None:
     code = "import time; time.sleep(60)"
     options = {**os.environ, wire.OPTIONS: json.dumps({"windows": False})}

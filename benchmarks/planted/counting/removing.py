@@ -1,6 +1,7 @@
 """Leave out what a cause is about, where only rewriting would: in the training's process.
 
-By the slug of the cause: what is done to which module once it is imported.
+By the slug of the cause: what is done to which module once it is imported. ``PLANTED_REMOVED`` is a
+file that is made when something was left out.
 """
 
 import os
@@ -48,6 +49,12 @@ class _Passes:
 _PASSES = _Passes()
 
 
+def _tell():
+    """Tell that something was left out."""
+    with open(os.environ["PLANTED_REMOVED"], "a"):
+        pass
+
+
 def _is_between(file):
     return "/torch/" in file or os.path.dirname(file) == os.path.dirname(__file__)
 
@@ -62,6 +69,7 @@ def _cut_passes(module):
         parameters = _PASSES.begin((frame.f_code, frame.f_lineno))
         if parameters and options.get("inputs") is None and len(arguments) <= 3:
             options["inputs"] = parameters
+            _tell()
         return backward(tensors, *arguments, **options)
 
     module.backward = cut

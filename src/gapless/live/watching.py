@@ -46,6 +46,7 @@ class RunWatcher:
     _studied_ns: int = 0
     _study_pause: Pause = field(default_factory=lambda: Pause(_STUDY_RATIO, _MIN_STUDY_S))
     _studying: threading.Lock = field(default_factory=threading.Lock)
+    _n_windows: int = 0  # that were there when it was looked at last
     _awaited_windows: int | None = None  # so many, and one that was asked for is there
     _failure: str | None = None  # why the whole run could not be studied
     _recent_failure: str | None = None
@@ -67,10 +68,7 @@ class RunWatcher:
             self._sample(run_now, now_ns)
         if self._recent is None or self._recent_pause.is_due() or run_now.status != RUNNING:
             self._study_recent(run_now)
-        awaited = self._awaited_windows
-        if awaited is not None and count_windows(run_now.recording) >= awaited:
-            self._awaited_windows = None
-            self._study_pause.end()
+        self._study_new_windows(count_windows(run_now.recording))
         activities = self._look_at_threads(run_now, now_ns) if is_here else {}
         figures = self._figures(run_now)
         moment = Moment(
@@ -112,6 +110,14 @@ class RunWatcher:
     def await_window(self, n_windows: int) -> None:
         """Study the whole run as soon as it has so many windows: one was asked for."""
         self._awaited_windows = n_windows
+
+    def _study_new_windows(self, n_windows: int) -> None:
+        """Have the whole run studied at once where it has its first window, or one asked for."""
+        awaited = self._awaited_windows
+        if (n_windows and not self._n_windows) or (awaited is not None and n_windows >= awaited):
+            self._awaited_windows = None
+            self._study_pause.end()
+        self._n_windows = n_windows
 
     def _is_studied_to_its_end(self, status: str) -> bool:
         """Return whether the study is of a run that is over; else have it made at once."""

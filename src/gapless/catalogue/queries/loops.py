@@ -12,14 +12,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gapless.catalogue.queries import optimizer_steps, samples, step_lines, windows
+from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.products import weight_of
 from gapless.model.change import HostChange
-from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
-from gapless.model.host_code import CallLine
-from gapless.model.tables import Line
 from gapless.model.work import Work
 from gapless.roofline.padding import sizes_of
 
@@ -28,22 +25,21 @@ ENGINE: Final = ("idle.host.dispatch", "idle.host.engine")  # without a device: 
 LEAVES: Final = (PYTHON, *ENGINE, "busy.")
 # Loops over parameters have rules of their own.
 PARAMETER_LEAVES: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
-_NODE: Final = "autograd::engine::evaluate_function: "
-GRADIENT: Final = f"{_NODE}torch::autograd::AccumulateGrad"
+NODE: Final = "autograd::engine::evaluate_function: "
+GRADIENT: Final = f"{NODE}torch::autograd::AccumulateGrad"
 _SMALL_NS: Final = 100_000.0  # a call in a window; a longer one mostly computes
 # Operators on one time step, which a single call for all time steps can replace.
 CELLS: Final = tuple(f"aten::{name}_cell" for name in ("gru", "lstm", "rnn_relu", "rnn_tanh"))
 # Calls of an operator in a step: as many as a short sentence has rounds, more than layers.
-_MIN_CALLS: Final = 20
+MIN_CALLS: Final = 20
 _MIN_CALLS_PER_TENSOR: Final = 4  # for each parameter tensor: attention or a gate takes fewer
 # Of all forward calls: in a loop of twenty rounds all operators are called that often; in one of a
 # few rounds, or in layers, only those that occur in it several times.
-_MIN_CALL_SHARE: Final = 0.5
+MIN_CALL_SHARE: Final = 0.5
 _MIN_NODE_SHARE: Final = 0.5  # nodes of a backward pass to the calls that they differentiate
 # A core moves (in its caches) and multiplies at most this: a lower bound for what a call takes.
 _BYTES_NS: Final = 30.0
 _FLOPS_NS: Final = 100.0
-_LAMBDA: Final = "<lambda>"
 _VIEW_OPERATORS: Final = frozenset(  # they compute nothing, whatever the size of their inputs
     f"aten::{name}"
     for name in (
@@ -89,7 +85,7 @@ def find_loop(evidence: Evidence) -> Loop | None:
         return None
     n_steps = windows.count_steps(evidence)
     min_calls = (
-        max(_MIN_CALLS, _MIN_CALLS_PER_TENSOR * n_tensors)
+        max(MIN_CALLS, _MIN_CALLS_PER_TENSOR * n_tensors)
         * _count_passes(evidence, n_tensors)
         * n_steps
     )
@@ -100,7 +96,7 @@ def find_loop(evidence: Evidence) -> Loop | None:
     model_rows = (
         row for row in work if not row.backward and not row.leaf.startswith(PARAMETER_LEAVES)
     )
-    if count_calls(forward) < _MIN_CALL_SHARE * count_calls(model_rows):
+    if count_calls(forward) < MIN_CALL_SHARE * count_calls(model_rows):
         return None
     if not _has_gradients(evidence, forward):
         backward = []
@@ -149,122 +145,6 @@ def calling_ns(evidence: Evidence, loop: Loop) -> float:
     )
 
 
-def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
-    """Return the user's function that holds the loop: the innermost that the loop does not call.
-
-    A function that the loop calls is called as often as its operators. Without stacks of a window
-    it is the user's function whose own Python was sampled most.
-    """
-    if not evidence.study.sites:
-        top = samples.find_top_code(evidence)
-        is_python = top is not None and top.kind == "python" and top.library is None
-        location = samples.code_location(top) if is_python else None
-        function = "" if location is None else (location.function or "").rpartition(".")[2]
-        return None if location is None else replace(location, function=function)
-    files = {site.file for site in evidence.study.sites}
-    own_lines = [line for line in evidence.study.tables.lines if line.file in files and line.calls]
-    location = _find_direct_caller(evidence, loop, own_lines)
-    if location is not None:
-        return _refine_line(evidence, location, calling_ns(evidence, loop))
-    location = _find_line_around(evidence, loop)
-    if location is not None:
-        return location
-    rare_lines = [
-        line for line in own_lines if line.calls <= windows.count_steps(evidence) * _MIN_CALLS / 2
-    ]
-    python_ns = evidence.study.account.leaves.get(PYTHON, 0)
-    covering_lines = [
-        line for line in rare_lines if line.host_total_ns >= loop.python_share * python_ns / 2
-    ]
-    innermost = min(covering_lines, key=lambda line: line.host_total_ns, default=None)
-    return (
-        None if innermost is None else Location(innermost.file, innermost.line, innermost.function)
-    )
-
-
-def _find_direct_caller(
-    evidence: Evidence, loop: Loop, own_lines: Iterable[Line]
-) -> Location | None:
-    """Return the function that calls most of the loop's operators directly, many in each call."""
-    loop_calls = dict(loop.main_operators)
-    calls_by_function, first_lines = Counter[tuple[str, str]](), dict[tuple[str, str], int]()
-    for site in evidence.study.sites:
-        if site.name in loop_calls:
-            key = site.file, site.function
-            calls_by_function[key] += site.calls
-            first_lines[key] = min(first_lines.get(key, site.line), site.line)
-    total_calls = sum(loop_calls.values()) * windows.count_steps(evidence)
-    for (file, function), count in calls_by_function.most_common(1):
-        n_entries = sum(
-            line.calls for line in own_lines if (line.file, line.function) == (file, function)
-        )
-        if count >= max(_MIN_CALL_SHARE * total_calls, _MIN_CALLS * n_entries):
-            return Location(file, first_lines[file, function], function)
-    return None
-
-
-def _find_line_around(evidence: Evidence, loop: Loop) -> Location | None:
-    """Return the sampled line at which a lambda is written that holds the body of a loop.
-
-    What calls it in between may be a library's.
-    """
-    loop_calls = dict(loop.main_operators)
-    calls_by_place = Counter[tuple[str, int, str]]()
-    for site in evidence.study.sites:
-        if site.name in loop_calls:
-            calls_by_place[site.file, site.line, site.function] += site.calls
-    min_calls = _MIN_CALL_SHARE * sum(loop_calls.values()) * windows.count_steps(evidence)
-    for (file, number, function), count in calls_by_place.most_common(1):
-        for line in evidence.hot_lines if function == _LAMBDA and count >= min_calls else ():
-            is_place = line.line == number and line.file.replace("\\", "/").endswith(file)
-            if is_place and not line.function.endswith(_LAMBDA):
-                return Location(line.file, line.line, line.function)
-    return None
-
-
-def _refine_line(evidence: Evidence, location: Location, loop_ns: float) -> Location:
-    """Return the line at which a function was sampled calling what a step calls many times.
-
-    Stacks of a window know functions only; a function that was running when the window began has
-    but one line in it. In the function that steps it is the line that took longest without
-    training, where the calls take far less than the loop. Without such samples it is the line of
-    most of the function's own code.
-    """
-    min_share = _MIN_CALL_SHARE * loop_ns / (evidence.step_ns or 1)
-    call = _find_calling_line(evidence, location)
-    if call is not None and call.share >= min_share:
-        return replace(location, file=call.file, line=call.line)
-    for step_line in step_lines.find_costly_lines(evidence):
-        place = step_line.location
-        if samples.is_function_of(location.file, location.function or "", place):
-            return replace(location, file=place.file, line=place.line)
-    if call is not None:
-        return replace(location, file=call.file, line=call.line)
-    top = samples.find_top_code(evidence)
-    top_location = samples.code_location(top)
-    is_same_function = top is not None and samples.is_function_of(
-        location.file, location.function or "", top
-    )
-    return top_location if top_location is not None and is_same_function else location
-
-
-def _find_calling_line(evidence: Evidence, location: Location) -> CallLine | None:
-    min_calls = _MIN_CALLS * windows.count_steps(evidence)
-    repeated = {
-        (line.file, line.function)
-        for line in evidence.study.tables.lines
-        if line.calls >= min_calls
-    }
-    return samples.find_call(
-        evidence,
-        location,
-        lambda call: any(
-            call.callee.rpartition(".")[2] == function and call.callee_file.endswith(file)
-            for file, function in repeated
-        ),
-    )
-
-
 def _count_passes(evidence: Evidence, n_tensors: int) -> float:
     """Count the backward passes of a step: micro-batches, or an optimizer's closure."""
     return max(1.0, windows.sum_calls(evidence, GRADIENT).count / max(1, n_tensors))
@@ -289,7 +169,7 @@ def _has_gradients(evidence: Evidence, forward: Sequence[Work]) -> bool:
     node_calls = [
         operator.calls
         for operator in evidence.study.tables.operators
-        if operator.name.startswith(_NODE)
+        if operator.name.startswith(NODE)
     ]
     return not node_calls or any(
         max(node_calls) >= _MIN_NODE_SHARE * count for count in count_by_operator(forward).values()

@@ -13,6 +13,7 @@ from gapless.catalogue.queries.between_operators import (
     include_samples,
     measure_excess,
 )
+from gapless.catalogue.queries.lines.loop_functions import find_loop_function
 from gapless.catalogue.queries.loops import Loop
 from gapless.model.change import HostChange
 from gapless.model.estimate import Estimate
@@ -219,7 +220,7 @@ def _find_other_code(evidence: Evidence, loop: Loop) -> HostCode | None:
     top = samples.find_top_code(evidence)
     if top is None or top.function is None:
         return None
-    location = loops.find_loop_function(evidence, loop)
+    location = find_loop_function(evidence, loop)
     is_inside = location is not None and location.function == top.function.rpartition(".")[2]
     is_costly = _MIN_STEP_SHARE * (evidence.step_ns or 0) <= _code_ns(evidence, top)
     return top if is_costly and not is_inside else None
@@ -262,7 +263,7 @@ def _loop_detection(
     return python_bound.detection(
         summary + code_words,
         loops.rewrite_loop(evidence, loop),
-        location=loops.find_loop_function(evidence, loop),
+        location=find_loop_function(evidence, loop),
         measures=(
             Measure("small operators in loops, a step", loop.calls, ""),
             Measure("calling them, a step", lost_ns, "ns"),
