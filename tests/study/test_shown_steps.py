@@ -57,3 +57,17 @@ def test_without_such_windows_the_anchor_stays(windows: list[Window]) -> None:
 
 def test_windows_of_the_anchor_leave_it() -> None:
     assert shown_steps(endings(), CRITIC, [window(8, 12)]) is None
+
+
+@pytest.mark.parametrize("n_alternating", [0, 4])
+def test_windows_of_an_optimizer_whose_phase_is_over_leave_the_phases(n_alternating: int) -> None:
+    head, model = CRITIC, GENERATOR
+    n_head, n_model = 100, 300
+    calls = [(head, STEP_NS * number + head) for number in range(1, n_head + 1)]
+    later = range(n_head + 1 - n_alternating, n_head + 1 + n_model)
+    calls += [(model, STEP_NS * number + model) for number in later]
+    subject, end = np.array(sorted(calls, key=lambda call: call[1]), np.int64).T
+    ones = np.ones(len(end), np.int64)
+    phases = Endings(subject, 0 * ones, end, ones, ones, -ones)
+    assert rarest_subject(phases) == model
+    assert shown_steps(phases, model, [window(8, 12)]) is None

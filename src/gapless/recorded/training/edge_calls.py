@@ -156,7 +156,8 @@ def shown_steps(calls: Endings, anchor: int, windows: Sequence[Window]) -> Endin
 
     Where the anchor steps once in many steps, windows may be over before that is known: what they
     show is then explained by the steps that they hold, and by no others. These begin once all that
-    goes on stepping has stepped: the first call makes things ready. ``None``: there is no such.
+    goes on stepping has stepped: the first call makes things ready. ``None``: there is no such, or
+    it steps no more by then: it was a phase of its own, such as that of a head.
     """
     subjects, first_seen, counts = count_values(calls.subject, calls.count)
     frequent = np.flatnonzero(counts >= wire.MIN_ENDING_CALLS)
@@ -166,7 +167,8 @@ def shown_steps(calls: Endings, anchor: int, windows: Sequence[Window]) -> Endin
     if anchor in shown or len(shown) != 1:
         return None
     ready_ns = calls.end[first_seen[frequent]].max()
-    return calls.take((calls.subject == shown[0]) & (calls.end >= ready_ns))
+    steps = calls.take((calls.subject == shown[0]) & (calls.end >= ready_ns))
+    return steps if steps.count.sum() >= wire.MIN_ENDING_CALLS else None
 
 
 def _counts_steps(calls: Endings, subject: int, windows: Sequence[Window]) -> bool:
