@@ -5,6 +5,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from gapless.accounting import partition
 from gapless.accounting.clock import clock_ranges, match_clocks
 from gapless.formats import read
 from gapless.model.trace import Trace
+from gapless.payload import windows
 from gapless.payload.windows import session
 from tests import preloaded
 
@@ -311,3 +313,18 @@ def test_nothing_but_logs_and_windows_and_the_plan_lies_in_the_spool(tmp_path: P
     train(tmp_path, 40)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan", "rank0.log", "windows"]
     assert all(path.is_symlink() for path in (tmp_path / "plan").iterdir())
+
+
+def test_windows_may_end_while_another_thread_asks_whether_one_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Ending:
+        sessions = iter((SimpleNamespace(open=object()), None))
+
+        @property
+        def session(self) -> object:
+            return next(self.sessions)
+
+    monkeypatch.setattr(windows, "_windows", Ending())
+    assert windows.is_tracing()
+    assert not windows.is_tracing()

@@ -119,7 +119,8 @@ def is_open() -> bool:
 
 def is_tracing() -> bool:
     """Return whether a window is open, whichever thread it shows."""
-    return _windows.session is not None and _windows.session.open is not None
+    session = _windows.session  # once: another thread may end it meanwhile
+    return session is not None and session.open is not None
 
 
 def is_kept() -> bool:
