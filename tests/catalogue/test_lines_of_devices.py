@@ -234,3 +234,22 @@ def test_a_line_that_launches_kernel_by_kernel_is_where_the_device_works_for() -
     assert (
         line(STEPS, 1) == 20
     )  # the line takes 4 ms, for something else: where the function begins
+
+
+@pytest.mark.parametrize(("line", "is_named"), [(28, False), (38, True)])
+def test_a_call_above_the_backward_pass_may_be_a_loss_whatever_stands_below(
+    line: int, is_named: bool
+) -> None:
+    name = "aten::cdist"
+    evidence = evidence_of(
+        gpu(),
+        {"busy.math": 19, "idle.host.python": 1},
+        BACKWARD,
+        HOST_CODE,
+        HotLine("training", "train.py", 36, "train", 120, 0.3),
+        CallLine("train.py", line, "train", "torch/functional.py", "cdist", 0.02),
+        operator(name, calls=1, host_ms=1, device_ms=1.3),
+        Site(f"{ON_DEVICE}{name}", "train.py", 20, "train", round(1.3 * MS * STEPS), STEPS),
+    )
+    detections = costly_line(evidence)
+    assert bool(detections) is is_named

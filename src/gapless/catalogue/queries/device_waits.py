@@ -24,6 +24,7 @@ from gapless.model.change import Change, Omit
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.host_code import CallLine
 from gapless.model.leaf import DEVICE_WORK
 from gapless.model.study import ON_DEVICE, Site
 
@@ -221,7 +222,7 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
     top_line = _find_top_line(evidence, sites[0])
     if call is None and top_line is None:
         return None
-    is_late = top_line is not None and step_lines.follows_passes(top_line, evidence.call_lines)
+    is_late = _follows_passes(evidence, call or top_line)
     neighbours = [
         site for site in sites if Location(site.file, site.line, site.function) == function
     ][: None if is_late else 1]
@@ -234,6 +235,13 @@ def find_device_line(evidence: Evidence) -> DeviceLine | None:
         tuple(_measure_work(evidence, site) for site in neighbours),
         is_late,
     )
+
+
+def _follows_passes(evidence: Evidence, line: CallLine | StepLine | None) -> bool:
+    """Return whether a line by which work is named stands below all passes of its function."""
+    if isinstance(line, CallLine):
+        return line.line > training_calls.last_pass(line.file, line.function, evidence.call_lines)
+    return line is not None and step_lines.follows_passes(line, evidence.call_lines)
 
 
 def _launches(evidence: Evidence, line: StepLine, sites: Sequence[Site]) -> bool:
