@@ -39,3 +39,11 @@ def test_no_new_anchor_is_lost_and_its_thread_comes_there_when_it_did(
     assert longer.ops.dtype == thread.ops.dtype
     assert {len(getattr(longer, name)) for name in longer.__struct_fields__[1:-1]} == {len(ops)}
     assert int(longer.own_ns.sum()) == 4 * len(instants)
+
+
+@pytest.mark.parametrize(("instant", "first_ns"), [(70, 30), (40, 0), (30, 0)])
+def test_a_thread_without_anchors_gets_its_first_ones(instant: int, first_ns: int) -> None:
+    inserts = [Insert(instant, Op.LAUNCH, 7, _COST)]
+    longer = insert_anchors(make_thread([]), inserts, NO_LANE, 40)
+    assert tuple(longer.ops) == (Op.LAUNCH,)
+    assert tuple(longer.amounts[:, LEAF[PYTHON]]) == (first_ns,)

@@ -141,10 +141,10 @@ def insert_anchors(
         return thread
     ordered = sorted(inserts, key=lambda insert: insert.instant)
     instants = np.array([insert.instant for insert in ordered], np.int64)
-    if instants[-1] > thread.begin.max(initial=start):
+    rows = np.searchsorted(thread.begin, instants)
+    if rows[-1] == len(thread.ops):
         longer = _lengthen(thread, int(instants[-1]), start)
         return _leave_last_out(insert_anchors(longer, inserts, removed, start))
-    rows = np.searchsorted(thread.begin, instants)
     lo, hi = np.concatenate(([start], thread.end[:-1]))[rows], thread.begin[rows]
     length, upto = (
         bound - lo - measure_before(removed, bound) + measure_before(removed, lo)
