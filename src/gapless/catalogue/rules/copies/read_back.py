@@ -12,6 +12,7 @@ from gapless.catalogue.rules.copies.data_dependent_shape import DYNAMIC_OPERATOR
 from gapless.catalogue.rules.copies.scalar_read import READ_OPERATOR
 from gapless.model.change import ZERO_FACTOR, Change, Drop, Omit, Scale
 from gapless.model.edit import Location
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
 
@@ -24,7 +25,7 @@ _MIN_PARKED_COPIES: Final = 4  # copies a step
 _MIN_PARKED_BYTES: Final = 1e6  # bytes a step
 _MIN_RETURNING_SHARE, _MAX_RETURNING_SHARE = 0.9, 1.5
 _CONVERSION: Final = "aten::_to_copy"
-_HOOKS: Final = ("torch/autograd/graph.py", "pack")  # of saved tensors, that keep them on the host
+_HOOKS: Final = ("torch/autograd/graph.py", "pack_")  # of saved tensors, that keep them on the host
 _REMEDY: Final = (
     "compute metrics on the device and read single numbers now and then; or copy into "
     "pinned memory with non_blocking=True and look at the copy a step later"
@@ -82,9 +83,9 @@ def read_back(evidence: Evidence) -> Detection | None:
     ## How it is measured
     By copies back beyond those of single numbers, or by their bytes. Where as many copies of as
     many bytes come to the device in the same step (activations that save_on_cpu keeps, parameters
-    that the host updates), both go, with all that their calls do; the line is the one below which
-    tensors are saved, if samples show that. Steps in which a checkpoint is written do not count:
-    that has a cause of its own.
+    that the host updates), both go; if most conversions of the step are these copies, with all that
+    the calls do. The line is the one below which tensors are saved, if samples show that. Steps in
+    which a checkpoint is written do not count: that has a cause of its own.
     """
     copies = windows.sum_copies(evidence, "DtoH")
     n_numbers = (
@@ -129,14 +130,26 @@ def _count_returning(evidence: Evidence, copies: windows.CopyStats) -> float:
 
 
 def _omit_copies(evidence: Evidence, count: float, n_returning: float) -> tuple[Change, ...]:
-    """Return the changes without the copies: what comes back goes with all that its calls do."""
-    n_calls = windows.sum_calls(evidence, _CONVERSION).count
-    if n_returning and n_calls >= 2 * n_returning:
-        return (Omit((_CONVERSION,), keep=1 - 2 * n_returning / n_calls),)
+    """Return the changes without the copies: what comes back goes with all that its calls do.
+
+    Not where most of these calls are of another kind: casts of autocast, or none, as into pinned
+    memory.
+    """
+    n_calls, n_both = windows.sum_calls(evidence, _CONVERSION).count, 2 * n_returning
+    if n_both and n_both <= n_calls <= _MAX_RETURNING_SHARE * n_both:
+        return (Omit((_CONVERSION,), keep=1 - n_both / n_calls),)
     n_waits = windows.sum_calls(evidence, "*Synchronize").count
-    return (
+    changes = (
         Scale(ZERO_FACTOR, leaves=("copy.d2h",)),
-        Drop(("idle.sync",), keep=max(0.0, 1 - count / n_waits) if n_waits else 0.0),
+        Drop(("idle.sync",), keep=max(0.0, 1 - (count + n_returning) / n_waits) if n_waits else 0),
+    )
+    if not n_returning:
+        return changes
+    remaining = max(0.0, 1 - n_returning / windows.sum_copies(evidence, "HtoD").count)
+    return (
+        *changes,
+        Scale(Estimate(remaining, remaining, remaining), leaves=("copy.h2d",)),
+        Drop(("idle.h2d",), keep=remaining),
     )
 
 
@@ -147,7 +160,8 @@ def _find_parking(evidence: Evidence) -> Location | None:
     hooks = {
         (call.callee_file, call.callee)
         for call in calls
-        if call.callee_file.replace("\\", "/").endswith(file) and name in call.callee
+        if call.callee_file.replace("\\", "/").endswith(file)
+        and call.callee.rpartition(".")[2].startswith(name)
     }
     savers, steps = add_callers(hooks, calls), find_stepping_functions(calls)
     lines = [
