@@ -5,7 +5,9 @@ from msgspec.structs import replace
 
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of, with_recorded
+from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.rules.machine.shared_device import shared_device
+from gapless.catalogue.rules.memory.emptied_cache import emptied_cache
 from gapless.model.change import Drop
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
@@ -45,3 +47,17 @@ def test_a_little_in_each_step_is_theirs() -> None:
 def test_what_they_take_is_told_only_where_it_shows() -> None:
     assert "starts at once" in find_detection(shared_evidence(1)).summary
     assert "has to wait" in find_detection(shared_evidence(3)).summary
+
+
+@pytest.mark.parametrize(("n_calls", "is_own"), [(8, True), (0, False)])
+def test_a_wait_is_its_own_where_windows_show_that_steps_ask_for_memory(
+    n_calls: int, *, is_own: bool
+) -> None:
+    facts = example_facts.gpu(empty_cache=30)  # in 312 steps: windows may show none of them
+    parts = (operator("cudaMalloc", n_calls, 1.0),) if n_calls else ()
+    evidence = evidence_of(facts, {"busy.tc_math": 40, WAITS: 25}, *parts)
+    (detection,) = emptied_cache(evidence)
+    assert isinstance(detection, Detection)
+    assert (Drop((WAITS,)) in detection.changes) is is_own
+    is_others = any(isinstance(result, Detection) for result in shared_device(evidence))
+    assert is_others is not is_own

@@ -3,8 +3,8 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.fixes.host.no_empty_cache import DEVICE_MEMORY
-from gapless.catalogue.queries.windows import format_step_part, sum_calls
+from gapless.catalogue.fixes.host.no_empty_cache import maps_memory
+from gapless.catalogue.queries.windows import format_step_part
 from gapless.model.account import RowAccount
 from gapless.model.change import Drop, Scale
 from gapless.model.estimate import Estimate
@@ -18,7 +18,6 @@ _WAITS: Final = "idle.device.wait"  # longer than a device ever takes from one k
 _MIN_WAIT_SHARE: Final = 0.1  # of each step
 _MIN_SHARED_WAIT: Final = 0.005  # likewise, if other processes are known to be there
 _MIN_STEPS: Final = 3  # in windows, at least
-_MIN_MAPPING_CALLS: Final = 0.5  # of the driver, a step: memory that is mapped, or given back
 _MANUAL_REMEDY: Final = (
     "Use another GPU (CUDA_VISIBLE_DEVICES), or wait until they are done (nvidia-smi shows them)."
 )
@@ -84,17 +83,11 @@ def shared_device(evidence: Evidence) -> Detection | None:
     busiest = max(known_states, key=lambda state: state.others or 0.0, default=None)
     if busiest is not None and (busiest.others or 0.0) >= _MIN_SAMPLE_SHARE:
         return _sampled_detection(evidence, busiest)
-    if _waits_in_each_step(evidence) and not _maps_memory(evidence):
+    if _waits_in_each_step(evidence) and not maps_memory(evidence):
         return _inferred_detection(evidence)
     if busiest is None:
         raise NotObservedError("device", "who computes on the device was not sampled")
     return None
-
-
-def _maps_memory(evidence: Evidence) -> bool:
-    """Return whether steps ask the driver for memory: the device waits until it is mapped."""
-    n_calls = sum_calls(evidence, *DEVICE_MEMORY).count if evidence.study.account.steps else 0.0
-    return n_calls >= _MIN_MAPPING_CALLS
 
 
 def _waits_in_each_step(evidence: Evidence) -> bool:
@@ -122,7 +115,7 @@ def _sampled_detection(evidence: Evidence, state: DeviceState) -> Detection:
             no_remedy=_MANUAL_REMEDY,
         )
     is_frequent = 2 * sum(_has_waits(row, _MIN_SHARED_WAIT) for row in rows) >= len(rows)
-    is_theirs = is_frequent and not _maps_memory(evidence)
+    is_theirs = is_frequent and not maps_memory(evidence)
     effect = "in most steps work that is ready for the training's device starts at once"
     if is_frequent:
         wait_words = format_step_part(evidence, evidence.per_step(_WAITS))

@@ -51,7 +51,7 @@ def allocating_in_step(evidence: Evidence) -> Detection | None:
     return allocating_in_step.detection(
         f"{windows.format_count(calls.count)} calls a step ask the driver for memory of the "
         f"device or give it back, {windows.format_step_part(evidence, calls.host_ns)}.",
-        *omit_allocations(),
+        *omit_allocations(evidence),
         measures=(
             Measure("cudaMalloc and cudaFree, a step", calls.count, ""),
             Measure("their time on the host, a step", calls.host_ns, "ns"),

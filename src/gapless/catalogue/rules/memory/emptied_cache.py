@@ -57,7 +57,7 @@ def emptied_cache(evidence: Evidence, world: World) -> Detection | None:
         f"torch.cuda.empty_cache() is called {calls_per_step:.1f} times a step: "
         f"{windows.format_count(driver_calls.count)} calls a step free or allocate memory of the "
         f"device, {windows.format_step_part(evidence, driver_calls.host_ns)}.",
-        *omit_allocations(),
+        *omit_allocations(evidence),
         location=samples.find_sampled_call(evidence, "empty_cache")
         or windows.find_calling_function(evidence, "cudaFree", "hipFree"),
         measures=(

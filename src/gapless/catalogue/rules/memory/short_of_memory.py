@@ -49,7 +49,7 @@ def short_of_memory(evidence: Evidence) -> Detection | None:
     return short_of_memory.detection(
         f"Memory of the device ran short {n_retries} times: the allocator's cache was given back "
         f"and allocated again, {format_step_part(evidence, driver_calls.host_ns)}.",
-        *omit_allocations(),
+        *omit_allocations(evidence),
         measures=(
             Measure("retries of the allocator", n_retries, ""),
             Measure("cudaMalloc and cudaFree, a step", driver_calls.count, ""),
