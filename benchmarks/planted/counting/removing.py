@@ -31,7 +31,7 @@ class _Passes:
         ):
             return None
         groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-        return [one for group in groups for one in group["params"] if one.requires_grad]
+        return [tensor for group in groups for tensor in group["params"] if tensor.requires_grad]
 
     def step(self, optimizer, *_):
         for place in self.pending.setdefault(optimizer, set()):
@@ -42,7 +42,7 @@ class _Passes:
         cleared = {id(parameter) for parameter in parameters}
         for optimizer, places in self.pending.items():
             groups = optimizer.param_groups
-            if all(id(one) in cleared for group in groups for one in group["params"]):
+            if all(id(tensor) in cleared for group in groups for tensor in group["params"]):
                 places.clear()
 
 
@@ -79,7 +79,9 @@ def _watch_steps(module):
     module.register_optimizer_step_pre_hook(_PASSES.step)
     _watch_clearing(
         module.Optimizer,
-        lambda optimizer: [one for group in optimizer.param_groups for one in group["params"]],
+        lambda optimizer: [
+            tensor for group in optimizer.param_groups for tensor in group["params"]
+        ],
     )
 
 
