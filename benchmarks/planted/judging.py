@@ -26,9 +26,10 @@ _FASTER_VERDICTS: Final = ("confirmed", "larger", "smaller")  # of a trial: than
 # only rewriting removes that.
 _CEILINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "input": ("cached-batch",),
-    "copies": ("cached-batch-on-device",),
     "occasions": ("no-logging", "no-checkpoint", "no-evaluation"),
 }
+# Copies of batches; numbers that are read back, and waits, stay where batches are on the device.
+_BATCH_COPIES: Final = frozenset({"G301", "G302", "G303", "G304"})
 # Causes whose line is what takes long. The line of others is where a loader is made, or a model is
 # set to evaluate: without it, the cost stays.
 _LINE_CAUSES: Final = frozenset({"G202", "G214", "G215", "G219", "G705"})
@@ -145,7 +146,9 @@ def proof_edits(finding: Json) -> tuple[str, ...]:
 
     These are its fixes, and the ceilings of its room where it has none.
     """
-    return tuple(finding["helps"]) or _CEILINGS.get(_ROOMS.get(finding["code"], ""), ())
+    code = finding["code"]
+    ceilings = ("cached-batch-on-device",) if code in _BATCH_COPIES else _CEILINGS.get(_ROOMS[code])
+    return tuple(finding["helps"]) or ceilings or ()
 
 
 def is_of_line(finding: Json) -> bool:

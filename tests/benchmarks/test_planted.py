@@ -326,6 +326,8 @@ def test_a_cause_that_only_rewriting_removes_is_proved_by_the_ceilings_of_its_ro
     assert judging.proof_edits(finding("G107", 12)) == ("cached-batch",)
     assert judging.proof_edits(finding("G204", 12, helps=["fused"])) == ("fused",)
     assert judging.proof_edits(finding("G202", 12)) == ()
+    assert judging.proof_edits(finding("G302", 12)) == ("cached-batch-on-device",)
+    assert judging.proof_edits(finding("G305", 12)) == ()  # batches on the device leave its reads
 
 
 REMOVED = """for step in range(3):
