@@ -17,6 +17,7 @@ from benchmarks.planted.mutations.opened.chores import (
 from benchmarks.planted.mutations.opened.computing import (
     activations,
     comparisons,
+    entries,
     layouts,
     measures,
     modules,
@@ -50,5 +51,6 @@ PLANTS: Final[tuple[Plant, ...]] = (
     *(*codings.PLANTS, *puzzles.PLANTS, *sequences.PLANTS, *precisions.PLANTS),
     *(*labels.PLANTS, *accounts.PLANTS, *measures.PLANTS, *layouts.PLANTS),
     *(*scans.PLANTS, *estimates.PLANTS, *reductions.PLANTS, *activations.PLANTS),
+    *entries.PLANTS,
 )
 HARMLESS: Final[tuple[Plant, ...]] = (*decoys.HARMLESS, *harmless.HARMLESS)

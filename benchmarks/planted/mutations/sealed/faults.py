@@ -20,27 +20,7 @@ from benchmarks.planted.mutations.opened.wording import (
 )
 from benchmarks.planted.mutations.plant import CUDA, Plant
 
-_MUCH: Final = (0.8, 0.8)  # of a healthy step, on the CPU and on a GPU
 _BESIDE: Final = (0.8, 1.9)  # the same of what a busy GPU leaves to the host
-_ROUNDED: Final = (
-    f"{rand('_values', '{n}, 128')}"
-    f"{TURNS}_coarse = _torch.fake_quantize_per_tensor_affine(_values, 0.01, 0, 0, 255)"
-)
-_SUMMED: Final = (
-    f"_spots = _torch.arange(32, {DEVICE}).repeat(2, 1)\n{rand('_entries', '32')}"
-    f"{TIMES}_whole = _torch.sparse_coo_tensor(_spots, _entries, (32, 32)).coalesce()"
-)
-_WISHES: Final = "_wishes = [[(7 * _a + 3 * _b) % 11 for _b in range(12)] for _a in range(12)]\n"
-_MATCHED: Final = f"""{TIMES}_free, _asked, _held = list(range(12)), [0] * 12, {{}}
-    while _free:
-        _one = _free.pop()
-        _other = sorted(range(12), key=_wishes[_one].__getitem__)[_asked[_one]]
-        _asked[_one] += 1
-        _rival = _held.get(_other, _one)
-        if _wishes[_other][_one] <= _wishes[_other][_rival]:
-            _held[_other], _one = _one, _rival
-        if _held[_other] != _one:
-            _free.append(_one)"""
 _SCRAMBLED: Final = """for _ in range({n}):
     _state, _bits = 0xACE1, []
     for _ in range(64):
@@ -58,10 +38,6 @@ _CALIBRATED: Final = (
     "    if _inside.any():\n"
     "        _gap = _right[_inside].float().mean() - _sure[_inside].mean()\n"
     "        _apart += _gap.abs().item() * _inside.float().mean().item()"
-)
-_TRIPLES: Final = (
-    f"{rand('_codes', '{n}, 16')}_apart = _torch.cdist(_codes, _codes)\n"
-    f"{TURNS}_hard = (_apart[:, :, None] - _apart[:, None, :] + 0.2).clamp(min=0).mean()"
 )
 _TILED: Final = (
     f"_at = _torch.arange(8.0, {DEVICE})\n"
@@ -85,29 +61,12 @@ _MIXED: Final = (
     "    _centres, _shares = (_mine * _losses).sum(0) / _each, _each / len(_losses)\n"
     "    _widths = (_mine * (_losses - _centres) ** 2).sum(0) / _each + 1e-6"
 )
-_FEW: Final = (
-    "_all = {parameters}\n"
-    "for _p in _all:\n"
-    "    if _p.grad is not None:\n"
-    "        _slope = _p.grad.reshape(-1)[: {n} // len(_all) + 1]\n"
-    "        _chosen = _slope.abs().topk(len(_slope) // 100 + 1).indices\n"
-    "        _sent = _torch.zeros_like(_slope).index_copy(0, _chosen, _slope[_chosen])\n"
-    "        _rest = _slope - _sent"
-)
 _AWAY: Final = (
     "if not _bank:\n"
     "    _bank.append(_torch.zeros({n}))\n"
     "_held = _bank[0].to({parameters}[0].device)\n"
     "_bank[0] = (_held * 0.99 + 0.01).cpu()"
 )
-_EACH: Final = (
-    f"{rand('_head', '64, 10')}{rand('_given', '{n}, 64')}"
-    f"{TURNS}_slopes = _torch.func.vmap(_slope_of, in_dims=(None, 0))(_head, _given)\n"
-    "    _lengths = _slopes.flatten(1).norm(dim=1)"
-)
-_SLOPE_OF: Final = """import torch as _torch
-_slope_of = _torch.func.grad(lambda head, given: (given @ head).logsumexp(0))
-"""
 _SUMS: Final = """_event, _table = bytes(range(120)), []
 for _at in range(256):
     for _ in range(8):
@@ -140,27 +99,6 @@ _SHARP: Final = """for _ in range({n}):
 
 PLANTS: Final = (
     Plant(
-        "values-made-coarse",
-        "coarse-values",
-        computed(_ROUNDED, (0.3, 0.0006), _MUCH, TORCH, (128, 1.0)),
-        BULK,
-        at_line=True,
-    ),
-    Plant(
-        "entries-made-one",
-        "coalesced-entries",
-        beside(_SUMMED, (9.0, 140.0), _MUCH, TORCH),
-        (*READ, *SMALL),
-        at_line=True,
-    ),
-    Plant(
-        "pairs-matched-stably",
-        "stable-matchings",
-        beside(_MATCHED, 13.0, _BESIDE, _WISHES),
-        PYTHON,
-        at_line=True,
-    ),
-    Plant(
         "bits-scrambled",
         "scrambled-bits",
         in_samples(_SCRAMBLED, 12.0, _BESIDE, ""),
@@ -181,13 +119,6 @@ PLANTS: Final = (
         "calibration-bins",
         beside(_CALIBRATED, (19.0, 150.0), (0.8, 0.9), TORCH),
         (*READ, *SMALL),
-        at_line=True,
-    ),
-    Plant(
-        "triples-of-all",
-        "all-triples",
-        computed(_TRIPLES, (0.0018, 0.000008), (0.15, 0.4), TORCH, (1, 3.0)),
-        BULK,
         at_line=True,
     ),
     Plant(
@@ -212,25 +143,11 @@ PLANTS: Final = (
         at_line=True,
     ),
     Plant(
-        "slopes-made-few",
-        "sparse-slopes",
-        beside(_FEW, (0.01, 0.0001), (0.3, 0.5), TORCH),
-        (*SMALL, "G206"),
-        at_line=True,
-    ),
-    Plant(
         "statistics-left-on-host",
         "banks-on-host",
         beside(_AWAY, 0.002, 0.5, f"{TORCH}_bank = []\n"),
         (*SENT, "G308"),
         devices=CUDA,
-        at_line=True,
-    ),
-    Plant(
-        "slopes-of-each-sample",
-        "sample-slopes",
-        computed(_EACH, (0.8, 0.022), (0.8, 1.2), _SLOPE_OF, (640, 1.0)),
-        (*BULK, *SMALL),
         at_line=True,
     ),
     Plant(

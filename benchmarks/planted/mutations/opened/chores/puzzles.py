@@ -108,6 +108,18 @@ _BOARD: Final = """def _placed(rows):
 
 """
 _QUEENS: Final = f"{TIMES}_ways = _placed(())"
+_BESIDE: Final = (0.8, 1.9)  # the same of what a busy GPU leaves to the host
+_WISHES: Final = "_wishes = [[(7 * _a + 3 * _b) % 11 for _b in range(12)] for _a in range(12)]\n"
+_MATCHED: Final = f"""{TIMES}_free, _asked, _held = list(range(12)), [0] * 12, {{}}
+    while _free:
+        _one = _free.pop()
+        _other = sorted(range(12), key=_wishes[_one].__getitem__)[_asked[_one]]
+        _asked[_one] += 1
+        _rival = _held.get(_other, _one)
+        if _wishes[_other][_one] <= _wishes[_other][_rival]:
+            _held[_other], _one = _one, _rival
+        if _held[_other] != _one:
+            _free.append(_one)"""
 
 _KINDS: Final = (
     ("months-in-type", "printed-calendars", _MONTH, 75.0, _SOME, _MONTHS, PYTHON, QUIET),
@@ -138,6 +150,13 @@ PLANTS: Final = (
         seldom(_QUEENS, 360.0, _MUCH, _BOARD),
         SELDOM,
         QUIET,
+        at_line=True,
+    ),
+    Plant(
+        "pairs-matched-stably",
+        "stable-matchings",
+        beside(_MATCHED, 13.0, _BESIDE, _WISHES),
+        PYTHON,
         at_line=True,
     ),
 )
