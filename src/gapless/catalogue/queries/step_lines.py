@@ -37,7 +37,6 @@ _LAYER_NODES: Final = {
 _MIN_PASSES: Final = 1.5  # through a graph: above that, it is passed more than once
 _MIN_HELPER_SHARE: Final = 0.125  # of the time
 _MIN_CALL_SHARE: Final = 0.25  # of a line: less is seen when a call returns to it
-_MIN_FORWARD_SHARE: Final = 0.05  # of a library's call: it runs the model, as a solver does
 _TRAINING: Final = "training"
 _READ: Final = "aten::_local_scalar_dense"
 _DEVICE_WORK: Final = ("busy.", "copy.", "comm.")
@@ -169,34 +168,46 @@ def _other_lines(
 ) -> Iterator[HotLine]:
     """Return the lines of the stepping function at which its thread was outside training code.
 
-    Lines of hooks are included, with all that they call. Where no module is called the function is
-    the model itself: what it does before its backward pass may be needed for that. A process that
-    is alone exchanges nothing.
+    Lines of hooks are included, with all that they call, and derivatives of functions between such
+    lines. Where no module is called the function is the model itself: what it does before its
+    backward pass may be needed for that. A process that is alone exchanges nothing.
     """
-    calls, is_alone = recorded.call_lines, evidence.facts.world.ranks <= 1
+    calls = recorded.call_lines
     steps = training_calls.find_stepping_functions(calls)
     model_ends = _model_ends(calls)
-    training_shares: dict[tuple[str, int], float] = {}
-    for call in calls:
-        is_aside = (is_alone and training_calls.is_collective(call)) or training_calls.is_late(
-            call, calls
-        )
-        is_training = training_calls.is_training(call) and call not in passes and not is_aside
-        if is_training or call.forward > _MIN_FORWARD_SHARE * call.share:
-            line_key = call.file, call.line
-            training_shares[line_key] = training_shares.get(line_key, 0.0) + call.share
+    derivatives = training_calls.find_derivatives(calls)
+    is_alone = evidence.facts.world.ranks <= 1
+    training_shares = training_calls.sum_training(
+        (call for call in calls if call not in passes), calls, is_alone=is_alone
+    )
     yield from recorded.hook_lines
     hooks = {(line.file, line.line) for line in recorded.hook_lines}
+    others: list[HotLine] = []
     for line in recorded.lines:
         if (line.file, line.line) in hooks:
             continue
         function = line.file, _outer_function(line.function)
-        is_training = (
-            training_shares.get((line.file, line.line), 0.0) >= _MIN_CALL_SHARE * line.share
-        )
+        training_share = training_shares.get((line.file, line.line), 0.0)
+        is_training = training_share >= _MIN_CALL_SHARE * line.share
         is_model = line.line < model_ends.get(function, 0)
         if line.thread == _TRAINING and function in steps and not (is_training or is_model):
-            yield line
+            others.append(line)
+    certain = [line for line in others if (line.file, line.line) not in derivatives]
+    yield from (line for line in others if line in certain or _is_enclosed(line, certain))
+
+
+def _is_enclosed(line: HotLine, lines: Sequence[HotLine]) -> bool:
+    """Return whether a line stands close between others of its function.
+
+    What a derivative of a function is computed from, and what is made of it, train nothing then.
+    """
+    near = [
+        other.line - line.line
+        for other in lines
+        if (other.file, other.function) == (line.file, line.function)
+        and abs(other.line - line.line) <= _MAX_GAP + 1
+    ]
+    return min(near, default=0) < 0 < max(near, default=0)
 
 
 def follows_passes(line: StepLine, calls: Sequence[CallLine]) -> bool:

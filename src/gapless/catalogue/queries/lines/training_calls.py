@@ -25,6 +25,7 @@ _DERIVATIVE_FILES: Final = (
     *("torch/autograd/functional", "torch/_functorch/apis", "torch/_functorch/eager_transforms"),
 )
 _MAP: Final = "vmap."
+_MIN_FORWARD_SHARE: Final = 0.05  # of a library's call: it runs the model, as a solver does
 _CLIPPING_FILE: Final = "torch/nn/utils/clip_grad"  # between the backward pass and the step
 _STEP_FILES: Final = ("torch/optim/", "torch/amp/")
 _COLLECTIVE_FILES: Final = ("torch/distributed/c10d_logger", "torch/distributed/distributed_c10d")
@@ -99,7 +100,7 @@ def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
         return False
     if any(pattern in file for pattern in _LOSS_FILES):
         return True
-    if any(pattern in file for pattern in _DERIVATIVE_FILES):
+    if _is_derivative(call):
         is_map = call.callee.startswith(_MAP)
         return not is_map and _follows_step(call, calls) and not _precedes_step(call, calls)
     if _NETWORK_FILES not in file or _CLIPPING_FILE in file or _precedes_step(call, calls):
@@ -112,6 +113,42 @@ def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
     return any(map(is_forward, other_calls)) and all(
         other.callee != call.callee for other in other_calls
     )
+
+
+def find_derivatives(calls: Sequence[CallLine]) -> set[tuple[str, int]]:
+    """Return the places (file and line) below the backward passes at which functions are mapped.
+
+    Or differentiated, before the optimizer's step: it may go by what they give.
+    """
+    return {
+        (call.file, call.line)
+        for call in calls
+        if _is_derivative(call) and _is_below_passes(call, calls) and not is_late(call, calls)
+    }
+
+
+def sum_training(
+    counted: Iterable[CallLine], calls: Sequence[CallLine], *, is_alone: bool
+) -> dict[tuple[str, int], float]:
+    """Return the share of its thread's time that some calls train, by their file and line.
+
+    ``calls`` are all there are; ``is_alone``: the process exchanges nothing with others.
+    Derivatives between lines that train nothing may be none of training, and do not count.
+    """
+    derivatives = find_derivatives(calls)
+    shares: dict[tuple[str, int], float] = {}
+    for call in counted:
+        place = call.file, call.line
+        is_aside = (is_alone and is_collective(call)) or is_late(call, calls)
+        trains = is_training(call) and not is_aside and place not in derivatives
+        if trains or call.forward > _MIN_FORWARD_SHARE * call.share:
+            shares[place] = shares.get(place, 0.0) + call.share
+    return shares
+
+
+def _is_derivative(call: CallLine) -> bool:
+    file = call.callee_file.replace("\\", "/")
+    return any(pattern in file for pattern in _DERIVATIVE_FILES)
 
 
 def _is_below_passes(call: CallLine, calls: Sequence[CallLine]) -> bool:

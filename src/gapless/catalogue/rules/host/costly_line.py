@@ -240,15 +240,15 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     code, nor are schedulers, nor padding (pad_sequence), nor collectives of one process, nor
     gradients that are computed by another pass through a graph of which there is but one, nor
     losses and distributions below the last backward pass, nor networks of torch's called below the
-    optimizer's step alone, nor derivatives of functions (torch.func) there. Where no module is
-    called, the lines before the backward pass are the model; what calls it back, such as a
-    library's solver, is part of it. Operators count. The price is that of the step without the
-    line: whether the step needs it cannot be seen. Causes there take precedence, those with a fix
-    if they are half of it. With a device, samples in calls of C that may wait for it (numbers read
-    back, copies) do not count, as far as it computes meanwhile; it has to wait for the host in the
-    step. What else a line waits, up to its own time, likely goes with it, as far as the device
-    idles. A line is surely worth no more than it waits in the line's function, as stacks of a
-    window show, and likely no more than it idles for the host, and for batches that the thread
+    optimizer's step alone, nor derivatives of functions (torch.func) there, or close between such
+    lines. Where no module is called, the lines before the backward pass are the model; what calls
+    it back, such as a library's solver, is part of it. Operators count. The price is that of the
+    step without the line: whether the step needs it cannot be seen. Causes there take precedence,
+    those with a fix if they are half of it. With a device, samples in calls of C that may wait for
+    it (numbers read back, copies) do not count, as far as it computes meanwhile; it has to wait for
+    the host in the step. What else a line waits, up to its own time, likely goes with it, as far as
+    the device idles. A line is surely worth no more than it waits in the line's function, as stacks
+    of a window show, and likely no more than it idles for the host, and for batches that the thread
     loads itself. What the device works for operators without a graph that the function calls itself
     goes with the line, too. Where the device hardly waits, or no line takes long beside it, that
     alone counts (of lines above the backward pass the longest operator: the batch may be made
@@ -256,8 +256,8 @@ def costly_line(evidence: Evidence) -> Sequence[Detection]:
     samples show that call, or calling these operators takes half as long as the line at which most
     samples outside training are; else the function, if there is such a line. Other calls of such an
     operator keep their part. Recordings that do not tell calls that may wait count as if lines had
-    waited as long as the device works. Where no window shows
-    what it does, half of the line's time is sure.
+    waited as long as the device works. Where no window shows what it does, half of the line's time
+    is sure.
     """
     step_ns = evidence.step_ns
     lines = step_lines.find_costly_lines(evidence) if step_ns else ()
