@@ -178,7 +178,7 @@ def _other_lines(
     derivatives = training_calls.find_derivatives(calls)
     is_alone = evidence.facts.world.ranks <= 1
     training_shares = training_calls.sum_training(
-        (call for call in calls if call not in passes), calls, is_alone=is_alone
+        (call for call in calls if call not in passes), calls, derivatives, is_alone=is_alone
     )
     yield from recorded.hook_lines
     hooks = {(line.file, line.line) for line in recorded.hook_lines}

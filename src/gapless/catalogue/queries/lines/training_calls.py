@@ -1,6 +1,7 @@
 """Sampled calls that are part of training: passes, losses, steps, loaders; and whose they are."""
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from math import inf
 from typing import Final
 
@@ -71,7 +72,7 @@ def add_callers(functions: set[tuple[str, str]], calls: Sequence[CallLine]) -> s
 
 def is_training(call: CallLine) -> bool:
     """Return whether a line calls part of training; names of steps and passes always count."""
-    file = call.callee_file.replace("\\", "/")
+    file = _callee_path(call)
     name = call.callee.rpartition(".")[2]
     is_upkeep = name in _UPKEEP_CALLS or _INIT_FILE in file
     if is_upkeep or any(pattern in file for pattern in _ASIDE_FILES):
@@ -84,7 +85,7 @@ def is_training(call: CallLine) -> bool:
 
 def is_pass_aside(call: CallLine) -> bool:
     """Return whether a call is of ``torch.autograd.grad``."""
-    return call.callee == _PASS_CALL and _PASS_FILE in call.callee_file.replace("\\", "/")
+    return call.callee == _PASS_CALL and _PASS_FILE in _callee_path(call)
 
 
 def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
@@ -95,7 +96,7 @@ def is_late(call: CallLine, calls: Sequence[CallLine]) -> bool:
     that trains acts or is evaluated there, and in a loop that begins with the backward pass the
     next forward pass follows.
     """
-    file = call.callee_file.replace("\\", "/")
+    file = _callee_path(call)
     if not _is_below_passes(call, calls):
         return False
     if any(pattern in file for pattern in _LOSS_FILES):
@@ -128,14 +129,17 @@ def find_derivatives(calls: Sequence[CallLine]) -> set[tuple[str, int]]:
 
 
 def sum_training(
-    counted: Iterable[CallLine], calls: Sequence[CallLine], *, is_alone: bool
+    counted: Iterable[CallLine],
+    calls: Sequence[CallLine],
+    derivatives: AbstractSet[tuple[str, int]],
+    *,
+    is_alone: bool,
 ) -> dict[tuple[str, int], float]:
     """Return the share of its thread's time that some calls train, by their file and line.
 
-    ``calls`` are all there are; ``is_alone``: the process exchanges nothing with others.
-    Derivatives between lines that train nothing may be none of training, and do not count.
+    ``calls`` are all there are; ``derivatives``: places that may be none of training, and do not
+    count; ``is_alone``: the process exchanges nothing with others.
     """
-    derivatives = find_derivatives(calls)
     shares: dict[tuple[str, int], float] = {}
     for call in counted:
         place = call.file, call.line
@@ -147,8 +151,11 @@ def sum_training(
 
 
 def _is_derivative(call: CallLine) -> bool:
-    file = call.callee_file.replace("\\", "/")
-    return any(pattern in file for pattern in _DERIVATIVE_FILES)
+    return any(pattern in _callee_path(call) for pattern in _DERIVATIVE_FILES)
+
+
+def _callee_path(call: CallLine) -> str:
+    return call.callee_file.replace("\\", "/")
 
 
 def _is_below_passes(call: CallLine, calls: Sequence[CallLine]) -> bool:
@@ -176,7 +183,7 @@ def _step_lines(call: CallLine, calls: Sequence[CallLine]) -> list[int]:
 
 def is_collective(call: CallLine) -> bool:
     """Return whether a call exchanges something with other processes."""
-    return any(pattern in call.callee_file.replace("\\", "/") for pattern in _COLLECTIVE_FILES)
+    return any(pattern in _callee_path(call) for pattern in _COLLECTIVE_FILES)
 
 
 def last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> float:
@@ -190,7 +197,7 @@ def last_pass(file: str, function: str | None, calls: Sequence[CallLine]) -> flo
 
 
 def _is_step(call: CallLine) -> bool:
-    return any(folder in call.callee_file.replace("\\", "/") for folder in _STEP_FILES)
+    return any(folder in _callee_path(call) for folder in _STEP_FILES)
 
 
 def is_forward(call: CallLine) -> bool:
