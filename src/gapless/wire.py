@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 VERSION = 1
 MAGIC = b"GL"
 HEADER = struct.Struct("<2sBBII")
+# As torch's profiler registers itself in sys.monitoring: it is on in windows of the recorder's.
+TORCHS_TOOL = "PyTorch Profiler"
 MAX_BODY_BYTES = 64 << 20  # bytes of a body; more is no frame, but rubbish
 
 # ── Kinds of frames ─────────────────────────────────────────────────────────────────────────────

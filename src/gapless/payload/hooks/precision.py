@@ -11,6 +11,7 @@ import re
 import sys
 from typing import Any
 
+from ... import wire
 from .. import declare, patching, recorder, surroundings
 from ..process_state import keep
 from ..stacks import locations
@@ -19,7 +20,6 @@ from . import calls
 _PERIOD_NS = 10_000_000_000  # ns between looks, after the first ones
 _LOOKS = (1, 2, 3, 10)
 _MAX_SOURCE = 1_000_000  # characters of a script that are looked through
-_TORCHS_TOOL = "PyTorch Profiler"  # as it registers itself in sys.monitoring
 _WATCHING = r"\bset(trace|profile)\(|\btracemalloc\.start\(|\bProfile\(|\bCoverage\("
 _ENVIRONMENT = (  # the names that may be written down; no others are
     "CUBLAS_WORKSPACE_CONFIG",
@@ -201,7 +201,7 @@ def _watchers() -> Any:
             names.append(f"{str(module).partition('.')[0].lstrip('_')} (sys.{kind})")
     monitoring = getattr(sys, "monitoring", None)
     tools = () if monitoring is None else map(monitoring.get_tool, range(6))
-    names += [str(tool) for tool in tools if tool not in (None, _TORCHS_TOOL)]
+    names += [str(tool) for tool in tools if tool not in (None, wire.TORCHS_TOOL)]
     tracing = sys.modules.get("tracemalloc")
     if tracing is not None and tracing.is_tracing():
         names.append("tracemalloc")

@@ -214,9 +214,9 @@ def _shape_of(view: ReplayView, event: int) -> Shape:
 
 def _count_elements(shape: Shape) -> int:
     """Count the numbers of the first input of a call: a tensor, or a list of them."""
-    dims = cast("tuple[object, ...]", shape.dims[0]) if shape.dims else ()
     if not shape.dims:
         return 0  # not recorded
+    dims = cast("tuple[object, ...]", shape.dims[0])
     tensors = dims if any(isinstance(dim, tuple) for dim in dims) else (dims,)
     return sum(_multiply(cast("Iterable[int]", tensor)) for tensor in tensors)
 

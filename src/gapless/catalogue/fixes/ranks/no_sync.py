@@ -11,6 +11,7 @@ from gapless.model.edit import Applicability, Proposal, Wrap
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts, Parallel
+from gapless.model.reducer import COPY_BACK
 
 # Allowed deviation of the mean from a whole number: an epoch's last step has fewer.
 _MAX_DEVIATION: Final = 0.02
@@ -18,7 +19,7 @@ _MAX_DEVIATION: Final = 0.02
 REDUCERS: Final = (
     "torch::distributed::reducer::mul_out",
     "torch::distributed::reducer::copy_",
-    "torch.distributed.ddp.reducer::copy_bucket_to_grad",
+    COPY_BACK,
 )
 COMMUNICATION: Final = ("comm.", "idle.comm.")
 _WAIT_FACTOR: Final = 1.5  # of the waits for others, may remain: ranks still meet once

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gapless import wire
 from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.declare.selectors import setting_location, torch_setting
 from gapless.catalogue.effects.occasions import PROFILING
@@ -32,8 +33,6 @@ _MODE_REMEDY: Final = (
 )
 # So much of what the host does beside operators is assumed to stay without them.
 _WATCHED_FACTOR: Final = Estimate(0.3, 0.65, 0.95)
-# As torch's profiler registers itself in sys.monitoring: it is on in windows of the recorder's.
-_TORCHS_TOOL: Final = "PyTorch Profiler"
 _WATCHED_REMEDY: Final = (
     "leave it out, or have it on for a few steps; a debugger that is attached costs the same, "
     "wherever its breakpoints are"
@@ -131,7 +130,7 @@ def _watcher_detection(evidence: Evidence) -> Detection | None:
     watchers = torch_setting(evidence.facts, "watchers")
     if not isinstance(watchers, list):
         return None
-    tools = [str(tool) for tool in watchers if tool != _TORCHS_TOOL]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    tools = [str(tool) for tool in watchers if tool != wire.TORCHS_TOOL]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if not tools:
         return None
     host_ns = evidence.per_step(*samples.HOST_LEAVES)
