@@ -98,6 +98,8 @@ class Limits:
     starts: int = _STARTS  # of both sides; more of them tell smaller effects
     until: float = math.inf  # of time.monotonic(): no start is begun that would not end by then
     half_width: float = math.inf  # of the gain, at which neither pairs nor starts are added
+    # Whether what was measured so far says enough; None: it does once half_width is reached.
+    suffices: Callable[[Truth], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -280,13 +282,16 @@ def measure_truth(
         )
     for start in range(1, n_starts):
         now_s = time.monotonic()
-        is_narrow = start >= _MIN_STARTS and _half_width_of_pairs(pairs) <= limits.half_width
-        if is_narrow or now_s + (now_s - start_s) / start > limits.until:
+        if limits.suffices is not None:
+            is_enough = limits.suffices(truth_of(pairs, steps, now_s - start_s))
+        else:
+            is_enough = start >= _MIN_STARTS and _half_width_of_pairs(pairs) <= limits.half_width
+        if is_enough or now_s + (now_s - start_s) / start > limits.until:
             break
         with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
             later_pairs, *_ = _measure_start(healthy, planted, on, limits)
             pairs += [replace(pair, start=start) for pair in later_pairs]
-    return _truth(pairs, steps, time.monotonic() - start_s)
+    return truth_of(pairs, steps, time.monotonic() - start_s)
 
 
 def measure_step(
@@ -338,7 +343,8 @@ def _measure_start(
     return pairs, steps, printed
 
 
-def _truth(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
+def truth_of(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
+    """Return what pairs say, those left out in which others took more of the processors."""
     starts = sorted({pair.start for pair in pairs})
     calm_pairs = [
         pair
@@ -412,7 +418,7 @@ def _count_undisturbed(pairs: Sequence[Pair]) -> int:
 
 
 def _half_width_of_pairs(pairs: Sequence[Pair]) -> float:
-    return half_width(_truth(pairs, 0, 0.0).plain()) if len(pairs) >= _MIN_PAIRS else math.inf
+    return half_width(truth_of(pairs, 0, 0.0).plain()) if len(pairs) >= _MIN_PAIRS else math.inf
 
 
 def _verdict_so_far(pairs: Sequence[Pair]) -> Verdict:
