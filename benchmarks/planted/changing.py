@@ -41,6 +41,7 @@ _PARTS_OF_LINES: Final = frozenset(
         *("G505", "G506", "G508", "G515", "G516", "G519", "G701", "G702"),
     }
 )
+_STATEMENTS: Final = frozenset({"G206", "G207", "G216", "G516"})  # of these, one may be all
 _CALLS_TOO_MUCH: Final = frozenset({"G201", "G202"})  # shown by larger batches
 _COMPILED: Final = frozenset({"G202", "G506"})  # a compiler can take them away
 _PASSES_TOO_OFTEN: Final = frozenset({"G506"})  # over memory
@@ -202,10 +203,12 @@ def change_lines(subject: Subject) -> Iterator[Change]:
     if is_part:
         edit = _source_edit(subject, _repeat_loop)
         yield Change("the loop twice", edit, None, _twice_without, "false", is_last=True)
-        return
-    yield Change("without the statement", _source_edit(subject, remove_statement), is_last=True)
-    edit = _source_edit(subject, repeat_statement)
-    yield Change("the statement twice", edit, None, _twice_without, is_last=True)
+        if subject.finding["code"] not in _STATEMENTS:
+            return
+    else:
+        yield Change("without the statement", _source_edit(subject, remove_statement), is_last=True)
+    edit, tells = _source_edit(subject, repeat_statement), "false" if is_part else "either"
+    yield Change("the statement twice", edit, None, _twice_without, tells, is_last=True)
 
 
 def _decorate_holder(text: str, line: int, _last_line: int) -> str | None:

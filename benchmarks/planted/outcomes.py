@@ -36,9 +36,9 @@ def is_proof_of(case_record: Json, finding: Json) -> bool:
     return case_record.get("removal_of", plain) == plain
 
 
-def outcome_of_removal(removal: Json, spread: float | None) -> Outcome:
+def outcome_of_removal(removal: Json, spread: float | None, width: float = 1.0) -> Outcome:
     """Return what a script without a cause shows: that it costs something, or 5 % at the most."""
-    removal = truths.with_starts(removal, spread)
+    removal = truths.with_own_starts(removal, spread, width)
     if removal["verdict"] == "faulty":
         return "true"
     return "false" if removal["high"] <= 1 / (1 - truths.MIN_FAULT_GAIN) else "open"

@@ -49,8 +49,8 @@ _MAX_STARTS: Final = 12
 _MIN_STARTS: Final = 2
 _STARTING_S: Final = 12.0  # both sides of a proof, once
 _MAX_PAIRS: Final = 6  # of turns in a start: further ones tell less than a further start
-_SPREAD: Final = 0.06  # of starts, where too few cases tell it
-# Times as far as starts differ: who looks after each start whether it is enough, errs more often.
+_SPREAD: Final = 0.06  # of starts, at the least, as long as there are few of them
+# Times as wide an interval: who looks after each start whether it is enough, errs more often.
 _LOOK_FACTOR: Final = 1.4
 _MIN_REST: Final = 0.02  # of a step, that stays without a cause
 
@@ -166,11 +166,15 @@ class Trial:
         return truth.joined(self.earlier["removal"] if is_same else None, gain)
 
     def suffices(self, change: Change, measured: truth.Truth) -> bool:
-        """Return whether what was measured decides, though it is looked at after each start."""
+        """Return whether what was measured decides, though it is looked at after each start.
+
+        Raises ``RunError`` where the change had no effect.
+        """
+        _check_change(self, change)
         removal = self.joined(change, _gain(measured, change.without_cause))
-        spread = _LOOK_FACTOR * (self.spread or _SPREAD)
-        is_begun = len(set(removal["starts"])) < _MIN_STARTS
-        return not is_begun and outcome_of_removal(removal, spread) != "open"
+        if len(set(removal["starts"])) < _MIN_STARTS:
+            return False
+        return outcome_of_removal(removal, max(self.spread or 0.0, _SPREAD), _LOOK_FACTOR) != "open"
 
 
 def _measure_each(
@@ -235,11 +239,17 @@ def _measure_change(trial: Trial, change: Change) -> truth.Truth | None:
     measured = measure_side_by_side(
         subject.script, (changed, root), lane, _proof_limits(trial, change)
     )
-    if alteration is not None:
-        check_effects(lane.spool(changed), alteration)
-    if alteration is not None and alteration.watch:
-        check_growth(lane.spool(changed), lane.spool(root))
+    _check_change(trial, change)
     return _gain(measured, change.without_cause)
+
+
+def _check_change(trial: Trial, change: Change) -> None:
+    """Raise ``RunError`` where a change had no effect."""
+    lane, alteration = trial.subject.lane, change.alteration
+    if alteration is not None:
+        check_effects(lane.spool(trial.subject.root), alteration)
+    if alteration is not None and alteration.watch:
+        check_growth(lane.spool(trial.subject.root), lane.spool(trial.root))
 
 
 def _gain(measured: truth.Truth, without_cause: Callable[[float, float], float]) -> truth.Truth:

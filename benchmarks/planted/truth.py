@@ -55,6 +55,9 @@ _MIN_COUNTED: Final = 10  # steps that say what one takes
 _MIN_CASES: Final = 10  # pairs of starts that tell how far starts differ
 _MEDIAN_OF_HALF_NORMAL: Final = 0.6745  # of standard deviation 1
 _NORMAL: Final = 1.645  # its two-sided 90 % quantile
+_MIN_OWN_SHARE: Final = (
+    0.25  # of what starts differ by: a few that hardly do may be alike by chance
+)
 _MIN_PAIRS: Final = 4  # pairs
 _TARGET_PAIRS: Final = 8  # pairs within the limit: slow steps make short turns
 _MAX_TURN_FACTOR: Final = 8  # times as long as expected: a turn is given up
@@ -146,13 +149,29 @@ def with_starts(truth: Mapping[str, Any], spread: float | None) -> dict[str, Any
     middle = statistics.mean(means)
     half_width = math.log(truth["high"] / truth["low"]) / 2
     reach = math.hypot(half_width, _NORMAL * spread / math.sqrt(len(means)))
+    return _around(truth, middle, reach)
+
+
+def with_own_starts(
+    truth: Mapping[str, Any], spread: float | None, width: float = 1.0
+) -> dict[str, Any]:
+    """Return a kept truth with the interval that its own starts make, ``width`` times as wide.
+
+    Some scripts start alike each time, others differ by a tenth. Where there are fewer than four
+    starts, they are taken to differ as those of all cases do.
+    """
+    means = _means(truth)
+    if len(means) < _MIN_STARTS:
+        return with_starts(truth, None if spread is None else width * spread)
+    deviation = max(statistics.stdev(means), _MIN_OWN_SHARE * (spread or 0.0))
+    reach = width * _t(len(means)) * deviation / math.sqrt(len(means))
+    return _around(truth, statistics.mean(means), reach)
+
+
+def _around(truth: Mapping[str, Any], middle: float, reach: float) -> dict[str, Any]:
     low, mid, high = (math.exp(middle + side * reach) for side in (-1, 0, 1))
-    return dict(truth) | {
-        "low": low,
-        "mid": mid,
-        "high": high,
-        "verdict": verdict(low, mid, high),
-    }
+    figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}
+    return dict(truth) | figures
 
 
 def half_width(truth: Mapping[str, Any]) -> float:
@@ -224,8 +243,11 @@ def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
 
 
 def _reach(ratios: Sequence[float]) -> float:
-    quantile = _T[max(key for key in _T if key < len(ratios))]
-    return quantile * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    return _t(len(ratios)) * statistics.stdev(ratios) / math.sqrt(len(ratios))
+
+
+def _t(count: int) -> float:
+    return _T[max(key for key in _T if key < count)]
 
 
 def verdict(low: float, mid: float, high: float) -> Verdict:

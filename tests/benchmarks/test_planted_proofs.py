@@ -282,9 +282,9 @@ def test_what_stands_in_for_a_function_passes_over_memory_as_often_as_it_must(
     monkeypatch.setenv("PLANTED_NOTES", str(tmp_path))
     calls: list[int] = []
 
-    def gate(values: Any, scale: float) -> object:
+    def gate(values: object, scale: float) -> object:
         calls.append(1)
-        return values.sigmoid() * values * scale
+        return torch.sigmoid(values) * values * scale
 
     gated = functions.passes(gate)
     assert gated(torch.ones(3), 1.0)[0] != 0.25
@@ -367,7 +367,15 @@ def test_a_proof_ends_where_what_was_measured_decides(tmp_path: Path) -> None:
     options = PlantOptions(None, tmp_path)
     trial = proving.Trial(subject("G219", "", tmp_path), tmp_path, options, 0.05, {})
     change = changing.Change("any")
-    for gains, is_enough in (((0.5, 0.5), True), ((0.08, 0.0), False), ((0.5,), False)):
+    alike, apart = (0.004, 0.0, 0.002, -0.001), (0.04, -0.02, 0.03, -0.01)
+    for gains, is_enough in (
+        ((0.5, 0.5), True),
+        ((0.08, 0.0), False),
+        ((0.5,), False),
+        (alike[:3], False),
+        (alike, True),
+        (apart, False),
+    ):
         pairs = [truth.Pair(1 - gain, 1.0, 0.0, start) for start, gain in enumerate(gains)] * 3
         assert trial.suffices(change, truth.truth_of(pairs, 3, 1.0)) == is_enough
 
