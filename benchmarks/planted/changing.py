@@ -32,7 +32,8 @@ from benchmarks.planted.statements import (
 from gapless.model.facts import Facts
 
 # Causes by what their line is. All that is done at these goes with the cause …
-_WHOLE_LINES: Final = frozenset({"G203", "G214", "G215", "G219", "G705"})
+_WHOLE_LINES: Final = frozenset({"G203", "G214", "G215", "G219", "G517", "G705"})
+_WHOLE_FUNCTIONS: Final = frozenset({"G203"})  # of these, all that a named function does
 # … at these a part of it, the larger one or not: a loop that is called once, say. The line of all
 # others is where a loader is made, or a model is set to evaluate: without it, the cost stays.
 _PARTS_OF_LINES: Final = frozenset(
@@ -48,7 +49,7 @@ _PASSES_TOO_OFTEN: Final = frozenset({"G506"})  # over memory
 REMOVALS: Final = frozenset(  # in ``counting/removing``
     {
         *("distribution-checks", "double-precision", "emulated-half", "evaluation-with-autograd"),
-        *("needless-gradients", "padded-batches", "read-back", "scalar-read"),
+        *("needless-gradients", "padded-batches", "profiler-left-on", "read-back", "scalar-read"),
     }
 )
 _PADDED: Final = "padded-batches"
@@ -190,24 +191,26 @@ def change_lines(subject: Subject) -> Iterator[Change]:
 
     Of a cause that is a part of them the function is done twice; where it trains, the loop in it.
     """
-    is_part = subject.finding["code"] in _PARTS_OF_LINES
+    code = subject.finding["code"]
+    is_part = code in _PARTS_OF_LINES
     function_edit = _source_edit(subject, _decorate_holder if is_part else _decorate_named)
     yield Change(
         "the function twice",
         function_edit,
         Alteration(),
         _twice_without,
-        tells_of_operators="false",
+        tells_of_operators=None if code in _WHOLE_FUNCTIONS else "false",
         is_last=True,
     )
     if is_part:
         edit = _source_edit(subject, _repeat_loop)
         yield Change("the loop twice", edit, None, _twice_without, "false", is_last=True)
-        if subject.finding["code"] not in _STATEMENTS:
+        if code not in _STATEMENTS:
             return
     else:
         yield Change("without the statement", _source_edit(subject, remove_statement), is_last=True)
-    edit, tells = _source_edit(subject, repeat_statement), "false" if is_part else "either"
+    edit = _source_edit(subject, repeat_statement)
+    tells: Tells = "false" if is_part else "either"
     yield Change("the statement twice", edit, None, _twice_without, tells, is_last=True)
 
 

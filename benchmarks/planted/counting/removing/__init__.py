@@ -13,6 +13,7 @@ REMOVALS = {
     "read-back": reads.TENSOR_ACTS,
     "evaluation-with-autograd": evaluations.ACTS,
     "distribution-checks": settings.CHECK_ACTS,
+    "profiler-left-on": settings.PROFILER_ACTS,
     "emulated-half": settings.AUTOCAST_ACTS,
     "double-precision": settings.DOUBLE_ACTS,
 }

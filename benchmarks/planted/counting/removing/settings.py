@@ -46,6 +46,12 @@ def _use_single(module):
     )
 
 
+def _leave_profiler(module):
+    for name in ("start", "stop", "step"):
+        setattr(module.profile, name, lambda *_: note("removed"))
+
+
+PROFILER_ACTS = {"torch.profiler.profiler": _leave_profiler}
 CHECK_ACTS = {"torch.distributions.distribution": _skip_checks}
 AUTOCAST_ACTS = {"torch.amp.autocast_mode": _leave_autocast}
 DOUBLE_ACTS = {"torch": _use_single}
