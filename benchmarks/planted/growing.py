@@ -46,9 +46,7 @@ def double_constants(text: str) -> str | None:
         tree = ast.parse(text)
     except SyntaxError:
         return None
-    constants = sorted(
-        {(node.lineno, node.col_offset, node.value) for node in _find_sizes(tree)}, reverse=True
-    )
+    constants = sorted(set(_find_sizes(tree)), reverse=True)
     lines = text.splitlines(keepends=True)
     for line, column, value in constants:
         row = lines[line - 1].encode()
@@ -95,13 +93,13 @@ def _is_batch(name: str) -> bool:
     return name == _SHORT_OPTION or _BATCH_NAME.fullmatch(plain_name) is not None
 
 
-def _find_sizes(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Yield the whole numbers that are called the size of a batch."""
+def _find_sizes(tree: ast.AST) -> Iterator[tuple[int, int, int]]:
+    """Yield line, column and value of the whole numbers that are called the size of a batch."""
     for node in ast.walk(tree):
-        for name, value in _named_values(node):
-            is_number = isinstance(value, ast.Constant) and type(value.value) is int
-            if is_number and isinstance(value, ast.Constant) and _is_batch(name):
-                yield value
+        for name, constant in _named_values(node):
+            value = constant.value if isinstance(constant, ast.Constant) else None
+            if isinstance(constant, ast.Constant) and type(value) is int and _is_batch(name):
+                yield constant.lineno, constant.col_offset, value
 
 
 def _named_values(node: ast.AST) -> Iterator[tuple[str, ast.AST | None]]:

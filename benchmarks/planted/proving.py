@@ -18,7 +18,9 @@ twice the size in the same time, and by the function compiled.
 """
 
 import json
+import math
 import shutil
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -171,7 +173,7 @@ class Trial:
         Raises ``RunError`` where the change had no effect.
         """
         _check_change(self, change)
-        removal = self.joined(change, _gain(measured, change.without_cause))
+        removal = self.joined(change, gain_of(measured, change.without_cause))
         if len(set(removal["starts"])) < _MIN_STARTS:
             return False
         return outcome_of_removal(removal, max(self.spread or 0.0, _SPREAD), _LOOK_FACTOR) != "open"
@@ -240,7 +242,7 @@ def _measure_change(trial: Trial, change: Change) -> truth.Truth | None:
         subject.script, (changed, root), lane, _proof_limits(trial, change)
     )
     _check_change(trial, change)
-    return _gain(measured, change.without_cause)
+    return gain_of(measured, change.without_cause)
 
 
 def _check_change(trial: Trial, change: Change) -> None:
@@ -252,19 +254,27 @@ def _check_change(trial: Trial, change: Change) -> None:
         check_growth(lane.spool(trial.subject.root), lane.spool(trial.root))
 
 
-def _gain(measured: truth.Truth, without_cause: Callable[[float, float], float]) -> truth.Truth:
-    """Return a measured speed-up of the changed script as what removing the cause gains."""
-    pairs = tuple(zip(measured.healthy_s, measured.planted_s, strict=True))
+def gain_of(measured: truth.Truth, without_cause: Callable[[float, float], float]) -> truth.Truth:
+    """Return a measured speed-up of the changed script as what removing the cause gains.
+
+    Start by start: a turn in which others worked may take twice as long, and would be all gain.
+    """
     low, mid, high = sorted(
         1 / max(without_cause(1 / ratio, 1.0), _MIN_REST)
         for ratio in (measured.low, measured.mid, measured.high)
     )
+    rows = list(zip(measured.starts, measured.healthy_s, measured.planted_s, strict=True))
+    remaining = {
+        start: max(without_cause(math.exp(statistics.mean(ratios)), 1.0), _MIN_REST)
+        for start in set(measured.starts)
+        if (ratios := [math.log(changed_s / s) for row, changed_s, s in rows if row == start])
+    }
     return replace(
         measured,
         low=low,
         mid=mid,
         high=high,
-        healthy_s=tuple(max(without_cause(*pair), _MIN_REST * pair[1]) for pair in pairs),
+        healthy_s=tuple(remaining[start] * plain_s for start, _, plain_s in rows),
         verdict=truth.verdict(low, mid, high),
     )
 

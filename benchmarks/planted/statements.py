@@ -120,7 +120,8 @@ def _parse(text: str) -> ast.Module | None:
 def _repeated_source(statement: ast.stmt, text: str) -> str | None:
     if isinstance(statement, ast.For):
         return ast.get_source_segment(text, statement)
-    value = statement.value if isinstance(statement, _SIMPLE) else None
+    value: ast.expr | None = getattr(statement, "value", None)
+    value = value if isinstance(statement, _SIMPLE) else None
     return f"({ast.get_source_segment(text, value)})" if value is not None else None
 
 

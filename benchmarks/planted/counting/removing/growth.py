@@ -41,7 +41,9 @@ def _count(given):
         return sum(map(_count, given.values()))
     if isinstance(given, (tuple, list)):
         return sum(map(_count, given))
-    return given.numel() if hasattr(given, "numel") and hasattr(given, "dtype") else 0
+    is_tensor = hasattr(given, "numel") and hasattr(given, "dtype")
+    is_weight = is_tensor and given.is_leaf and given.requires_grad  # as large as ever
+    return given.numel() if is_tensor and not is_weight else 0
 
 
 _GROWTH = _Growth()
