@@ -54,6 +54,7 @@ _MAX_PAIRS: Final = 6  # of turns in a start: further ones tell less than a furt
 _SPREAD: Final = 0.06  # of starts, at the least, as long as there are few of them
 # Times as wide an interval: who looks after each start whether it is enough, errs more often.
 _LOOK_FACTOR: Final = 1.4
+_MAX_FOREIGN: Final = 0.2  # of the processors in the median pair: on calm machines a hundredth
 _MIN_REST: Final = 0.02  # of a step, that stays without a cause
 
 Json = Mapping[str, Any]
@@ -242,6 +243,7 @@ def _measure_change(trial: Trial, change: Change) -> truth.Truth | None:
         subject.script, (changed, root), lane, _proof_limits(trial, change)
     )
     _check_change(trial, change)
+    check_calm(measured)
     return gain_of(measured, change.without_cause)
 
 
@@ -252,6 +254,12 @@ def _check_change(trial: Trial, change: Change) -> None:
         check_effects(lane.spool(trial.subject.root), alteration)
     if alteration is not None and alteration.watch:
         check_growth(lane.spool(trial.subject.root), lane.spool(trial.root))
+
+
+def check_calm(measured: truth.Truth) -> None:
+    """Raise ``RunError`` where others worked on the processors most of the time."""
+    if measured.foreign > _MAX_FOREIGN:
+        raise RunError(f"others took {measured.foreign:.0%} of the processors")
 
 
 def gain_of(measured: truth.Truth, without_cause: Callable[[float, float], float]) -> truth.Truth:

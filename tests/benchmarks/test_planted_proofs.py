@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -397,6 +398,9 @@ def test_a_turn_in_which_others_worked_is_no_gain_of_its_own() -> None:
     pairs = [truth.Pair(twice_s, 1.0, 0.0, start) for twice_s, start in times]
     gain = proving.gain_of(truth.truth_of(pairs, 3, 1.0), lambda twice, once: 2 * once - twice)
     assert gain.healthy_s == pytest.approx([0.9665] * 4 + [0.9512] * 2, abs=1e-3)
+    proving.check_calm(gain)
+    with pytest.raises(RunError, match="others took 50%"):
+        proving.check_calm(replace(gain, foreign=0.5))
 
 
 def test_what_is_left_out_is_known_by_the_slug_of_its_cause() -> None:
