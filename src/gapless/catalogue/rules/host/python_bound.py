@@ -170,8 +170,9 @@ def python_bound(evidence: Evidence) -> Detection | None:
 
     On the CPU alone, loops over data are looked for: operators of less than 100 µs, or of one
     sample or time step at a time, that are called twenty times for each backward pass and four
-    times for each parameter tensor, and make up most of the calls of the forward pass. Their cost
-    is the time that is not computing; a backward pass has a part in it where some node of it is
+    times for each parameter tensor, and make up most of the calls of the forward pass. Of several,
+    as far as stacks of windows tell them apart by the function of which one call goes through the
+    rounds, the one that calls most counts. Its cost is the time that is not computing; a backward pass has a part in it where some node of it is
     called at least half as often as one of them. How much is saved is not known before the loop is
     rewritten: nearly all if rounds do not depend on one another, little if they do; and a single
     call may also compute faster. So the interval is wide.
