@@ -172,10 +172,11 @@ def python_bound(evidence: Evidence) -> Detection | None:
     sample or time step at a time, that are called twenty times for each backward pass and four
     times for each parameter tensor, and make up most of the calls of the forward pass. Of several,
     as far as stacks of windows tell them apart by the function of which one call goes through the
-    rounds, the one that calls most counts. Its cost is the time that is not computing; a backward pass has a part in it where some node of it is
-    called at least half as often as one of them. How much is saved is not known before the loop is
-    rewritten: nearly all if rounds do not depend on one another, little if they do; and a single
-    call may also compute faster. So the interval is wide.
+    rounds, the one that calls most counts. Its cost is the time that is not computing; a backward
+    pass has a part in it where some node of it is called at least half as often as one of them. How
+    much is saved is not known before the loop is rewritten: nearly all if rounds do not depend on
+    one another, little if they do; and a single call may also compute faster. So the interval is
+    wide.
     """
     loop, excess = loops.find_loop(evidence), measure_excess(evidence)
     if loop is None or loops.calling_ns(evidence, loop) < excess.lost_ns:
