@@ -3,10 +3,18 @@
 import pytest
 
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.ranks import evidence_of_ranks
-from gapless.catalogue.queries.between_operators import SILENT, measure_excess
+from gapless.catalogue.queries.between_operators import (
+    PYTHON,
+    SILENT,
+    find_whole_function,
+    measure_excess,
+)
 from gapless.catalogue.rules.host.python_bound import python_bound
-from gapless.model.host_code import HostCode
+from gapless.model.change import HostChange
+from gapless.model.finding import Detection
+from gapless.model.host_code import CallLine, HostCode, HotLine
 
 _WORK = {"busy.math": 10.0}
 _SILENCE = _WORK | {SILENT: 4.0}
@@ -31,3 +39,42 @@ def test_a_silence_of_one_step_counts_as_far_as_samples_of_the_run_show_it(
         1e6 * silent_ms, rel=0.2
     )  # steps take turns
     assert bool(python_bound(evidence)) is (silent_ms > 1.0 or bool(codes))
+
+
+_PLACE = "model.py", 19, "masked"
+_FORWARD = CallLine("model.py", 40, "Net.forward", "model.py", "masked", 0.8)
+
+
+@pytest.mark.parametrize(
+    ("code", "calls", "is_whole"),
+    [
+        (HostCode("python", 0.75, 1.0, *_PLACE, None, 0.75, 400), (_FORWARD,), True),
+        (HostCode("python", 0.75, 0.7, *_PLACE, None, 0.52, 400), (_FORWARD,), False),
+        (HostCode("sleep", 0.75, 1.0, *_PLACE, None, 0.75, 400), (_FORWARD,), False),
+        (
+            HostCode("python", 0.75, 1.0, *_PLACE, None, 0.75, 400),
+            (_FORWARD, CallLine(*_PLACE, "torch/nn/functional.py", "dropout", 0.1)),
+            False,
+        ),
+    ],
+    ids=["a helper", "mostly operators", "a wait", "it trains"],
+)
+def test_a_function_of_python_goes_with_what_it_copies_where_a_device_waits(
+    code: HostCode, calls: tuple[CallLine, ...], *, is_whole: bool
+) -> None:
+    leaves = {"busy.math": 2.0, "copy.h2d.pageable": 4.0, "idle.h2d.host": 6.0, PYTHON: 28.0}
+    lines = (
+        HotLine("training", *_PLACE, 360, 0.8),
+        HotLine("training", "model.py", 20, "masked", 4, 0.0),
+    )
+    for facts in (example_facts.gpu(), example_facts.cpu()):
+        evidence = evidence_of(facts, leaves, code, *lines, *calls)
+        share = find_whole_function(evidence, code)
+        assert (share is not None) is (is_whole and evidence.on_device)
+        (detection,) = python_bound(evidence)
+        assert isinstance(detection, Detection)
+        (change,) = detection.changes
+        assert isinstance(change, HostChange)
+        assert ("copy." in change.leaves) is (share is not None)
+        if share is not None:
+            assert (share.mid, change.sampled) == (pytest.approx(0.8), True)
