@@ -139,16 +139,19 @@ def _find_holder(evidence: Evidence, rows: Sequence[Work]) -> Location | None:
 
 
 def _select_held(evidence: Evidence, rows: Sequence[Work], holder: Location) -> list[Work]:
-    """Return the part of rows of operators that a function's loop calls."""
-    all_calls, held_calls = count_by_operator(rows), Counter[str]()
+    """Return the part of rows of operators that a function's loop calls.
+
+    Stacks are of a window of their own, whose steps may call more or less than others: it tells
+    which part of an operator's calls in loops is the function's.
+    """
+    all_calls, held_calls = Counter[str](), Counter[str]()
     for site in _loop_sites(evidence, rows):
-        if _function_of(site) == holder:
-            held_calls[site.name.removeprefix(LOOPED)] += site.calls
-    return [
-        _scale_row(row, min(1.0, held_calls[row.operator] / all_calls[row.operator]))
-        for row in rows
-        if held_calls[row.operator]
-    ]
+        name = site.name.removeprefix(LOOPED)
+        all_calls[name] += site.calls
+        held_calls[name] += site.calls * (_function_of(site) == holder)
+    mean_part = held_calls.total() / all_calls.total()
+    parts = {name: held_calls[name] / count for name, count in all_calls.items()}
+    return [_scale_row(row, parts.get(row.operator, mean_part)) for row in rows]
 
 
 def _loop_sites(evidence: Evidence, rows: Sequence[Work]) -> list[Site]:
