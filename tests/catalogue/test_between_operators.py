@@ -45,31 +45,29 @@ _PLACE = "model.py", 19, "masked"
 _FORWARD = CallLine("model.py", 40, "Net.forward", "model.py", "masked", 0.8)
 
 
+_DROPOUT = CallLine(*_PLACE, "torch/nn/functional.py", "dropout", 0.1)
+
+
 @pytest.mark.parametrize(
-    ("code", "calls", "is_whole"),
+    ("kind", "python_ms", "calls", "is_whole"),
     [
-        (HostCode("python", 0.75, 1.0, *_PLACE, None, 0.75, 400), (_FORWARD,), True),
-        (HostCode("python", 0.75, 0.7, *_PLACE, None, 0.52, 400), (_FORWARD,), False),
-        (HostCode("sleep", 0.75, 1.0, *_PLACE, None, 0.75, 400), (_FORWARD,), False),
-        (
-            HostCode("python", 0.75, 1.0, *_PLACE, None, 0.75, 400),
-            (_FORWARD, CallLine(*_PLACE, "torch/nn/functional.py", "dropout", 0.1)),
-            False,
-        ),
+        ("python", 28.0, (_FORWARD,), True),
+        ("python", 12.0, (_FORWARD,), False),
+        ("sleep", 28.0, (_FORWARD,), False),
+        ("python", 28.0, (_FORWARD, _DROPOUT), False),
     ],
     ids=["a helper", "mostly operators", "a wait", "it trains"],
 )
 def test_a_function_of_python_goes_with_what_it_copies_where_a_device_waits(
-    code: HostCode, calls: tuple[CallLine, ...], *, is_whole: bool
+    kind: str, python_ms: float, calls: tuple[CallLine, ...], *, is_whole: bool
 ) -> None:
-    leaves = {"busy.math": 2.0, "copy.h2d.pageable": 4.0, "idle.h2d.host": 6.0, PYTHON: 28.0}
-    lines = (
-        HotLine("training", *_PLACE, 360, 0.8),
-        HotLine("training", "model.py", 20, "masked", 4, 0.0),
-    )
+    leaves = {"busy.math": 2.0, "copy.h2d.pageable": 4.0, "idle.h2d.host": 6.0}
+    leaves |= {PYTHON: python_ms, "idle.host.dispatch": 28.1 - python_ms}
+    code = HostCode(kind, 0.75, 1.0, *_PLACE, None, 0.75, 400)
+    line = HotLine("training", *_PLACE, 360, 0.8)
     for facts in (example_facts.gpu(), example_facts.cpu()):
-        evidence = evidence_of(facts, leaves, code, *lines, *calls)
-        share = find_whole_function(evidence, code)
+        evidence = evidence_of(facts, leaves, code, line, *calls)
+        share = find_whole_function(evidence, code, python_ms * 1e6)
         assert (share is not None) is (is_whole and evidence.on_device)
         (detection,) = python_bound(evidence)
         assert isinstance(detection, Detection)

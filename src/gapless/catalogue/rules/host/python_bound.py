@@ -208,11 +208,11 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     total_ns = max(evidence.per_step(*leaves), held_ns.high)
     remaining = Estimate(*(1 - ns / total_ns for ns in (held_ns.high, lost_ns, held_ns.low)))
     shares = () if code is None else (code.share * code.inside,)
-    whole_share = find_whole_function(evidence, code)
+    whole_share = find_whole_function(evidence, code, lost_ns)
     return python_bound.detection(
         samples.begin_sentence(code) + f" {windows.format_step_part(evidence, lost_ns)}.",
         HostChange(leaves, remaining)
-        if whole_share is None or whole_share.mid * step_ns <= lost_ns
+        if whole_share is None
         else samples.remove_share(evidence, whole_share, _WHOLE_LEAVES),
         measures=(
             Measure("Python between operators, a step", excess.python_ns + excess.silent_ns, "ns"),
