@@ -132,7 +132,7 @@ def find_loop(evidence: Evidence) -> Loop | None:
 
 def _find_holder(evidence: Evidence, rows: Sequence[Work]) -> Location | None:
     """Return the function whose loop calls most of what rows of operators hold."""
-    calls = Counter[Location]()
+    calls: Counter[Location] = Counter()
     for site in _loop_sites(evidence, rows):
         calls[_function_of(site)] += site.calls
     return calls.most_common(1)[0][0] if calls else None

@@ -195,14 +195,14 @@ def _name_phases(process: Process, rule: str, calls: Endings) -> tuple[tuple[str
     """
     subjects, first_calls, counts = count_values(calls.subject, calls.count)
     made_names, called_names = (
-        [_anchor_name(process, rule, subject, by_call=by_call) for subject in subjects.tolist()]
+        [_anchor_name(process, rule, int(subject), by_call=by_call) for subject in subjects]
         for by_call in (False, True)
     )
     is_told_apart = len(set(called_names)) == len(set(made_names))
     names = called_names if is_told_apart else made_names
     phases_by_name: dict[str, tuple[str, int, int]] = {}
     for index in np.argsort(first_calls).tolist():
-        name = names[index]
+        name: str = names[index]
         last_end = int(calls.end[calls.subject == subjects[index]].max())
         _, count, end = phases_by_name.get(name, (name, 0, last_end))
         phases_by_name[name] = name, count + int(counts[index]), max(end, last_end)
