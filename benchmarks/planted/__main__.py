@@ -300,7 +300,7 @@ def _prove(options: argparse.Namespace, halves: tuple[Half, ...]) -> None:
         def prove_in_lane(lane: Lane) -> str:
             outcome = prove_named(case, lane, plant_options)
             return (
-                f"an unseen case is {outcome[:10]}"
+                f"an unseen case is {outcome.partition(':')[0]}"
                 if outcome and case.half == "unseen"
                 else outcome
             )

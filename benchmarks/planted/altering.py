@@ -4,7 +4,7 @@ They are proposed for a recording of the very script, as ``gapless try`` would.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,15 +13,26 @@ from benchmarks.planted.running import REMOVED, Alteration, Lane, RunError
 from benchmarks.planted.scripts import Script
 from gapless.catalogue.declare.listing import propose_named
 from gapless.errors import GaplessError
-from gapless.model.edit import SetArgument, edit_to_json
+from gapless.model.edit import Edit, SetArgument, SetGlobal, edit_to_json
 from gapless.model.facts import Facts
 from gapless.recorded.facts import facts
 from gapless.store.logs.logs import open_log, read_processes
 from gapless.store.run.recordings import load
 
 _REQUESTS: Final = {"no-workers": "more-workers=0"}  # what an answer calls by a name of its own
-_LOADER: Final = "torch.utils.data.DataLoader"
-BATCH_FACTOR: Final = 2
+# What a person would set, whatever it means for results: shown is what it costs.
+_SETTINGS: Final[Mapping[str, tuple[Edit, ...]]] = {
+    "G211": (
+        SetGlobal("torch.use_deterministic_algorithms", value=False),
+        SetGlobal("torch.backends.cudnn.deterministic", value=False),
+    ),
+    "G501": (
+        SetGlobal("torch.set_float32_matmul_precision", "high"),
+        SetGlobal("torch.backends.cudnn.allow_tf32", value=True),
+    ),
+    "G511": (SetArgument("torch.nn.Embedding", "sparse", value=True),),
+    "G518": (SetGlobal("torch.backends.cudnn.enabled", value=True),),
+}
 
 Edits = tuple[dict[str, Any], ...]
 
@@ -65,12 +76,6 @@ def check_effects(spool: Path, alteration: Alteration) -> None:
             raise RunError(f"it had no effect: {dict(edit)}")
 
 
-def double_batches(run_facts: Facts) -> Edits:
-    """Return the edits by which loaders make batches of twice the size; none without a loader."""
-    return tuple(
-        edit_to_json(
-            SetArgument(_LOADER, "batch_size", BATCH_FACTOR * loader.batch_size, loader.location)
-        )
-        for loader in run_facts.loaders
-        if loader.batch_size
-    )
+def settings_of(code: str) -> Edits:
+    """Return the edits of settings by which a cause goes that no fix is named for; none of most."""
+    return tuple(map(edit_to_json, _SETTINGS.get(code, ())))

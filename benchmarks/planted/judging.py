@@ -14,26 +14,13 @@ from typing import Any, Final
 
 from benchmarks.planted import truth as truths
 from benchmarks.planted.mutations.catalogue import MUTATIONS
+from benchmarks.planted.outcomes import proof_of
 from benchmarks.planted.recorder import count_machines
-from gapless.catalogue.rules import RULES
 
 Json = Mapping[str, Any]
 _N_FIRST: Final = 3
 # What others do to the machine: no cause of the training's, and the lanes of this benchmark do it.
 _MACHINE_CAUSES: Final = frozenset({"throttled-device", "shared-device", "taken-processors"})
-_FASTER_VERDICTS: Final = ("confirmed", "larger", "smaller")  # of a trial: than was predicted
-# What a trial can leave out altogether, by the room of the rule: it tells what a cause costs where
-# only rewriting removes that.
-_CEILINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "input": ("cached-batch",),
-    "occasions": ("no-logging", "no-checkpoint", "no-evaluation"),
-}
-# Copies of batches; numbers that are read back, and waits, stay where batches are on the device.
-_BATCH_COPIES: Final = frozenset({"G301", "G302", "G303", "G304"})
-# Causes whose line is what takes long. The line of others is where a loader is made, or a model is
-# set to evaluate: without it, the cost stays.
-_LINE_CAUSES: Final = frozenset({"G202", "G214", "G215", "G219", "G705"})
-_ROOMS: Final = {rule.code: rule.check.__module__.split(".")[3] for rule in RULES}
 
 
 @dataclass(frozen=True)
@@ -113,47 +100,9 @@ def judge_case(case_record: Json, answer: Json, spread: float | None = None) -> 
         else (1 - 1 / measured["low"], 1 - 1 / measured["high"]),
         price=_price(findings, ranks) if case["kind"] == "fault" else None,
         refused="refused" in answer,
-        proof=_proof_of(findings[0], case_record, spread) if findings else "",
+        proof=proof_of(findings[0], case_record, spread) if findings else "",
         names_decoy=case["kind"] == "decoy" and _is_decoy_named(findings, case_record["planted"]),
     )
-
-
-def _proof_of(finding: Json, case_record: Json, spread: float | None) -> str:
-    """Return whether a cause was proved: by trials, or by what a step takes without it."""
-    outcome, removal = proof(finding, case_record.get("proofs", {})), case_record.get("removal")
-    if outcome == "true" or removal is None:
-        return outcome
-    removal = truths.with_starts(removal, spread)
-    if removal["verdict"] == "faulty":
-        return "true"
-    return "false" if removal["high"] <= 1 / (1 - truths.MIN_FAULT_GAIN) else outcome
-
-
-def proof(finding: Json, proofs: Json) -> str:
-    """Return whether a cause was proved by a trial of what helps against it, or leaves it out.
-
-    True where an edit was measured to gain; false where all that were tried gain 5 % at the most.
-    """
-    trials = [proofs[fix] for fix in proof_edits(finding) if fix in proofs]
-    if any(trial["verdict"] in _FASTER_VERDICTS for trial in trials):
-        return "true"
-    highs = [trial["speedup"]["high"] for trial in trials if trial["speedup"] is not None]
-    return "false" if highs and max(highs) <= 1 / (1 - truths.MIN_FAULT_GAIN) else "open"
-
-
-def proof_edits(finding: Json) -> tuple[str, ...]:
-    """Return the edits by which a trial shows whether a cause costs something.
-
-    These are its fixes, and the ceilings of its room where it has none.
-    """
-    code = finding["code"]
-    ceilings = ("cached-batch-on-device",) if code in _BATCH_COPIES else _CEILINGS.get(_ROOMS[code])
-    return tuple(finding["helps"]) or ceilings or ()
-
-
-def is_of_line(finding: Json) -> bool:
-    """Return whether a cause is what is done at its line."""
-    return finding["code"] in _LINE_CAUSES
 
 
 def _is_decoy_named(findings: Sequence[Json], plantings: Sequence[Json]) -> bool:

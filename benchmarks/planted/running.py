@@ -24,7 +24,11 @@ from benchmarks.planted.scripts import STANDINS, Script, lay_out
 from gapless.launch.environment import RecorderSettings, build_environment
 
 COUNTING: Final = Path(__file__).with_name("counting")
-REMOVED: Final = "removed"  # a file that is there once something was left out
+# Files that are there once something was left out; once operators were called in a function that is
+# done twice; and the elements that models were given in some steps.
+REMOVED: Final = "removed"
+OPERATORS: Final = "operators"
+ELEMENTS: Final = "elements"
 _MIN_STEPS: Final = 20
 _TOPOLOGY: Final = Path("/sys/devices/system/cpu")
 
@@ -60,7 +64,10 @@ class Alteration:
     """What is done to a script while it runs, its source as it is."""
 
     edits: tuple[Mapping[str, Any], ...] | None = None  # by gapless; None: it is not there
-    removal: str = ""  # what ``counting/removing.py`` leaves out
+    removal: str = ""  # what ``counting/removing`` leaves out …
+    option: str = ""  # … and how
+    watch: str = ""  # what it counts
+    arguments: tuple[str, ...] | None = None  # of the command, in place of the script's
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,12 @@ class Lane:
         }
         return outer_variables | variables
 
+    def command(self, script: Script, root: Path) -> list[str]:
+        """Return the command line of a script there, altered as it is to be."""
+        entry, *arguments = script.command(self.device)
+        altered = self.alterations.get(root, Alteration()).arguments
+        return [sys.executable, entry, *(arguments if altered is None else altered)]
+
     def spool(self, root: Path) -> Path:
         """Return where an altered script, or its recorder, tells what took effect."""
         return self.folder / "spools" / root.parent.name
@@ -117,13 +130,16 @@ class Lane:
         """Return the same for a script whose steps are counted, altered as it is to be."""
         environment = self.environment(script, root)
         environment["PYTHONPATH"] = f"{COUNTING}{os.pathsep}{environment['PYTHONPATH']}"
-        alteration = self.alterations.get(root, Alteration())
+        alteration = self.alterations.get(root)
+        if alteration is None:
+            return environment
         spool = self.spool(root)
-        if alteration.edits is not None or alteration.removal:
-            spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         environment |= {
+            "PLANTED_NOTES": str(spool),
             "PLANTED_REMOVAL": alteration.removal,
-            "PLANTED_REMOVED": str(spool / REMOVED),
+            "PLANTED_REMOVAL_OPTION": alteration.option,
+            "PLANTED_WATCH": alteration.watch,
         }
         if alteration.edits is None:
             return environment
@@ -182,8 +198,7 @@ def run_arm(script: Script, root: Path, lane: Lane, seconds: float, limit_s: flo
         "PLANTED_SECONDS": str(seconds),
         "PLANTED_LEAST": str(_MIN_STEPS),
     }
-    command = [sys.executable, *script.command(lane.device)]
-    printed = run(command, root / script.cwd, (environment, lane.cores), limit_s)
+    printed = run(lane.command(script, root), root / script.cwd, (environment, lane.cores), limit_s)
     if not steps.exists():
         raise RunError(f"{script.name} was over before its steps were counted: {printed}")
     counted = json.loads(steps.read_text())
@@ -206,7 +221,7 @@ class Live:
         environment["PLANTED_STREAM"] = str(self.stream)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed where it is ended
         self._process = subprocess.Popen(
-            [*_pin_prefix(lane.cores), sys.executable, *script.command(lane.device)],
+            [*_pin_prefix(lane.cores), *lane.command(script, root)],
             cwd=root / script.cwd,
             env=environment,
             stdin=subprocess.DEVNULL,

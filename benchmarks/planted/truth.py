@@ -55,6 +55,9 @@ _MIN_COUNTED: Final = 10  # steps that say what one takes
 _MIN_CASES: Final = 10  # pairs of starts that tell how far starts differ
 _MEDIAN_OF_HALF_NORMAL: Final = 0.6745  # of standard deviation 1
 _NORMAL: Final = 1.645  # its two-sided 90 % quantile
+_MIN_OWN_SHARE: Final = (
+    0.25  # of what starts differ by: a few that hardly do may be alike by chance
+)
 _MIN_PAIRS: Final = 4  # pairs
 _TARGET_PAIRS: Final = 8  # pairs within the limit: slow steps make short turns
 _MAX_TURN_FACTOR: Final = 8  # times as long as expected: a turn is given up
@@ -98,6 +101,8 @@ class Limits:
     starts: int = _STARTS  # of both sides; more of them tell smaller effects
     until: float = math.inf  # of time.monotonic(): no start is begun that would not end by then
     half_width: float = math.inf  # of the gain, at which neither pairs nor starts are added
+    # Whether what was measured so far says enough; None: it does once half_width is reached.
+    suffices: Callable[[Truth], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -144,13 +149,29 @@ def with_starts(truth: Mapping[str, Any], spread: float | None) -> dict[str, Any
     middle = statistics.mean(means)
     half_width = math.log(truth["high"] / truth["low"]) / 2
     reach = math.hypot(half_width, _NORMAL * spread / math.sqrt(len(means)))
+    return _around(truth, middle, reach)
+
+
+def with_own_starts(
+    truth: Mapping[str, Any], spread: float | None, width: float = 1.0
+) -> dict[str, Any]:
+    """Return a kept truth with the interval that its own starts make, ``width`` times as wide.
+
+    Some scripts start alike each time, others differ by a tenth. Where there are fewer than four
+    starts, they are taken to differ as those of all cases do.
+    """
+    means = _means(truth)
+    if len(means) < _MIN_STARTS:
+        return with_starts(truth, None if spread is None else width * spread)
+    deviation = max(statistics.stdev(means), _MIN_OWN_SHARE * (spread or 0.0))
+    reach = width * _t(len(means)) * deviation / math.sqrt(len(means))
+    return _around(truth, statistics.mean(means), reach)
+
+
+def _around(truth: Mapping[str, Any], middle: float, reach: float) -> dict[str, Any]:
     low, mid, high = (math.exp(middle + side * reach) for side in (-1, 0, 1))
-    return dict(truth) | {
-        "low": low,
-        "mid": mid,
-        "high": high,
-        "verdict": verdict(low, mid, high),
-    }
+    figures = {"low": low, "mid": mid, "high": high, "verdict": verdict(low, mid, high)}
+    return dict(truth) | figures
 
 
 def half_width(truth: Mapping[str, Any]) -> float:
@@ -222,8 +243,11 @@ def interval(pairs: Sequence[Pair]) -> tuple[float, float, float]:
 
 
 def _reach(ratios: Sequence[float]) -> float:
-    quantile = _T[max(key for key in _T if key < len(ratios))]
-    return quantile * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    return _t(len(ratios)) * statistics.stdev(ratios) / math.sqrt(len(ratios))
+
+
+def _t(count: int) -> float:
+    return _T[max(key for key in _T if key < count)]
 
 
 def verdict(low: float, mid: float, high: float) -> Verdict:
@@ -280,13 +304,16 @@ def measure_truth(
         )
     for start in range(1, n_starts):
         now_s = time.monotonic()
-        is_narrow = start >= _MIN_STARTS and _half_width_of_pairs(pairs) <= limits.half_width
-        if is_narrow or now_s + (now_s - start_s) / start > limits.until:
+        if limits.suffices is not None:
+            is_enough = limits.suffices(truth_of(pairs, steps, now_s - start_s))
+        else:
+            is_enough = start >= _MIN_STARTS and _half_width_of_pairs(pairs) <= limits.half_width
+        if is_enough or now_s + (now_s - start_s) / start > limits.until:
             break
         with contextlib.suppress(RunError):  # the first start is a truth, if a wider one
             later_pairs, *_ = _measure_start(healthy, planted, on, limits)
             pairs += [replace(pair, start=start) for pair in later_pairs]
-    return _truth(pairs, steps, time.monotonic() - start_s)
+    return truth_of(pairs, steps, time.monotonic() - start_s)
 
 
 def measure_step(
@@ -338,7 +365,8 @@ def _measure_start(
     return pairs, steps, printed
 
 
-def _truth(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
+def truth_of(pairs: Sequence[Pair], steps: int, spent_s: float) -> Truth:
+    """Return what pairs say, those left out in which others took more of the processors."""
     starts = sorted({pair.start for pair in pairs})
     calm_pairs = [
         pair
@@ -412,7 +440,7 @@ def _count_undisturbed(pairs: Sequence[Pair]) -> int:
 
 
 def _half_width_of_pairs(pairs: Sequence[Pair]) -> float:
-    return half_width(_truth(pairs, 0, 0.0).plain()) if len(pairs) >= _MIN_PAIRS else math.inf
+    return half_width(truth_of(pairs, 0, 0.0).plain()) if len(pairs) >= _MIN_PAIRS else math.inf
 
 
 def _verdict_so_far(pairs: Sequence[Pair]) -> Verdict:

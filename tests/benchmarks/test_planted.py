@@ -19,7 +19,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from benchmarks.planted import judging, steps, truth
+from benchmarks.planted import judging, outcomes, steps, truth
 from benchmarks.planted.cases import Case, case_of_name, cases, put_sound_off
 from benchmarks.planted.data import MAKERS
 from benchmarks.planted.healing import heal_script
@@ -323,11 +323,11 @@ def test_an_alarm_is_one_only_where_no_trial_proves_it(proofs: dict[str, Any], p
 
 
 def test_a_cause_that_only_rewriting_removes_is_proved_by_the_ceilings_of_its_room() -> None:
-    assert judging.proof_edits(finding("G107", 12)) == ("cached-batch",)
-    assert judging.proof_edits(finding("G204", 12, helps=["fused"])) == ("fused",)
-    assert judging.proof_edits(finding("G202", 12)) == ()
-    assert judging.proof_edits(finding("G302", 12)) == ("cached-batch-on-device",)
-    assert judging.proof_edits(finding("G305", 12)) == ()  # batches on the device leave its reads
+    assert outcomes.proof_edits(finding("G107", 12)) == ("cached-batch",)
+    assert outcomes.proof_edits(finding("G204", 12, helps=["fused"])) == ("fused",)
+    assert outcomes.proof_edits(finding("G202", 12)) == ()
+    assert outcomes.proof_edits(finding("G302", 12)) == ("cached-batch-on-device",)
+    assert outcomes.proof_edits(finding("G305", 12)) == ()  # batches on the device leave its reads
 
 
 REMOVED = """for step in range(3):
@@ -377,6 +377,17 @@ def test_a_line_that_was_taken_out_proves_a_cause(
         removal = removal | {"healthy_s": (), "planted_s": ()}
     control = case_record("control", [], None) | {"removal": removal}
     assert judging.judge_case(control, {"findings": [finding("G202", 12)]}).proof == outcome
+
+
+def test_what_was_measured_proves_no_other_cause_that_is_named_today() -> None:
+    removal = {"low": 1.1, "mid": 1.2, "high": 1.3, "verdict": "faulty"}
+    control = case_record("control", [], None) | {
+        "removal": removal | {"healthy_s": (), "planted_s": ()},
+        "removal_of": {"code": "G202", "file": "train.py"},
+    }
+    for code, outcome in (("G202", "true"), ("G219", "open")):
+        named = finding(code, 12) | {"where": {"file": "train.py", "line": 12}}
+        assert judging.judge_case(control, {"findings": [named]}).proof == outcome
 
 
 def test_a_decoy_is_named_by_its_own_lines_alone() -> None:

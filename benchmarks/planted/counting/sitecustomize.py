@@ -134,9 +134,11 @@ if _OUT or _STREAM:
     if _STREAM:
         random.seed(0)
         _WANTED.update(_SEEDED)
-    if os.environ.get("PLANTED_REMOVAL"):
+    if os.environ.get("PLANTED_NOTES"):
         import removing
 
-        for _name, _act in removing.REMOVALS[os.environ["PLANTED_REMOVAL"]].items():
+        _acts = removing.REMOVALS.get(os.environ.get("PLANTED_REMOVAL"), {})
+        _watches = removing.WATCHES.get(os.environ.get("PLANTED_WATCH"), {})
+        for _name, _act in (*_acts.items(), *_watches.items()):
             _WANTED[_name] = _both(_WANTED.get(_name), _act)
     sys.meta_path.insert(0, _Finder())
