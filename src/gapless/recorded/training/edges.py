@@ -201,8 +201,9 @@ def _name_phases(process: Process, rule: str, calls: Endings) -> tuple[tuple[str
     is_told_apart = len(set(called_names)) == len(set(made_names))
     names = called_names if is_told_apart else made_names
     phases_by_name: dict[str, tuple[str, int, int]] = {}
-    for index in np.argsort(first_calls).tolist():
-        name: str = names[index]
+    order: list[int] = np.argsort(first_calls).tolist()
+    for index in order:
+        name = names[index]
         last_end = int(calls.end[calls.subject == subjects[index]].max())
         _, count, end = phases_by_name.get(name, (name, 0, last_end))
         phases_by_name[name] = name, count + int(counts[index]), max(end, last_end)
