@@ -3,10 +3,18 @@
 import pytest
 
 from gapless.catalogue.examples import example_facts
+from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.ranks import evidence_of_ranks
-from gapless.catalogue.queries.between_operators import SILENT, measure_excess
+from gapless.catalogue.queries.between_operators import (
+    PYTHON,
+    SILENT,
+    find_whole_function,
+    measure_excess,
+)
 from gapless.catalogue.rules.host.python_bound import python_bound
-from gapless.model.host_code import HostCode
+from gapless.model.change import HostChange
+from gapless.model.finding import Detection
+from gapless.model.host_code import CallLine, HostCode, HotLine
 
 _WORK = {"busy.math": 10.0}
 _SILENCE = _WORK | {SILENT: 4.0}
@@ -31,3 +39,40 @@ def test_a_silence_of_one_step_counts_as_far_as_samples_of_the_run_show_it(
         1e6 * silent_ms, rel=0.2
     )  # steps take turns
     assert bool(python_bound(evidence)) is (silent_ms > 1.0 or bool(codes))
+
+
+_PLACE = "model.py", 19, "masked"
+_FORWARD = CallLine("model.py", 40, "Net.forward", "model.py", "masked", 0.8)
+
+
+_DROPOUT = CallLine(*_PLACE, "torch/nn/functional.py", "dropout", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "python_ms", "calls", "is_whole"),
+    [
+        ("python", 28.0, (_FORWARD,), True),
+        ("python", 12.0, (_FORWARD,), False),
+        ("sleep", 28.0, (_FORWARD,), False),
+        ("python", 28.0, (_FORWARD, _DROPOUT), False),
+    ],
+    ids=["a helper", "mostly operators", "a wait", "it trains"],
+)
+def test_a_function_of_python_goes_with_what_it_copies_where_a_device_waits(
+    kind: str, python_ms: float, calls: tuple[CallLine, ...], *, is_whole: bool
+) -> None:
+    leaves = {"busy.math": 2.0, "copy.h2d.pageable": 4.0, "idle.h2d.host": 6.0}
+    leaves |= {PYTHON: python_ms, "idle.host.dispatch": 28.1 - python_ms}
+    code = HostCode(kind, 0.75, 1.0, *_PLACE, None, 0.75, 400)
+    line = HotLine("training", *_PLACE, 360, 0.8)
+    for facts in (example_facts.gpu(), example_facts.cpu()):
+        evidence = evidence_of(facts, leaves, code, line, *calls)
+        share = find_whole_function(evidence, code, python_ms * 1e6)
+        assert (share is not None) is (is_whole and evidence.on_device)
+        (detection,) = python_bound(evidence)
+        assert isinstance(detection, Detection)
+        (change,) = detection.changes
+        assert isinstance(change, HostChange)
+        assert ("copy." in change.leaves) is (share is not None)
+        if share is not None:
+            assert (share.mid, change.sampled) == (pytest.approx(0.8), True)

@@ -1,5 +1,7 @@
 """What loops over data take, where they are, and what rewriting them leaves."""
 
+import pytest
+
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of as stated
 from gapless.catalogue.examples.parts import operator, source_line
@@ -11,7 +13,7 @@ from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 from gapless.model.host_code import CallLine, HostCode, HotLine
-from gapless.model.study import Site
+from gapless.model.study import LOOPED, Site
 
 _LEAVES = {"busy.elementwise": 4, "busy.math": 6, "idle.host.python": 10}
 _CELL = ((32, 48), (32, 48))
@@ -218,6 +220,32 @@ def test_a_loop_whose_operators_no_backward_pass_follows_has_no_part_in_one() ->
         assert loop is not None
         shares.append(loop.engine_share)
     assert shares == [0.0, 1.0, 1.0]
+
+
+def test_a_loop_takes_nothing_of_another_functions_rounds() -> None:
+    def held(calls: int, *place: str | int) -> Site:
+        return Site(f"{LOOPED}aten::mul", str(place[0]), int(place[1]), str(place[2]), 5, calls)
+
+    parts = (
+        Site("aten::mul", "train.py", 31, "fit", 2_000_000, 2500),
+        Site("aten::mul", "ode.py", 5, "solve", 1_000_000, 1500),
+        source_line("train.py", 31, "fit", calls=1, host=9, total=14),
+    )
+    own_loop, all_loops = (
+        loops.find_loop(_loop_evidence(*parts, *sites))
+        for sites in ((held(2500, "train.py", 31, "fit"), held(1500, "ode.py", 5, "solve")), ())
+    )
+    assert own_loop is not None
+    assert all_loops is not None
+    assert (own_loop.calls, all_loops.calls) == (250, 400)
+    assert own_loop.python_share / all_loops.python_share == pytest.approx(250 / 400)
+    assert own_loop.work_share / all_loops.work_share == pytest.approx(250 / 400)
+    evidence = _loop_evidence(
+        *parts, held(1500, "train.py", 31, "fit"), held(2500, "ode.py", 5, "solve")
+    )
+    solver_loop = loops.find_loop(evidence)
+    assert solver_loop is not None
+    assert find_loop_function(evidence, solver_loop) == Location("ode.py", 5, "solve")
 
 
 def test_the_line_of_a_loop_is_where_the_lambda_is_written_that_is_mapped() -> None:

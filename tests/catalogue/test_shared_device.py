@@ -8,7 +8,7 @@ from gapless.catalogue.examples.evidence import evidence_of, with_recorded
 from gapless.catalogue.examples.parts import operator
 from gapless.catalogue.rules.machine.shared_device import shared_device
 from gapless.catalogue.rules.memory.emptied_cache import emptied_cache
-from gapless.model.change import Drop
+from gapless.model.change import Drop, HostChange
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 from gapless.model.run import DeviceState
@@ -49,15 +49,22 @@ def test_what_they_take_is_told_only_where_it_shows() -> None:
     assert "has to wait" in find_detection(shared_evidence(3)).summary
 
 
-@pytest.mark.parametrize(("n_calls", "is_own"), [(8, True), (0, False)])
-def test_a_wait_is_its_own_where_windows_show_that_steps_ask_for_memory(
-    n_calls: int, *, is_own: bool
+@pytest.mark.parametrize(("n_calls", "own_share"), [(100, 1.0), (10, 0.2), (0.5, 0.01), (0, 0.0)])
+def test_a_wait_is_its_own_as_far_as_steps_of_windows_ask_for_memory(
+    n_calls: float, own_share: float
 ) -> None:
     facts = example_facts.gpu(empty_cache=30)  # in 312 steps: windows may show none of them
     parts = (operator("cudaMalloc", n_calls, 1.0),) if n_calls else ()
     evidence = evidence_of(facts, {"busy.tc_math": 40, WAITS: 25}, *parts)
     (detection,) = emptied_cache(evidence)
     assert isinstance(detection, Detection)
-    assert (Drop((WAITS,)) in detection.changes) is is_own
-    is_others = any(isinstance(result, Detection) for result in shared_device(evidence))
-    assert is_others is not is_own
+    kept = [change for change in detection.changes if isinstance(change, HostChange)]
+    assert [change.factor.mid for change in kept] == pytest.approx([1 - own_share] * bool(n_calls))
+    others = [found for found in shared_device(evidence) if isinstance(found, Detection)]
+    kept_by_others = [
+        change.keep
+        for detection in others
+        for change in detection.changes
+        if isinstance(change, Drop)
+    ]
+    assert kept_by_others == pytest.approx([own_share] * (own_share < 1))

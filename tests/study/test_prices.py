@@ -10,6 +10,7 @@ from gapless.catalogue.examples.evidence import evidence_of, with_steps
 from gapless.catalogue.examples.example_facts import cpu, ddp, gpu, worker_loader, world
 from gapless.catalogue.examples.parts import example_use, example_workers, operator
 from gapless.catalogue.examples.ranks import evidence_of_ranks
+from gapless.catalogue.fixes.host.no_empty_cache import omit_allocations
 from gapless.catalogue.queries.device_waits import min_step_share
 from gapless.model.change import (
     Change,
@@ -28,6 +29,7 @@ from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection
 from gapless.model.trial import Side, Trial, TrialVerdict
 from gapless.pricing.ceilings import Ceilings, ceilings_of
+from gapless.pricing.charged import charge_changes
 from gapless.pricing.price import Prices, is_worth_naming, price_changes, price_detection
 from gapless.pricing.simulators.simulator import RunSimulator
 from tests.study.stand_in import StandIn
@@ -110,6 +112,17 @@ def test_what_a_device_leaves_undone_for_others_is_taken_off_the_step() -> None:
     assert (low, mid) == (pytest.approx(100 / 83), pytest.approx(100 / 80))
     assert high == pytest.approx(100 / 60)  # as much again within kernels
     assert simulator.calls == []
+
+
+def test_waits_for_memory_that_steps_ask_for_are_not_doubled() -> None:
+    calls = operator("cudaMalloc", 100, 1.0)
+    evidence = evidence_of(gpu(), {"busy.math": 60, "idle.device.wait": 40}, calls)
+    (_, waits) = omit_allocations(evidence)
+    assert charge_changes(evidence, (waits,)).max_share == pytest.approx(40 / 100)
+    assert charge_changes(evidence, (Drop(("idle.device.wait",)),)).max_share == pytest.approx(0.8)
+    _, mid, high = bounds(predict_gain(evidence, waits))
+    assert mid == pytest.approx(100 / 60)
+    assert high < 1.1 * mid
 
 
 def test_of_several_ranks_what_devices_leave_undone_goes_likewise() -> None:

@@ -634,6 +634,28 @@ def test_an_optimizer_that_was_not_described_is_still_an_anchor() -> None:
     assert find_edges(log.to_process()).anchor == "AdamW.step"
 
 
+def test_an_anchor_is_shown_at_the_line_that_calls_it() -> None:
+    log = Log(end=2000)
+    log.add_steps(*range(100, 600, 100), subject=1)
+    log.add_fact("optimizer", 1, ("train.py", 9), **{"class": "SGD", "stepped_at": ("loop.py", 40)})
+    assert find_edges(log.to_process()).anchor == "SGD.step, loop.py:40"
+    log.add_steps(*range(600, 1100, 100), subject=2)
+    log.add_fact("optimizer", 2, ("train.py", 10), **{"class": "SGD", "stepped_at": ("fit.py", 7)})
+    assert find_edges(log.to_process()).anchor == "SGD.step, loop.py:40, then SGD.step, fit.py:7"
+
+
+def test_phases_that_one_line_steps_are_shown_where_they_were_made() -> None:
+    log = Log(end=2000)
+    for subject, line in ((1, 9), (2, 10)):
+        first = 100 + 500 * (subject - 1)
+        log.add_steps(*range(first, first + 500, 100), subject=subject)
+        values = {"class": "SGD", "stepped_at": ("loop.py", 40)}
+        log.add_fact("optimizer", subject, ("train.py", line), **values)
+    edges = find_edges(log.to_process())
+    assert edges.anchor == "SGD.step, train.py:9, then SGD.step, train.py:10"
+    assert [count for _, count, _ in edges.phases] == [5, 5]
+
+
 def test_steps_of_no_length_are_none() -> None:
     log = Log(end=900)
     log.add_steps(100, 100)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.model.study import GRAPH_MADE, GRAPH_PASSED, ON_DEVICE
+from gapless.model.study import GRAPH_MADE, GRAPH_PASSED, LOOPED, ON_DEVICE
 from gapless.model.tables import Operator
 from tests.study import writing
 from tests.study.writing import activity, annotation, call, kernel, memory, op, python, training
@@ -279,6 +279,45 @@ def test_a_functions_own_operators_are_told_with_their_part_of_the_backward_pass
         for site in sites
         if site.name in {GRAPH_MADE, GRAPH_PASSED}
     } == {(GRAPH_MADE, "penalty", 20 * US, 1), (GRAPH_PASSED, "penalty", 30 * US, 2)}
+
+
+def test_a_loop_is_told_by_the_function_of_which_one_call_goes_through_its_rounds(
+    tmp_path: Path,
+) -> None:
+    def calls(count: int, start: float, name: str = "aten::mul") -> list[writing.Event]:
+        return [op(name, start + 2 * index, start + 2 * index + 1) for index in range(count)]
+
+    events: list[writing.Event] = [python("train.py(10): main", 0, 3000)]
+    for start in (0, 1000, 2000):
+        events += [
+            annotation(f"ProfilerStep#{start // 1000}", start, start + 1000),
+            python("solver/ode.py(5): solve", start + 10, start + 200),
+            *(
+                python("train.py(3): field", start + 12 + 6 * i, start + 17 + 6 * i)
+                for i in range(30)
+            ),
+            *(op("aten::mul", start + 13 + 6 * i, start + 14 + 6 * i) for i in range(30)),
+            python("train.py(20): penalty", start + 300, start + 400),
+            *calls(40, start + 302),
+            *calls(12, start + 500),  # of the stepping function: not enough for a loop of its own
+            *calls(7, start + 600, "aten::add"),  # 21 in three steps
+        ]
+        for row in range(5):  # a function with a loop, of which each call is a round
+            events.append(
+                python("rows.py(8): distance", start + 650 + 60 * row, start + 700 + 60 * row)
+            )
+            events += calls(20, start + 651 + 60 * row, "aten::sub")
+    held = {
+        (site.name.removeprefix(LOOPED), site.file, site.function): site.calls
+        for site in open_events(tmp_path, events).sites
+        if site.name.startswith(LOOPED)
+    }
+    assert held == {  # of two steps: the first is none that counts
+        ("aten::mul", "solver/ode.py", "solve"): 60,
+        ("aten::mul", "train.py", "penalty"): 80,
+        ("aten::mul", "train.py", "main"): 24,
+        ("aten::sub", "train.py", "main"): 200,
+    }
 
 
 def test_a_functions_own_operators_without_a_graph_are_told_with_their_time_on_the_device(

@@ -22,6 +22,7 @@ IN_LOADING: Final = "in next(loader)"  # the name of sites that made a batch in 
 GRAPH_MADE, GRAPH_PASSED = "its operators with a graph", "their backward pass"
 # The prefix of sites that call an operator themselves, without a graph; their time is the device's.
 ON_DEVICE: Final = "on the device: "
+LOOPED: Final = "in a loop: "  # the prefix of sites that hold loops over an operator
 UNUSED: Final = "forward passes that nothing uses"  # of sites, and of a row of the operators
 UNUSED_FIRST: Final = f"{UNUSED}: called first"  # of sites: what is called, before what is used …
 UNUSED_LATER: Final = f"{UNUSED}: called later"  # … or behind it

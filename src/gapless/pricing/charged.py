@@ -118,9 +118,8 @@ def _charge_leaves(evidence: Evidence, change: Drop | HostChange) -> Charge:
     kept_share = change.factor if isinstance(change, HostChange) else Estimate(*3 * (change.keep,))
     max_removed = max(0.0, 1 - kept_share.low)
     frees_host = any(_frees_host(evidence, leaf) for leaf in leaves) and max_removed > 0
-    other_share = sum(
-        _max_leaf_share(evidence, leaf) for leaf in leaves if not _frees_host(evidence, leaf)
-    )
+    other_leaves = [leaf for leaf in leaves if not _frees_host(evidence, leaf)]
+    other_share = sum(_max_leaf_share(evidence, leaf, change) for leaf in other_leaves)
     if leaves == (rank_steps.STRAGGLER_WAIT,):
         other_share = max(other_share, rank_waits.known_excess_share(evidence))
     own_share = _common_share(evidence, *leaves) * max(0.0, 1 - kept_share.mid)
@@ -160,13 +159,13 @@ def _host_idle_share(evidence: Evidence) -> float:
     return max(evidence.share(*_HOST), min(windows_share, left_share))
 
 
-def _max_leaf_share(evidence: Evidence, prefix: str) -> float:
+def _max_leaf_share(evidence: Evidence, prefix: str, change: Change) -> float:
     """Return the worth of leaves below a prefix, by the upper end where their mean has an interval.
 
     Waits for data include what backlogs hide.
     """
     is_data = evidence.on_device and prefix.startswith(_DATA.rstrip("."))
-    factor = _OTHERS_FACTOR if prefix.startswith(_OTHERS_LEAF) else 1.0
+    factor = _OTHERS_FACTOR if isinstance(change, Drop) and prefix.startswith(_OTHERS_LEAF) else 1.0
     spreads: Mapping[str, float] = {} if evidence.run_steps is None else evidence.run_steps.spreads
     unsure_share = sum(
         spread * evidence.share(leaf) for leaf, spread in spreads.items() if leaf.startswith(prefix)

@@ -169,12 +169,19 @@ def _removed_share(evidence: Evidence, changes: Sequence[OutsideChange]) -> Esti
         share = evidence.share(leaf)
         joint_share = marked_share(evidence, leaf) or Estimate(share, share, share)
         spread = _spreads(evidence).get(leaf, 0.0)
-        max_factor = _MAX_UNDONE_FACTOR if leaf == UNDONE_LEAF else _MARKED_FACTOR.high
+        max_factor = _MAX_UNDONE_FACTOR if _is_others(leaf, changes) else _MARKED_FACTOR.high
         below, above = hypot(1 - _MARKED_FACTOR.low, spread), hypot(max_factor - 1, spread)
         low += (1 - _kept_share(leaf, changes, "high")) * joint_share.low * max(0.0, 1 - below)
         mid += (1 - _kept_share(leaf, changes, "mid")) * joint_share.mid * _MARKED_FACTOR.mid
         high += (1 - _kept_share(leaf, changes, "low")) * joint_share.high * (1 + above)
     return Estimate(low, mid, high)
+
+
+def _is_others(leaf: str, changes: Sequence[OutsideChange]) -> bool:
+    """Return whether a leaf is what others leave undone, and goes with them; not a part of it."""
+    return leaf == UNDONE_LEAF and any(
+        isinstance(change, Drop) and leaf in change.leaves for change in changes
+    )
 
 
 def _spreads(evidence: Evidence) -> Mapping[str, float]:

@@ -18,6 +18,7 @@ from gapless.accounting.host.threads import Bool
 from gapless.capture.columns import group_rows
 from gapless.capture.source_lines import Stacks, is_recorder, stacks
 from gapless.capture.tables.graph_sites import find_device_calls, find_graph_calls
+from gapless.capture.tables.loop_sites import find_loop_calls
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.leaf import LEAVES
@@ -27,6 +28,7 @@ from gapless.model.study import (
     GRAPH_MADE,
     GRAPH_PASSED,
     IN_LOADING,
+    LOOPED,
     ON_DEVICE,
     Site,
 )
@@ -70,6 +72,7 @@ def site_table(view: CaptureView) -> tuple[Site, ...]:
         *_call_sites(view, trace_stacks),
         *_graph_sites(view, trace_stacks),
         *_device_sites(view, trace_stacks),
+        *_loop_sites(view, trace_stacks),
         *_chore_sites(view, trace_stacks),
         *_file_sites(view, trace_stacks),
         *_loading_sites(view, trace_stacks),
@@ -116,6 +119,18 @@ def _device_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
     functions = _user_functions(view, trace_stacks, calls.rows)
     sites = _build_sites(trace_stacks, functions, (codes, names), calls.length)
     return tuple(site for site in sites if site.ns)
+
+
+def _loop_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:
+    """Return the functions that hold loops over operators, without a device."""
+    if len(view.acts):
+        return ()
+    events, calls = view.trace.events, find_loop_calls(view, trace_stacks)
+    names = tuple(f"{LOOPED}{name}" for name in view.trace.names)
+    labels = events.name[calls.rows].astype(np.int64), names
+    functions = events.name[calls.frames].astype(np.int64)
+    length = events.end[calls.rows] - events.start[calls.rows]
+    return _build_sites(trace_stacks, functions, labels, length)
 
 
 def _chore_sites(view: CaptureView, trace_stacks: Stacks) -> tuple[Site, ...]:

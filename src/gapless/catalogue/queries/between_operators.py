@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gapless.catalogue.queries import samples, windows
+from gapless.catalogue.queries import device_waits, samples, windows
 from gapless.catalogue.queries.files import measure_named_ns
 from gapless.catalogue.queries.lines import training_calls
 from gapless.catalogue.queries.ranks import rank_waits
@@ -23,6 +23,7 @@ _TYPICAL_SHARE, _MAX_SHARE = (0.25, 0.7)  # of these 4 µs: in most trainings, a
 _TENSOR_CALL: Final = "aten::lift_fresh"  # torch.tensor calls it once, and three others from C++
 _NESTED_CALLS: Final = 3
 _MIN_OWN_SHARE: Final = 0.25  # of the samples in a function that calls modules: at its own lines
+_MIN_PYTHON_SHARE: Final = 0.6  # of a function's time, for all of it to go with its Python
 _MIN_STEPS: Final = 3  # of windows, that show what is usual
 _MAX_STEADY_FACTOR: Final = 2.0  # times the median of steps: more of a silence is no usual one
 _MAX_OTHER_CORES: Final = 0.5  # processors that others took
@@ -118,6 +119,34 @@ def _is_spread(evidence: Evidence, code: HostCode) -> bool:
     training_functions = training_calls.find_training_functions(evidence.call_lines)
     is_pass = (code.file, code.function) in training_functions
     return is_pass and own_share < _MIN_OWN_SHARE * code.stood
+
+
+def find_whole_function(
+    evidence: Evidence, code: HostCode | None, lost_ns: float
+) -> Estimate | None:
+    """Return the share of a step that a function of Python takes with all that it calls.
+
+    With a device, what such a function copies and launches serves what Python makes there. ``None``
+    if it trains or calls what does: the rest of it is needed; if Python, which takes ``lost_ns`` of
+    a step, is not most of it; or if it is no more than that.
+    """
+    step_ns = evidence.step_ns
+    if code is None or code.kind != "python" or not (code.looks and step_ns and evidence.on_device):
+        return None
+    key, calls = (code.file, code.function), evidence.call_lines
+    own_share = sum(
+        line.share - line.waited
+        for line in evidence.recorded.lines
+        if line.thread == "training" and (line.file, line.function) == key
+    )
+    trains = key in (
+        training_calls.find_stepping_functions(calls)
+        | training_calls.find_training_functions(calls)
+    )
+    if trains or not _MIN_PYTHON_SHARE * own_share <= lost_ns / step_ns < own_share:
+        return None
+    share = samples.estimate_share(own_share, code.looks)
+    return Estimate(share.low * device_waits.shown_share(evidence), share.mid, share.high)
 
 
 def include_samples(evidence: Evidence, code: HostCode, held_ns: Estimate) -> Estimate:

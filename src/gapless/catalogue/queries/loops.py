@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from gapless.catalogue.queries import optimizer_steps, windows
 from gapless.catalogue.queries.products import weight_of
 from gapless.model.change import HostChange
+from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.study import LOOPED, Site
 from gapless.model.work import Work
 from gapless.roofline.padding import sizes_of
 
@@ -65,6 +67,7 @@ class Loop(Struct, frozen=True):
     work_share: float  # of all operators' time
     # All time of these operators: one large call, or a fused one, may compute faster.
     max_work_share: float
+    holder: Location | None = None  # the function that holds it, where stacks of windows tell
 
     @property
     def n_tensors(self) -> float:
@@ -79,7 +82,11 @@ class Loop(Struct, frozen=True):
 
 
 def find_loop(evidence: Evidence) -> Loop | None:
-    """Return the loops over data of a training on the CPU alone; ``None``: there are none."""
+    """Return the loop over data of a training on the CPU alone; ``None``: there is none.
+
+    Of several in as many functions it is the one that calls most, where stacks of windows tell them
+    apart: who rewrites one leaves the others as they are. Without such stacks it is all of them.
+    """
     n_tensors, work = optimizer_steps.count_tensors(evidence), evidence.study.work
     if evidence.on_device or n_tensors is None or all(row.backward for row in work):
         return None
@@ -98,9 +105,12 @@ def find_loop(evidence: Evidence) -> Loop | None:
     )
     if count_calls(forward) < MIN_CALL_SHARE * count_calls(model_rows):
         return None
-    if not _has_gradients(evidence, forward):
-        backward = []
-    rows = (*forward, *backward)
+    holder = _find_holder(evidence, forward)
+    own = forward if holder is None else _select_held(evidence, forward, holder)
+    part = count_calls(own) / max(1, count_calls(forward))
+    has_gradients = _has_gradients(evidence, own)
+    backward = [_scale_row(row, part) for row in backward if has_gradients]
+    rows = (*own, *backward)
     leaves = evidence.study.account.leaves
     busy_ns = sum(ns for leaf, ns in leaves.items() if leaf.startswith("busy.")) or 1
     total_calls = [
@@ -110,12 +120,57 @@ def find_loop(evidence: Evidence) -> Loop | None:
     return Loop(
         calls=count_calls(rows) / n_steps,
         main_operators=tuple(
-            (name, count / n_steps) for name, count in count_by_operator(forward).most_common()
+            (name, count / n_steps) for name, count in count_by_operator(own).most_common()
         ),
-        python_share=count_calls(forward) / total_calls[0],
+        python_share=count_calls(own) / total_calls[0],
         engine_share=count_calls(backward) / max(1, total_calls[1]),
         work_share=min(1.0, sum(map(_saved_call_ns, rows)) / busy_ns),
         max_work_share=min(1.0, sum(row.ns for row in rows) / busy_ns),
+        holder=holder,
+    )
+
+
+def _find_holder(evidence: Evidence, rows: Sequence[Work]) -> Location | None:
+    """Return the function whose loop calls most of what rows of operators hold."""
+    calls: Counter[Location] = Counter()
+    for site in _loop_sites(evidence, rows):
+        calls[_function_of(site)] += site.calls
+    return calls.most_common(1)[0][0] if calls else None
+
+
+def _select_held(evidence: Evidence, rows: Sequence[Work], holder: Location) -> list[Work]:
+    """Return the part of rows of operators that a function's loop calls.
+
+    Stacks are of a window of their own, whose steps may call more or less than others: it tells
+    which part of an operator's calls in loops is the function's.
+    """
+    all_calls, held_calls = Counter[str](), Counter[str]()
+    for site in _loop_sites(evidence, rows):
+        name = site.name.removeprefix(LOOPED)
+        all_calls[name] += site.calls
+        held_calls[name] += site.calls * (_function_of(site) == holder)
+    mean_part = held_calls.total() / all_calls.total()
+    parts = {name: held_calls[name] / count for name, count in all_calls.items()}
+    return [_scale_row(row, parts.get(row.operator, mean_part)) for row in rows]
+
+
+def _loop_sites(evidence: Evidence, rows: Sequence[Work]) -> list[Site]:
+    names = {f"{LOOPED}{row.operator}" for row in rows}
+    return [site for site in evidence.study.sites if site.name in names]
+
+
+def _function_of(site: Site) -> Location:
+    return Location(site.file, site.line, site.function)
+
+
+def _scale_row(row: Work, part: float) -> Work:
+    """Return a part of a row of operators."""
+    return replace(
+        row,
+        calls=round(part * row.calls),
+        ns=round(part * row.ns),
+        flops=None if row.flops is None else part * row.flops,
+        bytes=None if row.bytes is None else part * row.bytes,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from gapless import wire
@@ -33,6 +33,7 @@ _MIN_BLOCK: Final = 10  # steps of a block of the bootstrap, at least
 _MIN_NOISE_STEPS: Final = 50  # steps below which no noise is reported
 _N_RESAMPLES: Final = 400  # of the bootstrap
 _MAX_NAMED_PHASES: Final = 3  # phases that are named
+_CALLED_AT: Final = "stepped_at"  # of an optimizer: file and line of its first step
 _MAX_RECENT_STEPS: Final = 20_000  # steps that the bootstrap uses at most
 Bool = npt.NDArray[np.bool_]
 
@@ -188,11 +189,21 @@ def _only_thread(marks: Marks) -> int | None:
 
 
 def _name_phases(process: Process, rule: str, calls: Endings) -> tuple[tuple[str, int, int], ...]:
-    """Return the name, the steps and the last end of what ends the steps, in order."""
+    """Return the name, the steps and the last end of what ends the steps, in order.
+
+    Named by the lines that call it; where these do not tell phases apart, by those that made it.
+    """
     subjects, first_calls, counts = count_values(calls.subject, calls.count)
+    made_names, called_names = (
+        [_anchor_name(process, rule, int(subject), by_call=by_call) for subject in subjects]
+        for by_call in (False, True)
+    )
+    is_told_apart = len(set(called_names)) == len(set(made_names))
+    names = called_names if is_told_apart else made_names
     phases_by_name: dict[str, tuple[str, int, int]] = {}
-    for index in np.argsort(first_calls).tolist():
-        name = _anchor_name(process, rule, int(subjects[index]))
+    order: list[int] = np.argsort(first_calls).tolist()
+    for index in order:
+        name = names[index]
         last_end = int(calls.end[calls.subject == subjects[index]].max())
         _, count, end = phases_by_name.get(name, (name, 0, last_end))
         phases_by_name[name] = name, count + int(counts[index]), max(end, last_end)
@@ -205,13 +216,17 @@ def _list_names(names: Sequence[str]) -> str:
     return f"{listing}, then {n_more} more" if n_more > 0 else listing
 
 
-def _anchor_name(process: Process, rule: str, subject: int) -> str:
+def _anchor_name(process: Process, rule: str, subject: int, *, by_call: bool) -> str:
+    """Return what ends steps with a line: that which calls it, if that is known, or made it."""
     noun, default, template = _ANCHOR_WORDS[rule]
     fact = fact_of(process, noun, subject)
     if fact is None:
         return default
     class_name = str(fact.values.get("class") or default).rpartition(".")[2]
-    location = format_location(fact.file, fact.line)
+    called_at = fact.values.get(_CALLED_AT) if by_call else None
+    made_at = fact.file, fact.line
+    place = convert(called_at, tuple[str, int]) if called_at is not None else made_at
+    location = format_location(*place)
     label = template.format(class_name)
     return f"{label}, {location}" if location else label
 

@@ -5,14 +5,15 @@ from typing import Final
 from gapless.catalogue.declare.fix import Option, fix
 from gapless.catalogue.declare.selectors import uses_cuda
 from gapless.catalogue.queries.windows import sum_calls
-from gapless.model.change import Change, Drop, Omit
+from gapless.model.change import Change, HostChange, Omit
 from gapless.model.edit import Applicability, Proposal, Skip
+from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Facts
 
 DEVICE_WAITS: Final = "idle.device.wait"  # of work that is ready, for its device
 DEVICE_MEMORY: Final = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
-_MIN_MAPPING_CALLS: Final = 0.5  # of the driver, a step: memory that is mapped, or given back
+_MAX_MAPPING_NS: Final = 500_000  # that a device waits for a call of the driver's, on an H200
 
 
 @fix(
@@ -58,16 +59,19 @@ def no_empty_cache(facts: Facts, _option: Option) -> tuple[Proposal, ...]:
 
 
 def omit_allocations(evidence: Evidence) -> tuple[Change, ...]:
-    """Return the changes that no step allocates or frees device memory.
+    """Return the changes that no step allocates or frees device memory."""
+    omission, share = Omit(DEVICE_MEMORY), mapped_wait_share(evidence)
+    kept_share = Estimate(*3 * (1 - share,))
+    return (omission, HostChange((DEVICE_WAITS,), kept_share)) if share else (omission,)
 
-    What is launched meanwhile has to wait for the device until the driver has mapped it: 0.2 to 0.5
-    ms each time on an H200, which no step of 14 other trainings there had.
+
+def mapped_wait_share(evidence: Evidence) -> float:
+    """Return which share of the waits for a device is that for memory which the driver maps.
+
+    What is launched meanwhile has to wait until that is done: 0.2 to 0.5 ms each time on an H200,
+    which no step of 14 other trainings there had. What exceeds it is others'.
     """
-    omission = Omit(DEVICE_MEMORY)
-    return (omission, Drop((DEVICE_WAITS,))) if maps_memory(evidence) else (omission,)
-
-
-def maps_memory(evidence: Evidence) -> bool:
-    """Return whether steps of windows ask the driver for memory, so that their device waits."""
-    n_calls = sum_calls(evidence, *DEVICE_MEMORY).count if evidence.study.account.steps else 0.0
-    return n_calls >= _MIN_MAPPING_CALLS
+    wait_ns = evidence.per_step(DEVICE_WAITS) if evidence.study.account.steps else 0.0
+    if not wait_ns:
+        return 0.0
+    return min(1.0, sum_calls(evidence, *DEVICE_MEMORY).count * _MAX_MAPPING_NS / wait_ns)

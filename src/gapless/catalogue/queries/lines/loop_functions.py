@@ -18,6 +18,7 @@ from gapless.catalogue.queries.loops import (
 from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.host_code import CallLine
+from gapless.model.study import LOOPED
 from gapless.model.tables import Line
 
 _LAMBDA: Final = "<lambda>"
@@ -38,11 +39,15 @@ def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
     files = {site.file for site in evidence.study.sites}
     own_lines = [line for line in evidence.study.tables.lines if line.file in files and line.calls]
     location = _find_direct_caller(evidence, loop, own_lines)
+    if location is not None and _holds_another(evidence, loop, location):
+        location = loop.holder
     if location is not None:
         return _refine_line(evidence, location, calling_ns(evidence, loop))
     location = _find_line_around(evidence, loop)
     if location is not None:
         return location
+    if loop.holder is not None:
+        return _refine_line(evidence, loop.holder, calling_ns(evidence, loop))
     rare_lines = [
         line for line in own_lines if line.calls <= windows.count_steps(evidence) * MIN_CALLS / 2
     ]
@@ -53,6 +58,19 @@ def find_loop_function(evidence: Evidence, loop: Loop) -> Location | None:
     innermost = min(covering_lines, key=lambda line: line.host_total_ns, default=None)
     return (
         None if innermost is None else Location(innermost.file, innermost.line, innermost.function)
+    )
+
+
+def _holds_another(evidence: Evidence, loop: Loop, location: Location) -> bool:
+    """Return whether a function holds a loop that is not the one in question."""
+    place = location.file, location.function
+    return (
+        loop.holder is not None
+        and place != (loop.holder.file, loop.holder.function)
+        and any(
+            site.name.startswith(LOOPED) and place == (site.file, site.function)
+            for site in evidence.study.sites
+        )
     )
 
 

@@ -136,11 +136,12 @@ def _omit_copies(evidence: Evidence, count: float, n_returning: float) -> tuple[
     memory.
     """
     n_calls, n_both = windows.sum_calls(evidence, _CONVERSION).count, 2 * n_returning
+    back = Scale(ZERO_FACTOR, leaves=("copy.d2h",))
     if n_both and n_both <= n_calls <= _MAX_RETURNING_SHARE * n_both:
-        return (Omit((_CONVERSION,), keep=1 - n_both / n_calls),)
+        return (Omit((_CONVERSION,), keep=1 - n_both / n_calls), back)
     n_waits = windows.sum_calls(evidence, "*Synchronize").count
     changes = (
-        Scale(ZERO_FACTOR, leaves=("copy.d2h",)),
+        back,
         Drop(("idle.sync",), keep=max(0.0, 1 - (count + n_returning) / n_waits) if n_waits else 0),
     )
     if not n_returning:

@@ -10,6 +10,7 @@ from gapless.catalogue.queries.between_operators import (
     Excess,
     estimate_direct_calls,
     find_hold_up,
+    find_whole_function,
     include_samples,
     measure_excess,
 )
@@ -23,6 +24,8 @@ from gapless.model.host_code import HostCode
 
 _MIN_STEP_SHARE: Final = 0.02  # of the step
 _MAX_NAMES: Final = 3  # operators
+# Of a device that waits for a function, whatever that does: what windows do not show, too.
+_WHOLE_LEAVES: Final = (*samples.HOST_LEAVES, "idle.h2d", "copy.", samples.UNRECORDED)
 _LOOP_REMEDY: Final = (
     "call operators once for all samples, objects, nodes or time steps: stack or pad and mask, "
     "index with tensors, index_add, nn.LSTM in place of cells; where rounds depend on one another, "
@@ -163,18 +166,22 @@ def python_bound(evidence: Evidence) -> Detection | None:
     most of it was sampled is named, and what it does there:
     Python, a library, or a wait. Samples tell how long it takes, within their statistical error;
     then only a quarter of the 4 µs is subtracted; of a pass through modules windows alone tell it,
-    unless a quarter is at its own lines. Without a device the interval holds what windows
-    and what samples show. Operators that the function itself calls do not count as Python. Calls of
-    files, and of what writes text, are other causes (files-in-step, chores-in-step). Of several
-    ranks the minimum counts: an excess of one belongs to that rank (straggling-rank).
+    unless a quarter is at its own lines. Where a device waits for a function of Python that neither
+    trains nor calls what does, it goes with all that it copies and launches. Without a device the
+    interval holds what windows and what samples show. Operators that the function itself calls do
+    not count as Python. Calls of files, and of what writes text, are other causes (files-in-step,
+    chores-in-step). Of several ranks the minimum counts: an excess of one belongs to that rank
+    (straggling-rank).
 
     On the CPU alone, loops over data are looked for: operators of less than 100 µs, or of one
     sample or time step at a time, that are called twenty times for each backward pass and four
-    times for each parameter tensor, and make up most of the calls of the forward pass. Their cost
-    is the time that is not computing; a backward pass has a part in it where some node of it is
-    called at least half as often as one of them. How much is saved is not known before the loop is
-    rewritten: nearly all if rounds do not depend on one another, little if they do; and a single
-    call may also compute faster. So the interval is wide.
+    times for each parameter tensor, and make up most of the calls of the forward pass. Of several,
+    as far as stacks of windows tell them apart by the function of which one call goes through the
+    rounds, the one that calls most counts. Its cost is the time that is not computing; a backward
+    pass has a part in it where some node of it is called at least half as often as one of them. How
+    much is saved is not known before the loop is rewritten: nearly all if rounds do not depend on
+    one another, little if they do; and a single call may also compute faster. So the interval is
+    wide.
     """
     loop, excess = loops.find_loop(evidence), measure_excess(evidence)
     if loop is None or loops.calling_ns(evidence, loop) < excess.lost_ns:
@@ -201,9 +208,12 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     total_ns = max(evidence.per_step(*leaves), held_ns.high)
     remaining = Estimate(*(1 - ns / total_ns for ns in (held_ns.high, lost_ns, held_ns.low)))
     shares = () if code is None else (code.share * code.inside,)
+    whole_share = find_whole_function(evidence, code, lost_ns)
     return python_bound.detection(
         samples.begin_sentence(code) + f" {windows.format_step_part(evidence, lost_ns)}.",
-        HostChange(leaves, remaining),
+        HostChange(leaves, remaining)
+        if whole_share is None
+        else samples.remove_share(evidence, whole_share, _WHOLE_LEAVES),
         measures=(
             Measure("Python between operators, a step", excess.python_ns + excess.silent_ns, "ns"),
             Measure("of that for calling them", excess.usual_ns, "ns"),

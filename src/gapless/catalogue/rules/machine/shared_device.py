@@ -3,7 +3,7 @@
 from typing import Final
 
 from gapless.catalogue.declare.rule import rule
-from gapless.catalogue.fixes.host.no_empty_cache import maps_memory
+from gapless.catalogue.fixes.host.no_empty_cache import mapped_wait_share
 from gapless.catalogue.queries.windows import format_step_part
 from gapless.model.account import RowAccount
 from gapless.model.change import Drop, Scale
@@ -46,13 +46,18 @@ _MANUAL_REMEDY: Final = (
     # Memory is mapped in each step, and the device waits for that
     gpu()
     busy.tc_math 40, idle.device.wait 25
-    operator("cudaMalloc", 4, 1.0), operator("cudaFree", 4, 2.0)
+    operator("cudaMalloc", 40, 10), operator("cudaFree", 40, 20)
     # The same beside other processes
     > Processes that are not of this run are on GPU 0 in 90 % of the samples; for 25.0 ms of each
       65.0 ms step work that is ready for the training's device has to wait, as it does where steps
       ask the driver for memory.
     with_recorded(evidence_of(gpu(), {"busy.tc_math": 40, _WAITS: 25},
-      operator("cudaMalloc", 4, 1.0)), devices_seen=(device_state(0.9),))
+      operator("cudaMalloc", 50, 10)), devices_seen=(device_state(0.9),))
+    # Memory is mapped once in two steps, which is no reason to wait for so long
+    > Processes that are not of this run are on GPU 0 in 90 % of the samples; for 24.8 ms of each
+      65.0 ms step work that is ready for the training's device has to wait.
+    with_recorded(evidence_of(gpu(), {"busy.tc_math": 40, _WAITS: 25},
+      operator("cudaMalloc", 0.5, 0.2)), devices_seen=(device_state(0.9),))
     # Alone
     with_recorded(make_run(), devices_seen=(device_state(0.0),))
     """,
@@ -70,9 +75,9 @@ def shared_device(evidence: Evidence) -> Detection | None:
     for a trace): a device used by one process begins queued work within 20 µs; one that alternates
     between processes leaves it for a time slice of the others (2.3 ms on an H200), in each step.
     That time is the lower bound of the gain; others may take as much again within kernels, where it
-    does not show. Where steps ask the driver for memory, they wait for that (allocating-in-step,
-    emptied-cache), and nobody else is to blame. Without windows the gain is an interval that begins
-    at nothing.
+    does not show. Where steps ask the driver for memory, up to 0.5 ms a call is a wait for that
+    (allocating-in-step, emptied-cache), and nobody else is to blame for it. Without windows the
+    gain is an interval that begins at nothing.
     """
     states = evidence.device_states
     known_states = [state for state in states if state.others is not None]
@@ -83,7 +88,7 @@ def shared_device(evidence: Evidence) -> Detection | None:
     busiest = max(known_states, key=lambda state: state.others or 0.0, default=None)
     if busiest is not None and (busiest.others or 0.0) >= _MIN_SAMPLE_SHARE:
         return _sampled_detection(evidence, busiest)
-    if _waits_in_each_step(evidence) and not maps_memory(evidence):
+    if _waits_in_each_step(evidence):
         return _inferred_detection(evidence)
     if busiest is None:
         raise NotObservedError("device", "who computes on the device was not sampled")
@@ -92,21 +97,24 @@ def shared_device(evidence: Evidence) -> Detection | None:
 
 def _waits_in_each_step(evidence: Evidence) -> bool:
     """Return whether each step of the windows waits; a single one may, when a capture starts."""
-    rows = evidence.study.account.rows
-    return len(rows) >= _MIN_STEPS and all(_has_waits(row, _MIN_WAIT_SHARE) for row in rows)
+    rows, others_share = evidence.study.account.rows, 1 - mapped_wait_share(evidence)
+    return len(rows) >= _MIN_STEPS and all(
+        _has_waits(row, _MIN_WAIT_SHARE, others_share) for row in rows
+    )
 
 
-def _has_waits(row: RowAccount, min_share: float) -> bool:
-    return row.leaves.get(_WAITS, 0) >= min_share * max(1, sum(row.leaves.values()))
+def _has_waits(row: RowAccount, min_share: float, others_share: float = 1.0) -> bool:
+    waits_ns = others_share * row.leaves.get(_WAITS, 0)
+    return waits_ns >= min_share * max(1, sum(row.leaves.values()))
 
 
 def _sampled_detection(evidence: Evidence, state: DeviceState) -> Detection:
-    others_share, rows = state.others or 0.0, evidence.study.account.rows
+    presence, rows = state.others or 0.0, evidence.study.account.rows
     subject = (
-        f"Processes that are not of this run are on GPU {state.number} in {100 * others_share:.0f} "
+        f"Processes that are not of this run are on GPU {state.number} in {100 * presence:.0f} "
         "% of the samples"
     )
-    samples = Measure("samples with other processes", others_share, "share")
+    samples = Measure("samples with other processes", presence, "share")
     if not rows:
         return shared_device.detection(
             f"{subject}; what they take is not known.",
@@ -114,28 +122,33 @@ def _sampled_detection(evidence: Evidence, state: DeviceState) -> Detection:
             measures=(samples,),
             no_remedy=_MANUAL_REMEDY,
         )
-    is_frequent = 2 * sum(_has_waits(row, _MIN_SHARED_WAIT) for row in rows) >= len(rows)
-    is_theirs = is_frequent and not maps_memory(evidence)
+    others_share = 1 - mapped_wait_share(evidence)
+    is_frequent, is_theirs = (
+        2 * sum(_has_waits(row, _MIN_SHARED_WAIT, share) for row in rows) >= len(rows)
+        for share in (1.0, others_share)
+    )
     effect = "in most steps work that is ready for the training's device starts at once"
     if is_frequent:
-        wait_words = format_step_part(evidence, evidence.per_step(_WAITS))
+        wait_ns = (others_share if is_theirs else 1.0) * evidence.per_step(_WAITS)
+        wait_words = format_step_part(evidence, wait_ns)
         effect = f"for {wait_words} work that is ready for the training's device has to wait"
         if not is_theirs:
             effect += ", as it does where steps ask the driver for memory"
     return shared_device.detection(
         f"{subject}; {effect}.",
-        Drop((_WAITS,), keep=0.0 if is_theirs else 1.0),
+        Drop((_WAITS,), keep=1 - others_share if is_theirs else 1.0),
         measures=(samples, _wait_measure(evidence)),
         no_remedy=_MANUAL_REMEDY,
     )
 
 
 def _inferred_detection(evidence: Evidence) -> Detection:
+    mapped_share = mapped_wait_share(evidence)
+    wait_ns = (1 - mapped_share) * evidence.per_step(_WAITS)
     return shared_device.detection(
         "Work that is ready for the device has to wait for "
-        f"{format_step_part(evidence, evidence.per_step(_WAITS))}, as if other processes computed "
-        "on it.",
-        Drop((_WAITS,)),
+        f"{format_step_part(evidence, wait_ns)}, as if other processes computed on it.",
+        Drop((_WAITS,), keep=mapped_share),
         measures=(_wait_measure(evidence),),
         no_remedy=_MANUAL_REMEDY,
         inferred=True,
