@@ -171,12 +171,13 @@ class Trial:
     def suffices(self, change: Change, measured: truth.Truth) -> bool:
         """Return whether what was measured decides, though it is looked at after each start.
 
-        Raises ``RunError`` where the change had no effect.
+        Raises ``RunError`` where the change had no effect, or others work all the time.
         """
         _check_change(self, change)
         removal = self.joined(change, gain_of(measured, change.without_cause))
         if len(set(removal["starts"])) < _MIN_STARTS:
             return False
+        check_calm(measured)
         return outcome_of_removal(removal, max(self.spread or 0.0, _SPREAD), _LOOK_FACTOR) != "open"
 
 
