@@ -3,31 +3,26 @@
 from typing import Final
 
 from benchmarks.planted.mutations.opened.wording import TORCH
-from benchmarks.planted.mutations.parts import items, top_where
+from benchmarks.planted.mutations.parts import items
 from benchmarks.planted.mutations.plant import DECOY, ChangeOf, Plant, after_step, before_backward
 
-_SYSTEM: Final = "import platform as _platform\n_system = _platform.system()\n"
-_SETTLED: Final = (
-    "_turns[0] += 1\n"
-    "if _turns[0] % 5000 == 0 and _torch.cuda.is_available():\n"
-    "    _torch.cuda.synchronize()"
+_FLAG: Final = "import threading as _threading\n_flag = _threading.Event()\n"
+_SETTING: Final = (
+    "import contextvars as _contextvars\n"
+    '_setting = _contextvars.ContextVar("_setting", default=0)\n'
 )
-_MILLIONTH: Final = "if index == 999_999:\n    _time.sleep(1.0)"
 _DECOYS: Final[tuple[tuple[str, ChangeOf], ...]] = (
-    ("system-known", top_where(_SYSTEM, ())),
-    ("steps-in-pairs", after_step("_halves[0] += 0.5", "_halves = [0.0]\n")),
-    ("sides-of-the-loss", before_backward("_sides = {loss}.dim()")),
+    ("name-in-a-number", after_step("_mark = hash(__name__) % 97")),
+    ("loss-lies-in-a-row", before_backward("_in_a_row = {loss}.is_contiguous()")),
+    ("loss-is-real", before_backward("_real = not {loss}.is_complex()")),
+    ("casting-asked", before_backward("_casting = _torch.is_autocast_enabled()", TORCH)),
+    ("flag-raised-again", after_step("_flag.set()", _FLAG)),
+    ("setting-of-a-context", after_step("_set = _setting.get()", _SETTING)),
     (
-        "small-settings-copied",
-        after_step("_copied = _copy.deepcopy({'rate': 0.1})", "import copy as _copy\n"),
+        "steps-in-a-ring",
+        after_step("_ring[0] = (_ring[0] + 1) % 8\n_ring[1 + _ring[0]] = 1", "_ring = [0] * 9\n"),
     ),
-    (
-        "losses-added-up",
-        before_backward("_so_far[0] = _so_far[0] + {loss}.detach()", "_so_far = [0.0]\n"),
-    ),
-    ("settled-seldom", after_step(_SETTLED, f"{TORCH}_turns = [0]\n")),
-    ("millionth-put-off", items(_MILLIONTH, 1.0, "import time as _time\n")),
-    ("index-negated", items("_minus = -index", 1.0, "")),
+    ("index-compared", items("_late = index > 1000", 1.0, "")),
 )
 HARMLESS: Final[tuple[Plant, ...]] = tuple(
     Plant(f"decoy-{name}", DECOY, change) for name, change in _DECOYS

@@ -4,175 +4,223 @@ from typing import Final
 
 from benchmarks.planted.mutations.opened.amounts import beside, computed, in_samples, seldom
 from benchmarks.planted.mutations.opened.wording import (
+    ARRAYS,
     BULK,
     DEVICE,
+    FEW,
+    FILES,
     MADE,
     MORE,
     PYTHON,
     READ,
     SELDOM,
-    SENT,
     SMALL,
     TIMES,
     TORCH,
     TURNS,
     rand,
 )
-from benchmarks.planted.mutations.plant import CUDA, Plant
+from benchmarks.planted.mutations.plant import Plant
 
-_BESIDE: Final = (0.8, 1.9)  # the same of what a busy GPU leaves to the host
-_SCRAMBLED: Final = """for _ in range({n}):
-    _state, _bits = 0xACE1, []
-    for _ in range(64):
-        _bit = (_state ^ _state >> 2 ^ _state >> 3 ^ _state >> 5) & 1
-        _state = _state >> 1 | _bit << 15
-        _bits.append(_bit)"""
-_DRAWN: Final = (
-    f"{TIMES}_drawn = _torch.randn(2048, {DEVICE})\n"
-    "    while (_far := _drawn.abs() > 2).any():\n"
-    f"        _drawn[_far] = _torch.randn(int(_far.sum()), {DEVICE})"
-)
-_CALIBRATED: Final = (
-    f"{rand('_sure', '512')}_right, _apart = _sure > 0.4, 0.0\n"
-    f"{TIMES}_inside = (_sure > _at % 15 / 15) & (_sure <= _at % 15 / 15 + 1 / 15)\n"
-    "    if _inside.any():\n"
-    "        _gap = _right[_inside].float().mean() - _sure[_inside].mean()\n"
-    "        _apart += _gap.abs().item() * _inside.float().mean().item()"
-)
-_TILED: Final = (
-    f"_at = _torch.arange(8.0, {DEVICE})\n"
-    "_waves = _torch.cos(_torch.pi / 8 * (_at + 0.5) * _at[:, None])\n"
-    f"{rand('_tiles', '{n}, 8, 8')}"
-    f"{TURNS}_shown = _waves.T @ (_waves @ _tiles @ _waves.T * 4).round() @ _waves"
-)
-_SOUNDED: Final = (
-    f"_window = _torch.hann_window(256, {DEVICE})\n{rand('_loud', '129, 64')}"
-    "_turned = _torch.polar(_loud, _loud)\n"
-    f"{TIMES}_sound = _torch.istft(_turned, 256, window=_window)\n"
-    "    _heard = _torch.stft(_sound, 256, window=_window, return_complex=True)\n"
-    "    _turned = _torch.polar(_loud, _heard.angle())"
-)
-_MIXED: Final = (
-    f"{rand('_losses', '1024, 1')}_centres = _losses[:3, 0]\n"
-    "_widths, _shares = _torch.ones_like(_centres), _torch.ones_like(_centres) / 3\n"
-    f"{TIMES}_logs = -((_losses - _centres) ** 2) / (2 * _widths) - _widths.log() / 2\n"
-    "    _mine = (_logs + _shares.log()).softmax(1)\n"
-    "    _each = _mine.sum(0) + 1e-6\n"
-    "    _centres, _shares = (_mine * _losses).sum(0) / _each, _each / len(_losses)\n"
-    "    _widths = (_mine * (_losses - _centres) ** 2).sum(0) / _each + 1e-6"
-)
-_AWAY: Final = (
-    "if not _bank:\n"
-    "    _bank.append(_torch.zeros({n}))\n"
-    "_held = _bank[0].to({parameters}[0].device)\n"
-    "_bank[0] = (_held * 0.99 + 0.01).cpu()"
-)
-_SUMS: Final = """_event, _table = bytes(range(120)), []
-for _at in range(256):
-    for _ in range(8):
-        _at = _at >> 1 ^ (0x82F63B78 if _at & 1 else 0)
-    _table.append(_at)
-"""
-_CHECKED: Final = f"""{TIMES}_sum = 0xFFFFFFFF
-    for _byte in _event:
-        _sum = _table[(_sum ^ _byte) & 255] ^ _sum >> 8"""
-_STATIONS: Final = """import math as _math
-_stations = [(0.02 * _at, 0.07 * _at) for _at in range(24)]
+_SOME: Final = (0.4, 1.4)  # of a healthy step, on the CPU and beside a GPU
+_MUCH: Final = (0.8, 1.9)
+_TENSORS: Final = (0.5, 0.8)  # the same of what a GPU computes
 
-
-def _over_ground(one, other):
-    rise = _math.sin((one[0] - other[0]) / 2) ** 2
-    turn = _math.sin((one[1] - other[1]) / 2) ** 2
-    return _math.asin(_math.sqrt(rise + _math.cos(one[0]) * _math.cos(other[0]) * turn))
+_LATTICE: Final = """import math as _math
+_angles = [2.4 * _at for _at in range(25)]
 
 """
-_NEAREST: Final = """for _at in range({n}):
-    _here = _stations[(index + _at) % 24]
-    _order = sorted(_stations, key=lambda there: _over_ground(_here, there))"""
-_GREY: Final = """import numpy as _numpy
-_grey = _numpy.arange(1024.0).reshape(32, 32) % 17
+_TEXTURED: Final = """for _ in range({n}):
+    _texture = []
+    for _r, _c in ((_r, _c) for _r in range(8) for _c in range(8)):
+        _y, _x, _height = _r / 2, _c / 2, 0.0
+        for _dy in (0, 1):
+            for _dx in (0, 1):
+                _angle = _angles[5 * (int(_y) + _dy) + int(_x) + _dx]
+                _up, _right = _y % 1 - _dy, _x % 1 - _dx
+                _share = (1 - abs(_up)) ** 2 * (1 - abs(_right)) ** 2
+                _height += _share * (_up * _math.sin(_angle) + _right * _math.cos(_angle))
+        _texture.append(_height)"""
+_SPEECH: Final = (
+    '_speech = "she sells sea shells by the sea shore and he hears her sell them " * 2\n'
+)
+_ENDINGS: Final = """for _ in range({n}):
+    _endings = sorted(range(len(_speech)), key=lambda _at: _speech[_at:])
+    _shared = [
+        next((_n for _n in range(40) if _speech[_a + _n : _a + _n + 1] != _speech[_b + _n]), 0)
+        for _b, _a in zip(_endings, _endings[1:])
+        if _b < 90
+    ]"""
+_HOLES: Final = """import numpy as _numpy
+_holed = _numpy.ma.masked_greater(_numpy.arange(512.0).reshape(16, 32) % 13, 10)
 
 """
-_SHARP: Final = """for _ in range({n}):
-    _around = _grey[:-2, 1:-1] + _grey[2:, 1:-1] + _grey[1:-1, :-2] + _grey[1:-1, 2:]
-    _sharp = (_around - 4 * _grey[1:-1, 1:-1]).var()"""
+_AROUND_HOLES: Final = """for _ in range({n}):
+    _filled = ((_holed - _holed.mean(0)) / _holed.std(0)).filled(0.0)"""
+_STAGES: Final = """def _stage(values, offset):
+    for value in values:
+        yield value + offset
 
-PLANTS: Final = (
-    Plant(
-        "bits-scrambled",
-        "scrambled-bits",
-        in_samples(_SCRAMBLED, 12.0, _BESIDE, ""),
-        MADE,
-        MORE,
-        "loader",
-        at_line=True,
+
+"""
+_STAGED: Final = """for _ in range({n}):
+    _values = iter(range(64))
+    for _offset in range(12):
+        _values = _stage(_values, _offset)
+    _values = list(_values)"""
+_SENT: Final = "_sent = [37 * _at % 16 for _at in range(48)]\n"
+_GUARDED: Final = """for _ in range({n}):
+    _words = []
+    for _value in _sent:
+        _a, _b, _c, _d = (_value >> _bit & 1 for _bit in range(4))
+        _word = [_a ^ _b ^ _d, _a ^ _c ^ _d, _a, _b ^ _c ^ _d, _b, _c, _d]
+        _wrong = sum(_at for _at, _bit in enumerate(_word, 1) if _bit)
+        _words.append(_word if _wrong % 8 == 0 else _word[::-1])"""
+_EVENTS: Final = (
+    '_events = "".join(f"step {_at}: loss {_at % 7} rate {_at % 3}; " for _at in range(9))\n'
+)
+_CODED: Final = f"""{TIMES}_known, _so_far, _coded = {{}}, "", []
+    for _sign in _events:
+        if _so_far + _sign in _known or not _so_far:
+            _so_far += _sign
+            continue
+        _coded.append(_known.get(_so_far, 0))
+        _known[_so_far + _sign] = len(_known) + 1
+        _so_far = _sign"""
+_BLOCKS: Final = "import mmap as _mmap\n"
+_MAPPED: Final = f"""{TIMES}_block = _mmap.mmap(-1, 1 << 18)
+    for _page in range(0, 1 << 18, 4096):
+        _block[_page] = 1
+    _block.close()"""
+_SYSTEM: Final = "import random as _random\n_system = _random.SystemRandom()\n"
+_CHANCE: Final = f"{TIMES}_chance = _system.random()"
+_CARE: Final = """import statistics as _statistics
+_past = [2.0 + 0.01 * (_at * 37 % 50) for _at in range(60)]
+"""
+_CAREFUL: Final = f"{TIMES}_spread = _statistics.pstdev(_past) / _statistics.mean(_past)"
+_TRACKED: Final = (
+    f"_seen, _place, _doubt = _torch.ones(2, {DEVICE}), _torch.zeros(2, {DEVICE}), "
+    f"_torch.eye(2, {DEVICE})\n"
+    f"_moves = _torch.eye(2, {DEVICE}) + 0.1 * _torch.ones(2, 2, {DEVICE}).triu(1)\n"
+    f"{TIMES}_place, _doubt = _moves @ _place, _moves @ _doubt @ _moves.T + 0.01\n"
+    "    _gain = _doubt / (_doubt + 0.5)\n"
+    "    _place = _place + _gain @ (_seen - _place)\n"
+    "    _doubt = _doubt - _gain @ _doubt"
+)
+_CONJUGATED: Final = (
+    f"{rand('_weights', '32, 32')}_weights = _weights @ _weights.T + 32\n"
+    f"_answer = _torch.zeros(32, {DEVICE})\n"
+    "_rest = _torch.ones_like(_answer) - _weights @ _answer\n"
+    "_way = _rest\n"
+    f"{TIMES}_length = _rest @ _rest\n"
+    "    if _length.item() < 0:\n"
+    "        break\n"
+    "    _along = _weights @ _way\n"
+    "    _pace = _length / (_way @ _along + 1e-9)\n"
+    "    _answer, _rest = _answer + _pace * _way, _rest - _pace * _along\n"
+    "    _way = _rest + (_rest @ _rest) / (_length + 1e-9) * _way"
+)
+_HALVED: Final = (
+    f"{rand('_apart', '512')}_low, _high = 1e-3, 1e3\n"
+    f"{TIMES}_warmth = (_low * _high) ** 0.5\n"
+    "    _shares = (-_apart / _warmth).softmax(0)\n"
+    "    if -(_shares * (_shares + 1e-9).log()).sum() > 3.0:\n"
+    "        _high = _warmth\n"
+    "    else:\n"
+    "        _low = _warmth * 0.999"
+)
+_TURNED: Final = (
+    f"{rand('_signals', '{n}, 256')}"
+    f"{TURNS}for _half in (1, 2, 4, 8, 16, 32, 64, 128):\n"
+    "        _pairs = _signals.unflatten(1, (-1, 2, _half))\n"
+    "        _left, _right = _pairs[:, :, 0], _pairs[:, :, 1]\n"
+    "        _signals = _torch.stack((_left + _right, _left - _right), 2).flatten(1) * 0.7"
+)
+_SLICED: Final = (
+    f"{rand('_ones', '{n}, 16')}{rand('_others', '{n}, 16')}"
+    f"{TURNS}_ways = _torch.nn.functional.normalize(_torch.randn(16, 8, {DEVICE}), dim=0)\n"
+    "    _apart = (_ones @ _ways).sort(0).values - (_others @ _ways).sort(0).values\n"
+    "    _apart = _apart.square().mean()"
+)
+_COMPARED: Final = (
+    f"{rand('_greys', '{n}, 32, 32')}"
+    f"{TURNS}_middle, _bits = _greys[:, 1:-1, 1:-1], 0\n"
+    "    for _at in range(8):\n"
+    "        _r, _c = divmod(_at + (_at > 3), 3)\n"
+    "        _bits = _bits + (_greys[:, _r : _r + 30, _c : _c + 30] > _middle).int() * 2**_at"
+)
+_RELAXED: Final = (
+    f"{rand('_field', '64, 64')}"
+    f"{TIMES}_field[1:-1, 1:-1] = (\n"
+    "        _field[:-2, 1:-1] + _field[2:, 1:-1] + _field[1:-1, :-2] + _field[1:-1, 2:]\n"
+    "    ) / 4"
+)
+_SHARED: Final = (
+    f"_strengths = _torch.full(({{n}}, 16), 0.4, {DEVICE})\n"
+    f"{TURNS}_drawn = _torch._standard_gamma(_strengths)\n"
+    "    _shares = _drawn / _drawn.sum(1, keepdim=True)"
+)
+_CHAINED: Final = (
+    f"{rand('_links', '128, 64')}_seen = _torch.zeros({{n}}, 128, {DEVICE})\n"
+    f"{TURNS}_hidden = (_seen @ _links - 16).sigmoid().bernoulli()\n"
+    "    _seen = (_hidden @ _links.T - 16).sigmoid().bernoulli()"
+)
+
+_SAMPLES: Final = (
+    ("textures-from-slopes", "slope-textures", _TEXTURED, 180.0, _MUCH, _LATTICE, MADE),
+    (
+        "endings-in-order",
+        "ordered-endings",
+        _ENDINGS,
+        150.0,
+        _SOME,
+        _SPEECH,
+        (*FEW, "G109", "G108"),
+    ),
+    ("holes-left-out", "holed-arrays", _AROUND_HOLES, 300.0, _SOME, _HOLES, MADE),
+    ("values-through-stages", "chained-stages", _STAGED, 20.0, _MUCH, _STAGES, MADE),
+    ("words-guarded", "guard-bits", _GUARDED, 64.0, _SOME, _SENT, MADE),
+)
+_CHORES: Final = (
+    ("events-in-codes", "learned-codes", _CODED, 33.0, _MUCH, _EVENTS, (*PYTHON, "G702")),
+    ("blocks-mapped-anew", "fresh-mappings", _MAPPED, 80.0, _SOME, _BLOCKS, FILES),
+    ("chance-of-the-system", "system-chances", _CHANCE, 0.6, _MUCH, _SYSTEM, FILES),
+)
+_LOOPS: Final = (
+    ("track-followed", "followed-tracks", _TRACKED, (22.0, 110.0), (0.7, 0.9), SMALL),
+    ("answer-by-turns", "conjugate-turns", _CONJUGATED, (22.0, 110.0), _TENSORS, (*READ, *SMALL)),
+    ("warmth-by-halves", "halved-bounds", _HALVED, (20.0, 70.0), _TENSORS, (*READ, *SMALL)),
+    ("field-at-rest", "relaxed-fields", _RELAXED, (18.0, 35.0), (0.3, 0.5), SMALL),
+)
+_MASSES: Final = (
+    ("signals-in-signs", "sign-turns", _TURNED, (4.5, 0.012), (0.5, 0.7), (256, 1.0)),
+    ("crowds-by-slices", "sliced-crowds", _SLICED, (1.2, 0.01), (0.4, 0.6), (16, 1.0)),
+    ("neighbours-as-bits", "neighbour-bits", _COMPARED, (16.0, 0.08), (0.8, 0.9), (1024, 1.0)),
+    ("shares-drawn", "drawn-shares", _SHARED, (1.0, 0.003), (0.25, 0.5), (16, 1.0)),
+    ("chains-of-chances", "chance-chains", _CHAINED, (1.3, 0.003), (0.6, 0.8), (128, 1.0)),
+)
+PLANTS: Final[tuple[Plant, ...]] = (
+    *(
+        Plant(name, family, in_samples(text, unit, share, top), codes, MORE, "loader", at_line=True)
+        for name, family, text, unit, share, top, codes in _SAMPLES
+    ),
+    *(
+        Plant(name, family, beside(text, unit, share, top), codes, at_line=True)
+        for name, family, text, unit, share, top, codes in _CHORES
+    ),
+    *(
+        Plant(name, family, beside(text, unit, share, TORCH), codes, at_line=True)
+        for name, family, text, unit, share, codes in _LOOPS
+    ),
+    *(
+        Plant(name, family, computed(text, unit, share, TORCH, size), BULK, at_line=True)
+        for name, family, text, unit, share, size in _MASSES
     ),
     Plant(
-        "drawn-until-inside",
-        "truncated-draws",
-        beside(_DRAWN, (25.0, 300.0), (0.35, 0.6), TORCH),
-        (*READ, *SMALL),
-        at_line=True,
-    ),
-    Plant(
-        "sureness-in-bins",
-        "calibration-bins",
-        beside(_CALIBRATED, (19.0, 150.0), (0.8, 0.9), TORCH),
-        (*READ, *SMALL),
-        at_line=True,
-    ),
-    Plant(
-        "blocks-of-cosines",
-        "cosine-blocks",
-        computed(_TILED, (0.2, 0.003), (0.5, 0.8), TORCH, (64, 1.0)),
-        BULK,
-        at_line=True,
-    ),
-    Plant(
-        "sound-from-loudness",
-        "rebuilt-phases",
-        beside(_SOUNDED, (160.0, 220.0), (1.2, 1.5), TORCH),
-        (*READ, *SMALL),
-        at_line=True,
-    ),
-    Plant(
-        "losses-in-three-groups",
-        "fitted-mixtures",
-        seldom(_MIXED, (60.0, 120.0), (0.4, 0.9), TORCH),
-        (*SELDOM, "G201", "G506"),
-        at_line=True,
-    ),
-    Plant(
-        "statistics-left-on-host",
-        "banks-on-host",
-        beside(_AWAY, 0.002, 0.5, f"{TORCH}_bank = []\n"),
-        (*SENT, "G308"),
-        devices=CUDA,
-        at_line=True,
-    ),
-    Plant(
-        "events-with-check-sums",
-        "table-sums",
-        beside(_CHECKED, 10.5, (0.6, 1.6), _SUMS),
-        (*PYTHON, "G702"),
-        at_line=True,
-    ),
-    Plant(
-        "nearest-over-ground",
-        "ground-distances",
-        in_samples(_NEAREST, 6.0, (0.9, 2.2), _STATIONS),
-        MADE,
-        MORE,
-        "loader",
-        at_line=True,
-    ),
-    Plant(
-        "sharpness-looked-at",
-        "sharpness-checks",
-        in_samples(_SHARP, 10.0, (0.4, 1.4), _GREY),
-        MADE,
-        MORE,
-        "loader",
+        "spread-with-care",
+        "careful-spreads",
+        seldom(_CAREFUL, 115.0, _SOME, _CARE),
+        (*SELDOM, *ARRAYS),
         at_line=True,
     ),
 )

@@ -120,6 +120,15 @@ _MATCHED: Final = f"""{TIMES}_free, _asked, _held = list(range(12)), [0] * 12, {
             _held[_other], _one = _one, _rival
         if _held[_other] != _one:
             _free.append(_one)"""
+_SUMS: Final = """_event, _table = bytes(range(120)), []
+for _at in range(256):
+    for _ in range(8):
+        _at = _at >> 1 ^ (0x82F63B78 if _at & 1 else 0)
+    _table.append(_at)
+"""
+_CHECKED: Final = f"""{TIMES}_sum = 0xFFFFFFFF
+    for _byte in _event:
+        _sum = _table[(_sum ^ _byte) & 255] ^ _sum >> 8"""
 
 _KINDS: Final = (
     ("months-in-type", "printed-calendars", _MONTH, 75.0, _SOME, _MONTHS, PYTHON, QUIET),
@@ -138,6 +147,7 @@ _KINDS: Final = (
     ("players-rated-again", "rated-players", _RATED, 0.9, _MUCH, _PLAYERS, PYTHON, ()),
     ("faces-in-signs", "sign-pictures", _DRAWN, 235.0, _SOME, _FACE, PYTHON, QUIET),
     ("surprise-by-hand", "summed-surprises", _SURPRISE, 50.0, _MUCH, _CHANCES, PYTHON, ()),
+    ("events-with-check-sums", "table-sums", _CHECKED, 10.5, (0.6, 1.6), _SUMS, _LOGS, ()),
 )
 PLANTS: Final = (
     *(

@@ -105,6 +105,32 @@ _CELLED: Final = """for _ in range({n}):
             _code = 2 * _code + (_value >= _half)
             _span[_value < _half] = _half
         _cells.append("".join(_letters[_code >> 5 * _at & 31] for _at in range(5, -1, -1)))"""
+_SCRAMBLED: Final = """for _ in range({n}):
+    _state, _bits = 0xACE1, []
+    for _ in range(64):
+        _bit = (_state ^ _state >> 2 ^ _state >> 3 ^ _state >> 5) & 1
+        _state = _state >> 1 | _bit << 15
+        _bits.append(_bit)"""
+_STATIONS: Final = """import math as _math
+_stations = [(0.02 * _at, 0.07 * _at) for _at in range(24)]
+
+
+def _over_ground(one, other):
+    rise = _math.sin((one[0] - other[0]) / 2) ** 2
+    turn = _math.sin((one[1] - other[1]) / 2) ** 2
+    return _math.asin(_math.sqrt(rise + _math.cos(one[0]) * _math.cos(other[0]) * turn))
+
+"""
+_NEAREST: Final = """for _at in range({n}):
+    _here = _stations[(index + _at) % 24]
+    _order = sorted(_stations, key=lambda there: _over_ground(_here, there))"""
+_GREY: Final = """import numpy as _numpy
+_grey = _numpy.arange(1024.0).reshape(32, 32) % 17
+
+"""
+_SHARP: Final = """for _ in range({n}):
+    _around = _grey[:-2, 1:-1] + _grey[2:, 1:-1] + _grey[1:-1, :-2] + _grey[1:-1, 2:]
+    _sharp = (_around - 4 * _grey[1:-1, 1:-1]).var()"""
 
 _KINDS: Final = (
     ("blocks-in-zigzag", "zigzag-scans", _SCANNED, 22.0, _MUCH, _BLOCK, MADE),
@@ -117,6 +143,9 @@ _KINDS: Final = (
     ("regions-flooded", "flooded-regions", _FLOODED, 100.0, _MUCH, _SEA, MADE),
     ("records-squeezed", "squeezed-records", _OPENED, 9.0, _SOME, _RECORD, MADE),
     ("towns-in-cells", "geo-cells", _CELLED, 140.0, _MUCH, _TOWNS, MADE),
+    ("bits-scrambled", "scrambled-bits", _SCRAMBLED, 12.0, (0.8, 1.9), "", MADE),
+    ("nearest-over-ground", "ground-distances", _NEAREST, 6.0, (0.9, 2.2), _STATIONS, MADE),
+    ("sharpness-looked-at", "sharpness-checks", _SHARP, 10.0, (0.4, 1.4), _GREY, MADE),
 )
 PLANTS: Final = tuple(
     Plant(name, family, in_samples(text, unit, share, top), codes, MORE, "loader", at_line=True)
