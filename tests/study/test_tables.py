@@ -320,8 +320,9 @@ def test_a_loop_is_told_by_the_function_of_which_one_call_goes_through_its_round
     }
 
 
+@pytest.mark.parametrize("backward_calls", [0, 300])  # in nodes of a thread that calls more
 def test_a_functions_own_operators_without_a_graph_are_told_with_their_time_on_the_device(
-    tmp_path: Path,
+    tmp_path: Path, backward_calls: int
 ) -> None:
     node = "autograd::engine::evaluate_function: PowBackward0"
     events = [
@@ -342,7 +343,11 @@ def test_a_functions_own_operators_without_a_graph_are_told_with_their_time_on_t
         writing.host("cpu_op", "aten::tanh", 2772, 2778, **{"Sequence number": 9}),
         call(504, 2773, 2774),
         kernel("k", 504, 2880, 2890),
-        writing.host("cpu_op", node, 2800, 2820, **{"Sequence number": 7}),
+        writing.host("cpu_op", node, 2800, 2820, tid=2, **{"Sequence number": 7}),
+        *(
+            writing.host("cpu_op", "aten::mul", 2801 + row / 20, 2801 + row / 20 + 0.02, tid=2)
+            for row in range(backward_calls)
+        ),
     ]
     sites = open_events(tmp_path, events).sites
     own = {

@@ -94,20 +94,22 @@ def _begins_with(view: CaptureView, prefix: str) -> Bool:
 
 
 def _outside(view: CaptureView, rows: Int64, nodes: Int64) -> Int64:
-    """Return the operators of the thread that called most, less those that a backward pass calls.
+    """Return the operators that no backward pass calls, of the thread that calls most of them.
 
-    Each thread numbers its own.
+    Each thread numbers its own. A device's nodes are evaluated by a thread that may call more
+    operators than the one that trains.
     """
     events = view.trace.events
+    is_inside = np.zeros(len(rows), bool)
+    for track in np.unique(events.track[nodes]).tolist():
+        track_nodes = nodes[events.track[nodes] == track]
+        lane = union(events.start[track_nodes], events.end[track_nodes])
+        position = np.searchsorted(lane.start, events.start[rows], "right") - 1
+        is_within = (position >= 0) & (events.start[rows] < lane.end[position.clip(0)])
+        is_inside |= is_within & (events.track[rows] == track)
+    rows = rows[~is_inside]
     tracks, counts = np.unique(events.track[rows], return_counts=True)
-    rows = rows[events.track[rows] == tracks[counts.argmax()]]
-    nodes = nodes[events.track[nodes] == tracks[counts.argmax()]]
-    if not len(nodes):  # a device's are evaluated by a thread of their own
-        return rows
-    lane = union(events.start[nodes], events.end[nodes])
-    position = np.searchsorted(lane.start, events.start[rows], "right") - 1
-    is_inside = (position >= 0) & (events.start[rows] < lane.end[position.clip(0)])
-    return rows[~is_inside]
+    return rows[events.track[rows] == tracks[counts.argmax()]] if len(rows) else rows
 
 
 def _find_makers(view: CaptureView, rows: Int64) -> tuple[Int64, Int64]:
