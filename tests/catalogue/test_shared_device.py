@@ -49,12 +49,15 @@ def test_what_they_take_is_told_only_where_it_shows() -> None:
     assert "has to wait" in find_detection(shared_evidence(3)).summary
 
 
-@pytest.mark.parametrize(("n_calls", "own_share"), [(100, 1.0), (10, 0.2), (0.5, 0.01), (0, 0.0)])
+@pytest.mark.parametrize(
+    ("n_calls", "host_ms", "own_share"),
+    [(100, 1.0, 1.0), (10, 1.0, 0.2), (0.5, 0.1, 0.01), (0, 0.0, 0.0), (5, 10.0, 0.4)],
+)
 def test_a_wait_is_its_own_as_far_as_steps_of_windows_ask_for_memory(
-    n_calls: float, own_share: float
+    n_calls: float, host_ms: float, own_share: float
 ) -> None:
     facts = example_facts.gpu(empty_cache=30)  # in 312 steps: windows may show none of them
-    parts = (operator("cudaMalloc", n_calls, 1.0),) if n_calls else ()
+    parts = (operator("cudaMalloc", n_calls, host_ms),) if n_calls else ()
     evidence = evidence_of(facts, {"busy.tc_math": 40, WAITS: 25}, *parts)
     (detection,) = emptied_cache(evidence)
     assert isinstance(detection, Detection)

@@ -307,6 +307,15 @@ def test_a_loop_is_told_by_the_function_of_which_one_call_goes_through_its_round
                 python("rows.py(8): distance", start + 650 + 60 * row, start + 700 + 60 * row)
             )
             events += calls(20, start + 651 + 60 * row, "aten::sub")
+        events += [  # what the training process loads is no part of the model
+            annotation(
+                "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                start + 945,
+                start + 995,
+            ),
+            python("data.py(5): collate", start + 946, start + 994),
+            *calls(20, start + 948, "aten::sub"),
+        ]
     held = {
         (site.name.removeprefix(LOOPED), site.file, site.function): site.calls
         for site in open_events(tmp_path, events).sites

@@ -15,6 +15,9 @@ GROUPS: Final = (  # in the order of the printed report
     "observer",
 )
 
+# Of parameters: the same operators as a model's, called by optimizers and what precedes them.
+PARAMETER_LEAVES: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
+
 PRINTED: Final = {
     "compute": "compute",
     "copy": "copying",

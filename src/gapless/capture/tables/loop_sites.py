@@ -2,7 +2,8 @@
 
 A function holds a loop over an operator if a single call of it calls the operator many times, in
 each step. That is the innermost such function; and where it is itself called several times by one
-call of another one, it is a round of that one's loop, which counts then.
+call of another one, it is a round of that one's loop, which counts then, unless backward passes run
+there: it is the loop of the training.
 """
 
 from typing import Final
@@ -15,7 +16,9 @@ from gapless.accounting.host.host_row import find_roots
 from gapless.accounting.host.nesting import find_innermost, find_parents
 from gapless.accounting.host.threads import Bool
 from gapless.capture.source_lines import Stacks
+from gapless.capture.tables.work import EXCLUDED_RANGES
 from gapless.capture.view import CaptureView
+from gapless.model.leaf import LEAVES, PARAMETER_LEAVES
 from gapless.model.ledger import PHASES
 from gapless.model.trace import Int64
 
@@ -23,6 +26,9 @@ _OPERATOR: Final = "aten::"
 _MIN_CALLS: Final = 20  # of an operator by one call of a function, a step
 _MIN_ROUNDS: Final = 4  # calls of a function with a loop by one call of another one, a step
 _MAX_NESTING: Final = 20  # loops within loops
+_OF_PARAMETERS: Final = [
+    code for code, leaf in enumerate(LEAVES) if leaf.startswith(PARAMETER_LEAVES)
+]
 
 
 class LoopCalls(Struct, frozen=True):
@@ -43,15 +49,18 @@ class _Frames(Struct, frozen=True):
 
     def count(self, starts: Int64) -> Int64:
         """Return how many of some events begin in each frame, a step of it."""
+        return self.count_begun(starts) // self.n_steps
+
+    def count_begun(self, starts: Int64) -> Int64:
+        """Return how many of some events begin in each frame."""
         ordered = np.sort(starts)
-        n_inside = np.searchsorted(ordered, self.end) - np.searchsorted(ordered, self.start)
-        return n_inside // self.n_steps
+        return np.searchsorted(ordered, self.end) - np.searchsorted(ordered, self.start)
 
 
 def find_loop_calls(view: CaptureView, trace_stacks: Stacks) -> LoopCalls:
     """Return the operators that functions which are no library's call in loops."""
     events, track = view.trace.events, view.side.main
-    rows = _forward_operators(view)
+    rows, passed = _find_operators(view)
     frames = _find_frames(view, trace_stacks, track)
     if not len(rows) or not len(frames.rows):
         return LoopCalls(rows[:0], rows[:0])
@@ -60,8 +69,9 @@ def find_loop_calls(view: CaptureView, trace_stacks: Stacks) -> LoopCalls:
         is_named = np.flatnonzero(events.name[rows] == name)
         counts = frames.count(events.start[rows[is_named]])
         holder[is_named] = _climb(frames, holder[is_named], counts >= _MIN_CALLS)
+    trains = frames.count_begun(events.start[passed]) > 0
     for _ in range(_MAX_NESTING):
-        around = _find_outer_loops(view, frames, holder)
+        around = _find_outer_loops(view, frames, holder, trains)
         if np.array_equal(around, holder):
             break
         holder = around
@@ -69,16 +79,22 @@ def find_loop_calls(view: CaptureView, trace_stacks: Stacks) -> LoopCalls:
     return LoopCalls(rows[is_held], frames.rows[holder[is_held]])
 
 
-def _forward_operators(view: CaptureView) -> Int64:
-    """Return the outermost operators of the main thread that no backward pass calls."""
+def _find_operators(view: CaptureView) -> tuple[Int64, Int64]:
+    """Return the outermost operators of the main thread: of forward passes, and of backward ones.
+
+    Those on parameters, and those of loaders and evaluations, are not among them.
+    """
     events, names = view.trace.events, view.trace.names
-    rows, _ = find_roots(view.side)
+    rows, leaf = find_roots(view.side)
     is_operator = np.array([name.startswith(_OPERATOR) for name in names], bool)
     is_main = events.track[rows] == view.side.main
-    rows = rows[is_main & is_operator[events.name[rows]] & view.is_inside(events.start[rows])]
+    is_model = is_operator[events.name[rows]] & ~np.isin(leaf, _OF_PARAMETERS)
+    rows = rows[is_main & is_model & view.is_inside(events.start[rows])]
     threads, starts = events.track[rows].astype(np.int64), events.start[rows]
-    phases = find_phases(view.side, threads, starts, rows)
-    return rows[phases != PHASES.index("backward")]
+    rows = rows[~view.side.is_within(EXCLUDED_RANGES, threads, starts)]
+    threads, starts = events.track[rows].astype(np.int64), events.start[rows]
+    is_backward = find_phases(view.side, threads, starts, rows) == PHASES.index("backward")
+    return rows[~is_backward], rows[is_backward]
 
 
 def _find_frames(view: CaptureView, trace_stacks: Stacks, track: int) -> _Frames:
@@ -99,13 +115,15 @@ def _climb(frames: _Frames, holder: Int64, loops: Bool) -> Int64:
         holder = np.where(is_short, frames.parent[holder], holder)
 
 
-def _find_outer_loops(view: CaptureView, frames: _Frames, holder: Int64) -> Int64:
+def _find_outer_loops(view: CaptureView, frames: _Frames, holder: Int64, trains: Bool) -> Int64:
     """Return the frames around, in which the functions that hold loops are rounds themselves."""
     names = view.trace.events.name[frames.rows]
+    is_counted = view.is_inside(frames.start)
     around = holder.copy()
     for name in np.unique(names[holder[holder >= 0]]).tolist():
         is_held = (holder >= 0) & (names[holder] == name)
-        counts = frames.count(frames.start[names == name])
-        outer = _climb(frames, frames.parent[holder[is_held]], counts >= _MIN_ROUNDS)
+        counts = frames.count(frames.start[(names == name) & is_counted])
+        loops = (counts >= _MIN_ROUNDS) & ~trains
+        outer = _climb(frames, frames.parent[holder[is_held]], loops)
         around[is_held] = np.where(outer >= 0, outer, holder[is_held])
     return around

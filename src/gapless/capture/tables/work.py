@@ -24,7 +24,7 @@ _MAX_ROWS: Final = 400  # rows: beyond them lie thousandths of the time
 _MATH: Final = ("busy.tc_math", "busy.tc_eligible_not_used", "busy.math")
 _IMAGES: Final = re.compile(r"conv|batch_norm|group_norm|pool|upsample|interpolate")
 # no work
-_EXCLUDED_RANGES: Final = re.compile(
+EXCLUDED_RANGES: Final = re.compile(
     r"^enumerate\(DataLoader\)|^gapless:(iter|look|save|logging|eval)$"
 )
 _NO_SHAPE: Final = Shape()
@@ -100,7 +100,7 @@ def _on_host(view: CaptureView) -> Iterator[Work]:
     trace = view.trace
     rows, leaf = find_roots(view.side)
     track, starts = trace.events.track[rows].astype(np.int64), trace.events.start[rows]
-    counted = view.is_inside(starts) & ~view.side.is_within(_EXCLUDED_RANGES, track, starts)
+    counted = view.is_inside(starts) & ~view.side.is_within(EXCLUDED_RANGES, track, starts)
     rows, leaf = rows[counted], leaf[counted]
     name = trace.events.name[rows].astype(np.int64)
     inputs = trace.events.detail[rows].astype(np.int64)

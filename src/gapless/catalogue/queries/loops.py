@@ -18,6 +18,7 @@ from gapless.model.change import HostChange
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.leaf import PARAMETER_LEAVES
 from gapless.model.study import LOOPED, Site
 from gapless.model.work import Work
 from gapless.roofline.padding import sizes_of
@@ -26,7 +27,6 @@ PYTHON: Final = "idle.host.python"
 ENGINE: Final = ("idle.host.dispatch", "idle.host.engine")  # without a device: autograd's own time
 LEAVES: Final = (PYTHON, *ENGINE, "busy.")
 # Loops over parameters have rules of their own.
-PARAMETER_LEAVES: Final = ("busy.optimizer", "busy.gradclip_scaler", "busy.zero_grad")
 NODE: Final = "autograd::engine::evaluate_function: "
 GRADIENT: Final = f"{NODE}torch::autograd::AccumulateGrad"
 _SMALL_NS: Final = 100_000.0  # a call in a window; a longer one mostly computes
@@ -108,7 +108,7 @@ def find_loop(evidence: Evidence) -> Loop | None:
     holder = _find_holder(evidence, forward)
     own = forward if holder is None else _select_held(evidence, forward, holder)
     part = count_calls(own) / max(1, count_calls(forward))
-    has_gradients = _has_gradients(evidence, own)
+    has_gradients = _has_gradients(evidence, forward)
     backward = [_scale_row(row, part) for row in backward if has_gradients]
     rows = (*own, *backward)
     leaves = evidence.study.account.leaves
@@ -156,7 +156,7 @@ def _select_held(evidence: Evidence, rows: Sequence[Work], holder: Location) -> 
 
 def _loop_sites(evidence: Evidence, rows: Sequence[Work]) -> list[Site]:
     names = {f"{LOOPED}{row.operator}" for row in rows}
-    return [site for site in evidence.study.sites if site.name in names]
+    return [site for site in evidence.study.sites if site.name in names and site.calls]
 
 
 def _function_of(site: Site) -> Location:

@@ -19,7 +19,6 @@ from gapless.catalogue.queries.loops import (
     CELLS,
     GRADIENT,
     LEAVES,
-    PARAMETER_LEAVES,
     Loop,
     call_overhead_ns,
     calling_ns,
@@ -31,6 +30,7 @@ from gapless.model.change import Change, HostChange, Scale
 from gapless.model.edit import Location
 from gapless.model.estimate import Estimate
 from gapless.model.evidence import Evidence
+from gapless.model.leaf import PARAMETER_LEAVES
 from gapless.model.work import Work
 from gapless.roofline.padding import sizes_of
 

@@ -198,7 +198,7 @@ def _name_phases(process: Process, rule: str, calls: Endings) -> tuple[tuple[str
         [_anchor_name(process, rule, int(subject), by_call=by_call) for subject in subjects]
         for by_call in (False, True)
     )
-    is_told_apart = len(set(called_names)) == len(set(made_names))
+    is_told_apart = len(set(called_names)) >= len(set(made_names))
     names = called_names if is_told_apart else made_names
     phases_by_name: dict[str, tuple[str, int, int]] = {}
     order: list[int] = np.argsort(first_calls).tolist()

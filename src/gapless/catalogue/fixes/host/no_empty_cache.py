@@ -69,9 +69,11 @@ def mapped_wait_share(evidence: Evidence) -> float:
     """Return which share of the waits for a device is that for memory which the driver maps.
 
     What is launched meanwhile has to wait until that is done: 0.2 to 0.5 ms each time on an H200,
-    which no step of 14 other trainings there had. What exceeds it is others'.
+    which no step of 14 other trainings there had, or as long as the calls take. What exceeds it is
+    others'.
     """
     wait_ns = evidence.per_step(DEVICE_WAITS) if evidence.study.account.steps else 0.0
     if not wait_ns:
         return 0.0
-    return min(1.0, sum_calls(evidence, *DEVICE_MEMORY).count * _MAX_MAPPING_NS / wait_ns)
+    calls = sum_calls(evidence, *DEVICE_MEMORY)
+    return min(1.0, max(calls.count * _MAX_MAPPING_NS, calls.host_ns) / wait_ns)

@@ -209,8 +209,9 @@ def _python_detection(evidence: Evidence, excess: Excess) -> Detection | None:
     remaining = Estimate(*(1 - ns / total_ns for ns in (held_ns.high, lost_ns, held_ns.low)))
     shares = () if code is None else (code.share * code.inside,)
     whole_share = find_whole_function(evidence, code, lost_ns)
+    stated_ns = lost_ns if whole_share is None else max(lost_ns, whole_share.mid * step_ns)
     return python_bound.detection(
-        samples.begin_sentence(code) + f" {windows.format_step_part(evidence, lost_ns)}.",
+        samples.begin_sentence(code) + f" {windows.format_step_part(evidence, stated_ns)}.",
         HostChange(leaves, remaining)
         if whole_share is None
         else samples.remove_share(evidence, whole_share, _WHOLE_LEAVES),
