@@ -33,6 +33,7 @@ def record(script: Script, root: Path, lane: Lane, target: Path, seconds: float)
     shutil.rmtree(runs, ignore_errors=True)
     check(script, root, lane, runs, seconds)
     target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)  # an archive that is there is not overwritten
     pack = [*_GAPLESS, "runs", "--in", str(runs), "pack", "last", "-o", str(target)]
     printed = run(pack, lane.folder, (lane.environment(script, root), lane.cores), _ASKING_S)
     shutil.rmtree(runs, ignore_errors=True)
