@@ -19,6 +19,7 @@ from gapless.capture.columns import group_rows
 from gapless.capture.source_lines import Stacks, is_recorder, stacks
 from gapless.capture.tables.graph_sites import find_device_calls, find_graph_calls
 from gapless.capture.tables.loop_sites import find_loop_calls
+from gapless.capture.tables.work import EXCLUDED_RANGES
 from gapless.capture.view import CaptureView
 from gapless.model import category
 from gapless.model.leaf import LEAVES
@@ -45,10 +46,6 @@ CHORES: Final = frozenset(
 _PRINTED: Final = re.compile(r"(^|[/\\])torch[/\\]_tensor_str\.py$")  # tensors, digit by digit
 _MODULES: Final = re.compile(r"(^|[/\\])torch[/\\]nn[/\\]modules[/\\]module\.py$")
 _CHECKPOINTS: Final = re.compile(r"(^|[/\\])torch[/\\]utils[/\\]checkpoint\.py$")
-# listed elsewhere
-_EXCLUDED_RANGES: Final = re.compile(
-    r"^enumerate\(DataLoader\)|^gapless:(iter|look|save|logging|eval)$"
-)
 _LOADING: Final = re.compile(r"^enumerate\(DataLoader\)")
 # As the profiler names what is called in C: "<built-in method flush of _io.TextIOWrapper object>".
 _FILES: Final = re.compile(
@@ -185,7 +182,7 @@ def _counted_calls(view: CaptureView, rows: Int64) -> Int64:
     """Return the calls of counted steps that no loader, evaluation, checkpoint or logger makes."""
     events = view.trace.events
     track, starts = events.track[rows].astype(np.int64), events.start[rows]
-    return rows[view.is_inside(starts) & ~view.side.is_within(_EXCLUDED_RANGES, track, starts)]
+    return rows[view.is_inside(starts) & ~view.side.is_within(EXCLUDED_RANGES, track, starts)]
 
 
 def _caller_positions(view: CaptureView, rows: Int64) -> Int64:
