@@ -4,8 +4,8 @@ In this order: the line that the rule names; the fact that the change concerns (
 loader or an optimizer); lines of calls that wait for the device, which are recorded directly; the
 user's functions in which a window with stacks saw the leaf or the call. Windows name a function by
 the line where it begins, or, if it had begun before, by the line where it was: where a sampled
-stack lies in it, that line is taken: for waits and copies the one at which the thread waits. What several functions share is blamed on the one that calls
-them all; never on a library.
+stack lies in it, that line is taken: for waits and copies the one at which the thread waits. What
+several functions share is blamed on the one that calls them all; never on a library.
 """
 
 from collections.abc import Callable, Iterable, Sequence
