@@ -130,3 +130,4 @@ def test_what_the_models_take_little_of_is_not_compiled(
     )
     assert isinstance(detection, Detection)
     assert len(detection.helps) == n_fixes
+    assert ("module.compile()" in (detection.no_remedy or "")) is (n_fixes == 0)

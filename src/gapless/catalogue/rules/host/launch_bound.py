@@ -28,6 +28,9 @@ _MANUAL_REMEDY: Final = (
     "larger batches: while the device waits for the host, more samples take hardly longer; fewer "
     "and larger operators"
 )
+_COMPILE_OTHERS: Final = (
+    f"module.compile() for each module that the step calls; or {_MANUAL_REMEDY}"
+)
 _MIN_COMPILED_SHARE: Final = 0.5  # of the forward passes: less of them is hardly the host's time
 # What calls a model, and what is called beside one: no pass of another model.
 _NO_MODELS: Final = ("torch/nn/parallel/", "torch/nn/modules/loss", "torch/_dynamo/")
@@ -114,7 +117,7 @@ def launch_bound(evidence: Evidence) -> Detection | None:
             Measure("values that the host reads, a step", n_reads, ""),
         ),
         helps=_helps(evidence),
-        no_remedy=_MANUAL_REMEDY,
+        no_remedy=_COMPILE_OTHERS if _compiles_little(evidence) else _MANUAL_REMEDY,
         to_try=True,
     )
 
