@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -128,7 +129,12 @@ def test_a_case_goes_on_with_the_memory_that_it_began_with(
     lane = Lane(0, (), "cpu", tmp_path)
     assert lane.of_record({"step_s": 0.1}) == lane
     assert lane.of_record({"truth": None, "recorder": recorder(lane)}) == lane
-    for kept in ({"truth": None}, {"recorded": True, "recorder": {"cores": 2}}, {"earlier": {}}):
+    earlier_cases: list[dict[str, Any]] = [
+        {"truth": None},
+        {"recorded": True, "recorder": {"cores": 2}},
+        {"earlier": {}},
+    ]
+    for kept in earlier_cases:
         environment = lane.of_record(kept).environment(TRAINING, tmp_path)
         assert not KEPT.keys() & environment.keys()
 
