@@ -118,7 +118,7 @@ def test_memory_is_kept_unless_it_was_set(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
     own = Lane(0, (), "cpu", tmp_path).counting_environment(TRAINING, tmp_path)
     assert own["MALLOC_TRIM_THRESHOLD_"] == "131072"
-    assert own["MALLOC_MMAP_THRESHOLD_"] == KEPT["MALLOC_MMAP_THRESHOLD_"]
+    assert own["MALLOC_MMAP_MAX_"] == KEPT["MALLOC_MMAP_MAX_"]
 
 
 def test_a_case_goes_on_with_the_memory_that_it_began_with(
