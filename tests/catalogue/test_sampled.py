@@ -1,5 +1,7 @@
 """How long a step stands in a function, by sampled stacks, and how sure that is."""
 
+import pytest
+
 from gapless.catalogue.examples import example_facts
 from gapless.catalogue.examples.evidence import evidence_of
 from gapless.catalogue.examples.parts import kernel
@@ -95,3 +97,37 @@ def test_a_pass_aside_is_not_compiled() -> None:
         )
         assert isinstance(detection, Detection)
         assert len(detection.helps) == n_fixes
+
+
+@pytest.mark.parametrize(
+    ("own_share", "other", "n_fixes"),
+    [
+        (0.05, "Decoder.forward", 0),  # compiled is the ResNet, and launched is its decoder
+        (0.3, "Decoder.forward", 2),
+        (0.0, "Decoder.forward", 2),  # where it is called is not known
+        (0.05, "DistributedDataParallel.forward", 2),
+    ],
+)
+def test_what_the_models_take_little_of_is_not_compiled(
+    own_share: float, other: str, n_fixes: int
+) -> None:
+    is_shell = other.startswith("Distributed")
+    file = "torch/nn/parallel/distributed.py" if is_shell else "model.py"
+    calls = [
+        CallLine("train.py", 30, "train", "torch/_tensor.py", "Tensor.backward", 0.5),
+        CallLine("train.py", 25, "train", file, other, 0.3),
+        CallLine("model.py", 80, "Decoder.forward", "torch/nn/linear.py", "Linear.forward", 0.2),
+    ]
+    if own_share:
+        calls.append(CallLine("train.py", 24, "train", "net.py", "ResNet.forward", own_share))
+    (detection,) = launch_bound(
+        evidence_of(
+            example_facts.gpu(example_facts.model()),
+            {"busy.elementwise": 4, "idle.host.dispatch": 16},
+            kernel("vectorized_elementwise_kernel", calls=1000, ms=4, leaf="busy.elementwise"),
+            *calls,
+        )
+    )
+    assert isinstance(detection, Detection)
+    assert len(detection.helps) == n_fixes
+    assert ("module.compile()" in (detection.no_remedy or "")) is (n_fixes == 0)

@@ -113,6 +113,19 @@ def test_a_sampled_stack_gives_the_line_within_the_function() -> None:
     assert location == Location("/project/train.py", 17, "main")
 
 
+@pytest.mark.parametrize("change", [Drop(("idle.sync",)), CopyChange(pinned=True)])
+@pytest.mark.parametrize(("waited", "line"), [(0.0, 20), (0.3, 21)])
+def test_a_wait_and_a_copy_are_at_no_pass(change: Change, waited: float, line: int) -> None:
+    passes = HotLine("training", "train.py", 17, "main", 300, 0.5)
+    own = HotLine("training", "train.py", 20, "main", 40, 0.2)
+    reading = HotLine("training", "train.py", 21, "main", 40, 0.3, waited)
+    backward = CallLine("train.py", 17, "main", "torch/_tensor.py", "Tensor.backward", 0.5)
+    looks = HostCode("python", 0.1, 1.0, "train.py", 20, "main", None, 0.1, 400)
+    sites = [site("idle.sync.return", "main", 70), site("aten::copy_", "main", 70)]
+    shown = (own, backward, looks) if not waited else (own, reading, backward, looks)
+    assert locate_change(change, *sites, passes, *shown) == Location("train.py", line, "main")
+
+
 def test_python_of_the_function_that_steps_is_at_the_line_that_does_not_train() -> None:
     passes = HotLine("training", "train.py", 17, "main", 300, 0.75)
     own = HotLine("training", "train.py", 20, "main", 40, 0.1)

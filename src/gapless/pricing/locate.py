@@ -4,8 +4,8 @@ In this order: the line that the rule names; the fact that the change concerns (
 loader or an optimizer); lines of calls that wait for the device, which are recorded directly; the
 user's functions in which a window with stacks saw the leaf or the call. Windows name a function by
 the line where it begins, or, if it had begun before, by the line where it was: where a sampled
-stack lies in it, that line is taken. What several functions share is blamed on the one that calls
-them all; never on a library.
+stack lies in it, that line is taken: for waits and copies the one at which the thread waits. What
+several functions share is blamed on the one that calls them all; never on a library.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,6 +41,8 @@ _COPIES: Final = ("aten::to", "aten::_to_copy", "aten::copy_", "cudaMemcpyAsync"
 _MIN_BLAME_SHARE: Final = 0.5
 _MACHINE_CODES: Final = "G8"  # what a machine does to all lines alike belongs to none
 _SYNCS: Final = ("*ynchronize*",)
+_AWAITED: Final = ("idle.sync", "copy.d2h")  # the thread waits for the device, or for a copy
+_MIN_WAITED_SHARE: Final = 0.01  # of the thread's time, at a line
 
 
 def place(detection: Detection, evidence: Evidence) -> Detection:
@@ -82,7 +84,7 @@ def _locate_change(change: Change, evidence: Evidence) -> Location | None:  # no
         case Merge(names=names):
             return _locate_optimizer(evidence, names) or _locate_calls(evidence, names)
         case CopyChange():
-            return _locate_calls(evidence, _COPIES)
+            return _find_waiting(evidence, _locate_calls(evidence, _COPIES))
         case Scale(leaves=leaves, names=names):
             return _locate_kernels(evidence, leaves, names)
         case Delay() | Bucket():
@@ -141,16 +143,45 @@ def line_of_leaf(evidence: Evidence, leaves: tuple[str, ...]) -> Location | None
     of passes and of the optimizer are sampled most, and hold operators.
     """
     location = _blame_sites(evidence, lambda site: site.name.startswith(leaves))
-    if location is None or not set(leaves) <= set(PYTHON_LEAVES):
-        return location
-    return next(
-        (
-            line.location
-            for line in find_step_lines(evidence)
-            if is_function_of(location.file, location.function or "", line.location)
-        ),
-        location,
-    )
+    if set(leaves) <= set(PYTHON_LEAVES):
+        return _leave_passes(evidence, location)
+    if all(leaf.startswith(_AWAITED) for leaf in leaves):
+        return _find_waiting(evidence, location)
+    return location
+
+
+def _leave_passes(evidence: Evidence, location: Location | None) -> Location | None:
+    """Return the line of a function that does not train and is sampled most, if there is one."""
+    if location is None:
+        return None
+    lines = (line.location for line in find_step_lines(evidence))
+    own_lines = (line for line in lines if _is_of(location, line))
+    return next(own_lines, location)
+
+
+def _find_waiting(evidence: Evidence, location: Location | None) -> Location | None:
+    """Return the line of a function at which its thread waits for the device, or copies.
+
+    That is where samples show most of it; where they do not tell, a line that does not train:
+    passes and the optimizer only launch.
+    """
+    if location is None:
+        return None
+    lines = [
+        line
+        for line in evidence.hot_lines
+        if line.thread == "training"
+        and line.waited >= _MIN_WAITED_SHARE
+        and _is_of(location, Location(line.file, line.line, line.function))
+    ]
+    top = max(lines, key=lambda line: line.waited, default=None)
+    if top is None:
+        return _leave_passes(evidence, location)
+    return replace(location, file=top.file, line=top.line)
+
+
+def _is_of(location: Location, line: Location) -> bool:
+    return is_function_of(location.file, location.function or "", line)
 
 
 def _locate_calls(evidence: Evidence, names: Sequence[str]) -> Location | None:

@@ -15,6 +15,10 @@ host was slower by some factor while the window was open (hosts drift by a quart
 Where they are shorter, the host was faster. A run cannot distinguish them, so that each is an
 explanation that is simulated by itself, and the prediction covers both.
 
+What is usual depends on the host, since tracing is the host's own work: where traced launches took
+4.5 µs it was 1.2 to 1.9 µs an event, where they took 6 to 8 µs it was 3.2 to 5.5 µs. That is asked
+where the device makes the step, which then tells nothing.
+
 A host that is ahead of its device makes short steps until the queue is full: at the start, and
 after a pause. Its own work takes no longer than these, which bounds α where the device makes the
 step. What a profiler leaves behind in a process costs the host some more (steps of 56 ms before the
@@ -31,7 +35,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gapless.replay.graph.aligning import remove_stalls
-from gapless.replay.graph.nodes import Graph, SimulatedSteps
+from gapless.replay.graph.nodes import Graph, Op, SimulatedSteps
 from gapless.replay.predict.identity import Simulate, step_lengths
 from gapless.replay.predict.mismatch import (
     FASTEST_PACE,
@@ -46,6 +50,9 @@ from gapless.replay.predict.mismatch import (
 )
 
 USUAL_ALPHA_NS: Final = 1_700.0  # ns: the median of ten runs on an H200, without stacks
+USUAL_LAUNCH_NS: Final = 4_500.0  # ns: what a traced launch took there, the first quartile
+_ALPHA_PER_LAUNCH: Final = 1.0  # ns more an event for each by which a launch takes longer
+_MIN_LAUNCHES: Final = 100  # in a window, to know how long one takes
 _MIN_MEDIAN_STEPS: Final = 3  # steps: the median of so many is worth more than their mean
 MAX_DEVICE_NS: Final = 3_000.0  # ns: the most that is taken off an activity
 # ns: the largest α that short steps of a host that is ahead may imply
@@ -103,13 +110,26 @@ def fit_alpha(
     """
     calm_graph = remove_stalls(graph)
     alpha = _fit_limits(calm_graph, unprofiled_step_ns, simulate, _AlphaLimits(), chance)
-    if plain_steps is None or not graph.on_device or not _is_hidden(alpha):
+    if not graph.on_device or not _is_hidden(alpha):
         return alpha
-    limits = _find_limits(calm_graph, plain_steps, simulate)
+    limits = _usual_limits(graph)
+    if plain_steps is not None:
+        limits = _find_limits(calm_graph, plain_steps, simulate, limits)
     if limits == _AlphaLimits():
         return alpha
     refit = _fit_limits(calm_graph, unprofiled_step_ns, simulate, limits, chance)
     return alpha if refit.refused is not None else refit
+
+
+def _usual_limits(graph: Graph) -> _AlphaLimits:
+    """Return what tracing usually costs on the host of a window, by how long its launches take."""
+    launches = [thread.own_ns[thread.ops == Op.LAUNCH] for thread in graph.threads]
+    launch_ns = np.concatenate(launches) if launches else np.empty(0)
+    if len(launch_ns) < _MIN_LAUNCHES:
+        return _AlphaLimits()
+    excess_ns = max(0.0, float(np.quantile(launch_ns, 0.25)) - USUAL_LAUNCH_NS)
+    usual_ns = min(MAX_AHEAD_ALPHA, USUAL_ALPHA_NS + _ALPHA_PER_LAUNCH * excess_ns)
+    return _AlphaLimits(usual=usual_ns, highest=MAX_ALPHA * usual_ns / USUAL_ALPHA_NS)
 
 
 def _is_hidden(alpha: Alpha) -> bool:
@@ -224,7 +244,9 @@ def _alpha_at_pace(limits: _AlphaLimits, pace: float, error: float, device: floa
     return Alpha(lowest, usual, highest, only_bounds=True, error=error, device=device, pace=pace)
 
 
-def _find_limits(calm_graph: Graph, plain_steps: PlainSteps, simulate: Simulate) -> _AlphaLimits:
+def _find_limits(
+    calm_graph: Graph, plain_steps: PlainSteps, simulate: Simulate, usual: _AlphaLimits
+) -> _AlphaLimits:
     """Return what α must be for the host alone to be as fast as it was seen to be.
 
     The shortest step bounds its own work from above: α is at least what that implies, unless that
@@ -248,8 +270,10 @@ def _find_limits(calm_graph: Graph, plain_steps: PlainSteps, simulate: Simulate)
     usual_ns = sqrt(plain_steps.shortest * plain_steps.tenth)
     likely = max(lowest, _find_crossing(step, usual_ns, step(0.0), MAX_AHEAD_ALPHA))
     highest = min(MAX_AHEAD_ALPHA, 2 * likely - lowest)
+    # Short steps tell more than launches do.
+    base = usual if lowest <= usual.lowest else _AlphaLimits()
     return _AlphaLimits(
-        max(MIN_ALPHA, lowest), max(USUAL_ALPHA_NS, likely), max(MAX_ALPHA, highest)
+        max(base.lowest, lowest), max(base.usual, likely), max(base.highest, highest)
     )
 
 

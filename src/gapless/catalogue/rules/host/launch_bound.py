@@ -6,11 +6,12 @@ from gapless.catalogue.declare.rule import rule
 from gapless.catalogue.fixes.compute.compile import compiled
 from gapless.catalogue.fixes.compute.compile_reduce_overhead import compile_reduce_overhead
 from gapless.catalogue.queries import windows
-from gapless.catalogue.queries.lines.training_calls import is_pass_aside
+from gapless.catalogue.queries.lines import training_calls
 from gapless.model.change import ZERO_FACTOR, HostChange
 from gapless.model.edit import FixRequest
 from gapless.model.evidence import Evidence
 from gapless.model.finding import Detection, Measure
+from gapless.model.host_code import CallLine
 
 HOST_LEAVES: Final = (
     "idle.host.python",
@@ -27,6 +28,13 @@ _MANUAL_REMEDY: Final = (
     "larger batches: while the device waits for the host, more samples take hardly longer; fewer "
     "and larger operators"
 )
+_COMPILE_OTHERS: Final = (
+    f"module.compile() for each module that the step calls; or {_MANUAL_REMEDY}"
+)
+_MIN_COMPILED_SHARE: Final = 0.5  # of the forward passes: less of them is hardly the host's time
+# What calls a model, and what is called beside one: no pass of another model.
+_NO_MODELS: Final = ("torch/nn/parallel/", "torch/nn/modules/loss", "torch/_dynamo/")
+_FORWARD: Final = ".forward"
 _MAX_READS: Final = 1.0  # reads a step: a logged loss comes after the compiled part
 
 
@@ -76,7 +84,8 @@ def launch_bound(evidence: Evidence) -> Detection | None:
     less than half of the step, below all causes that have a price. Values that the host reads
     within the step weigh against it: each of them ends a compiled region. Where gradients are taken
     by torch.autograd.grad, compiling is not advised: what is compiled cannot be differentiated
-    twice.
+    twice. Nor is it where samples show that the models which would be compiled take less than half
+    of the forward passes: compiling an encoder leaves the launches of its decoder as they are.
     """
     if not evidence.on_device:
         return None
@@ -108,14 +117,36 @@ def launch_bound(evidence: Evidence) -> Detection | None:
             Measure("values that the host reads, a step", n_reads, ""),
         ),
         helps=_helps(evidence),
-        no_remedy=_MANUAL_REMEDY,
+        no_remedy=_COMPILE_OTHERS if _compiles_little(evidence) else _MANUAL_REMEDY,
         to_try=True,
     )
 
 
 def _helps(evidence: Evidence) -> tuple[FixRequest, ...]:
-    """Return the fixes: none where gradients are taken aside, which may be differentiated."""
-    if any(is_pass_aside(call) for call in evidence.call_lines):
+    """Return the fixes: none where gradients are taken aside, or other modules take most."""
+    calls = evidence.call_lines
+    if any(map(training_calls.is_pass_aside, calls)) or _compiles_little(evidence):
         return ()
     is_compiled = windows.sum_calls(evidence, *_COMPILED_REGIONS).count > 0
     return (compile_reduce_overhead.request(), *(() if is_compiled else (compiled.request(),)))
+
+
+def _compiles_little(evidence: Evidence) -> bool:
+    """Return whether the function that steps calls modules other than the models for longer."""
+    steps = training_calls.find_stepping_functions(evidence.call_lines)
+    names = {model.name.rpartition(".")[2] for model in evidence.facts.models}
+    passes = [call for call in evidence.call_lines if training_calls.is_forward(call)]
+    own_share = sum(call.share for call in passes if _module_of(call) in names)
+    other_share = sum(
+        call.share
+        for call in passes
+        if _module_of(call) not in names
+        and (call.file, call.function) in steps
+        and not any(part in call.callee_file.replace("\\", "/") for part in _NO_MODELS)
+    )
+    return 0 < own_share < _MIN_COMPILED_SHARE * (own_share + other_share)
+
+
+def _module_of(call: CallLine) -> str:
+    """Return the class of the module that a call passes through."""
+    return call.callee.removesuffix(_FORWARD).rpartition(".")[2]
