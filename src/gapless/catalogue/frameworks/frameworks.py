@@ -5,7 +5,7 @@ its arguments: what a fix names (``DataLoader(num_workers=…)``) is in no line 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,9 +16,11 @@ from gapless.catalogue.frameworks.terms import (
     FRAMEWORK_TITLES,
     LIBRARY_ADVICE,
     LIBRARY_TITLES,
+    PLACES,
 )
-from gapless.model.edit import FixRequest
+from gapless.model.edit import FixRequest, Location
 from gapless.model.evidence import Evidence
+from gapless.model.facts import Loader, Optimizer
 from gapless.model.finding import Detection
 
 _LOOPS: Final = {  # modules whose functions run the loop of a training
@@ -35,6 +37,8 @@ _LOOPS: Final = {  # modules whose functions run the loop of a training
         ("accelerate", r"accelerate/(accelerator|data_loader|optimizer)\.py$"),
     )
 }
+_OPTIMIZER_FIXES: Final = frozenset({"fused", "foreach"})
+_MIN_LOOP_SHARE: Final = 0.9  # of the training thread's samples: its line runs the whole loop
 _DERIVED: Final = {"transformers": "sentence_transformers"}  # framework → the one derived from it
 
 
@@ -68,11 +72,42 @@ def find_advice(name: str, request: FixRequest) -> str | None:
 
 def add_advice(evidence: Evidence, detection: Detection) -> Detection:
     """Return the detection with the advice for its framework put before the other advice."""
-    advice = " ".join((*_advise_loop(evidence, detection), *_advise_data(evidence, detection)))
+    loop_advice = tuple(_advise_loop(evidence, detection))
+    advice = " ".join(loop_advice or _advise_data(evidence, detection))
     if not advice:
         return detection
     return replace(
         detection, advice=advice, no_remedy=f"{advice} {detection.no_remedy or ''}".strip()
+    )
+
+
+def find_part(types: Iterable[type], requests: Iterable[FixRequest]) -> str | None:
+    """Return what a cause is about, by the facts that its rule looks at and by what helps."""
+    if Loader in types:
+        return "loader"
+    is_optimizer = Optimizer in types or any(
+        request.fix in _OPTIMIZER_FIXES for request in requests
+    )
+    return "optimizer" if is_optimizer else None
+
+
+def find_place(evidence: Evidence, part: str | None, location: Location | None) -> str | None:
+    """Return where a cause lies in a framework's words; ``None``: its line tells.
+
+    That of ``trainer.train()`` does not: whatever the framework makes and does is at this one.
+    """
+    if part is None or location is None or not runs_loop(evidence, location):
+        return None
+    return PLACES.get(find_framework(evidence) or "", {}).get(part)
+
+
+def runs_loop(evidence: Evidence, location: Location) -> bool:
+    """Return whether nearly all that the training thread does is called from a line."""
+    return any(
+        line.thread == "training"
+        and (line.file, line.line) == (location.file, location.line)
+        and line.share >= _MIN_LOOP_SHARE
+        for line in evidence.hot_lines
     )
 
 
