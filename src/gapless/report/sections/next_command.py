@@ -167,8 +167,9 @@ def fix_spec_of(study: Study, proposal: Proposal) -> str:
 
 
 def _find_fix_spec(proposal: Proposal, requests: Sequence[FixRequest]) -> str:
-    matches = (str(request) for request in requests if request.fix == proposal.fix)
-    return next(matches, proposal.fix)
+    matches = [request for request in requests if request.fix == proposal.fix]
+    matches.sort(key=lambda request: request.value != proposal.value)
+    return str(matches[0]) if matches else proposal.fix
 
 
 # ── Trials, and what to do next ─────────────────────────────────────────────────────────────────
