@@ -144,12 +144,12 @@ def _detail(text: str, pen: Pen, max_lines: int) -> Iterator[Text]:
     is_cut = len(lines) > max_lines
     if is_cut:
         fitting = " ".join(line.plain for line in lines[:max_lines])
-        lines = fold(_whole_clauses(fitting), width, _DIM)
+        lines = fold(whole_clauses(fitting), width, _DIM)
     for line in lines:
         yield Text.assemble("     ", line, (" …" if is_cut and line is lines[-1] else "", _DIM))
 
 
-def _whole_clauses(text: str) -> str:
+def whole_clauses(text: str) -> str:
     """Return the start of a text up to its last clause that is whole, if that is most of it."""
     ends = [
         match.start()

@@ -58,8 +58,8 @@ _STAGES: Final = (
             " audio and video readers) inside each fetch."
         ),
         by_hand=(
-            "Store images at the size that training uses, or decoded (uint8 arrays on disk); or let "
-            "the decoder scale while it decodes (PIL's Image.draft, reduced decoding of OpenCV "
+            "Store images at the size that training uses, or decoded (uint8 arrays on disk); or "
+            "let the decoder scale while it decodes (PIL's Image.draft, reduced decoding of OpenCV "
             "and TurboJPEG)."
         ),
         by_hand_on_device=("Or decode on the GPU (torchvision.io.decode_jpeg with device='cuda')."),
