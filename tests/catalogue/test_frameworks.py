@@ -28,7 +28,7 @@ from gapless.model.edit import Location
 from gapless.model.evidence import Evidence
 from gapless.model.facts import Loader
 from gapless.model.finding import Detection
-from gapless.model.host_code import HotLine
+from gapless.model.host_code import CallLine, HotLine
 
 _TRAINER = source_line("transformers/trainer.py", 2230, "train", host=1, total=80)
 _FIT = source_line("/env/site-packages/lightning/pytorch/loops/fit_loop.py", 201, "run", total=80)
@@ -138,6 +138,13 @@ def test_the_line_that_runs_the_whole_loop_gives_way_to_the_frameworks_words() -
     assert find_place(evidence, "loader", replace(fit, line=22)) is None
     assert find_place(loop_evidence(_TRAINER, half), "loader", fit) is None
     assert find_place(loop_evidence(whole), "loader", fit) is None
+
+
+def test_without_stacks_of_a_window_sampled_calls_tell_the_framework() -> None:
+    call = CallLine("train.py", 21, "<module>", "/env/transformers/trainer.py", "train", 0.97)
+    assert find_framework(loop_evidence(call)) == "transformers"
+    assert find_framework(loop_evidence(replace(call, share=0.5))) is None
+    assert find_framework(loop_evidence(*_NAMED, call)) is None
 
 
 def test_a_cause_is_about_what_its_rule_looks_at() -> None:

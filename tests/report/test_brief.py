@@ -352,3 +352,16 @@ def test_of_two_values_of_a_fix_the_one_that_was_priced_is_typed(study: Study) -
     both = replace(finding, detection=replace(finding.detection, helps=requests))
     priced = replace(study, proposals=(replace(WORKERS, value="1"),))
     assert rows(priced, both) == [("4.60× [4.10 … 5.00]", "--fix more-workers=1")]
+
+
+def test_where_a_fix_asks_for_a_permission_one_that_gives_more_freely_is_next(study: Study) -> None:
+    first, second = DIAGNOSIS.findings[0], AT_STAKE
+    codes = (first.detection.code,), (second.detection.code,)
+    risky = replace(WORKERS, remedies=codes[0], applicability=Applicability.RISKY)
+    free = replace(WORKERS, fix="fused", remedies=codes[1], speedup=Estimate(4.9, 5.0, 5.1))
+    named = replace(study.diagnosis or DIAGNOSIS, findings=(first, second), to_try=())
+    shown = replace(study, diagnosis=named, proposals=(risky, free))
+    assert next_step(shown)[0] == "gapless try --fix fused"
+    lesser = replace(free, speedup=Estimate(1.1, 1.2, 1.3))
+    asked = next_step(replace(shown, proposals=(risky, lesser)))[0]
+    assert asked == "gapless try --fix more-workers --risky"

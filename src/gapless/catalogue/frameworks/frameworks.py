@@ -46,20 +46,25 @@ def find_framework(evidence: Evidence) -> str | None:
     """Return the framework whose functions run the loop; ``None`` if none was seen to.
 
     It is the one with the function that most time of the window with stacks went through: the
-    outermost of those that call one another.
+    outermost of those that call one another. Where no window has stacks, it is the one whose
+    function the user's code was sampled to be in nearly all the time.
     """
-    lines = [
-        (line.file.replace("\\", "/"), line.host_total_ns) for line in evidence.study.tables.lines
-    ]
-    ns_by_framework = {
-        name: max((ns for file, ns in lines if path.search(file)), default=0)
+    lines = evidence.study.tables.lines
+    times = [(line.file.replace("\\", "/"), float(line.host_total_ns)) for line in lines]
+    if not times and not evidence.is_trace_only:
+        calls = (call for call in evidence.call_lines if call.share >= _MIN_LOOP_SHARE)
+        times = [(call.callee_file.replace("\\", "/"), call.share) for call in calls]
+    time_by_framework = {
+        name: max(
+            (time for file, time in times if path.search(file.replace("\\", "/"))), default=0.0
+        )
         for name, path in _LOOPS.items()
     }
-    name = max(ns_by_framework, key=lambda candidate: ns_by_framework[candidate])
+    name = max(time_by_framework, key=lambda candidate: time_by_framework[candidate])
     derived = _DERIVED.get(name)
-    if derived is not None and ns_by_framework[derived]:
+    if derived is not None and time_by_framework[derived]:
         return derived
-    return name if ns_by_framework[name] else None
+    return name if time_by_framework[name] else None
 
 
 def find_advice(name: str, request: FixRequest) -> str | None:
